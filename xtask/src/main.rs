@@ -28,8 +28,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Chore {
     /// Run every test, set-up included: install the programs that the tests drive (on Debian, as
-    /// root or by sudo without a password), fetch crates, build. Where a program cannot be had, the
-    /// tests that need it are named and left out; with CI=true the run fails instead.
+    /// root or by sudo without a password), fetch crates, build. Where a program is not available,
+    /// the tests that need it are named and left out; with CI=true the run fails instead.
     #[command(after_help = "Example: cargo xtask test --no-install")]
     Test {
         /// Install nothing.
@@ -42,7 +42,7 @@ enum Chore {
     /// Check everything: formatting, lints, tests, documentation, tidiness, a short simulation.
     /// Changes nothing.
     Verify {
-        /// Leave the tests out, for who has just run them.
+        /// Leave the tests out, after a separate run of them.
         #[arg(long)]
         skip_tests: bool,
     },
@@ -70,7 +70,7 @@ enum Chore {
         /// Which protocol; without one: velos and all kinds of durable.
         #[arg(long)]
         protocol: Option<String>,
-        /// Seeds that nobody has run yet, of every protocol and rule in turn; fails if one fails.
+        /// Seeds that were not run before, of every protocol and rule in turn; fails if one fails.
         #[arg(long, conflicts_with = "seeds")]
         fresh: bool,
         /// With --fresh: for about how long.

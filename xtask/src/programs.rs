@@ -230,7 +230,7 @@ pub(crate) fn install(missing: &[&Program]) -> Result<()> {
     retry(install.stdout(Stdio::null()))
 }
 
-/// Whoever may install.
+/// The right to install programs.
 struct Root {
     is_root: bool,
 }

@@ -53,7 +53,7 @@ fn run(manner: &Manner, times: &mut Times, told: &mut Told) -> Result<()> {
     let missing = missing?;
     if !missing.is_empty() {
         let text = programs::told(&missing);
-        // Whoever lets a machine judge a change wants every test of it.
+        // A machine that judges a change must run every test of it.
         if std::env::var("CI").is_ok_and(|is_ci| is_ci == "true") {
             bail!("with CI=true no test may be left out:\n{text}");
         }
@@ -89,7 +89,8 @@ fn run(manner: &Manner, times: &mut Times, told: &mut Told) -> Result<()> {
 fn set_up(manner: &Manner) -> Result<Vec<&'static Program>> {
     let missing = programs::missing();
     if !missing.is_empty() && manner.installs {
-        // Without it the tests that need it are left out, or the run fails, by who runs it.
+        // Without it the tests that need it are left out, or the run fails, depending on the
+        // caller.
         if let Err(error) = programs::install(&missing) {
             println!("not installed: {error:#}");
         }
@@ -173,7 +174,7 @@ fn listen(mut command: Command, within: Duration, told: &mut Told) -> Result<()>
 struct Told {
     /// What each binary took, from its start to that of the next.
     binaries: Vec<(String, Duration)>,
-    /// Lines on tests that were left out, whoever left them out.
+    /// Lines on tests that were left out, by this program or by themselves.
     skipped: Vec<String>,
     crate_name: String,
     binary: Option<(String, Instant)>,

@@ -30,7 +30,7 @@ trait Core {
     /// A fresh cluster with a leader.
     fn start() -> Self;
 
-    /// Proposes `values` at the leader and works until nobody has anything to do.
+    /// Proposes `values` at the leader and works until no replica has anything to do.
     fn decide(&mut self, values: &[Value]);
 
     /// Entries that every replica has applied.

@@ -14,8 +14,8 @@ pub(crate) struct Tikv {
 }
 
 impl Tikv {
-    /// Until nobody has anything to do: each replica's ready is persisted (in memory), applied and
-    /// acknowledged, and its messages are delivered.
+    /// Runs until no replica has anything to do: each one's ready is persisted (in memory), applied
+    /// and acknowledged, and its messages are delivered.
     fn pump(&mut self) {
         loop {
             let mut is_idle = true;

@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The identities of members.
 
 use core::fmt;
 

@@ -428,7 +428,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     fn holders_but_the_leader(&self, prefix: Prefix) -> usize {
         if self.host.withheld.is_some() {
-            // Who waits was told of these writes, so every disk has them.
+            // The waiting client was told of these writes, so every disk has them.
             let voters = self.node.configuration().map(|of| of.members.voters.len());
             return voters.unwrap_or(self.host.desk.view.members).saturating_sub(1);
         }
@@ -438,14 +438,14 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         if self.host.disk.is_none() && self.host.executed() >= prefix {
             holders.insert(me);
         }
-        // Whoever leads decided it, and so has it: Redis counts replicas, not the master.
+        // The leader decided it, and so has it: Redis counts replicas, not the master.
         let leader = if self.host.leads { Some(me) } else { self.node.trusted() };
         match leader {
             Some(leader) => {
                 holders.remove(leader);
                 holders.len()
             }
-            // Nobody is trusted at the moment: one of them decided it, whichever.
+            // No member is trusted at the moment: one of the holders decided it.
             None => holders.len().saturating_sub(1),
         }
     }

@@ -53,17 +53,17 @@ pub struct View {
     pub committed: Prefix,
     /// Every slot below is executed here.
     pub applied: Prefix,
-    /// Whom it trusts to lead.
+    /// The member that it trusts to lead.
     pub trusted: Option<Rank>,
-    /// Whom it has heard lately.
+    /// The members that it has heard lately.
     pub heard: MemberSet,
     /// What each member is known to have executed.
     pub applied_by: [Prefix; MAX_MEMBERS],
     /// No live member holds the state: it is lost.
     pub data_lost: bool,
-    /// Who takes part, if that can change and is known here.
+    /// The members, if they can change and are known here.
     pub configuration: Option<Configuration>,
-    /// Which disk sits on this member's seat.
+    /// The incarnation of the disk on this member's seat.
     pub incarnation: Incarnation,
     /// It takes part no more: the process has nothing left to do.
     pub parted: Option<Parted>,
@@ -110,7 +110,7 @@ pub enum Overdue {
     Read(Asker),
 }
 
-/// Who waits for a read.
+/// The client or member that waits for a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Reader {
     /// A client of this member, with its connection's state.

@@ -203,7 +203,8 @@ impl Incoming {
         *peer = peer.renewed();
     }
 
-    /// Who is to be told now that a stream cannot be read (I3): say so with [`Incoming::refuse`].
+    /// The peers to tell now that their stream cannot be read (I3): say so with
+    /// [`Incoming::refuse`].
     pub fn unread(&self, now: Instant) -> MemberSet {
         let is_due = |peer: &In| peer.unread.is_some() && peer.tell_at() <= now;
         Rank::all(MAX_MEMBERS).filter(|rank| is_due(&self.peers[rank.index()])).collect()

@@ -155,7 +155,7 @@ impl Outbox {
         Some(asker)
     }
 
-    /// Who asked the commands whose deadline has passed at `now`: their answer is "unknown".
+    /// Ends the commands whose deadline has passed at `now`: their askers' answer is "unknown".
     pub fn expire(&mut self, now: Instant, mut expired: impl FnMut(Asker)) {
         // Not in order of deadlines: what goes out again keeps its own.
         for record in &mut self.records {

@@ -1,4 +1,4 @@
-//! Who takes part, where the protocol lets that change: seats are asked for, given, and taken away.
+//! The members, where the protocol lets them change: requests for seats, grants, and removals.
 //!
 //! A member is an incarnation (a disk, or a memory) on a seat (a rank). One that begins with an
 //! empty one asks the leader for its seat; the leader puts it there as a learner, and lets it vote
@@ -90,7 +90,7 @@ pub enum NoChange {
     NoSuchMember,
     /// Too few of those that would be left were heard lately.
     NoMajority,
-    /// Nobody would be left.
+    /// No voter would be left.
     LastVoter,
     /// The members of this protocol never change.
     Fixed,
@@ -238,7 +238,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         if left < majority(voters.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
     }
 
-    /// Whoever learns and has everything votes.
+    /// Makes each learner that has everything a voter.
     fn promote_learners(&mut self) -> bool {
         let Some(configuration) = self.node.configuration() else { return false };
         let learners = configuration.members.learners.intersection(self.node.heard());

@@ -11,7 +11,7 @@ use crate::seats::Changed;
 use crate::stats::Stats;
 use base::{Incarnation, Rank, Slot};
 
-/// Who waits for an answer: the door's own names, handed back as they were.
+/// The client that waits for an answer: the door's own names, handed back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Asker {
     /// Which client.
@@ -48,7 +48,7 @@ pub enum Answer<'a> {
 pub enum ReadAnswer<'a> {
     /// The leader answered for us.
     Forwarded(&'a [u8]),
-    /// Nobody could answer in time. A read has no effect, so trying again is safe.
+    /// No member could answer in time. A read has no effect, so trying again is safe.
     Unavailable,
 }
 
@@ -223,8 +223,7 @@ pub trait Door<A> {
     /// wants one, nothing.
     fn answer_change(&mut self, _asker: Asker, _changed: Changed, _desk: &mut Desk) {}
 
-    /// Goes on with clients whose earlier requests were answered meanwhile. True if it did
-    /// anything.
+    /// Resumes clients whose earlier requests were answered meanwhile. True if it did anything.
     fn resume(&mut self, app: &mut A, desk: &mut Desk) -> bool;
 
     /// Sends the replies that were made in this turn.

@@ -8,12 +8,12 @@
 //! - G2 *Validity*: that value is some proposer's own.
 //! - G3 *Integrity*: a proposer decides once at most.
 //! - G4 *A lone proposer decides*: from every reachable state, if the others stop for ever, with
-//!   what they posted never taking effect, a proposer that goes on proposing with any majority of
-//!   the acceptors decides, within [`N_LONE_ATTEMPTS`] further proposals.
+//!   their posts never taking effect, a proposer that continues to propose with any majority of the
+//!   acceptors decides, within [`N_LONE_ATTEMPTS`] further proposals.
 //!
 //! A proposer's crash needs no step of its own: to crash is never to act again, every prefix of a
-//! run is walked, and G4 lets each survivor go on from every state. CASes that a dead proposer had
-//! posted still take effect in the runs in which they do.
+//! run is walked, and G4 lets each survivor continue from every state. CASes that a dead proposer
+//! had posted still take effect in the runs in which they do.
 //!
 //! **Bounds**: members, and proposals a proposer ([`Bounds`]). States that differ by the names of
 //! the acceptors only are one state: the machine treats them alike.
@@ -134,7 +134,8 @@ impl<V: Variant> Slot<V> {
     fn lone(&self, at: usize, answers: impl Fn(usize) -> bool) -> Result<(), String> {
         let mut alone = self.clone();
         for _ in 0..=N_LONE_ATTEMPTS {
-            // Everything under way to who answers takes effect and completes, link by link.
+            // Everything under way to an answering acceptor takes effect and completes, link by
+            // link.
             loop {
                 let mut moved = false;
                 for acceptor in (0..alone.acceptors.len()).filter(|acceptor| answers(*acceptor)) {

@@ -105,7 +105,7 @@ fn g1_to_g4_no_order_of_events_in_the_chain_breaks_all_groups() {
     holds::<Machine<Sound>>(&Bounds { rule: Rule::AllGroups, ..CHAIN });
 }
 
-/// Clocks that are off by as much as is attested, in three ways, and time that goes on while
+/// Clocks that are off by as much as is attested, in three ways, and time that passes while
 /// messages travel.
 const SKEWS: [&[i32]; 3] = [&[-1, 1, 0], &[1, -1, 1], &[-1, 1, -1]];
 
@@ -209,7 +209,7 @@ fn planted_bugs_of_a_change_of_primary_are_found() {
     two_late_channels_break::<Machine<OwnClockOnly>>(Rule::Plain, "P1");
 }
 
-/// Only the old primary has heard of group 1's clock; who takes over from it goes on from its own.
+/// Only the old primary knows group 1's clock; its successor continues from its own clock.
 fn only_the_primary_is_ahead(rule: Rule) -> Bounds {
     let [zero, one, two] = [0, 1, 2].map(|member| End::Process(0, member));
     let late = vec![(End::Group(1), one), (End::Group(1), two), (zero, one)];

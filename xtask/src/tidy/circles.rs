@@ -161,7 +161,7 @@ fn imports(code: &str) -> Vec<Vec<&str>> {
         rest = &rest[at..];
         let name = name(rest);
         if name == "pub" {
-            // Who may see an item is no import.
+            // The visibility of an item is not an import.
             rest = rest[name.len()..].trim_start_matches(|c| c != ')' && c != ' ');
         } else if !is_continued && matches!(name, "crate" | "super" | "self") {
             rest = tree(rest, &mut Vec::new(), &mut found);

@@ -104,7 +104,7 @@ impl Tree {
                 if kind.is_dir() && !SKIPPED.contains(&name.as_ref()) {
                     folders.push(path);
                 } else if kind.is_file() && is_text(&name) {
-                    // Somebody may be editing: a file that has just gone is no finding.
+                    // An editor may be at work: a file that has just gone is not a finding.
                     let Ok(text) = fs::read_to_string(&path) else { continue };
                     let path = path.strip_prefix(root)?.to_string_lossy().replace('\\', "/");
                     files.push(File::new(&path, &text));

@@ -1,4 +1,4 @@
-//! Who may do what: no clock and no hash-map order in what must replay, no `unsafe` by default.
+//! Permissions: no clock and no hash-map order in what must replay, no `unsafe` by default.
 //!
 //! How much `unsafe` there is where it is allowed is counted by `ratchet`.
 

@@ -48,7 +48,7 @@ pub struct Fetch {
     /// Counts states that began to arrive.
     n_states: u64,
     n_damages: u32,
-    /// Who has said that it is a learner itself since the last success.
+    /// The members that have said that they are learners since the last success.
     learners: MemberSet,
     /// Members that had nothing to give since something arrived last.
     refused: MemberSet,

@@ -114,7 +114,7 @@ impl Give {
         self.ended.pop()
     }
 
-    /// Who is to be sent a piece now, of which save.
+    /// The member that is to be sent a piece now, and the save that the piece is of.
     pub fn wants_piece(&self, now: Instant) -> Option<(Rank, Saving)> {
         let mut wanted = self.to.iter().enumerate().filter_map(|(at, giving)| {
             let giving = giving.as_ref()?;

@@ -12,10 +12,10 @@
 //! - G3 *Delivery*: where nothing more can happen, everything is delivered everywhere.
 //! - G4 *Timestamps*: a message has the same final timestamp wherever it is delivered.
 //!
-//! **Bounds**: groups, members, messages and suspicions ([`Bounds`]), and in larger worlds which
-//! links may be late ([`Late`]): on the others everything arrives at once. Time stands still:
-//! nobody asks again for what it lacks; real clocks, if there are any, show one moment after
-//! another ([`Clocks`]).
+//! **Bounds**: groups, members, messages and suspicions ([`Bounds`]), and in larger worlds the
+//! links that may be late ([`Late`]): on the others everything arrives at once. Time stands still:
+//! no process repeats a request for what it lacks; real clocks, if there are any, show one moment
+//! after another ([`Clocks`]).
 
 mod lab;
 
@@ -46,7 +46,7 @@ pub enum End {
     Group(usize),
     /// One process.
     Process(usize, usize),
-    /// Whoever multicasts this message.
+    /// The sender of this message.
     Sender(usize),
 }
 
@@ -84,8 +84,9 @@ pub struct Bounds {
 /// Real time in a world: it stands still but for as many moments as are listed here.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// The moments, in order. Messages are multicast before the last one, which comes when nothing
-    /// travels any more, and is so late that nobody has a reason to wait for a later one.
+    /// The moments, in order. Messages are multicast before the last one, which comes when no
+    /// message is under way any longer, and is so late that no process has a reason to wait for a
+    /// later one.
     pub moments: &'static [u32],
     /// How far each process's clock is ahead of time, or behind it.
     pub skews: &'static [i32],

@@ -29,7 +29,7 @@ pub(crate) enum Multicast {
     Whitebox,
     /// Atomic multicast by guessed timestamps and two rounds of consensus.
     Fastcast,
-    /// Atomic multicast in three steps to everybody.
+    /// Atomic multicast in three steps to every destination.
     Primcast,
     /// The same with real-time order across groups.
     PrimcastLinearizable,

@@ -14,10 +14,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Instant;
 
-/// The most threads: more than processors are of no use, and some thousands are not to be had.
+/// The most threads: more than processors are of no use, and some thousands cannot be started.
 const JOBS_MAX: NonZeroUsize = NonZeroUsize::new(256).expect("not zero");
 
-/// How many threads work where nobody says.
+/// The number of threads, if the caller does not set it.
 pub(super) fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
     let jobs = asked.or_else(|| thread::available_parallelism().ok());
     jobs.unwrap_or(NonZeroUsize::MIN).min(JOBS_MAX)
