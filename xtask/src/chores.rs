@@ -25,7 +25,7 @@ pub(crate) fn fix() -> Result<()> {
     Ok(())
 }
 
-/// What `cargo xtask sim` runs if no protocol is named: what the doors run on.
+/// The protocols that `cargo xtask sim` runs if none is named: those below the doors.
 const REPLICATED: [&str; 11] = [
     "velos",
     "velos-members",

@@ -64,10 +64,10 @@ enum Chore {
     },
     /// Run seeds of the simulator, and every mutant.
     Sim {
-        /// How many seeds.
+        /// The number of seeds.
         #[arg(long, default_value_t = 2000)]
         seeds: u64,
-        /// Which protocol; without one: velos and all kinds of durable.
+        /// The protocol; without one: velos and all kinds of durable.
         #[arg(long)]
         protocol: Option<String>,
         /// Seeds that were not run before, of every protocol and rule in turn; fails if one fails.

@@ -25,7 +25,7 @@ pub(crate) struct Program {
     pub(crate) tests: &'static [&'static str],
 }
 
-/// What shows that a program is there.
+/// The evidence that a program is there.
 #[derive(Debug)]
 enum Sign {
     /// A file of its name in `PATH`.
@@ -186,7 +186,7 @@ impl Program {
     }
 }
 
-/// Those that are not there.
+/// The programs that are not there.
 pub(crate) fn missing() -> Vec<&'static Program> {
     PROGRAMS.iter().filter(|program| !program.is_there()).collect()
 }
@@ -199,7 +199,7 @@ pub(crate) fn skips(missing: &[&Program]) -> Vec<&'static str> {
     names
 }
 
-/// What is missing, and the tests that are left out for that.
+/// The missing programs, and the tests that are left out for that.
 pub(crate) fn told(missing: &[&Program]) -> String {
     let mut text = String::new();
     for Program { name, package, tests, .. } in missing {

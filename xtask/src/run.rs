@@ -27,7 +27,7 @@ pub(crate) fn cargo_proxy(args: &[&str]) -> Command {
     command
 }
 
-/// What `gregale bench` runs, as it ships.
+/// The program of `gregale bench`, as it is released.
 pub(crate) fn workbench(args: &[&str]) -> Command {
     let package = "gregale-workbench";
     let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", package, "--"];
@@ -35,8 +35,8 @@ pub(crate) fn workbench(args: &[&str]) -> Command {
     cargo(&whole)
 }
 
-/// What `gregale sim` runs, as the tests have built it: with every assertion, optimised in full
-/// (Cargo.toml), and without a second build, which took a third of all that CI does.
+/// The program of `gregale sim`, as the tests have built it: with every assertion, optimised in
+/// full (Cargo.toml), and without a second build, which took a third of all that CI does.
 ///
 /// # Errors
 /// It cannot be built.
@@ -84,7 +84,7 @@ pub(crate) fn retry(command: &mut Command) -> Result<()> {
     succeed(command)
 }
 
-/// What `command` prints, if it succeeds.
+/// The output of `command`, if it succeeds.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     let output = command

@@ -1,4 +1,4 @@
-//! Which seeds of the simulator are run: fixed ones, those that failed once, fresh ones.
+//! The seeds of the simulator that are run: fixed ones, those that failed once, fresh ones.
 //!
 //! - S1 A merge is gated by seeds that do not change by themselves: a fixed range of each kind, and
 //!   every seed that ever failed (`xtask/seeds.txt`). By construction: [`gate`].
@@ -88,9 +88,9 @@ const RESTLESS: &str = "restless";
 /// In the place of a rule: five members.
 const FIVE: &str = "five";
 
-/// How long one kind runs before the next has its turn.
+/// The time that one kind runs before the next has its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
-/// Fresh seeds begin here: above every range that a sweep or a hunt begins at 0.
+/// The first fresh seed: above every range that a sweep or a hunt begins at 0.
 const FRESH_FIRST: u64 = 1_000_000_000;
 /// ... and below this, so that people can read and type them.
 const FRESH_SPAN: u64 = 1_000_000_000_000;
@@ -170,7 +170,7 @@ pub(crate) fn gate() -> Result<()> {
     Ok(())
 }
 
-/// What a run said last.
+/// The last output of a run.
 fn told(run: &std::process::Output) -> String {
     let text =
         String::from_utf8_lossy(if run.stdout.is_empty() { &run.stderr } else { &run.stdout });

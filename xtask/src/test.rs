@@ -1,6 +1,6 @@
 //! `cargo xtask test`: the set-up that the tests need, the tests, and what took how long.
 //!
-//! What a test prints is kept back unless it fails: on the screen are the results, the tests that
+//! The output of a test is shown only if it fails: on the screen are the results, the tests that
 //! were left out with the reason, and at the end a table.
 
 use crate::programs::{self, Program};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How a caller wants the tests.
+/// The caller's options for the tests.
 pub(crate) struct Manner {
     /// Install what is missing, where that may be done.
     pub(crate) installs: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Manner {
 const TESTS_WITHIN: Duration = Duration::from_secs(2400);
 const LONG_WITHIN: Duration = Duration::from_secs(1200);
 
-/// So many test binaries stand in the table by themselves.
+/// The number of test binaries with a line of their own in the table.
 const N_SLOWEST: usize = 10;
 
 /// Deaths of all members at once, where the long tests are run too; it is some four without.
@@ -169,10 +169,10 @@ fn listen(mut command: Command, within: Duration, told: &mut Told) -> Result<()>
     Ok(())
 }
 
-/// What the tests said.
+/// The output of the tests.
 #[derive(Default)]
 struct Told {
-    /// What each binary took, from its start to that of the next.
+    /// The time of each binary, from its start to that of the next.
     binaries: Vec<(String, Duration)>,
     /// Lines on tests that were left out, by this program or by themselves.
     skipped: Vec<String>,
@@ -180,7 +180,7 @@ struct Told {
     binary: Option<(String, Instant)>,
     /// Everything of the binary that runs, for the case that it fails.
     text: Vec<String>,
-    /// Whose output is being read.
+    /// The test whose output is being read.
     test: String,
 }
 

@@ -1,4 +1,4 @@
-//! What took how long, in a table.
+//! The times of steps, in a table.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -32,7 +32,7 @@ impl Times {
         self.rows.push((name.to_owned(), took));
     }
 
-    /// Those that took longest first, and all others in one line.
+    /// Adds the slowest parts first, and all others in one line.
     pub(crate) fn add_slowest(&mut self, parts: &[(String, Duration)], n: usize) {
         let mut parts: Vec<_> = parts.iter().collect();
         parts.sort_by_key(|(_, took)| std::cmp::Reverse(*took));

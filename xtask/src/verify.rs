@@ -10,7 +10,7 @@ use crate::times::Times;
 use anyhow::{Result, bail};
 use std::process::Command;
 
-/// How a step ended.
+/// The result of a step.
 enum Outcome {
     Passed,
     Skipped(String),
@@ -157,7 +157,7 @@ fn miri() -> Result<Outcome> {
     passed(&mut cargo_proxy(&args))
 }
 
-/// What runs without an operating system cannot have called one.
+/// Builds without an operating system, so that the code cannot call one.
 fn bare_target() -> Result<Outcome> {
     const TARGET: &str = "x86_64-unknown-none";
     let installed = output(Command::new("rustup").args(["target", "list", "--installed"]));

@@ -13,10 +13,10 @@ pub trait World: Clone {
     /// One thing that can happen.
     type Step: Copy + std::fmt::Debug;
 
-    /// Everything that can happen now.
+    /// Appends the steps that can happen now.
     fn steps(&self, out: &mut Vec<Self::Step>);
 
-    /// Lets it happen.
+    /// Takes a step.
     ///
     /// # Errors
     /// The property that this step breaks.
@@ -25,7 +25,7 @@ pub trait World: Clone {
     /// A hash of the state; equal for states that differ by a symmetry only.
     fn fingerprint(&mut self) -> u64;
 
-    /// What must hold in every state.
+    /// Checks the property that must hold in every state.
     ///
     /// # Errors
     /// The property that does not hold.
@@ -35,18 +35,18 @@ pub trait World: Clone {
 /// A way to a state in which a property does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What does not hold.
+    /// The property that does not hold.
     pub property: String,
     /// The steps from the beginning.
     pub path: Vec<String>,
 }
 
-/// What a walk found.
+/// The result of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explored {
-    /// Different states.
+    /// The number of different states.
     pub n_states: u64,
-    /// Steps taken.
+    /// The number of steps taken.
     pub n_steps: u64,
     /// Whether every reachable state was expanded.
     pub is_complete: bool,
@@ -62,7 +62,7 @@ pub fn explore<W: World>(initial: W, n_states_max: u64) -> Explored {
     Explored { n_states: walk.seen.len, n_steps: walk.n_steps, is_complete, violation }
 }
 
-/// A state on the way, and which of its steps have not been taken yet.
+/// A state on the way, and its steps that have not been taken yet.
 struct Frame<W: World> {
     world: W,
     todo: Vec<W::Step>,
@@ -142,7 +142,7 @@ impl Seen {
         Seen { slots: vec![0; 1 << 12], len: 0 }
     }
 
-    /// True if `hash` was not there.
+    /// Adds `hash`. True if it was not there.
     fn insert(&mut self, hash: u64) -> bool {
         // Zero marks an empty slot.
         let hash = hash.max(1);

@@ -25,22 +25,23 @@ use proto::velos::word::{Area, Tag};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 
-/// How many proposals a lone proposer may need: one that corrects each acceptor's prediction, and
-/// one that goes through; and what was under way when the others stopped may abort one more.
+/// The number of proposals that a lone proposer may need: one that corrects each acceptor's
+/// prediction, and one that succeeds; and the CASes under way when the others stopped may abort one
+/// more.
 pub const N_LONE_ATTEMPTS: usize = 5;
 
-/// How much of the world is walked.
+/// The bounds of a world.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Acceptors.
+    /// The number of acceptors.
     pub acceptors: usize,
-    /// How many proposals each proposer may begin; one entry a proposer.
+    /// The number of proposals that each proposer may begin; one entry a proposer.
     pub proposals: &'static [u8],
-    /// Whether G4 is looked at, in every state: by far the dearest part.
+    /// Whether G4 is checked, in every state: by far the most expensive part.
     pub liveness: bool,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A proposer begins.
@@ -79,7 +80,7 @@ fn own(proposer: usize) -> Tag {
 }
 
 impl<V: Variant> Slot<V> {
-    /// Nothing has happened.
+    /// The world before any event.
     pub fn new(bounds: &Bounds) -> Slot<V> {
         let proposer = |(at, n_left): (usize, &u8)| Proposer {
             machine: Single::new(Rank::at(at), bounds.acceptors, own(at)),
@@ -96,7 +97,7 @@ impl<V: Variant> Slot<V> {
 
     fn propose(&mut self, at: usize) {
         let Proposer { machine, links, .. } = &mut self.proposers[at];
-        // Out of ballots means out of proposals; the bounds end before.
+        // A proposer without ballots has no proposals left; the bounds end before.
         let proposed = machine.propose(|to, cas| links[to.index()].posted.push_back(cas));
         assert!(proposed.is_ok(), "the bounds allow more proposals than the word has ballots");
     }
@@ -250,7 +251,8 @@ impl<V: Variant> World for Slot<V> {
     }
 }
 
-/// What belongs to one acceptor: its word, and what each proposer knows of it and has under way.
+/// The part of one acceptor: its word, and each proposer's knowledge of it with the CASes under
+/// way.
 type Column = (u64, Vec<(Seat, Link)>);
 
 /// A hash that is the same on every run and machine.

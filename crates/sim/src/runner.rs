@@ -28,7 +28,7 @@ impl Runner {
     }
 }
 
-/// What `act` returns, or the text of its panic.
+/// The result of `act`, or the text of its panic.
 pub(crate) fn caught<T>(act: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(act)).map_err(|panic| {
         panic

@@ -33,16 +33,16 @@ pub(crate) struct BenchArgs {
     how: How,
 }
 
-/// What all benchmarks are told.
+/// The options of all benchmarks.
 #[derive(Debug, Args)]
 struct How {
-    /// How often everything is measured; medians are reported.
+    /// The number of measurements of everything; medians are reported.
     #[arg(long, global = true)]
     runs: Option<u32>,
     /// One short run: to see that it works.
     #[arg(long, global = true)]
     quick: bool,
-    /// How to print the result.
+    /// The format of the printed result.
     #[arg(long, global = true, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Also write the result as JSON and as a figure (SVG) into this directory.
@@ -58,7 +58,7 @@ enum What {
         /// Which provider.
         #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
         fabric: OneFabric,
-        /// How both sides wait: shm completes at once and needs it for messages only.
+        /// The way in which both sides wait: shm completes at once and needs it for messages only.
         #[arg(long, value_enum, default_value_t = Waiting::Spin)]
         wait: Waiting,
     },
@@ -70,7 +70,7 @@ enum What {
         #[arg(long, value_enum, value_delimiter = ',')]
         against: Vec<Rival>,
     },
-    /// What a decision takes at the leader of three processes.
+    /// The time of a decision at the leader of three processes.
     #[command(after_help = "Example:\n  gregale bench decide --fabric shm --format json")]
     Decide {
         /// Which provider.
@@ -86,13 +86,13 @@ enum What {
         /// Which provider.
         #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
         fabric: OneFabric,
-        /// How many leaders are killed for each row.
+        /// The number of leaders that are killed for each row.
         #[arg(long, default_value_t = 200)]
         kills: u32,
-        /// Also with a leader that holds so much memory, as 512MiB or 1GiB.
+        /// Also with a leader that holds this much memory, as 512MiB or 1GiB.
         #[arg(long, value_parser = parse_bytes)]
         resident: Option<u64>,
-        /// Also with a leader that has nothing to do and sleeps.
+        /// Also with an idle leader, which sleeps.
         #[arg(long)]
         asleep: bool,
         /// Also with followers that spin: for machines with a core for each.
@@ -111,8 +111,8 @@ enum What {
         /// Servers to run in turn with it.
         #[arg(long, value_enum, value_delimiter = ',')]
         against: Vec<Server>,
-        /// What an acknowledged write survives; see `gregale up --help`. On disk it is SET alone,
-        /// with 1, 64 and 256 clients, beside the disk's own time to sync a record.
+        /// The failures that an acknowledged write survives; see `gregale up --help`. On disk it is
+        /// SET alone, with 1, 64 and 256 clients, beside the disk's own time to sync a record.
         #[arg(long, value_enum, default_value_t = Durability::MemoryQuorum)]
         durability: Durability,
         #[command(flatten)]
@@ -140,7 +140,7 @@ enum What {
         #[arg(long, value_enum, value_delimiter = ',')]
         #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
-        /// How many of each kind.
+        /// The number of kills of each kind.
         #[arg(long, default_value_t = 20)]
         kills: u32,
         #[command(flatten)]
@@ -171,15 +171,15 @@ enum What {
         #[arg(long, value_enum, value_delimiter = ',')]
         #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
-        /// How many of the eight groups each message goes to.
+        /// The number of the eight groups that each message goes to.
         #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 8])]
         #[arg(value_parser = clap::value_parser!(u8).range(1..=8))]
         destinations: Vec<u8>,
-        /// Which protocols; the first is set beside the others.
+        /// The protocols; the first is compared with the others.
         #[arg(long, value_enum, value_delimiter = ',')]
         #[arg(default_values_t = [Multicast::Primcast, Multicast::Whitebox, Multicast::Fastcast])]
         protocol: Vec<Multicast>,
-        /// Also an open loop: messages at fixed rates, whatever became of the ones before.
+        /// Also an open loop: messages at fixed rates, whether or not earlier ones were delivered.
         #[arg(long)]
         open: bool,
         /// A wide area instead, in virtual time, with every protocol and every order.
@@ -193,23 +193,23 @@ enum What {
         #[arg(long, value_enum, value_delimiter = ',')]
         #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
-        /// How long one run looks.
+        /// The duration of one run.
         #[arg(long, default_value_t = 10)]
         #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
         seconds: u64,
     },
 }
 
-/// Where a benchmark of a disk keeps its data.
+/// The place of a disk benchmark's data.
 #[derive(Clone, Debug, Args)]
 struct PlaceArgs {
-    /// A directory on the disk to measure, not on a tmpfs; what is put there goes afterwards.
+    /// A directory on the disk to measure, not on a tmpfs; its files are removed afterwards.
     /// Without it, beside this program.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
 
-/// What is measured of `gregale up --durability`.
+/// The values of `gregale up --durability` that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Durability {
     MemoryQuorum,
@@ -239,7 +239,7 @@ enum Multicast {
     Fastcast,
 }
 
-/// Where the members of a wide area are.
+/// The places of the members in a wide area.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Wan {
     /// Three regions with a member of each group; the first primaries share one.
@@ -292,7 +292,7 @@ enum Server {
 
 /// The state of a `--quick` benchmark of large ones.
 const QUICK_STATE_BYTES: u64 = 16 << 20;
-/// Benchmarks of large states run so often.
+/// The number of runs of a benchmark with a large state.
 const LARGE_RUNS: u32 = 3;
 
 impl How {
@@ -301,7 +301,7 @@ impl How {
         Effort { runs: self.runs.unwrap_or(effort.runs).max(1), ..effort }
     }
 
-    /// How often, and with how much, if the state is large.
+    /// The number of runs, and the size of the state, if it is large.
     fn large(&self, state_bytes: u64) -> (u32, u64) {
         let runs = self.runs.unwrap_or(if self.quick { 1 } else { LARGE_RUNS }).max(1);
         (runs, if self.quick { state_bytes.min(QUICK_STATE_BYTES) } else { state_bytes })
@@ -317,7 +317,7 @@ impl How {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Writes a file where files are wanted.
+    /// Writes a file, if files are requested.
     fn put(&self, name: &str, text: &str) -> Outcome<()> {
         let Some(directory) = &self.out else { return Ok(()) };
         std::fs::create_dir_all(directory)
@@ -328,7 +328,7 @@ impl How {
     }
 }
 
-/// As everywhere, and also with the unit's full name: 1GiB.
+/// Parses a size as everywhere, and also with the unit's full name: 1GiB.
 fn parse_bytes(text: &str) -> Result<u64, String> {
     kv::connection::bytes_of(&text.to_ascii_lowercase().replace("ib", "b"))
         .ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2GiB"))
@@ -456,7 +456,7 @@ fn kinds(fabrics: &[OneFabric]) -> Vec<FabricKind> {
     fabrics.iter().map(|fabric| (*fabric).into()).collect()
 }
 
-/// The durability decides what is worth measuring.
+/// Measures what is useful for the durability.
 fn kv(
     setting: &bench::kv::Setting,
     durability: Durability,
@@ -503,7 +503,7 @@ fn core(against: &[Rival], effort: &Effort) -> Outcome<Report> {
     Ok(bench::core::report(effort, rivals.as_ref()))
 }
 
-/// Under load first; then what was asked for besides.
+/// The settings: under load first, then the others that were requested.
 fn settings(
     fabric: FabricKind,
     kills: u32,

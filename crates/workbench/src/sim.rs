@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// How many seeds a mutant gets at most before it counts as survived. One of a cluster has as many
+/// The most seeds that a mutant gets before it counts as survived. One of a cluster has as many
 /// operations as some hundred of the others.
 const fn mutant_seeds_max(protocol: SimProtocol) -> u64 {
     if is_cluster(protocol) { 400 } else { 3000 }
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// One seed, whole.
+/// Runs one seed with its trace.
 fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
     let outcome = match args.protocol {
         SimProtocol::Log(subject) => ::sim::replay(&subject, config, seed),
@@ -161,7 +161,7 @@ fn as_json(args: &SimArgs, swept: &Swept, mutants: Option<&[Hunted]>) -> Value {
     json!({ "bench": "sim", "runs": 1, "rows": [row] })
 }
 
-/// The interesting cases that were not reached, but for those that this protocol cannot.
+/// The interesting cases that were not reached, except those that this protocol cannot reach.
 fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
     let names = |marks: Vec<Mark>| marks.iter().map(|mark| format!("{mark:?}")).collect();
     match args.protocol {

@@ -1,4 +1,4 @@
-//! What a benchmark of whole servers starts is `gregale`, not this program.
+//! A benchmark of whole servers starts `gregale`, not this program.
 
 use std::process::Command;
 

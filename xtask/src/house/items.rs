@@ -21,7 +21,7 @@ pub(super) struct Item<'a> {
     pub(super) header: String,
     /// Lines of code, from the header to the end.
     pub(super) code: Vec<&'a str>,
-    /// What stands in quotes in these lines.
+    /// The texts in quotes in these lines.
     pub(super) strings: Vec<&'a str>,
     pub(super) is_test: bool,
 }
@@ -107,7 +107,7 @@ fn keyword(line: &str) -> Option<(&'static str, &str)> {
     is_macro.then_some(("macro", line))
 }
 
-/// How many lines the item has that begins with the first of `lines`.
+/// The number of lines of the item that begins with the first of `lines`.
 fn length(lines: &[&str]) -> usize {
     let mut depth = 0_usize;
     for (n, line) in lines.iter().enumerate() {
@@ -151,7 +151,7 @@ fn quoted(prose: &str) -> Vec<&str> {
 pub(super) struct Implementation {
     pub(super) of_trait: String,
     pub(super) of: String,
-    /// What stands in angle brackets after `impl`, and after `where`.
+    /// The text in angle brackets after `impl`, and after `where`.
     pub(super) bounds: String,
     /// The trait with its own generics.
     pub(super) trait_with_generics: String,
@@ -177,7 +177,7 @@ pub(super) fn implementation(header: &str) -> Option<Implementation> {
     })
 }
 
-/// How long the angle brackets are that `text` begins with.
+/// The length of the angle brackets that `text` begins with.
 fn generics(text: &str) -> usize {
     let (mut depth, mut before) = (0_usize, ' ');
     for (at, c) in text.char_indices() {

@@ -52,9 +52,9 @@ const BEFORE: [(&str, usize); 19] = [
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Figure {
     name: &'static str,
-    /// What is counted.
+    /// The thing that is counted.
     what: &'static str,
-    /// At most; `None` where only the ratchet counts.
+    /// The largest number; `None` where only the ratchet counts.
     target: Option<usize>,
     found: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Figure {
     }
 }
 
-/// What `cargo xtask house` is asked for.
+/// The options of `cargo xtask house`.
 pub(crate) struct Manner {
     /// JSON instead of tables.
     pub(crate) json: bool,
@@ -104,7 +104,7 @@ pub(crate) fn house(manner: &Manner) -> Result<()> {
     Ok(())
 }
 
-/// What is worse, or better, than `xtask/house.toml` says.
+/// The numbers that are worse, or better, than those of `xtask/house.toml`.
 pub(crate) fn check(tree: &Tree, root: &Path) -> Result<Vec<Finding>> {
     Ok(Ratchet::read(root)?.findings(&measure(tree)))
 }

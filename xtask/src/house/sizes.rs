@@ -1,4 +1,4 @@
-//! How large things are: structs of many fields, lines of each crate.
+//! The sizes of things: structs of many fields, lines of each crate.
 
 use super::items::Item;
 use crate::tidy::Tree;

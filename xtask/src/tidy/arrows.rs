@@ -1,4 +1,4 @@
-//! Which crate may depend on which.
+//! The allowed dependencies between crates.
 //!
 //! A protocol that could reach a socket would sooner or later do so, and then it would not run in
 //! the simulator; a table that names every arrow turns that into a failing test.

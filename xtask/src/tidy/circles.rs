@@ -35,7 +35,7 @@ pub(crate) fn between_folders(tree: &Tree) -> Vec<Vec<String>> {
     found
 }
 
-/// Which files each file of a crate imports.
+/// The files that each file of a crate imports.
 type Arrows<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn crates(tree: &Tree) -> BTreeMap<String, Arrows<'_>> {
@@ -70,8 +70,8 @@ fn circles<'a>(arrows: &Arrows<'a>) -> Vec<Vec<&'a str>> {
 
 struct Search<'a, 'b> {
     arrows: &'b Arrows<'a>,
-    /// When a file was first seen, and the earliest open file that it reaches; the second is
-    /// meaningless once its circle is closed.
+    /// The order in which a file was first seen, and the earliest open file that it reaches; the
+    /// second is meaningless once its circle is closed.
     order: BTreeMap<&'a str, (usize, usize)>,
     /// Seen, and not yet known to be in a closed circle.
     open: Vec<&'a str>,

@@ -15,7 +15,7 @@ const CROSSING: [char; 2] = ['T', 'W'];
 /// Families whose citations must lead somewhere. Others (P1, L1) are also words of the trade.
 const CHECKED: [char; 4] = ['I', 'G', 'T', 'W'];
 
-/// What is promised in `proto` is checked here, globally and under faults: these crates keep its
+/// The promises of `proto` are checked here, globally and under faults: these crates keep its
 /// promises and cite them.
 const WATCHES: (&str, [&str; 2]) = ("crates/proto", ["crates/sim", "crates/model"]);
 

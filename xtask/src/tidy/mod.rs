@@ -1,6 +1,7 @@
-//! What the compiler does not check: rules of this repository, each with a canary test that fires.
+//! The rules of this repository that the compiler does not check, each with a canary test that
+//! fires.
 //!
-//! - `arrows`: which crate may depend on which.
+//! - `arrows`: the allowed dependencies between crates.
 //! - `idioms`: turns of phrase that read like a translation, counted.
 //! - `picture`: the picture in ARCHITECTURE.md shows every crate and every arrow, as it is.
 //! - `circles`: files that import each other, counted.
@@ -32,13 +33,13 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// What a rule found.
+/// The finding of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
     /// From 1; 0 for the file as a whole.
     line: usize,
-    /// What is wrong, and the mend.
+    /// The fault, and its repair.
     what: String,
 }
 

@@ -54,7 +54,7 @@ impl Ratchet {
         toml::from_str(&text).with_context(|| format!("{} is damaged", path.display()))
     }
 
-    /// What the numbers are now.
+    /// Measures the present numbers.
     fn measure(tree: &Tree) -> Ratchet {
         let mut now = Ratchet { lines: long_files(tree), ..Ratchet::default() };
         for (file, source) in tree.rust() {

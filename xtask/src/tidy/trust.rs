@@ -1,6 +1,6 @@
 //! Permissions: no clock and no hash-map order in what must replay, no `unsafe` by default.
 //!
-//! How much `unsafe` there is where it is allowed is counted by `ratchet`.
+//! The rule `ratchet` counts the `unsafe` where it is allowed.
 
 use super::source::has_word;
 use super::{Finding, Tree};

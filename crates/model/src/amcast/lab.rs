@@ -1,10 +1,10 @@
-//! Machines, parcels and queues by number, and what each machine does with each parcel, once.
+//! Machines, parcels and queues by number, and the turn of each machine with each parcel, once.
 //!
 //! A process of a small world is in one of some thousand states, in millions of states of the
 //! world. So states of machines are numbered, and a turn (a machine, a parcel) is taken once and
 //! then looked up: a machine is deterministic.
 //!
-//! - I1 Equal numbers mean equal hashes of what is printed, and hence equal things (64 bits, as
+//! - I1 Equal numbers mean equal hashes of the printed text, and hence equal things (64 bits, as
 //!   everywhere here). Equal things have equal numbers.
 
 use proto::amcast::{Host, Message, Multicast, Pid, RealClock, Timestamp, To};
@@ -47,12 +47,12 @@ fn find<K: Ord, T>(few: &Few<K, T>, key: &K) -> Result<usize, usize> {
     few.binary_search_by(|(of, _)| of.cmp(key))
 }
 
-/// What comes to a machine.
+/// The input of a machine.
 #[derive(Clone, Debug)]
 pub(super) enum Parcel<W> {
     /// A sender's message.
     Start(Arc<Message>),
-    /// From this process.
+    /// A message from this process.
     Wire(Pid, W),
     /// Ω names this member.
     Trust(base::Rank),
@@ -85,36 +85,36 @@ impl<T: Debug> Numbered<T> {
     }
 }
 
-/// What a machine does with a parcel.
+/// The result of a machine's step with a parcel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Turn {
     /// The machine afterwards.
     pub(super) machine: u32,
-    /// What it sends: the receiver and the parcel.
+    /// The messages that it sends: the receiver and the parcel.
     pub(super) sent: Vec<(usize, u32)>,
-    /// What it delivers: the call, and the final timestamp.
+    /// The deliveries: the call, and the final timestamp.
     pub(super) delivered: Vec<(u8, Timestamp)>,
 }
 
-/// All that was ever met.
+/// All machines, parcels and queues that ever occurred.
 #[derive(Debug)]
 pub(super) struct Lab<M: Multicast> {
     pids: Vec<Pid>,
     machines: Numbered<M>,
-    /// Whose state each is.
+    /// The process of each machine.
     owners: Vec<u8>,
     parcels: Numbered<Parcel<M::Wire>>,
-    /// Of each machine, by parcel and clock.
+    /// The turns of each machine, by parcel and clock.
     turns: Vec<Few<(u32, Clock), Arc<Turn>>>,
     /// Queues of small numbers: the first, and the rest as another queue. 0 is the empty one.
     queues: Vec<(u32, u32)>,
     /// A queue out of its first and its rest.
     queue_of: BTreeMap<(u32, u32), u32>,
-    /// What each queue is with something at its end.
+    /// The queue that each queue becomes with an item at its end.
     longer: Vec<Few<u32, u32>>,
 }
 
-/// What a process's clock shows, if it has one that is attested, and its error.
+/// The reading of a process's clock and its error, if the clock is attested.
 pub(super) type Clock = Option<(u32, u32)>;
 
 struct Outbox<W> {
@@ -168,7 +168,7 @@ where
         self.parcels.number(parcel)
     }
 
-    /// What a machine does with a parcel.
+    /// Takes the turn of a machine with a parcel, or looks it up.
     pub(super) fn turn(&mut self, machine: u32, parcel: u32, clock: Clock) -> Arc<Turn> {
         let known = &self.turns[machine as usize];
         if let Ok(found) = find(known, &(parcel, clock)) {
@@ -231,7 +231,7 @@ where
         longer
     }
 
-    /// What is in a queue.
+    /// The items in a queue.
     pub(super) fn items(&self, mut queue: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::from_fn(move || {
             let (first, rest) = self.split(queue)?;

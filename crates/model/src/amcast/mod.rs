@@ -1,5 +1,5 @@
 //! Atomic multicast among a few processes, whole: every order in which a few messages can be sent
-//! and everything that travels can arrive.
+//! and every parcel under way can arrive.
 //!
 //! The world runs the machines of `proto::amcast`. Links are FIFO and lose nothing (T1, T2); a
 //! sender's message travels on links of its own. Ω may name another leader at any moment, at each
@@ -50,32 +50,32 @@ pub enum End {
     Sender(usize),
 }
 
-/// On which links parcels may be late, by any time; on the others they arrive at once, in rounds:
-/// first everything that was sent first.
+/// The links on which parcels may be late, by any time; on the others they arrive at once, in
+/// rounds: first everything that was sent first.
 #[derive(Clone, Debug)]
 pub enum Late {
-    /// On all.
+    /// On all links.
     Everywhere,
-    /// From here to there.
+    /// On the links from the one end to the other.
     Only(Vec<(End, End)>),
 }
 
-/// How much of the world is walked.
+/// The bounds of a world.
 #[derive(Clone, Debug)]
 pub struct Bounds {
     /// Members of each group.
     pub sizes: &'static [usize],
-    /// Which order across groups.
+    /// The rule for the order across groups.
     pub rule: Rule,
     /// Whether real time is judged (G2).
     pub judges_realtime: bool,
-    /// Delivered before the walk begins: so that clocks are apart.
+    /// The messages that are delivered before the walk begins, so that clocks are apart.
     pub prelude: &'static [&'static [usize]],
     /// The messages.
     pub calls: &'static [Call],
     /// At (group, member) Ω names this member of its group, at some moment or never.
     pub suspicions: &'static [(usize, usize, usize)],
-    /// Which links are walked in every order.
+    /// The links that are walked in every order.
     pub late: Late,
     /// The real clocks, if there are any.
     pub clocks: Option<Clocks>,
@@ -88,13 +88,13 @@ pub struct Clocks {
     /// message is under way any longer, and is so late that no process has a reason to wait for a
     /// later one.
     pub moments: &'static [u32],
-    /// How far each process's clock is ahead of time, or behind it.
+    /// The distance by which each process's clock is ahead of time, or behind it.
     pub skews: &'static [i32],
-    /// No skew is larger: what is attested.
+    /// The largest skew, which is attested.
     pub error: u32,
 }
 
-/// What happens next.
+/// The next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A message is multicast.
@@ -107,7 +107,7 @@ pub enum Step {
     Pass,
 }
 
-/// What does not change.
+/// The constant part of a world.
 #[derive(Clone, Debug)]
 struct Setting {
     bounds: Bounds,
@@ -137,7 +137,7 @@ impl<M: Multicast + Clone + Debug> Groups<M>
 where
     M::Wire: Debug,
 {
-    /// After the prelude, nothing else has happened.
+    /// The world after the prelude and before any other event.
     pub fn new(bounds: Bounds) -> Groups<M> {
         let layout = Layout::new(bounds.sizes);
         let config = Config {
@@ -198,12 +198,12 @@ where
         self.delivered_at(self.n()) + call
     }
 
-    /// Which calls were sent: one bit each.
+    /// The place of the sent calls: one bit each.
     fn sent_at(&self) -> usize {
         self.words.len() - 3
     }
 
-    /// Which suspicions are spent: one bit each.
+    /// The place of the spent suspicions: one bit each.
     fn suspected_at(&self) -> usize {
         self.words.len() - 2
     }
@@ -212,7 +212,7 @@ where
         self.words.len() - 1
     }
 
-    /// What the clock of process `at` shows.
+    /// The reading of the clock of process `at`.
     fn clock(&self, at: usize) -> Clock {
         let clocks = self.setting.bounds.clocks.as_ref()?;
         let now = clocks.moments[self.words[self.moment_at()] as usize];
@@ -230,7 +230,7 @@ where
         self.words[word] >> bit & 1 == 1
     }
 
-    /// A sender hands its message to every member of every destination.
+    /// Hands a sender's message to every member of every destination.
     fn post(&mut self, call: usize) {
         let dest = self.setting.dest[call];
         let id = MessageId { sender: call as u64, sequence: 0 };
@@ -249,7 +249,7 @@ where
         self.words[at] = self.lab.borrow_mut().append(self.words[at], parcel + 1);
     }
 
-    /// The oldest parcel of a link arrives.
+    /// Lets the oldest parcel of a link arrive.
     fn arrive(&mut self, link: usize) -> Result<(), String> {
         let at = self.link_at(link);
         let split = self.lab.borrow().split(self.words[at]);
@@ -290,7 +290,7 @@ where
         Ok(())
     }
 
-    /// What a process delivered: calls and timestamps, in order.
+    /// The deliveries of a process: calls and timestamps, in order.
     fn order(&self, process: usize) -> Vec<(usize, u32)> {
         let lab = self.lab.borrow();
         let items = lab.items(self.words[self.delivered_at(process)]);

@@ -97,7 +97,7 @@ impl Area {
     }
 }
 
-/// How the fields share 64 bits.
+/// The division of 64 bits into the fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
     generation_bits: u32,

@@ -9,12 +9,12 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
 
-/// What `gregale sim` can simulate.
+/// The subjects of `gregale sim`.
 #[derive(Clone, Copy)]
 pub(crate) enum SimProtocol {
     /// The machine of a protocol that replicates a log.
     Log(Subject),
-    /// Whole members, as they ship.
+    /// Whole members, as they are released.
     Cluster(cluster::Protocol),
     /// Atomic multicast.
     Multicast(Multicast),
@@ -67,7 +67,7 @@ impl ValueEnum for SimProtocol {
     }
 }
 
-/// Which rule makes multicast respect real time.
+/// The rule by which multicast respects real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RealtimeRule {
     /// Primaries tell what they have not delivered; only destinations take part.
@@ -79,7 +79,7 @@ pub(crate) enum RealtimeRule {
 }
 
 impl SimProtocol {
-    /// As it is called on the command line and in JSON.
+    /// The name on the command line and in JSON.
     pub(crate) fn name(self) -> String {
         let value = self.to_possible_value().expect("none of them is hidden");
         value.get_name().to_owned()
@@ -96,16 +96,16 @@ impl SimProtocol {
     gregale sim --protocol velos-cluster --seeds 60     whole members and their clients\n  \
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
-    /// What to simulate.
+    /// The subject to simulate.
     #[arg(long, value_enum, default_value_t = SimProtocol::Log(VELOS))]
     pub(crate) protocol: SimProtocol,
-    /// How many seeds.
+    /// The number of seeds.
     #[arg(long, default_value_t = 1000)]
     pub(crate) seeds: u64,
     /// The first of them.
     #[arg(long, default_value_t = 0)]
     pub(crate) first: u64,
-    /// As many seeds as are done in so many seconds, instead of a number of them.
+    /// A time in seconds, in which as many seeds as possible are run, instead of a number.
     #[arg(long, conflicts_with_all = ["seeds", "seed", "mutants"])]
     pub(crate) seconds: Option<u64>,
     /// One seed alone.
@@ -114,13 +114,13 @@ pub(crate) struct SimArgs {
     /// With --seed: print every step.
     #[arg(long, requires = "seed")]
     pub(crate) trace: bool,
-    /// How many members; without it each seed decides.
+    /// The number of members; without it each seed decides.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
     pub(crate) members: Option<u8>,
-    /// Multicast: how many groups; without it each seed decides.
+    /// Multicast: the number of groups; without it each seed decides.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) groups: Option<u8>,
-    /// Skeen, primcast-linearizable, -stable and -members: which rule for real time
+    /// Skeen, primcast-linearizable, -stable and -members: the rule for real time
     /// (primcast-linearizable: hop if
     /// not said otherwise).
     #[arg(long, value_enum)]
@@ -144,10 +144,10 @@ pub(crate) struct SimArgs {
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,
-    /// On how many threads; without it one a processor. Results do not depend on it.
+    /// The number of threads; without it one a processor. Results do not depend on it.
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,
-    /// How to print the result.
+    /// The format of the printed result.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }

@@ -1,7 +1,7 @@
 //! Seeds and planted bugs, on several threads.
 //!
-//! What a seed does depends on the seed alone, so it does not matter which thread runs it: what is
-//! reported is the same for any number of them (tested), and only the time differs.
+//! A run depends on its seed alone, so it does not matter which thread runs it: the
+//! report is the same for any number of them (tested), and only the time differs.
 
 use super::SimArgs;
 use console::{Failure, Outcome};
@@ -26,20 +26,20 @@ pub(super) fn jobs(asked: Option<NonZeroUsize>) -> NonZeroUsize {
 /// The most seeds that fit into a time: more than any machine does in a day.
 const SEEDS_IN_TIME: u64 = 1 << 40;
 
-/// How many seeds are run at most.
+/// The most seeds that are run.
 pub(super) fn how_many(args: &SimArgs) -> u64 {
     args.seconds.map_or(args.seeds, |_| SEEDS_IN_TIME)
 }
 
-/// Whether the time that was asked for has passed.
+/// Whether the requested time has passed.
 pub(super) fn is_over(args: &SimArgs, began: Instant) -> bool {
     args.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds)
 }
 
-/// So many seeds from this one on.
+/// The range of `n` seeds from `first` on.
 ///
 /// # Errors
-/// There are not so many.
+/// `n` is zero, or the range exceeds the numbers.
 pub(super) fn seeds(first: u64, n: u64) -> Outcome<Range<u64>> {
     match first.checked_add(n) {
         Some(end) if n > 0 => Ok(first..end),
@@ -67,13 +67,13 @@ impl Pool {
         Pool { next: AtomicU64::new(numbers.start), end: numbers.end, progress }
     }
 
-    /// What is left, for one thread: what it gets no other gets.
+    /// The numbers that are left, for one thread: each number goes to one thread.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
         let take = || self.next.fetch_update(Relaxed, Relaxed, |n| (n < self.end).then(|| n + 1));
         std::iter::from_fn(move || take().ok())
     }
 
-    /// One piece more is done.
+    /// Notes that one more piece is done.
     pub(super) fn tell(&self, note: &str) {
         let mut progress = self.progress.lock().unwrap_or_else(|broken| broken.into_inner());
         progress.0 += 1;
@@ -82,7 +82,7 @@ impl Pool {
     }
 }
 
-/// What each of `jobs` threads made of its share of `numbers`.
+/// The result of each of `jobs` threads for its share of `numbers`.
 pub(super) fn share<T: Send>(
     jobs: NonZeroUsize,
     numbers: Range<u64>,

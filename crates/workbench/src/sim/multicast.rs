@@ -17,9 +17,9 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// How many seeds a mutant gets at most before it counts as survived.
+/// The most seeds that a mutant gets before it counts as survived.
 const MUTANT_SEEDS_MAX: u64 = 20_000;
-/// How many schedules steps are counted in.
+/// The number of schedules in which steps are counted.
 const SCHEDULES: u64 = 1000;
 
 /// Simulates, if it is a protocol of atomic multicast.
@@ -147,7 +147,7 @@ where
     }
 }
 
-/// Every planted bug, or those of coming back or of changes of members alone.
+/// Hunts every planted bug, or only those of crash recovery or of changes of members.
 fn hunt(jobs: NonZeroUsize, config: &Config) -> Vec<Hunted> {
     let mut mutants = mutants();
     mutants.retain(|mutant| mutant.is_of_recovery() || !config.recovers);
