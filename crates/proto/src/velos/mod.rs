@@ -228,9 +228,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let places = Places::new(base, config.members, shape);
         let mut links = MemberSet::EMPTY;
         links.insert(config.me);
-        // A majority may have recycled what an earlier life claimed to have applied: until this
-        // life has applied as much, it holds nothing (the word stays, since a next life must know
-        // it too).
+        // Slots that an earlier life claimed to have applied may be recycled because of its claim:
+        // until this life has applied as much, it holds nothing (the word stays, since a next life
+        // must know it too).
         let claimed = Prefix(host.load(places.applied(config.me)));
         host.store(places.fact(config.me).plus(1), 0);
         let own = eras::founding(config.start)
