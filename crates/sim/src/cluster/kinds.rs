@@ -49,14 +49,11 @@ impl Protocol {
 
     /// The names of such a cluster in the lists of planted bugs.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
-        match self {
-            Protocol::Velos => ["cluster", "cluster-in-memory"],
-            Protocol::Durable => ["cluster", "cluster-on-disk"],
-            // The engine's bugs are of logs, and the door's is in what watches keys.
-            Protocol::Abd => ["abd-cluster", "cluster-of-registers"],
-            // The engine's bugs are hunted where members change.
-            Protocol::MultiPaxos => ["multipaxos-cluster", "cluster-of-messages"],
+        if !self.changes_members() {
+            // The bugs of engine and door are hunted where members change.
+            return [self.name(), "cluster-without-changes"];
         }
+        ["cluster", if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" }]
     }
 
     /// Whether clocks may jump.

@@ -266,7 +266,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.run_in_steps(n, Duration::from_millis(1));
     }
 
-    /// Lets every member run for so many steps of this length. (Nobody sleeps here: see `wakes`.)
+    /// Lets every member run for so many steps of this length. (None sleeps here: see `wakes`.)
     pub(super) fn run_in_steps(&mut self, n: u64, step: Duration) {
         for _ in 0..n {
             self.now = self.now.plus(step);
@@ -402,7 +402,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.world.notes[member].contains(&Note::ReadRefused(Ticket(ticket)))
     }
 
-    /// Whom it has woken since the last call.
+    /// The members that it has woken since the last call.
     pub(super) fn wakes(&mut self, member: usize) -> MemberSet {
         core::mem::take(&mut self.world.wakes[member])
     }
