@@ -7,7 +7,7 @@
 //!
 //! - L1 A member that grants promises nothing to another proposer until [`LEASE`] has passed on its
 //!   clock, counted from a time that was told *after* the question came: what a turn is told at its
-//!   beginning may be long ago when its messages are read. By construction: [`Grant::tick`], the
+//!   beginning may be long ago when its messages are read. By construction: `Grant::tick`, the
 //!   one place where a grant's end is set. Simulated (`IGNORE_GRANT`), tested
 //!   (`GRANT_FROM_OLD_TIME`).
 //! - L2 A leader counts a grant for [`COUNTED`] on its clock from when its question left: with both
@@ -15,7 +15,7 @@
 //!   Simulated (`LEASE_FROM_ANSWER`), tested (`IGNORE_RATE`).
 //! - L3 A process that comes back does not know what its predecessor granted: it acts as if that
 //!   had been a moment before its start, to the proposer of its promise. It can have been to no
-//!   other (L1, P2). By construction: [`Grant::of_an_earlier_life`]. Tested (`FORGET_GRANT`).
+//!   other (L1, P2). By construction: `Grant::of_an_earlier_life`. Tested (`FORGET_GRANT`).
 //! - L4 A question serves the reads that came before it left. By construction: `on_granted`.
 //!   Simulated (`ANY_ANSWER_SERVES`, `READ_WITHOUT_CHECK`).
 //!

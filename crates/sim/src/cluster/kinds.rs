@@ -81,7 +81,8 @@ impl Protocol {
         (self.has_disks() || !mark.needs_disk())
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
-            && (self.has_jumps() || mark != Mark::ClockJumped)
+            // Where machines send messages, memory has beats alone, of one word each.
+            && (self.has_jumps() || !matches!(mark, Mark::ClockJumped | Mark::TornVerb))
     }
 }
 
