@@ -78,6 +78,60 @@ pub trait Port {
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported>;
 }
 
+/// A port that passes each verb on to another: a part between a machine and its fabric.
+pub trait Relay {
+    /// The other port.
+    type Port: Port;
+
+    /// The other port.
+    fn port(&self) -> &Self::Port;
+
+    /// The same, for what changes something.
+    fn port_mut(&mut self) -> &mut Self::Port;
+}
+
+impl<R: Relay> Port for R {
+    fn load(&self, at: At) -> u64 {
+        self.port().load(at)
+    }
+
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        self.port().load_into(at, words);
+    }
+
+    fn store(&mut self, at: At, word: u64) {
+        self.port_mut().store(at, word);
+    }
+
+    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
+        self.port_mut().write(to, at, words, token);
+    }
+
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
+        self.port_mut().read(to, at, n_words, token);
+    }
+
+    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
+        self.port_mut().cas(to, at, expected, desired, token);
+    }
+
+    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
+        self.port_mut().fetch_add(to, at, add, token);
+    }
+
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.port_mut().send(to, message)
+    }
+
+    fn wake(&mut self, to: Rank) {
+        self.port_mut().wake(to);
+    }
+
+    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
+        self.port_mut().permit_writer(from, writer)
+    }
+}
+
 /// The provider cannot do this; its text says why and what can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsupported(pub &'static str);

@@ -16,8 +16,8 @@ use crate::service::{Answer, Answers, Application, Door, Origin};
 use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
 use crate::withheld::Withheld;
-use base::verb::Unsupported;
-use base::{At, Instant, MAX_MEMBERS, MemberSet, Port, Prefix, Rank, Slot, StateClock, Token};
+use base::verb::Relay;
+use base::{Instant, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot, StateClock};
 use proto::{Host, Note};
 use std::collections::VecDeque;
 
@@ -199,45 +199,15 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     }
 }
 
-impl<P: Plant, A, D> Port for HostState<P, A, D> {
-    fn load(&self, at: At) -> u64 {
-        self.plant.load(at)
+impl<P: Plant, A, D> Relay for HostState<P, A, D> {
+    type Port = P;
+
+    fn port(&self) -> &P {
+        &self.plant
     }
 
-    fn load_into(&self, at: At, words: &mut [u64]) {
-        self.plant.load_into(at, words);
-    }
-
-    fn store(&mut self, at: At, word: u64) {
-        self.plant.store(at, word);
-    }
-
-    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        self.plant.write(to, at, words, token);
-    }
-
-    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        self.plant.read(to, at, n_words, token);
-    }
-
-    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
-        self.plant.cas(to, at, expected, desired, token);
-    }
-
-    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
-        self.plant.fetch_add(to, at, add, token);
-    }
-
-    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        self.plant.send(to, message)
-    }
-
-    fn wake(&mut self, to: Rank) {
-        self.plant.wake(to);
-    }
-
-    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        self.plant.permit_writer(from, writer)
+    fn port_mut(&mut self) -> &mut P {
+        &mut self.plant
     }
 }
 

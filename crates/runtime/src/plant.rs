@@ -2,8 +2,8 @@
 
 use crate::clock::{Clock, boot_now, unix_ms};
 use crate::disk::LogDisk;
-use base::verb::Unsupported;
-use base::{At, Inbox, Instant, Port, Rank, Token};
+use base::verb::Relay;
+use base::{Inbox, Instant};
 use engine::Plant;
 use fabric::Fabric;
 
@@ -53,44 +53,14 @@ impl<F: Fabric> Plant for HostPlant<F> {
     }
 }
 
-impl<F: Fabric> Port for HostPlant<F> {
-    fn load(&self, at: At) -> u64 {
-        self.fabric.load(at)
+impl<F: Fabric> Relay for HostPlant<F> {
+    type Port = F;
+
+    fn port(&self) -> &F {
+        &self.fabric
     }
 
-    fn load_into(&self, at: At, words: &mut [u64]) {
-        self.fabric.load_into(at, words);
-    }
-
-    fn store(&mut self, at: At, word: u64) {
-        self.fabric.store(at, word);
-    }
-
-    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        self.fabric.write(to, at, words, token);
-    }
-
-    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        self.fabric.read(to, at, n_words, token);
-    }
-
-    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
-        self.fabric.cas(to, at, expected, desired, token);
-    }
-
-    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
-        self.fabric.fetch_add(to, at, add, token);
-    }
-
-    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        self.fabric.send(to, message)
-    }
-
-    fn wake(&mut self, to: Rank) {
-        self.fabric.wake(to);
-    }
-
-    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        self.fabric.permit_writer(from, writer)
+    fn port_mut(&mut self) -> &mut F {
+        &mut self.fabric
     }
 }

@@ -5,9 +5,9 @@
 //! - An *engine* is a loop that feeds a machine. Each needs a host to hand to it, so engines are
 //!   counted by the types outside of `proto` and of tests that implement a trait of a host.
 //! - A *world* is a type that stands for a network. It implements the verbs (`Port`) itself, that
-//!   is without a type parameter that is a `Port`, `Fabric` or `Plant`, outside of `fabric`; or,
-//!   in tests and in the crates that do not ship, it is a host that is handed messages, or a
-//!   `World` of the explorer. One folder counts once.
+//!   is without a type parameter that is a `Port`, `Relay`, `Fabric` or `Plant`, outside of
+//!   `fabric`; or, in tests and in the crates that do not ship, it is a host that is handed
+//!   messages, or a `World` of the explorer. One folder counts once.
 
 use super::items::{Item, implementation, module_path};
 use crate::tidy::source::has_word;
@@ -76,7 +76,8 @@ pub(super) fn worlds(items: &[Item<'_>]) -> (Vec<String>, Vec<String>) {
     for item in items.iter().filter(|item| item.keyword == "impl") {
         let Some(of) = implementation(&item.header) else { continue };
         let path = item.file.path.as_str();
-        let hands_on = ["Port", "Fabric", "Plant"].iter().any(|bound| has_word(&of.bounds, bound));
+        let hands_on =
+            ["Port", "Relay", "Fabric", "Plant"].iter().any(|bound| has_word(&of.bounds, bound));
         let is_made_up = item.is_test || WORKBENCH.iter().any(|dir| path.starts_with(dir));
         let stands_for_network = match of.of_trait.as_str() {
             "Port" => !path.starts_with("crates/fabric/") && !hands_on,

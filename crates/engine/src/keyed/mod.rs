@@ -29,8 +29,8 @@ use crate::plant::Plant;
 use crate::seats::{Changed, NoChange};
 use crate::service::{Answer, Door, Origin, ReadAnswer};
 use crate::stats::Stats;
-use base::verb::Unsupported;
-use base::{At, Event, Inbox, Instant, Port, Rank, Slot, Token};
+use base::verb::Relay;
+use base::{Event, Inbox, Instant, Port, Slot};
 use core::time::Duration;
 use proto::Role;
 use proto::keyed::{End, KeyedHost, KeyedMachine, KeyedStatus, Refused, Tag, Ticket};
@@ -89,45 +89,15 @@ impl<P: Port, A: Registers> KeyedHost for HostState<P, A> {
     }
 }
 
-impl<P: Port, A> Port for HostState<P, A> {
-    fn load(&self, at: At) -> u64 {
-        self.plant.load(at)
+impl<P: Port, A> Relay for HostState<P, A> {
+    type Port = P;
+
+    fn port(&self) -> &P {
+        &self.plant
     }
 
-    fn load_into(&self, at: At, words: &mut [u64]) {
-        self.plant.load_into(at, words);
-    }
-
-    fn store(&mut self, at: At, word: u64) {
-        self.plant.store(at, word);
-    }
-
-    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        self.plant.write(to, at, words, token);
-    }
-
-    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        self.plant.read(to, at, n_words, token);
-    }
-
-    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
-        self.plant.cas(to, at, expected, desired, token);
-    }
-
-    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
-        self.plant.fetch_add(to, at, add, token);
-    }
-
-    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        self.plant.send(to, message)
-    }
-
-    fn wake(&mut self, to: Rank) {
-        self.plant.wake(to);
-    }
-
-    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        self.plant.permit_writer(from, writer)
+    fn port_mut(&mut self) -> &mut P {
+        &mut self.plant
     }
 }
 

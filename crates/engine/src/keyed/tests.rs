@@ -3,7 +3,7 @@
 use super::*;
 use crate::mock::Wire;
 use crate::service::Asker;
-use base::Incarnation;
+use base::{Incarnation, Rank};
 use proto::keyed::{KeyedCounts, Op};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
