@@ -28,7 +28,8 @@
 //!
 //! The caller's clock must count the time during which the machine was suspended.
 
-use crate::Instant;
+use crate::{Ballot, Instant};
+use core::cmp::Ordering;
 use core::time::Duration;
 
 /// How fast state time approaches a wall clock that differs from it: parts of a million of the time
@@ -53,6 +54,18 @@ pub enum Evidence {
     OwnReign,
     /// The value may have been proposed long ago, for example before a restart of all members.
     Past,
+}
+
+impl Evidence {
+    /// The evidence of a value that was proposed under `reign`, for a process that knows the ballot
+    /// `in_force` and `leads` under it or not.
+    pub fn of(reign: Ballot, in_force: Ballot, leads: bool) -> Evidence {
+        match reign.cmp(&in_force) {
+            Ordering::Equal if leads => Evidence::OwnReign,
+            Ordering::Equal | Ordering::Greater => Evidence::Present,
+            Ordering::Less => Evidence::Past,
+        }
+    }
 }
 
 /// One process's estimate of state time.

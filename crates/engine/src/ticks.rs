@@ -12,7 +12,6 @@ use crate::plant::Plant;
 use crate::service::{Application, Door};
 use base::state_clock::IDLE_STAMP_EVERY;
 use base::{Evidence, Instant};
-use core::cmp::Ordering;
 use core::time::Duration;
 use proto::Replicator;
 
@@ -69,11 +68,8 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     /// of the present; one of an earlier ballot may have lain in logs for hours. Judged with a view
     /// that is not older than the execution.
     pub(crate) fn observe_state_time(&mut self) {
-        let evidence = match self.order.last().reign.cmp(&self.desk.view.ballot) {
-            Ordering::Equal if self.leads => Evidence::OwnReign,
-            Ordering::Equal | Ordering::Greater => Evidence::Present,
-            Ordering::Less => Evidence::Past,
-        };
+        let reign = self.order.last().reign;
+        let evidence = Evidence::of(reign, self.desk.view.ballot, self.leads);
         let (state_ms, at) = self.state_moved;
         self.state_clock.observe(state_ms, evidence, at);
     }

@@ -13,8 +13,7 @@ use crate::plan::MS;
 use crate::stamper::IDLE_NS;
 use crate::subject::Life;
 use crate::world::World;
-use base::{Evidence, Instant};
-use core::cmp::Ordering;
+use base::{Ballot, Evidence, Instant};
 use proto::Role;
 
 /// The way in which a leader makes its stamps. All but one are planted bugs.
@@ -77,11 +76,8 @@ impl World {
     pub(crate) fn observe_state_time(&mut self, node: usize, machine: &dyn Life) {
         let newest = self.ledger.state_time.after(self.applied(node));
         let status = machine.status();
-        let evidence = match newest.reign.cmp(&status.ballot.0) {
-            Ordering::Equal if status.role == Role::Leader => Evidence::OwnReign,
-            Ordering::Equal | Ordering::Greater => Evidence::Present,
-            Ordering::Less => Evidence::Past,
-        };
+        let leads = status.role == Role::Leader;
+        let evidence = Evidence::of(Ballot(newest.reign), status.ballot, leads);
         let now = Instant(self.net.now());
         let stamper = &mut self.shells[node].stamper;
         stamper.clock.observe(newest.state_ms, evidence, now);
