@@ -66,38 +66,52 @@ pub(super) trait Member {
     fn take_renewals(&mut self) -> Vec<Rank>;
 }
 
-/// The same, with its machine's type.
-struct Whole<R>(Engine<Log<SimPlant, R, State, RespDoor<Around, Pipes>>>);
+/// The same, with the type of its family and machine.
+struct Whole<C>(Engine<C>);
 
-/// The same for a machine that keeps each key separately.
-struct OfRegisters<M>(Engine<Keyed<SimPlant, M, Keys, RespDoor<Around, Pipes>>>);
-
-/// Performs one turn of a member's loop. Returns the time that it may sleep then.
-fn turn<C>(engine: &mut Engine<C>) -> Duration
-where
-    C: Family<Plant = SimPlant, Door = RespDoor<Around, Pipes>>,
-    C::App: Serves,
-{
-    engine.begin_turn();
-    engine.begin_slice();
-    engine.at_the_door(|door, state, desk| door.poll(state, desk));
-    engine.work();
-    // This is as in the released loop: it looks once more before it sleeps.
-    let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
-    engine.note_sleep();
-    engine.send();
-    let Parts { plant, app, .. } = engine.parts();
-    plant.breaks_are_heard();
-    app.take_discarded();
-    if let Some(complaint) = app.take_complaint() {
-        plant.say(&complaint);
+/// What a family's member has beside its turns.
+trait Kept: Family<Plant = SimPlant, Door = RespDoor<Around, Pipes>> + Sized {
+    /// See [`Member::disk`].
+    fn disk(_: &mut Engine<Self>) -> Option<&mut Platter> {
+        None
     }
-    idle
+
+    /// See [`Member::configuration`].
+    fn configuration(_: &Engine<Self>) -> Option<Configuration> {
+        None
+    }
 }
 
-impl<M: KeyedMachine> Member for OfRegisters<M> {
+impl<M: KeyedMachine> Kept for Keyed<SimPlant, M, Keys, RespDoor<Around, Pipes>> {}
+
+impl<R: Replicator> Kept for Log<SimPlant, R, State, RespDoor<Around, Pipes>> {
+    fn disk(engine: &mut Engine<Self>) -> Option<&mut Platter> {
+        engine.disk()
+    }
+
+    fn configuration(engine: &Engine<Self>) -> Option<Configuration> {
+        engine.node().configuration()
+    }
+}
+
+impl<C: Kept<App: Serves>> Member for Whole<C> {
     fn turn(&mut self) -> Duration {
-        turn(&mut self.0)
+        let engine = &mut self.0;
+        engine.begin_turn();
+        engine.begin_slice();
+        engine.at_the_door(|door, state, desk| door.poll(state, desk));
+        engine.work();
+        // This is as in the released loop: it looks once more before it sleeps.
+        let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
+        engine.note_sleep();
+        engine.send();
+        let Parts { plant, app, .. } = engine.parts();
+        plant.breaks_are_heard();
+        app.take_discarded();
+        if let Some(complaint) = app.take_complaint() {
+            plant.say(&complaint);
+        }
+        idle
     }
 
     fn view(&self) -> &View {
@@ -113,41 +127,11 @@ impl<M: KeyedMachine> Member for OfRegisters<M> {
     }
 
     fn disk(&mut self) -> Option<&mut Platter> {
-        None
+        C::disk(&mut self.0)
     }
 
     fn configuration(&self) -> Option<Configuration> {
-        None
-    }
-
-    fn take_renewals(&mut self) -> Vec<Rank> {
-        Vec::new()
-    }
-}
-
-impl<R: Replicator> Member for Whole<R> {
-    fn turn(&mut self) -> Duration {
-        turn(&mut self.0)
-    }
-
-    fn view(&self) -> &View {
-        self.0.view()
-    }
-
-    fn stats(&self) -> &Stats {
-        self.0.stats()
-    }
-
-    fn pipes(&mut self) -> &mut Pipes {
-        &mut self.0.parts().door.streams
-    }
-
-    fn disk(&mut self) -> Option<&mut Platter> {
-        self.0.disk()
-    }
-
-    fn configuration(&self) -> Option<Configuration> {
-        self.0.node().configuration()
+        C::configuration(&self.0)
     }
 
     fn take_renewals(&mut self) -> Vec<Rank> {
@@ -236,26 +220,23 @@ impl Protocol {
             ..door::Config::default()
         };
         let door = RespDoor::new(of_door, around, pipes);
-        if self == Protocol::Abd {
-            let run = origin.life;
-            let of_machine = KeyedConfig { me, members: plan.members, run, founds };
-            let bug = bug.and_then(Bug::abd);
-            return Ok(match bug {
-                Some(bug) => kept::<abd::Spec, _>(&config, plant, door, &of_machine, Planted(bug)),
-                None => kept::<abd::Spec, _>(&config, plant, door, &of_machine, Sound),
-            });
-        }
-        let served = (State::new(0, u64::from(life)), door);
         let shape = &plan.shape;
         let disk = (disk, found);
         match self {
-            Protocol::Velos => made::<velos::Spec>(&config, plant, served, disk, of_node, shape),
-            Protocol::Durable => {
-                made::<durable::Spec>(&config, plant, served, disk, of_node, shape)
-            }
-            Protocol::Abd => unreachable!("it has begun above"),
+            Protocol::Velos => made::<velos::Spec>(&config, plant, door, disk, of_node, shape),
+            Protocol::Durable => made::<durable::Spec>(&config, plant, door, disk, of_node, shape),
             Protocol::MultiPaxos => {
-                made::<multipaxos::Spec>(&config, plant, served, disk, of_node, shape)
+                made::<multipaxos::Spec>(&config, plant, door, disk, of_node, shape)
+            }
+            Protocol::Abd => {
+                let of_machine =
+                    KeyedConfig { me, members: plan.members, run: origin.life, founds };
+                Ok(match bug.and_then(Bug::abd) {
+                    Some(bug) => {
+                        kept::<abd::Spec, _>(&config, plant, door, &of_machine, Planted(bug))
+                    }
+                    None => kept::<abd::Spec, _>(&config, plant, door, &of_machine, Sound),
+                })
             }
         }
     }
@@ -270,17 +251,18 @@ fn kept<S: KeyedSpec, P: Planting<S::Bug>>(
 ) -> Box<dyn Member> {
     let machine = S::start(of_machine, planted);
     let keys = Keys::new(<S::Machine<P> as KeyedMachine>::VALUE_BYTES_MAX, 0);
-    Box::new(OfRegisters(Engine::keyed(config, plant, (keys, door), machine)))
+    Box::new(Whole(Engine::keyed(config, plant, (keys, door), machine)))
 }
 
 fn made<S: LogSpec>(
     config: &Config,
     plant: SimPlant,
-    served: (State, RespDoor<Around, Pipes>),
+    door: RespDoor<Around, Pipes>,
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
     shape: &Shape,
 ) -> Result<Box<dyn Member>, String> {
+    let served = (State::new(0, config.origin.life.0), door);
     let engine =
         Engine::<Log<_, S::Machine<Sound>, _, _>>::new(config, plant, served, disk, |host| {
             registry::member::<S, _, _>(of_node, shape, Sound, host)
