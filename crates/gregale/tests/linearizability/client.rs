@@ -89,6 +89,17 @@ pub(crate) enum Manner {
     Loyal(usize),
 }
 
+impl Manner {
+    /// The manner of a client by its number: a third each are roaming, impatient and loyal.
+    pub(crate) fn of(id: u64) -> Manner {
+        match id % 3 {
+            0 => Manner::Roaming,
+            1 => Manner::Impatient,
+            _ => Manner::Loyal(id as usize / 3 % MEMBERS),
+        }
+    }
+}
+
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repertoire {

@@ -6,11 +6,11 @@
 //! - I2 no member dies but by this hand.
 
 use crate::client::{Client, MEMBERS, Manner, Repertoire, Shared};
-use crate::scenario::{Ends, Record};
+use crate::scenario::{Ends, Record, ended};
 use crate::support::{Cluster, role, signal, wait_until};
 use base::Rng;
 use check::History;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const N_CLIENTS: u64 = 9;
@@ -74,18 +74,13 @@ impl Run<'_> {
 
 /// Runs it, and checks on the way that all members agree in the end.
 pub(crate) fn run(fabric: &str, seed: u64) -> Record {
-    let mut cluster = Cluster::start_with(&["--protocol", "abd", "--fabric", fabric]);
+    let cluster = Cluster::start_with(&["--protocol", "abd", "--fabric", fabric]);
     let shared = Shared::new([1, 2, 3].map(|id| cluster.port_of(id)));
     let mut history = History::new();
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..N_CLIENTS)
             .map(|id| {
-                let manner = match id % 3 {
-                    0 => Manner::Roaming,
-                    1 => Manner::Impatient,
-                    _ => Manner::Loyal(id as usize / 3 % MEMBERS),
-                };
-                let client = Client::new(id, seed, manner, &shared);
+                let client = Client::new(id, seed, Manner::of(id), &shared);
                 scope.spawn(move || client.asking_for(Repertoire::Registers).run())
             })
             .collect();
@@ -108,25 +103,5 @@ pub(crate) fn run(fabric: &str, seed: u64) -> Record {
             history.ops.extend(client.join().expect("its own message stands above").ops);
         }
     });
-    let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
-    let n_acknowledged_writes = load(&shared.n_acknowledged_writes);
-    let n_called_unknown = load(&shared.n_called_unknown);
-    let n_answered_by = shared.n_answered_by.each_ref().map(load);
-    // What a read has seen every later one sees, so there is nothing to wait for but writes that
-    // were given up and are still on their way.
-    let mut id = N_CLIENTS;
-    wait_until("the members to agree on every key", || {
-        let reads: Vec<_> = (0..MEMBERS)
-            .map(|member| {
-                id += 1;
-                let reader = Client::new(id, seed, Manner::Loyal(member), &shared);
-                let (replies, seen) = reader.read_all(member);
-                history.ops.extend(seen.ops);
-                replies
-            })
-            .collect();
-        reads.iter().all(|replies| *replies == reads[0])
-    });
-    assert_eq!(cluster.stop(), Some(0), "a healed cluster stops in order");
-    Record { history, n_acknowledged_writes, n_called_unknown, n_answered_by, n_leader_changes: 0 }
+    ended(cluster, &shared, history, (N_CLIENTS, seed), 0)
 }

@@ -116,12 +116,7 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
     std::thread::scope(|scope| {
         let clients: Vec<ScopedJoinHandle<'_, History>> = (0..scenario.n_clients)
             .map(|id| {
-                let manner = match id % 3 {
-                    0 => Manner::Roaming,
-                    1 => Manner::Impatient,
-                    _ => Manner::Loyal(id as usize / 3 % MEMBERS),
-                };
-                let client = Client::new(id, scenario.seed, manner, &shared);
+                let client = Client::new(id, scenario.seed, Manner::of(id), &shared);
                 scope.spawn(move || client.run())
             })
             .collect();
@@ -135,18 +130,29 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
             history.ops.extend(client.join().expect("its own message stands above").ops);
         }
     });
+    ended(cluster, &shared, history, (scenario.n_clients, scenario.seed), n_leader_changes)
+}
+
+/// Ends a run whose faults are over: waits until all members agree on every key, and stops the
+/// cluster. Returns the record of `history` and of these last reads.
+pub(crate) fn ended(
+    mut cluster: Cluster,
+    shared: &Shared,
+    mut history: History,
+    (n_clients, seed): (u64, u64),
+    n_leader_changes: usize,
+) -> Record {
     let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
     let n_acknowledged_writes = load(&shared.n_acknowledged_writes);
     let n_called_unknown = load(&shared.n_called_unknown);
     let n_answered_by = shared.n_answered_by.each_ref().map(load);
-
     // A write that its client gave up may still be under way, so members may agree a little later.
-    let mut id = scenario.n_clients;
+    let mut id = n_clients;
     wait_until("the members to agree on every key", || {
         let reads: Vec<_> = (0..MEMBERS)
             .map(|member| {
                 id += 1;
-                let reader = Client::new(id, scenario.seed, Manner::Loyal(member), &shared);
+                let reader = Client::new(id, seed, Manner::Loyal(member), shared);
                 let (replies, seen) = reader.read_all(member);
                 history.ops.extend(seen.ops);
                 replies
