@@ -1,29 +1,19 @@
 //! Velos in bad weather, and named traps stepped by hand.
 
+#[path = "common/logs.rs"]
+mod logs;
+
+use logs::{catches, clean, clean_and_covered};
 use sim::script::{Operation, PATIENCE, Script};
 use sim::subjects::{VELOS, VELOS_MEMBERS, VELOS_NARROW};
-use sim::{Config, Mark, Property, Provider, Report, Shape, Subject, sweep};
+use sim::{Config, Mark, Property, Provider, Shape, Subject};
 use std::time::Duration;
 
 const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 128 };
 
-fn clean(subject: &Subject, seeds: std::ops::Range<u64>) -> Report {
-    let report = sweep(subject, &Config::default(), seeds, |_| true);
-    for finding in &report.findings {
-        println!("{}: seed {}: {}", subject.name, finding.seed, finding.violation);
-    }
-    assert!(report.findings.is_empty());
-    report
-}
-
 #[test]
 fn sound_velos_survives_a_sweep_that_reaches_the_interesting_cases() {
-    let report = clean(&VELOS, 0..120);
-    let is_due = |mark: &Mark| !mark.needs_disk() && !mark.needs_operator() && !mark.needs_long();
-    let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
-    let missing: Vec<Mark> =
-        missing.into_iter().filter(|mark| *mark != Mark::MachineMessage).collect();
-    assert!(missing.is_empty(), "never reached: {missing:?}");
+    clean_and_covered(&VELOS, 0..120, &[]);
 }
 
 #[test]
@@ -42,11 +32,7 @@ fn a_busy_run_is_no_storm() {
 /// Memory is lost with its seat, and comes back as another incarnation.
 #[test]
 fn members_change_under_faults_and_every_kind_of_change_is_reached() {
-    let report = clean(&VELOS_MEMBERS, 0..60);
-    let is_due =
-        |mark: &Mark| !mark.needs_disk() && !mark.needs_long() && *mark != Mark::MachineMessage;
-    let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
-    assert!(missing.is_empty(), "never reached: {missing:?}");
+    clean_and_covered(&VELOS_MEMBERS, 0..60, &[]);
 }
 
 /// `gregale sim --protocol velos-members --mutants` hunts for longer.
@@ -84,16 +70,9 @@ fn a_member_that_lags_is_not_left_behind_by_states_that_bring_nothing_new() {
 /// The bugs that a short sweep finds; `gregale sim --mutants` hunts all of them for longer.
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
-    let caught: Vec<&str> = VELOS
-        .mutants()
-        .iter()
-        .filter(|mutant| mutant.hunt(&Config::default(), 0, 30).is_some())
-        .map(|mutant| mutant.name)
-        .collect();
-    for name in ["SKIP_PREPARE", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK", "SERVE_AS_LEARNER"] {
-        assert!(caught.contains(&name), "{name} survived; caught: {caught:?}");
-    }
-    assert!(caught.len() >= 9, "only {caught:?}");
+    let names = ["SKIP_PREPARE", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK", "SERVE_AS_LEARNER"];
+    let n_caught = catches(&VELOS, 30, &names);
+    assert!(n_caught >= 9, "only {n_caught}");
 }
 
 fn settled(provider: Provider) -> (Script, usize) {
