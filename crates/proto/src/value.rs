@@ -129,23 +129,34 @@ pub(crate) fn payload(words: &[u64]) -> &[u8] {
 }
 
 #[cfg(test)]
+pub(crate) use tests::Region;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use base::verb::Unsupported;
     use base::{Rank, Token};
 
-    /// A region that is only read.
-    struct Region(Vec<u64>);
+    /// A region without peers, whose owner dies after so many stores.
+    pub(crate) struct Region {
+        pub(crate) words: Vec<u64>,
+        pub(crate) stores_left: usize,
+    }
 
     impl Port for Region {
         fn load(&self, at: At) -> u64 {
-            self.0[at.0 as usize]
+            self.words[at.0 as usize]
         }
         fn load_into(&self, at: At, words: &mut [u64]) {
             let at = at.0 as usize;
-            words.copy_from_slice(&self.0[at..at + words.len()]);
+            words.copy_from_slice(&self.words[at..at + words.len()]);
         }
-        fn store(&mut self, _: At, _: u64) {}
+        fn store(&mut self, at: At, word: u64) {
+            if self.stores_left > 0 {
+                self.stores_left -= 1;
+                self.words[at.0 as usize] = word;
+            }
+        }
         fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
         fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
         fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
@@ -203,10 +214,10 @@ mod tests {
                 let whole = if label == other { decode(&new) } else { decode(&old) };
                 assert_eq!(Some((label, bytes)), whole, "I1: a mixture was taken for a value");
             }
-            let (region, mut words) = (Region(mixed), Vec::new());
-            let label = load(&region, At(0), region.0.len() as u32, &mut words);
+            let (region, mut words) = (Region { words: mixed, stores_left: 0 }, Vec::new());
+            let label = load(&region, At(0), region.words.len() as u32, &mut words);
             let loaded = label.map(|label| (label, payload(&words)));
-            assert_eq!(loaded, decode(&region.0), "I1: both ways out judge alike");
+            assert_eq!(loaded, decode(&region.words), "I1: both ways out judge alike");
         }
     }
 

@@ -3,8 +3,8 @@
 use super::super::*;
 use super::group::{Action, Group, SHAPE};
 use crate::planted::Planted;
+use crate::value::Region;
 use alloc::vec;
-use base::{Port, Token, verb::Unsupported};
 
 #[test]
 fn what_is_proposed_is_delivered_everywhere_and_a_leaders_death_loses_nothing() {
@@ -48,39 +48,6 @@ fn a_full_ring_refuses_until_a_majority_has_applied() {
     group.release_all();
     group.run(3);
     group.propose(0, b"y");
-}
-
-/// A region whose owner dies after so many stores.
-struct Region {
-    words: Vec<u64>,
-    stores_left: usize,
-}
-
-impl Port for Region {
-    fn load(&self, at: At) -> u64 {
-        self.words[at.0 as usize]
-    }
-    fn load_into(&self, at: At, words: &mut [u64]) {
-        let at = at.0 as usize;
-        words.copy_from_slice(&self.words[at..at + words.len()]);
-    }
-    fn store(&mut self, at: At, word: u64) {
-        if self.stores_left > 0 {
-            self.stores_left -= 1;
-            self.words[at.0 as usize] = word;
-        }
-    }
-    fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
-    fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
-    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
-    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
-    fn send(&mut self, _: Rank, _: &[u8]) -> bool {
-        false
-    }
-    fn wake(&mut self, _: Rank) {}
-    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
-        Ok(())
-    }
 }
 
 /// What the next life holds for a slot that was accepted in ballot 1 and 2, if its owner died after
