@@ -10,6 +10,7 @@
 //!
 //! - [`Engine`]: the turns, of one [`Family`] or another, [`Log`] or [`Keyed`]. [`plant`]: what
 //!   they stand on. [`service`]: what they serve.
+//! - [`streams`]: the bytes of connections, for a door.
 //! - [`desk`], [`outbox`]: requests that have no answer yet.
 //! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
@@ -34,6 +35,7 @@ pub mod outbox;
 pub mod plant;
 pub mod service;
 pub mod stats;
+pub mod streams;
 pub mod transfer;
 pub mod wire;
 

@@ -2,11 +2,11 @@
 
 use super::clients::{RespClients, find, mark};
 use super::outside::Outside;
-use super::streams::place_of;
 use crate::connection::{ChannelQuery, Node, RequestId, Topology, TopologyQuery, answer_channels};
 use crate::reply::Reply;
 use crate::script;
 use crate::store::Published;
+use engine::streams::place_of;
 use engine::{Desk, View};
 
 impl<O: Outside> RespClients<O> {

@@ -16,11 +16,11 @@ mod told;
 
 use super::outside::{Config, Figures, Outside, STATUS_SECTION};
 use super::state::Holds;
-use super::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
 use crate::connection::{self, Connection, Identity, Request, RequestId};
 use crate::text;
 use base::Instant;
 use core::time::Duration;
+use engine::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
 use engine::{Answer, Application, Asker, Desk, Performed, ReadAnswer};
 use slab::Slab;
 use std::collections::BTreeSet;

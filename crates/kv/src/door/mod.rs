@@ -25,19 +25,18 @@ mod channels;
 mod clients;
 mod members;
 mod outside;
-mod pipes;
 mod resp_door;
 mod state;
-mod streams;
 #[cfg(test)]
 mod tests;
 
 pub use backups::NO_SUCH_BACKUP;
 pub use bugs::Bug;
 pub use clients::RespClients;
+pub use engine::streams::{
+    Addresses, Broken, Interest, PipeId, Pipes, Ready, Received, STREAMS_MAX, Streams, place_of,
+};
 pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
-pub use pipes::{PipeId, Pipes};
 pub use resp_door::RespDoor;
 pub use state::{Discarded, Holding, Holds, Serves, State, of_each};
-pub use streams::{Addresses, Broken, Interest, Ready, Received, STREAMS_MAX, Streams, place_of};

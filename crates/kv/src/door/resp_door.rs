@@ -3,7 +3,7 @@
 use super::clients::RespClients;
 use super::outside::{Config, Figures, Outside};
 use super::state::{Holds, Serves};
-use super::streams::{Ready, Streams};
+use engine::streams::{Pipes, Ready, Streams};
 use engine::{Answer, Application, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
 use proto::Role;
 
@@ -58,6 +58,16 @@ impl<O: Outside, S: Streams> RespDoor<O, S> {
     /// A client's stream is ready.
     pub fn on_ready(&mut self, ready: Ready, state: &impl Holds, desk: &mut Desk) {
         self.clients.on_ready(ready, &mut self.streams, state, desk);
+    }
+}
+
+impl<O: Outside> RespDoor<O, Pipes> {
+    /// Accepts clients and reads from all that are ready: what a poller does for sockets.
+    pub fn poll(&mut self, state: &impl Holds, desk: &mut Desk) {
+        self.accept(desk);
+        for ready in self.streams.ready() {
+            self.on_ready(ready, state, desk);
+        }
     }
 }
 

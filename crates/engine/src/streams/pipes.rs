@@ -7,11 +7,7 @@
 //! - I1 of a client that does not take its replies at most the bound of [`Pipes::new`] stays unread
 //!   here; the rest stays in the door. By [`Pipes::write`].
 
-use super::outside::Outside;
-use super::resp_door::RespDoor;
-use super::state::Holds;
-use super::streams::{Addresses, Broken, Interest, Ready, Received, Streams};
-use engine::Desk;
+use super::{Addresses, Broken, Interest, Ready, Received, Streams};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The name of a pipe at its client's side.
@@ -218,16 +214,6 @@ impl Streams for Pipes {
     fn close(&mut self, key: u64) {
         if let Some(id) = self.named.remove(&key) {
             self.close_door_side(id);
-        }
-    }
-}
-
-impl<O: Outside> RespDoor<O, Pipes> {
-    /// Accepts clients and reads from all that are ready: what a poller does for sockets.
-    pub fn poll(&mut self, state: &impl Holds, desk: &mut Desk) {
-        self.accept(desk);
-        for ready in self.streams.ready() {
-            self.on_ready(ready, state, desk);
         }
     }
 }

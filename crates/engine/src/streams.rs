@@ -1,7 +1,11 @@
 //! The bytes of one set of connections: sockets in production, pipes in simulations and tests.
 //!
-//! An owner reports ready streams to [`RespDoor::on_ready`](super::RespDoor::on_ready) as long as
-//! they are ready (level-triggered): a turn leaves input in a stream that it has no room for.
+//! The owner of the streams reports those that are ready to a door as long as they are ready
+//! (level-triggered): a turn leaves input in a stream that it has no room for.
+
+mod pipes;
+
+pub use pipes::{PipeId, Pipes};
 
 /// The number of bits of a stream's name that are its place; the rest is a count.
 const PLACE_BITS: u32 = 20;
@@ -111,7 +115,7 @@ pub trait Streams {
 }
 
 /// The name of the stream at `place`, the `n`th of its door.
-pub(super) fn key_of(n: u64, place: usize) -> u64 {
+pub fn key_of(n: u64, place: usize) -> u64 {
     n << PLACE_BITS | place as u64
 }
 
