@@ -192,6 +192,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
         let look_within = core.host.disk.as_ref().and_then(StableStorage::look_within);
         consider(look_within.map(|within| now.plus(within)));
         consider(core.snapshot_pause(now).map(|pause| now.plus(pause)));
+        consider(core.host.door.deadline());
         consider(desk.waits.iter().filter_map(|wait| wait.deadline).min());
         if !desk.is_idle() {
             consider(Some(core.next_sweep_at.max(now.plus(SWEEP_EVERY / 50))));

@@ -9,7 +9,7 @@ use crate::desk::{Desk, View};
 use crate::outbox::Sequence;
 use crate::seats::Changed;
 use crate::stats::Stats;
-use base::{Incarnation, Rank, Slot};
+use base::{Incarnation, Instant, Rank, Slot};
 
 /// The client that waits for an answer: the door's own names, handed back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -228,6 +228,11 @@ pub trait Door<A> {
 
     /// Sends the replies that were made in this turn.
     fn flush(&mut self, desk: &mut Desk);
+
+    /// When [`Door::resume`] has something to do though nothing happens.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
 
     /// The member's figures, for operators; now and then, and before each long
     /// sleep.

@@ -350,7 +350,8 @@ impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Family for Keyed<P, M,
     }
 
     fn deadline(&self, now: Instant) -> Instant {
-        let at = self.machine.deadline().max(now);
+        let at = self.machine.deadline();
+        let at = self.door.deadline().unwrap_or(at).min(at).max(now);
         if self.is_idle() { at } else { at.min(self.next_sweep_at.max(now.plus(SWEEP_EVERY / 50))) }
     }
 

@@ -1,0 +1,389 @@
+//! Clients: the connections of one process, from their streams to entries, and from the output of
+//! their legs back.
+//!
+//! - C1 what a client sends becomes entries in its order, with consecutive indices.
+//! - C2 a client is read only while there is room: on the desk, in its own share of what is not
+//!   decided ([`IN_FLIGHT_BYTES_MAX`]), and while the copy keeps up ([`LAG_BYTES_MAX`]). A client
+//!   that does not take its output is closed when [`OUTPUT_BYTES_MAX`] bytes wait for it.
+//! - C3 a connection of which the fate of one entry is unknown is closed, and aborted by an entry,
+//!   so that what the client sent before is executed up to some point, or not at all.
+//! - C4 each connection that was opened is ended by one entry that is decided: a Close or Abort
+//!   whose fate is unknown is followed by an Abort, until one is decided.
+//! - C5 no client is let in before the process's own Begin is executed: it ends the connections of
+//!   the process before it.
+
+use crate::entry::{ConnectionId, Entry};
+use crate::feeder::Audience;
+use crate::table::Table;
+use base::{Incarnation, Rank};
+use engine::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
+use engine::{Answer, Asker, Desk};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The bytes of one client that are not decided, at most.
+pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 10;
+/// The bytes of the history that the own copy has not been fed, from which clients wait.
+pub const LAG_BYTES_MAX: u64 = 4 << 20;
+/// The output that waits for a client, at most.
+pub const OUTPUT_BYTES_MAX: usize = 64 << 20;
+/// The bytes of one client that are read in one turn, at most.
+const TURN_BYTES_MAX: usize = 64 << 10;
+
+/// Names of requests that are no client's: [`Asker::connection`] 0.
+const BEGIN: u64 = 0;
+const GONE: u64 = 1;
+/// What an [`Asker::request`] of a connection's last entry is.
+const LAST: u64 = u64::MAX;
+
+/// A client's connection.
+#[derive(Debug)]
+struct Client {
+    key: u64,
+    next_index: u64,
+    in_flight_bytes: usize,
+    output: Vec<u8>,
+    n_sent: usize,
+    /// The client has ended its input.
+    has_ended: bool,
+    /// The program has closed the connection: it is closed when the output has left.
+    is_over: bool,
+    interest: Interest,
+}
+
+/// The parameters of the clients of a process.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The member.
+    pub me: Rank,
+    /// Its process.
+    pub run: Incarnation,
+    /// The most connections at a time.
+    pub clients_max: usize,
+    /// The longest input of one entry.
+    pub input_bytes_max: usize,
+}
+
+/// The clients of the module's text.
+#[derive(Debug)]
+pub struct Clients {
+    config: Config,
+    /// By number.
+    clients: BTreeMap<u64, Client>,
+    /// The numbers of the connections by the places of their streams.
+    places: Vec<Option<u64>>,
+    n_accepted: u64,
+    /// The connections with output, or with an end, that has not been handed to their streams.
+    dirty: BTreeSet<u64>,
+    /// The clients that were not read for lack of room.
+    waiting: BTreeSet<u64>,
+    /// The connections that are to be closed, if they are not, and aborted.
+    to_abort: BTreeSet<u64>,
+    begin: Begin,
+    /// Whether an entry about a dead process is on its way.
+    buries: bool,
+    scratch: Vec<u8>,
+}
+
+/// The fate of this process's own [`Entry::Begin`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    ToSay,
+    Said,
+    Executed,
+}
+
+impl Clients {
+    /// None yet.
+    pub fn new(config: Config) -> Clients {
+        Clients {
+            config,
+            clients: BTreeMap::new(),
+            places: Vec::new(),
+            n_accepted: 0,
+            dirty: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            to_abort: BTreeSet::new(),
+            begin: Begin::ToSay,
+            buries: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The number of clients.
+    pub fn len(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// Whether there is no client.
+    pub fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+
+    /// Whether clients may be let in (C5).
+    pub fn may_enter(&self) -> bool {
+        self.begin == Begin::Executed
+    }
+
+    fn id(&self, number: u64) -> ConnectionId {
+        ConnectionId { owner: self.config.me, run: self.config.run, number }
+    }
+
+    fn say(&mut self, asker: Asker, entry: &Entry<'_>, desk: &mut Desk) {
+        self.scratch.clear();
+        entry.write(&mut self.scratch);
+        desk.write(asker, &self.scratch);
+    }
+
+    /// Accepts clients that wait. One that there is no place for is closed.
+    pub fn accept<S: Streams>(&mut self, streams: &mut S, table: &Table, desk: &mut Desk) {
+        while self.may_enter()
+            && desk.has_room()
+            && let Some(incoming) = streams.accept()
+        {
+            let number = self.n_accepted + 1;
+            let has_place = self.clients.len() < self.config.clients_max.min(STREAMS_MAX);
+            if !has_place || !table.has_room(self.config.me, number) {
+                streams.refuse(incoming, b"");
+                continue;
+            }
+            let free = self.places.iter().position(Option::is_none).unwrap_or(self.places.len());
+            let key = key_of(number, free);
+            if streams.admit(incoming, key).is_err() {
+                continue;
+            }
+            if free == self.places.len() {
+                self.places.push(None);
+            }
+            self.places[free] = Some(number);
+            self.n_accepted = number;
+            let client = Client {
+                key,
+                next_index: 1,
+                in_flight_bytes: 0,
+                output: Vec::new(),
+                n_sent: 0,
+                has_ended: false,
+                is_over: false,
+                interest: Interest::Read,
+            };
+            self.clients.insert(number, client);
+            let open = Entry::Open { id: self.id(number) };
+            self.say(Asker { connection: number, request: 0 }, &open, desk);
+        }
+    }
+
+    /// A client's stream is ready.
+    pub fn on_ready<S: Streams>(
+        &mut self,
+        ready: Ready,
+        lag_bytes: u64,
+        streams: &mut S,
+        desk: &mut Desk,
+    ) {
+        let Some(number) = self.places.get(place_of(ready.key)).copied().flatten() else { return };
+        if self.clients.get(&number).is_none_or(|client| client.key != ready.key) {
+            return;
+        }
+        if ready.writable {
+            self.dirty.insert(number);
+        }
+        if ready.readable {
+            self.read(number, lag_bytes, streams, desk);
+        }
+    }
+
+    /// C1, C2.
+    fn read<S: Streams>(&mut self, number: u64, lag_bytes: u64, streams: &mut S, desk: &mut Desk) {
+        let mut budget = TURN_BYTES_MAX;
+        let mut piece = vec![0; self.config.input_bytes_max];
+        loop {
+            let Some(client) = self.clients.get_mut(&number) else { return };
+            if client.has_ended || client.is_over {
+                self.watch(number, streams);
+                return;
+            }
+            let has_room = desk.has_room()
+                && client.in_flight_bytes < IN_FLIGHT_BYTES_MAX
+                && lag_bytes < LAG_BYTES_MAX;
+            if !has_room {
+                self.waiting.insert(number);
+                self.watch(number, streams);
+                return;
+            }
+            if budget == 0 {
+                return;
+            }
+            let (id, index) = (self.id(number), self.clients[&number].next_index);
+            let mut asker = Asker { connection: number, request: 0 };
+            let entry = match streams.read(self.clients[&number].key, &mut piece) {
+                Ok(Received::Bytes(n)) => {
+                    asker.request = n as u64;
+                    budget = budget.saturating_sub(n);
+                    Entry::Input { id, index, bytes: &piece[..n] }
+                }
+                Ok(Received::Nothing) => return,
+                Ok(Received::End) => Entry::HalfClose { id, index },
+                Err(Broken) => {
+                    self.leave(number, streams, desk);
+                    return;
+                }
+            };
+            let client = self.clients.get_mut(&number).expect("found above");
+            client.next_index += 1;
+            client.in_flight_bytes += asker.request as usize;
+            client.has_ended = matches!(entry, Entry::HalfClose { .. });
+            self.say(asker, &entry, desk);
+        }
+    }
+
+    /// Closes a client's stream. Returns the index of the connection's next entry.
+    fn close<S: Streams>(&mut self, number: u64, streams: &mut S) -> Option<u64> {
+        let client = self.clients.remove(&number)?;
+        streams.close(client.key);
+        self.places[place_of(client.key)] = None;
+        self.dirty.remove(&number);
+        self.waiting.remove(&number);
+        Some(client.next_index)
+    }
+
+    /// Closes a client's stream, and ends its connection by an entry behind all that it said.
+    fn leave<S: Streams>(&mut self, number: u64, streams: &mut S, desk: &mut Desk) {
+        let Some(index) = self.close(number, streams) else { return };
+        if !desk.has_room() {
+            self.to_abort.insert(number);
+            return;
+        }
+        let close = Entry::Close { id: self.id(number), index };
+        self.say(Asker { connection: number, request: LAST }, &close, desk);
+    }
+
+    /// An entry has its answer.
+    pub fn answer(&mut self, asker: Asker, answer: Answer<'_>) {
+        let Asker { connection: number, request } = asker;
+        let is_decided = matches!(answer, Answer::Executed(..));
+        match (number, request) {
+            (0, BEGIN) => self.begin = if is_decided { Begin::Executed } else { Begin::ToSay },
+            (0, _) => self.buries = false,
+            (_, LAST) => {
+                if !is_decided {
+                    self.to_abort.insert(number); // C4
+                }
+            }
+            _ => {
+                let Some(client) = self.clients.get_mut(&number) else { return };
+                client.in_flight_bytes = client.in_flight_bytes.saturating_sub(request as usize);
+                if !is_decided {
+                    // C3, as soon as streams are at hand.
+                    self.to_abort.insert(number);
+                }
+            }
+        }
+    }
+
+    /// Says what is due: the own beginning, aborts, and that `dead` has gone, if a member has.
+    /// Reads clients again that there is room for. Returns whether it did anything.
+    pub fn resume<S: Streams>(
+        &mut self,
+        dead: Option<Entry<'_>>,
+        lag_bytes: u64,
+        streams: &mut S,
+        desk: &mut Desk,
+    ) -> bool {
+        let mut worked = false;
+        if self.begin == Begin::ToSay && desk.has_room() {
+            let begin = Entry::Begin { owner: self.config.me, run: self.config.run };
+            self.say(Asker { connection: 0, request: BEGIN }, &begin, desk);
+            (self.begin, worked) = (Begin::Said, true);
+        }
+        if let Some(gone) = dead.filter(|_| !self.buries && desk.has_room()) {
+            self.say(Asker { connection: 0, request: GONE }, &gone, desk);
+            (self.buries, worked) = (true, true);
+        }
+        while desk.has_room()
+            && let Some(number) = self.to_abort.pop_first()
+        {
+            self.close(number, streams);
+            let abort = Entry::Abort { id: self.id(number) };
+            self.say(Asker { connection: number, request: LAST }, &abort, desk);
+            worked = true;
+        }
+        if desk.has_room() && lag_bytes < LAG_BYTES_MAX {
+            let has_room = |number: &u64| {
+                self.clients.get(number).is_none_or(|of| of.in_flight_bytes < IN_FLIGHT_BYTES_MAX)
+            };
+            for number in self.waiting.extract_if(.., has_room).collect::<Vec<_>>() {
+                self.watch(number, streams);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    /// Whether a dead member's connections may be ended now.
+    pub fn may_bury(&self) -> bool {
+        !self.buries
+    }
+
+    /// Sends output.
+    pub fn flush<S: Streams>(&mut self, streams: &mut S, desk: &mut Desk) {
+        for number in std::mem::take(&mut self.dirty) {
+            let Some(client) = self.clients.get_mut(&number) else { continue };
+            let written = streams.write(client.key, &client.output[client.n_sent..]);
+            let Ok(n) = written else {
+                self.leave(number, streams, desk);
+                continue;
+            };
+            client.n_sent += n;
+            if client.n_sent == client.output.len() {
+                client.output.clear();
+                client.n_sent = 0;
+                if client.is_over {
+                    self.leave(number, streams, desk);
+                    continue;
+                }
+            } else if client.output.len() - client.n_sent > OUTPUT_BYTES_MAX {
+                self.to_abort.insert(number); // C2
+                continue;
+            } else if client.n_sent > OUTPUT_BYTES_MAX / 64 {
+                client.output.drain(..client.n_sent);
+                client.n_sent = 0;
+            }
+            self.watch(number, streams);
+        }
+    }
+
+    /// Watches a client's stream for what it may do now.
+    fn watch<S: Streams>(&mut self, number: u64, streams: &mut S) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        let reads = !client.has_ended && !client.is_over && !self.waiting.contains(&number);
+        let writes = client.n_sent < client.output.len();
+        let interest = match (reads, writes) {
+            (true, true) => Interest::ReadWrite,
+            (true, false) => Interest::Read,
+            (false, true) => Interest::Write,
+            (false, false) => Interest::Nothing,
+        };
+        if interest != client.interest {
+            client.interest = interest;
+            if streams.watch(client.key, interest).is_err() {
+                self.to_abort.insert(number);
+            }
+        }
+    }
+}
+
+impl Audience for Clients {
+    fn output(&mut self, number: u64, bytes: &[u8]) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.output.extend_from_slice(bytes);
+            self.dirty.insert(number);
+        }
+    }
+
+    fn ended(&mut self, number: u64) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.is_over = true;
+            self.dirty.insert(number);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The door of one member: its clients, its copy of the program, and the feeder between them.
+//!
+//! - D1 clients are served when the copy has been fed all that was executed before this process
+//!   asked the cluster for the first time, and a leader is known.
+//! - D2 a leader that has not heard a member for [`GONE_AFTER`] ends the connections that its last
+//!   process had, by an entry: the program must not wait for the dead.
+
+use crate::clients::{self, Clients};
+use crate::entry::Entry;
+use crate::feeder::{self, Feeder};
+use crate::history::History;
+use crate::program::Program;
+use crate::state::State;
+use base::{Instant, MAX_MEMBERS, Rank};
+use core::time::Duration;
+use engine::streams::{Pipes, Ready, Streams};
+use engine::{Answer, Application, Asker, Desk, Door, Performed, ReadAnswer, Stats, View};
+use proto::Role;
+
+/// See D2.
+pub const GONE_AFTER: Duration = Duration::from_secs(2);
+
+/// The figures of a door, for operators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// The clients of this member.
+    pub clients: u64,
+    /// The open connections of all members.
+    pub connections: u64,
+    /// The entries that the own copy was fed.
+    pub fed: u64,
+    /// The bytes that were executed and not fed.
+    pub lag_bytes: u64,
+    /// The bytes of the history.
+    pub history_bytes: u64,
+}
+
+/// The door of the module's text.
+#[derive(Debug)]
+pub struct ReplicateDoor<S, P> {
+    /// The streams of the clients.
+    pub streams: S,
+    /// The copy of the program.
+    pub program: P,
+    clients: Clients,
+    feeder: Feeder,
+    members: usize,
+    /// The time since when each member is not heard.
+    silent_since: [Option<Instant>; MAX_MEMBERS],
+    /// The bytes of the history up to which the copy has to be fed first (D1).
+    serves_from: Option<u64>,
+    serves: bool,
+    now: Instant,
+    figures: Figures,
+}
+
+impl<S: Streams, P: Program> ReplicateDoor<S, P> {
+    /// A door without a client, of a cluster of `members`; `program` is in its first state.
+    pub fn new(
+        of_clients: clients::Config,
+        of_feeder: feeder::Config,
+        members: usize,
+        streams: S,
+        program: P,
+    ) -> ReplicateDoor<S, P> {
+        ReplicateDoor {
+            streams,
+            program,
+            clients: Clients::new(of_clients),
+            feeder: Feeder::new(of_feeder),
+            members,
+            silent_since: [None; MAX_MEMBERS],
+            serves_from: None,
+            serves: false,
+            now: Instant::ZERO,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Whether clients are let in (D1).
+    pub fn serves(&self) -> bool {
+        self.serves
+    }
+
+    /// The figures, as of the last time that they were published.
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// The reason why this member has to stop, if there is one.
+    pub fn failure<'a, H: History>(&'a self, state: &'a State<H>) -> Option<&'a str> {
+        self.feeder.failure().or_else(|| state.history().failure())
+    }
+
+    /// Accepts clients that wait.
+    pub fn accept<H: History>(&mut self, state: &State<H>, desk: &mut Desk) {
+        if self.serves {
+            self.clients.accept(&mut self.streams, state.table(), desk);
+        }
+    }
+
+    /// A client's stream is ready.
+    pub fn on_client<H: History>(&mut self, ready: Ready, state: &State<H>, desk: &mut Desk) {
+        let lag_bytes = self.feeder.lag_bytes(state.history());
+        self.clients.on_ready(ready, lag_bytes, &mut self.streams, desk);
+    }
+
+    /// The leg `key` is ready.
+    pub fn on_leg(&mut self, key: u64, desk: &Desk) {
+        self.feeder.on_ready(key, &mut self.program, &mut self.clients, desk.now());
+    }
+
+    fn pump<H: History>(&mut self, state: &State<H>) -> bool {
+        self.feeder.pump(state.history(), &mut self.program, self.now)
+    }
+
+    /// The entry about a member that has been silent for too long, if this member leads (D2).
+    fn dead<H: History>(&self, state: &State<H>, view: &View) -> Option<Entry<'static>> {
+        if view.role != Role::Leader || !self.clients.may_bury() {
+            return None;
+        }
+        let is_late = |since: Instant| self.now >= since.plus(GONE_AFTER);
+        Rank::all(self.members)
+            .filter(|rank| self.silent_since[rank.index()].is_some_and(is_late))
+            .find_map(|owner| {
+                let last = state.table().open_of(owner).next_back()?;
+                Some(Entry::Gone { owner, run: last.run, below: last.number + 1 })
+            })
+    }
+
+    fn listen(&mut self, view: &View) {
+        for rank in Rank::all(self.members) {
+            let is_heard = rank == view.me || view.heard.contains(rank);
+            let since = &mut self.silent_since[rank.index()];
+            *since = if is_heard { None } else { Some(since.unwrap_or(self.now)) };
+        }
+    }
+}
+
+impl<P: Program> ReplicateDoor<Pipes, P> {
+    /// Accepts clients and reads from all that are ready: what a poller does for sockets.
+    pub fn poll<H: History>(&mut self, state: &State<H>, desk: &mut Desk) {
+        self.accept(state, desk);
+        for ready in self.streams.ready() {
+            self.on_client(ready, state, desk);
+        }
+    }
+}
+
+impl<H: History, S: Streams, P: Program> Door<State<H>> for ReplicateDoor<S, P> {
+    fn applied(&mut self, state: &mut State<H>)
+    where
+        State<H>: Application,
+    {
+        self.pump(state);
+    }
+
+    /// No reads are submitted.
+    fn perform(&mut self, _: Asker, _: u64, _: &mut State<H>, _: &mut Desk) -> Performed {
+        Performed::Done
+    }
+
+    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
+
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, _: &mut Desk) {
+        self.clients.answer(asker, answer);
+    }
+
+    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
+
+    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
+
+    fn resume(&mut self, state: &mut State<H>, desk: &mut Desk) -> bool {
+        self.now = desk.now();
+        let view = *desk.view();
+        self.listen(&view);
+        let worked = self.pump(state);
+        let lag_bytes = self.feeder.lag_bytes(state.history());
+        if self.clients.may_enter() && !self.serves {
+            // The own Begin is decided, and so is all that was answered before it was said.
+            let from = *self.serves_from.get_or_insert(state.history().len());
+            self.serves = state.history().len() - lag_bytes >= from;
+        }
+        let dead = self.dead(state, &view);
+        worked | self.clients.resume(dead, lag_bytes, &mut self.streams, desk)
+    }
+
+    fn flush(&mut self, desk: &mut Desk) {
+        self.clients.flush(&mut self.streams, desk);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let silent = self.silent_since.iter().flatten().map(|since| since.plus(GONE_AFTER));
+        // A member that was reported, or that another leader reports, is looked at once.
+        let silent = silent.filter(|at| *at > self.now).min();
+        self.feeder.deadline().into_iter().chain(silent).min()
+    }
+
+    fn publish(&mut self, _: &View, _: &Stats, state: &mut State<H>) {
+        self.figures = Figures {
+            clients: self.clients.len() as u64,
+            connections: state.table().n_open() as u64,
+            fed: self.feeder.n_fed(),
+            lag_bytes: self.feeder.lag_bytes(state.history()),
+            history_bytes: state.history().len(),
+        };
+    }
+}

@@ -1,0 +1,234 @@
+//! Entries: what the log says about the connections of clients.
+//!
+//! ```text
+//! tag u8, owner u8, run u64, then by kind:
+//!   Begin      (nothing)
+//!   Open       number u64
+//!   Input      number u64, index u64, the client's bytes
+//!   HalfClose  number u64, index u64
+//!   Close      number u64, index u64
+//!   Abort      number u64
+//!   Gone       below u64
+//! ```
+//! Integers are little-endian.
+
+use base::{Incarnation, Rank};
+use thiserror::Error;
+
+/// The bytes of an entry before those of a client.
+pub const HEADER_BYTES: usize = 26;
+
+/// A connection of a client to one process of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    /// The member to which the client connected.
+    pub owner: Rank,
+    /// The process of that member; later processes have higher numbers.
+    pub run: Incarnation,
+    /// The connection's number among those of the process, from 1.
+    pub number: u64,
+}
+
+/// One event in the order of all connections.
+///
+/// `index` counts a connection's entries from 1; [`Entry::Open`] is before the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<'a> {
+    /// A process of a member begins. The connections of its earlier processes have ended.
+    Begin {
+        /// The member.
+        owner: Rank,
+        /// Its process.
+        run: Incarnation,
+    },
+    /// A client has connected.
+    Open {
+        /// Its connection.
+        id: ConnectionId,
+    },
+    /// A client has sent bytes.
+    Input {
+        /// Its connection.
+        id: ConnectionId,
+        /// The entry's index in the connection.
+        index: u64,
+        /// The bytes, at least one.
+        bytes: &'a [u8],
+    },
+    /// A client has ended its input, and may read on.
+    HalfClose {
+        /// Its connection.
+        id: ConnectionId,
+        /// The entry's index in the connection.
+        index: u64,
+    },
+    /// The connection has ended, after everything before this index.
+    Close {
+        /// The connection.
+        id: ConnectionId,
+        /// The entry's index in the connection.
+        index: u64,
+    },
+    /// The connection has ended, whatever was executed of it. Its other entries change nothing
+    /// from here on, its opening included.
+    Abort {
+        /// The connection.
+        id: ConnectionId,
+    },
+    /// The process is dead, as far as the leader knows: its open connections with lower numbers
+    /// have ended.
+    Gone {
+        /// The member.
+        owner: Rank,
+        /// Its process.
+        run: Incarnation,
+        /// The bound of the numbers.
+        below: u64,
+    },
+}
+
+/// The error of bytes that are no entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("bytes that are no entry of a connection")]
+pub struct EntryError;
+
+const BEGIN: u8 = 1;
+const OPEN: u8 = 2;
+const INPUT: u8 = 3;
+const HALF_CLOSE: u8 = 4;
+const CLOSE: u8 = 5;
+const ABORT: u8 = 6;
+const GONE: u8 = 7;
+
+impl<'a> Entry<'a> {
+    /// The connection that the entry is about, if it is about one.
+    pub fn connection(&self) -> Option<ConnectionId> {
+        match *self {
+            Entry::Begin { .. } | Entry::Gone { .. } => None,
+            Entry::Open { id }
+            | Entry::Input { id, .. }
+            | Entry::HalfClose { id, .. }
+            | Entry::Close { id, .. }
+            | Entry::Abort { id } => Some(id),
+        }
+    }
+
+    /// The process that the entry is about.
+    pub fn process(&self) -> (Rank, Incarnation) {
+        match *self {
+            Entry::Begin { owner, run } | Entry::Gone { owner, run, .. } => (owner, run),
+            Entry::Open { id }
+            | Entry::Input { id, .. }
+            | Entry::HalfClose { id, .. }
+            | Entry::Close { id, .. }
+            | Entry::Abort { id } => (id.owner, id.run),
+        }
+    }
+
+    /// Appends the entry's bytes to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let (owner, run) = self.process();
+        let (tag, words, bytes): (u8, [Option<u64>; 2], &[u8]) = match *self {
+            Entry::Begin { .. } => (BEGIN, [None; 2], &[]),
+            Entry::Open { id } => (OPEN, [Some(id.number), None], &[]),
+            Entry::Input { id, index, bytes } => (INPUT, [Some(id.number), Some(index)], bytes),
+            Entry::HalfClose { id, index } => (HALF_CLOSE, [Some(id.number), Some(index)], &[]),
+            Entry::Close { id, index } => (CLOSE, [Some(id.number), Some(index)], &[]),
+            Entry::Abort { id } => (ABORT, [Some(id.number), None], &[]),
+            Entry::Gone { below, .. } => (GONE, [Some(below), None], &[]),
+        };
+        out.extend_from_slice(&[tag, owner.index() as u8]);
+        out.extend_from_slice(&run.0.to_le_bytes());
+        words.iter().flatten().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        out.extend_from_slice(bytes);
+    }
+
+    /// The entry that `bytes` are, as [`Entry::write`] made them.
+    ///
+    /// # Errors
+    /// The bytes are no entry.
+    pub fn parse(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
+        let (&tag, rest) = bytes.split_first().ok_or(EntryError)?;
+        let (&owner, mut rest) = rest.split_first().ok_or(EntryError)?;
+        let owner = Rank::new(owner.into()).ok_or(EntryError)?;
+        let run = Incarnation(word(&mut rest)?);
+        let connection = |rest: &mut &'a [u8]| {
+            let number = word(rest)?;
+            Ok(ConnectionId { owner, run, number })
+        };
+        let entry = match tag {
+            BEGIN => Entry::Begin { owner, run },
+            OPEN => Entry::Open { id: connection(&mut rest)? },
+            INPUT => {
+                let (id, index) = (connection(&mut rest)?, word(&mut rest)?);
+                let bytes = std::mem::take(&mut rest);
+                if bytes.is_empty() {
+                    return Err(EntryError);
+                }
+                Entry::Input { id, index, bytes }
+            }
+            HALF_CLOSE => Entry::HalfClose { id: connection(&mut rest)?, index: word(&mut rest)? },
+            CLOSE => Entry::Close { id: connection(&mut rest)?, index: word(&mut rest)? },
+            ABORT => Entry::Abort { id: connection(&mut rest)? },
+            GONE => Entry::Gone { owner, run, below: word(&mut rest)? },
+            _ => return Err(EntryError),
+        };
+        if rest.is_empty() { Ok(entry) } else { Err(EntryError) }
+    }
+}
+
+fn word(rest: &mut &[u8]) -> Result<u64, EntryError> {
+    let (word, left) = rest.split_first_chunk().ok_or(EntryError)?;
+    *rest = left;
+    Ok(u64::from_le_bytes(*word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_entry() -> impl Strategy<Value = (u8, usize, u64, u64, u64, Vec<u8>)> {
+        let bytes = prop::collection::vec(any::<u8>(), 1..40);
+        (0u8..7, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read_and_nothing_shorter_is(
+            (kind, owner, run, number, index, bytes) in any_entry(),
+        ) {
+            let (owner, run) = (Rank::at(owner), Incarnation(run));
+            let id = ConnectionId { owner, run, number };
+            let entry = match kind {
+                0 => Entry::Begin { owner, run },
+                1 => Entry::Open { id },
+                2 => Entry::Input { id, index, bytes: &bytes },
+                3 => Entry::HalfClose { id, index },
+                4 => Entry::Close { id, index },
+                5 => Entry::Abort { id },
+                _ => Entry::Gone { owner, run, below: number },
+            };
+            let mut written = Vec::new();
+            entry.write(&mut written);
+            prop_assert_eq!(Entry::parse(&written), Ok(entry));
+            let header = written.len().min(HEADER_BYTES);
+            for n in 0..header {
+                prop_assert_eq!(Entry::parse(&written[..n]), Err(EntryError));
+            }
+            if kind != 2 {
+                written.push(0);
+                prop_assert_eq!(Entry::parse(&written), Err(EntryError));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(entry) = Entry::parse(&bytes) {
+                let mut written = Vec::new();
+                entry.write(&mut written);
+                prop_assert_eq!(written, bytes);
+            }
+        }
+    }
+}

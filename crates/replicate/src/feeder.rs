@@ -1,0 +1,465 @@
+//! Feeder: it feeds the history to a copy of the program, and hands the output to the own clients.
+//!
+//! - I1 a copy is fed with executed entries alone, each once, in the order of the history. By the
+//!   one cursor.
+//! - I2 under [`Order::Serial`] an entry of another connection than the last one's is fed when the
+//!   program is at rest: it has read everything, has answered every request, and has closed every
+//!   leg whose input ended. So all copies take all input in one order. Otherwise a program takes
+//!   what lies in its sockets in an order of its own.
+//! - I3 a program that waits for an entry behind (a lock, a queue that another connection fills)
+//!   never answers before. When nothing has moved for [`BLOCKED_AFTER`] and each of its threads
+//!   sleeps, it is taken to be at rest. Where replies are not known, that is the rule for all, after
+//!   [`QUIET_AFTER`].
+//! - I4 output of legs of other processes, those of earlier processes of this member among them, is
+//!   read and dropped: it reached the clients there, or they have gone.
+//! - I5 of what a program does not read one entry at most lies here: the rest stays in the history.
+
+use crate::entry::{ConnectionId, Entry};
+use crate::framing::Resp;
+use crate::history::{History, RECORD_HEADER_BYTES};
+use crate::program::{Connected, Program};
+use crate::state::first_record;
+use base::{Incarnation, Instant, Rank};
+use core::time::Duration;
+use engine::streams::{Interest, Received};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See I3.
+pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
+/// See I3.
+pub const QUIET_AFTER: Duration = Duration::from_millis(2);
+/// The time between two looks at a program that does not sleep.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// The most entries that are fed in one call.
+const ENTRIES_MAX: usize = 256;
+/// The most reads of one leg in one call.
+const READS_MAX: usize = 16;
+const READ_BYTES: usize = 16 << 10;
+/// The bytes of the history that are read at once.
+const AHEAD_BYTES: usize = 64 << 10;
+
+/// The order in which a copy sees entries of different connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// One after the other (I2).
+    #[default]
+    Serial,
+    /// As the program takes them: copies of a program that has several threads, or looks at its
+    /// sockets in another order, may differ.
+    Relaxed,
+}
+
+/// The way in which it is known that a program is at rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rest {
+    /// By its replies, in Redis's protocol.
+    Resp,
+    /// By its silence and its sleep (I3).
+    #[default]
+    Quiet,
+}
+
+/// The parameters of a feeder.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// The member.
+    pub me: Rank,
+    /// Its process.
+    pub run: Incarnation,
+    /// See [`Order`].
+    pub order: Order,
+    /// See [`Rest`].
+    pub rest: Rest,
+}
+
+/// The clients of this process, which take the output of their legs.
+pub trait Audience {
+    /// The program has sent these bytes to the connection.
+    fn output(&mut self, number: u64, bytes: &[u8]);
+
+    /// The program has closed the connection; more output does not follow.
+    fn ended(&mut self, number: u64);
+}
+
+/// The local stream to a copy for one connection.
+#[derive(Debug)]
+struct Leg {
+    id: ConnectionId,
+    /// The input that the program has had no room for, and how much of it was written.
+    unwritten: Vec<u8>,
+    n_written: usize,
+    framing: Option<Resp>,
+    /// The requests without a reply.
+    n_owed: u64,
+    /// The input has ended: the program is expected to close the leg.
+    has_ended: bool,
+    /// The connection has ended: its output is dropped.
+    is_over: bool,
+}
+
+impl Leg {
+    fn is_written(&self) -> bool {
+        self.n_written == self.unwritten.len()
+    }
+}
+
+/// The feeder of the module's text.
+#[derive(Debug)]
+pub struct Feeder {
+    config: Config,
+    legs: Vec<Option<Leg>>,
+    keys: BTreeMap<ConnectionId, u64>,
+    /// The legs for whose answer, reading or closing the next entry waits.
+    busy: BTreeSet<u64>,
+    /// The connection of the entry that was fed last.
+    turn: Option<ConnectionId>,
+    /// The bytes of the history before this one were fed.
+    cursor: u64,
+    /// The bytes of the history from the cursor on, as far as they were read.
+    ahead: Vec<u8>,
+    /// The time when something was fed or read last.
+    moved_at: Instant,
+    /// The time of the next look at the program, if one is due.
+    look_at: Option<Instant>,
+    n_fed: u64,
+    failure: Option<&'static str>,
+}
+
+impl Feeder {
+    /// A feeder of a copy in the program's first state.
+    pub fn new(config: Config) -> Feeder {
+        Feeder {
+            config,
+            legs: Vec::new(),
+            keys: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            turn: None,
+            cursor: 0,
+            ahead: Vec::new(),
+            moved_at: Instant::ZERO,
+            look_at: None,
+            n_fed: 0,
+            failure: None,
+        }
+    }
+
+    /// The bytes of `history` that were not fed.
+    pub fn lag_bytes(&self, history: &impl History) -> u64 {
+        history.len() - self.cursor
+    }
+
+    /// The number of entries that were fed.
+    pub fn n_fed(&self) -> u64 {
+        self.n_fed
+    }
+
+    /// Whether the program has taken and answered all that was fed, as far as that is known.
+    pub fn is_at_rest(&self) -> bool {
+        self.busy.is_empty()
+    }
+
+    /// The reason why this copy cannot be fed on, if there is one.
+    pub fn failure(&self) -> Option<&'static str> {
+        self.failure
+    }
+
+    /// The time of the next look at the program.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Feeds what may be fed now. Returns whether anything was.
+    pub fn pump<P: Program>(
+        &mut self,
+        history: &impl History,
+        program: &mut P,
+        now: Instant,
+    ) -> bool {
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look(program, now);
+        }
+        let mut n_fed = 0;
+        while n_fed < ENTRIES_MAX && self.failure.is_none() && self.read_ahead(history) {
+            let ahead = std::mem::take(&mut self.ahead);
+            let (mut at, mut may_go_on) = (0, true);
+            while let Some(bytes) = first_record(&ahead[at..]).filter(|_| may_go_on) {
+                // The state has read each of them.
+                let entry = Entry::parse(bytes).expect("a history of entries");
+                may_go_on = n_fed < ENTRIES_MAX && self.feed(&entry, program, now);
+                if may_go_on {
+                    at += RECORD_HEADER_BYTES + bytes.len();
+                    n_fed += 1;
+                }
+            }
+            self.ahead = ahead;
+            self.ahead.drain(..at);
+            self.cursor += at as u64;
+            if !may_go_on {
+                break;
+            }
+        }
+        self.n_fed += n_fed as u64;
+        if !self.busy.is_empty() && self.look_at.is_none() {
+            self.look_at = Some(self.moved_at.plus(self.patience()));
+        }
+        n_fed > 0
+    }
+
+    /// Reads the history on, if what was read holds no whole entry. Returns whether it holds one.
+    fn read_ahead(&mut self, history: &impl History) -> bool {
+        while first_record(&self.ahead).is_none() {
+            let from = self.ahead.len();
+            self.ahead.resize(from + AHEAD_BYTES, 0);
+            let n = history.read(self.cursor + from as u64, &mut self.ahead[from..]);
+            self.ahead.truncate(from + n);
+            if n == 0 {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn patience(&self) -> Duration {
+        match self.config.rest {
+            Rest::Resp => BLOCKED_AFTER,
+            Rest::Quiet => QUIET_AFTER,
+        }
+    }
+
+    /// I3.
+    fn look(&mut self, program: &mut impl Program, now: Instant) {
+        self.look_at = None;
+        if self.busy.is_empty() {
+            return;
+        }
+        let due = self.moved_at.plus(self.patience());
+        if now < due {
+            self.look_at = Some(due);
+            return;
+        }
+        let is_read = self.busy.iter().all(|key| self.leg(*key).is_written());
+        if !is_read || !program.is_asleep() {
+            self.look_at = Some(now.plus(LOOK_EVERY));
+            return;
+        }
+        for key in std::mem::take(&mut self.busy) {
+            // A program that does not close a leg of a connection that is over loses it.
+            if self.leg(key).is_over {
+                self.drop_leg(key, program);
+            }
+        }
+    }
+
+    fn leg(&self, key: u64) -> &Leg {
+        self.legs[key as usize].as_ref().expect("a key of an open leg")
+    }
+
+    fn leg_mut(&mut self, key: u64) -> &mut Leg {
+        self.legs[key as usize].as_mut().expect("a key of an open leg")
+    }
+
+    /// Whether `entry` may be fed now (I2).
+    fn may_feed(&self, entry: &Entry<'_>) -> bool {
+        let id = entry.connection();
+        let key = id.and_then(|id| self.keys.get(&id));
+        if key.is_some_and(|key| !self.leg(*key).is_written()) {
+            return false; // I5
+        }
+        match self.config.order {
+            Order::Serial => self.busy.is_empty() || id.is_some() && id == self.turn,
+            Order::Relaxed => {
+                id.is_some() || self.keys.values().all(|key| self.leg(*key).is_written())
+            }
+        }
+    }
+
+    /// Feeds `entry`; false if it has to wait.
+    fn feed(&mut self, entry: &Entry<'_>, program: &mut impl Program, now: Instant) -> bool {
+        if !self.may_feed(entry) {
+            return false;
+        }
+        let key = entry.connection().and_then(|id| self.keys.get(&id)).copied();
+        match (*entry, key) {
+            (Entry::Open { id }, _) => {
+                if !self.open(id, program, now) {
+                    return false;
+                }
+            }
+            (Entry::Input { bytes, .. }, Some(key)) => self.input(key, bytes, program),
+            (Entry::HalfClose { .. }, Some(key)) => self.end(key, false, program),
+            (Entry::Close { .. } | Entry::Abort { .. }, Some(key)) => self.end(key, true, program),
+            (Entry::Begin { owner, .. }, _) => {
+                self.end_all(program, |id| id.owner == owner);
+            }
+            (Entry::Gone { owner, run, below }, _) => {
+                let ends = |id: &ConnectionId| id.run <= run && id.number < below;
+                self.end_all(program, |id| id.owner == owner && ends(id));
+            }
+            // The program has closed the leg.
+            (
+                Entry::Input { .. }
+                | Entry::HalfClose { .. }
+                | Entry::Close { .. }
+                | Entry::Abort { .. },
+                None,
+            ) => {}
+        }
+        self.turn = entry.connection();
+        self.moved_at = now;
+        true
+    }
+
+    fn open(&mut self, id: ConnectionId, program: &mut impl Program, now: Instant) -> bool {
+        let free = self.legs.iter().position(Option::is_none).unwrap_or(self.legs.len());
+        match program.connect(free as u64) {
+            Connected::Done => {}
+            Connected::Later => {
+                self.look_at = Some(now.plus(LOOK_EVERY));
+                return false;
+            }
+            Connected::Refused => {
+                self.failure = Some("the program does not take connections");
+                return false;
+            }
+        }
+        let framing = match self.config.rest {
+            Rest::Resp => Some(Resp::default()),
+            Rest::Quiet => None,
+        };
+        let leg = Leg {
+            id,
+            unwritten: Vec::new(),
+            n_written: 0,
+            framing,
+            n_owed: 0,
+            has_ended: false,
+            is_over: false,
+        };
+        if free == self.legs.len() {
+            self.legs.push(None);
+        }
+        self.legs[free] = Some(leg);
+        self.keys.insert(id, free as u64);
+        if self.config.rest == Rest::Quiet {
+            self.busy.insert(free as u64); // it may greet its client
+        }
+        true
+    }
+
+    fn input(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
+        let leg = self.leg_mut(key);
+        leg.unwritten.clear();
+        leg.unwritten.extend_from_slice(bytes);
+        leg.n_written = 0;
+        if let Some(framing) = &mut leg.framing {
+            leg.n_owed += framing.requests(bytes);
+        }
+        self.busy.insert(key);
+        self.write(key, program);
+    }
+
+    /// Writes what the program has room for.
+    fn write(&mut self, key: u64, program: &mut impl Program) {
+        let leg = self.leg_mut(key);
+        if !leg.is_written() {
+            let rest = &leg.unwritten[leg.n_written..];
+            // A leg that is broken reports its end to the reader.
+            leg.n_written += program.write(key, rest).unwrap_or(rest.len());
+            let interest = if leg.is_written() { Interest::Read } else { Interest::ReadWrite };
+            let _ = program.watch(key, interest);
+        }
+        self.settle(key);
+    }
+
+    /// Ends the input of a leg, and drops its output from now on if the connection `is_over`.
+    fn end(&mut self, key: u64, is_over: bool, program: &mut impl Program) {
+        let leg = self.leg_mut(key);
+        leg.is_over |= is_over;
+        if !std::mem::replace(&mut leg.has_ended, true) {
+            program.end(key);
+        }
+        let _ = program.watch(key, Interest::Read);
+        self.busy.insert(key);
+        if is_over {
+            let id = self.leg(key).id;
+            self.keys.remove(&id);
+        }
+    }
+
+    fn end_all(&mut self, program: &mut impl Program, ends: impl Fn(&ConnectionId) -> bool) {
+        let keys: Vec<u64> =
+            self.keys.iter().filter(|(id, _)| ends(id)).map(|(_, key)| *key).collect();
+        for key in keys {
+            self.end(key, true, program);
+        }
+    }
+
+    /// Takes a leg off the busy ones if nothing of it is waited for.
+    fn settle(&mut self, key: u64) {
+        let leg = self.leg(key);
+        let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended;
+        if !is_busy && self.config.rest == Rest::Resp {
+            self.busy.remove(&key);
+        }
+    }
+
+    /// A leg is ready: reads output, and writes what is left of the last input.
+    pub fn on_ready(
+        &mut self,
+        key: u64,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) {
+        if self.legs.get(key as usize).is_none_or(Option::is_none) {
+            return;
+        }
+        self.write(key, program);
+        let mut piece = [0; READ_BYTES];
+        for _ in 0..READS_MAX {
+            match program.read(key, &mut piece) {
+                Ok(Received::Bytes(n)) => {
+                    self.moved_at = now;
+                    self.take_output(key, &piece[..n], audience);
+                }
+                Ok(Received::Nothing) => return,
+                Ok(Received::End) | Err(_) => {
+                    self.moved_at = now;
+                    let Leg { id, is_over, .. } = *self.leg(key);
+                    if !is_over && self.is_own(id) {
+                        audience.ended(id.number);
+                    }
+                    self.drop_leg(key, program);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_output(&mut self, key: u64, bytes: &[u8], audience: &mut impl Audience) {
+        let leg = self.leg_mut(key);
+        if let Some(framing) = &mut leg.framing {
+            // More replies than requests are told to a client that listens.
+            leg.n_owed = leg.n_owed.saturating_sub(framing.replies(bytes));
+        }
+        let Leg { id, is_over, .. } = *leg;
+        if !is_over && self.is_own(id) {
+            audience.output(id.number, bytes); // I4
+        }
+        self.settle(key);
+    }
+
+    fn is_own(&self, id: ConnectionId) -> bool {
+        (id.owner, id.run) == (self.config.me, self.config.run)
+    }
+
+    fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
+        program.close(key);
+        if let Some(leg) = self.legs[key as usize].take() {
+            // A connection that is over has no key any longer; another may have been opened.
+            self.keys.remove(&leg.id);
+        }
+        self.busy.remove(&key);
+    }
+}

@@ -1,0 +1,207 @@
+//! Framing: where a request and where a reply ends, for protocols that are known. A program that
+//! has answered all requests is at rest.
+//!
+//! Counts alone are kept, no bytes: a framing sees a stream in pieces as it comes.
+//!
+//! - I1 bytes that are no request, or no reply, end the counting of that direction. What was not
+//!   answered then is taken for answered when the program sleeps (`feeder`), which costs time and
+//!   is never wrong.
+
+/// The longest line of a header: a longer one is no header.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// The position in a stream of one direction.
+#[derive(Clone, Debug, Default)]
+struct Reader {
+    line: Vec<u8>,
+    /// The bytes of a payload that are still to come, its line end included.
+    skip: u64,
+    is_lost: bool,
+}
+
+impl Reader {
+    /// Hands the lines in `bytes`, whose payloads `take` reports by their lengths, to `take`.
+    fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Line) {
+        while !bytes.is_empty() && !self.is_lost {
+            if self.skip > 0 {
+                let n = self.skip.min(bytes.len() as u64);
+                self.skip -= n;
+                bytes = &bytes[n as usize..];
+                continue;
+            }
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |at| at + 1));
+            bytes = rest;
+            self.line.extend_from_slice(part);
+            self.is_lost |= self.line.len() > LINE_BYTES_MAX;
+            if end.is_some() {
+                let line = self.line.trim_ascii_end();
+                match take(line) {
+                    Line::Alone => {}
+                    Line::Payload(n) => self.skip = n + 2,
+                    Line::Unknown => self.is_lost = true,
+                }
+                self.line.clear();
+            }
+        }
+    }
+}
+
+/// What follows a line.
+enum Line {
+    Alone,
+    /// So many bytes, and a line end.
+    Payload(u64),
+    Unknown,
+}
+
+/// No length that a program takes is longer.
+const NUMBER_MAX: i64 = 1 << 40;
+
+fn number(text: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (number <= NUMBER_MAX).then_some(number)
+}
+
+/// The framing of Redis's protocol, versions 2 and 3, as of one leg.
+#[derive(Clone, Debug, Default)]
+pub struct Resp {
+    requests: Reader,
+    /// The arguments of the present request that are still to come.
+    arguments: i64,
+    replies: Reader,
+    /// The parts of the present reply that are still to come.
+    parts: i64,
+    /// Whether the present reply answers no request.
+    is_push: bool,
+}
+
+impl Resp {
+    /// The requests that end in `bytes`, which the program reads next.
+    pub fn requests(&mut self, bytes: &[u8]) -> u64 {
+        let (mut n, arguments) = (0, &mut self.arguments);
+        self.requests.read(bytes, |line| {
+            let header = line.split_first().map(|(kind, rest)| (*kind, number(rest)));
+            match (*arguments, header) {
+                (0, None) => Line::Alone,
+                // An array without an element is no request.
+                (0, Some((b'*', Some(len)))) => {
+                    *arguments = len.max(0);
+                    Line::Alone
+                }
+                // A request in a line, or one that the program refuses.
+                (0, Some(_)) => {
+                    n += u64::from(!line.trim_ascii().is_empty());
+                    Line::Alone
+                }
+                (_, Some((b'$', Some(len)))) if len >= 0 => {
+                    *arguments -= 1;
+                    n += u64::from(*arguments == 0);
+                    Line::Payload(len as u64)
+                }
+                _ => Line::Unknown,
+            }
+        });
+        n
+    }
+
+    /// The replies that end in `bytes`, which the program has sent.
+    pub fn replies(&mut self, bytes: &[u8]) -> u64 {
+        let Resp { replies, parts, is_push, .. } = self;
+        let mut n = 0;
+        replies.read(bytes, |line| {
+            let Some((kind, rest)) = line.split_first() else { return Line::Unknown };
+            if *parts == 0 {
+                (*parts, *is_push) = (1, false);
+            }
+            let mut is_whole = |more: i64, parts: &mut i64| {
+                *parts = parts.saturating_add(more - 1);
+                n += u64::from(*parts == 0 && !*is_push);
+            };
+            match (kind, number(rest)) {
+                (b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(', _) => {
+                    is_whole(0, parts);
+                    Line::Alone
+                }
+                (b'$' | b'!' | b'=', Some(len)) => {
+                    // A payload is not waited for: the program has sent its header.
+                    is_whole(0, parts);
+                    if len < 0 { Line::Alone } else { Line::Payload(len as u64) }
+                }
+                (b'*' | b'~', Some(len)) => {
+                    is_whole(len.max(0), parts);
+                    Line::Alone
+                }
+                (b'%', Some(len)) => {
+                    is_whole(2 * len.max(0), parts);
+                    Line::Alone
+                }
+                // Attributes stand before a value, which is still to come.
+                (b'|', Some(len)) => {
+                    *parts = parts.saturating_add(2 * len.max(0));
+                    Line::Alone
+                }
+                (b'>', Some(len)) => {
+                    *is_push |= *parts == 1;
+                    *parts = parts.saturating_add(len.max(0) - 1);
+                    Line::Alone
+                }
+                _ => Line::Unknown,
+            }
+        });
+        n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const REQUESTS: &[u8] =
+        b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\nPING\r\n\r\n*0\r\n*1\r\n$6\r\na\r\nb\r\n\r\n*1\r\n$0\r\n\r\n";
+    const REPLIES: &[u8] = b"+OK\r\n$-1\r\n*2\r\n$4\r\n+\r\n-\r\n:7\r\n%1\r\n+a\r\n*0\r\n\
+        >2\r\n+message\r\n$2\r\nhi\r\n|1\r\n+k\r\n+v\r\n(99\r\n*-1\r\n#t\r\n";
+
+    #[test]
+    fn requests_and_replies_are_counted() {
+        let mut resp = Resp::default();
+        assert_eq!(resp.requests(REQUESTS), 4);
+        assert_eq!(resp.replies(REPLIES), 7, "a push answers nothing");
+        assert_eq!(resp.requests(b"PING\r\n"), 1);
+        assert_eq!(resp.replies(b"+PONG\r\n"), 1);
+    }
+
+    #[test]
+    fn i1_what_is_no_request_ends_the_counting() {
+        let mut resp = Resp::default();
+        assert_eq!(resp.requests(b"*1\r\nGET\r\nPING\r\n"), 0);
+        assert_eq!(resp.requests(b"PING\r\n"), 0);
+        assert_eq!(resp.replies(b"HTTP/1.1\r\n+OK\r\n"), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_size_count_alike(cuts in prop::collection::vec(1usize..9, 0..60)) {
+            let mut resp = Resp::default();
+            let (mut requests, mut replies) = (REQUESTS, REPLIES);
+            let (mut n_requests, mut n_replies) = (0, 0);
+            for cut in cuts.into_iter().chain([usize::MAX]) {
+                let (part, rest) = requests.split_at(cut.min(requests.len()));
+                n_requests += resp.requests(part);
+                requests = rest;
+                let (part, rest) = replies.split_at(cut.min(replies.len()));
+                n_replies += resp.replies(part);
+                replies = rest;
+            }
+            prop_assert_eq!((n_requests, n_replies), (4, 7));
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut resp = Resp::default();
+            resp.requests(&bytes);
+            resp.replies(&bytes);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The replicate door: an unmodified server program, a copy of it at every member, and one order of
+//! everything that clients say.
+//!
+//! The member's process terminates clients. What they say becomes [`entry::Entry`]s of the log.
+//! Each member feeds the executed entries to its own copy of the program, over a *leg*: a local
+//! stream for each connection. The copy at the client's member answers it. Nothing that is not
+//! decided reaches a copy, so no output is held back (Falcon, paper 003, sections 2 and 4, with
+//! legs in place of hooked calls: docs/decisions/0017-replicate.md).
+//!
+//! ```text
+//!   clients ---- Streams ----> Clients -- entries --> Desk (engine) --> log
+//!      ^                                                                 |
+//!      |  output of the own clients' legs                                v
+//!   Streams <---- Feeder <--------------- history ------------------- State
+//!                  |  ^
+//!             legs v  |     Program: the copy, as a process or a simulation
+//! ```
+//!
+//! - [`table`], [`state`]: which entries are executed, and the state of the members.
+//! - [`feeder`], [`framing`]: in which order a copy sees them, and when it is at rest.
+//! - [`clients`], [`door`]: the clients of one member.
+#![forbid(unsafe_code)]
+
+pub mod batch;
+pub mod clients;
+pub mod door;
+pub mod entry;
+pub mod feeder;
+pub mod framing;
+pub mod history;
+pub mod program;
+pub mod state;
+pub mod table;

@@ -1,0 +1,309 @@
+//! The table of connections: which entries are executed, each once and in its connection's order.
+//!
+//! An entry that lost its leader is proposed again, and so it can be decided twice, or after one
+//! that its owner sent later. The table decides by the entry alone, and so do all members alike.
+//!
+//! - I1 an entry is executed at most once. An opening uses its number up; another entry of a
+//!   connection has to carry the connection's next index.
+//! - I2 the entries of a connection are executed in the order in which the owner made them, without
+//!   a gap: one that comes too early is [`Verdict::TooEarly`], has no effect and is not answered,
+//!   and the owner, which has the missing one still to send, sends both again.
+//! - I3 an ended connection stays ended. Its number is used up, by [`Entry::Abort`] too if its
+//!   opening was not executed.
+//! - I4 the connections of a process end when a later process of the same member begins, and
+//!   nothing of the earlier process is executed from then on.
+//! - I5 numbers of one process that are used span at most [`SPAN_MAX`] above the first unused: the
+//!   owner opens no connection beyond that (`clients`), and the table refuses one.
+//!
+//! The property test `entries_in_any_order_and_number_are_executed_as_the_owner_made_them` checks I1
+//! to I3.
+
+use crate::entry::{ConnectionId, Entry};
+use base::{Incarnation, MAX_MEMBERS, Rank};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// See I5.
+pub const SPAN_MAX: u64 = 4096;
+
+/// The decision about an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The entry takes effect now.
+    Execute,
+    /// The entry took effect before, or never will: the owner need not send it again.
+    Over,
+    /// An earlier entry of the same connection or process is missing (I2).
+    TooEarly,
+}
+
+/// The connections of a member's latest process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    run: Incarnation,
+    /// Every number up to this one is used up.
+    used_to: u64,
+    /// The used numbers above.
+    used: BTreeSet<u64>,
+}
+
+impl Owner {
+    fn new(run: Incarnation) -> Owner {
+        Owner { run, used_to: 0, used: BTreeSet::new() }
+    }
+
+    fn has_used(&self, number: u64) -> bool {
+        number <= self.used_to || self.used.contains(&number)
+    }
+
+    fn use_up(&mut self, number: u64) {
+        self.used.insert(number);
+        while self.used.remove(&(self.used_to + 1)) {
+            self.used_to += 1;
+        }
+    }
+}
+
+/// The table of the module's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    owners: [Owner; MAX_MEMBERS],
+    /// The next index of each open connection.
+    connections: BTreeMap<ConnectionId, u64>,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        let owners = std::array::from_fn(|_| Owner::new(Incarnation(0)));
+        Table { owners, connections: BTreeMap::new() }
+    }
+}
+
+impl Table {
+    /// The number of open connections.
+    pub fn n_open(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Whether the connection is open.
+    pub fn is_open(&self, id: ConnectionId) -> bool {
+        self.connections.contains_key(&id)
+    }
+
+    /// The latest process of `owner` that has begun.
+    pub fn run_of(&self, owner: Rank) -> Incarnation {
+        self.owners[owner.index()].run
+    }
+
+    /// The open connections of `owner`, in order.
+    pub fn open_of(&self, owner: Rank) -> impl DoubleEndedIterator<Item = ConnectionId> + '_ {
+        let least = ConnectionId { owner, run: Incarnation(0), number: 0 };
+        let most = ConnectionId { owner, run: Incarnation(u64::MAX), number: u64::MAX };
+        self.connections.range(least..=most).map(|(id, _)| *id)
+    }
+
+    /// Whether the latest process of `owner` may open a connection with this number (I5).
+    pub fn has_room(&self, owner: Rank, number: u64) -> bool {
+        number - self.owners[owner.index()].used_to <= SPAN_MAX
+    }
+
+    /// Decides about `entry`, and takes its effect.
+    pub fn execute(&mut self, entry: &Entry<'_>) -> Verdict {
+        let (owner, run) = entry.process();
+        let known = self.run_of(owner);
+        if let Entry::Begin { .. } = entry {
+            if run <= known {
+                return Verdict::Over;
+            }
+            self.end_below(owner, Incarnation(u64::MAX), u64::MAX);
+            self.owners[owner.index()] = Owner::new(run);
+            return Verdict::Execute;
+        }
+        if run < known {
+            return Verdict::Over; // I4
+        }
+        if run > known {
+            return Verdict::TooEarly;
+        }
+        match *entry {
+            Entry::Begin { .. } => unreachable!("handled above"),
+            Entry::Open { id } => self.open(id),
+            Entry::Input { id, index, .. } | Entry::HalfClose { id, index } => {
+                let verdict = self.judge(id, index);
+                if verdict == Verdict::Execute {
+                    self.connections.insert(id, index + 1);
+                }
+                verdict
+            }
+            Entry::Close { id, index } => {
+                let verdict = self.judge(id, index);
+                if verdict == Verdict::Execute {
+                    self.connections.remove(&id);
+                }
+                verdict
+            }
+            Entry::Abort { id } => self.abort(id),
+            Entry::Gone { owner, run, below } => match self.end_below(owner, run, below) {
+                true => Verdict::Execute,
+                false => Verdict::Over,
+            },
+        }
+    }
+
+    fn open(&mut self, id: ConnectionId) -> Verdict {
+        let owner = &mut self.owners[id.owner.index()];
+        let beyond = id.number.saturating_sub(owner.used_to) > SPAN_MAX;
+        if owner.has_used(id.number) || beyond {
+            return Verdict::Over;
+        }
+        owner.use_up(id.number);
+        self.connections.insert(id, 1);
+        Verdict::Execute
+    }
+
+    fn abort(&mut self, id: ConnectionId) -> Verdict {
+        let was_open = self.connections.remove(&id).is_some();
+        let owner = &mut self.owners[id.owner.index()];
+        let beyond = id.number.saturating_sub(owner.used_to) > SPAN_MAX;
+        if beyond || !was_open && owner.has_used(id.number) {
+            return Verdict::Over;
+        }
+        owner.use_up(id.number); // I3
+        Verdict::Execute
+    }
+
+    fn judge(&self, id: ConnectionId, index: u64) -> Verdict {
+        match self.connections.get(&id) {
+            Some(&next) if index == next => Verdict::Execute,
+            Some(&next) if index < next => Verdict::Over,
+            Some(_) => Verdict::TooEarly,
+            None if self.owners[id.owner.index()].has_used(id.number) => Verdict::Over,
+            None => Verdict::TooEarly,
+        }
+    }
+
+    /// Ends the connections of `owner`'s processes up to `run` with numbers below `below`. Returns
+    /// whether there were any.
+    fn end_below(&mut self, owner: Rank, run: Incarnation, below: u64) -> bool {
+        let n_before = self.connections.len();
+        self.connections.retain(|id, _| id.owner != owner || id.run > run || id.number >= below);
+        self.connections.len() < n_before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const OWNER: Rank = Rank::at(1);
+    const RUN: Incarnation = Incarnation(3);
+
+    fn id(number: u64) -> ConnectionId {
+        ConnectionId { owner: OWNER, run: RUN, number }
+    }
+
+    fn begun() -> Table {
+        let mut table = Table::default();
+        let begin = Entry::Begin { owner: OWNER, run: RUN };
+        assert_eq!(table.execute(&begin), Verdict::Execute);
+        assert_eq!(table.execute(&begin), Verdict::Over);
+        table
+    }
+
+    #[test]
+    fn i1_an_opening_that_comes_again_after_the_end_opens_nothing() {
+        let mut table = begun();
+        let open = Entry::Open { id: id(1) };
+        assert_eq!(table.execute(&open), Verdict::Execute);
+        assert_eq!(table.execute(&Entry::Close { id: id(1), index: 1 }), Verdict::Execute);
+        assert_eq!(table.execute(&open), Verdict::Over);
+        assert_eq!(table.n_open(), 0);
+    }
+
+    #[test]
+    fn i2_input_before_its_opening_waits_and_is_executed_once() {
+        let mut table = begun();
+        let input = |index| Entry::Input { id: id(1), index, bytes: b"x" };
+        assert_eq!(table.execute(&input(1)), Verdict::TooEarly);
+        assert_eq!(table.execute(&Entry::Open { id: id(1) }), Verdict::Execute);
+        assert_eq!(table.execute(&input(2)), Verdict::TooEarly);
+        assert_eq!(table.execute(&input(1)), Verdict::Execute);
+        assert_eq!(table.execute(&input(1)), Verdict::Over);
+        assert_eq!(table.execute(&input(2)), Verdict::Execute);
+    }
+
+    #[test]
+    fn i3_an_abort_ends_a_connection_whose_opening_comes_later() {
+        let mut table = begun();
+        assert_eq!(table.execute(&Entry::Abort { id: id(2) }), Verdict::Execute);
+        assert_eq!(table.execute(&Entry::Open { id: id(2) }), Verdict::Over);
+        let input = Entry::Input { id: id(2), index: 1, bytes: b"x" };
+        assert_eq!(table.execute(&input), Verdict::Over, "it need not be sent again");
+        assert_eq!(table.execute(&Entry::Abort { id: id(2) }), Verdict::Over);
+    }
+
+    #[test]
+    fn i4_a_later_process_ends_the_connections_of_an_earlier_one() {
+        let mut table = begun();
+        table.execute(&Entry::Open { id: id(1) });
+        let later = Incarnation(RUN.0 + 1);
+        let of_later = ConnectionId { run: later, ..id(1) };
+        assert_eq!(table.execute(&Entry::Open { id: of_later }), Verdict::TooEarly);
+        assert_eq!(table.execute(&Entry::Begin { owner: OWNER, run: later }), Verdict::Execute);
+        assert_eq!(table.n_open(), 0);
+        let input = Entry::Input { id: id(1), index: 1, bytes: b"x" };
+        assert_eq!(table.execute(&input), Verdict::Over);
+        assert_eq!(table.execute(&Entry::Open { id: of_later }), Verdict::Execute);
+    }
+
+    #[test]
+    fn the_dead_lose_what_was_open_and_no_more() {
+        let mut table = begun();
+        for number in 1..=3 {
+            table.execute(&Entry::Open { id: id(number) });
+        }
+        let gone = Entry::Gone { owner: OWNER, run: RUN, below: 3 };
+        assert_eq!(table.execute(&gone), Verdict::Execute);
+        assert_eq!(table.open_of(OWNER).collect::<Vec<_>>(), [id(3)]);
+        assert_eq!(table.execute(&gone), Verdict::Over, "there is nothing to end");
+    }
+
+    #[test]
+    fn i5_numbers_far_above_the_first_unused_one_are_refused() {
+        let mut table = begun();
+        assert!(table.has_room(OWNER, SPAN_MAX) && !table.has_room(OWNER, SPAN_MAX + 1));
+        assert_eq!(table.execute(&Entry::Open { id: id(SPAN_MAX + 1) }), Verdict::Over);
+        assert_eq!(table.execute(&Entry::Open { id: id(SPAN_MAX) }), Verdict::Execute);
+    }
+
+    proptest! {
+        #[test]
+        fn entries_in_any_order_and_number_are_executed_as_the_owner_made_them(
+            picks in prop::collection::vec((1u64..4, 0u64..6), 0..300),
+        ) {
+            // Three connections; of each an opening, four inputs, and a close.
+            let mut table = begun();
+            let mut executed: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+            for (number, index) in picks {
+                let id = id(number);
+                let entry = match index {
+                    0 => Entry::Open { id },
+                    5 => Entry::Close { id, index },
+                    _ => Entry::Input { id, index, bytes: b"x" },
+                };
+                let done = executed.entry(number).or_default();
+                let expected = match (done.len() as u64).cmp(&index) {
+                    std::cmp::Ordering::Less => Verdict::TooEarly,
+                    std::cmp::Ordering::Equal => Verdict::Execute,
+                    std::cmp::Ordering::Greater => Verdict::Over,
+                };
+                prop_assert_eq!(table.execute(&entry), expected);
+                if expected == Verdict::Execute {
+                    done.push(index);
+                }
+                let is_open = (1..6).contains(&done.len());
+                prop_assert_eq!(table.is_open(id), is_open);
+            }
+        }
+    }
+}
