@@ -66,9 +66,9 @@ impl<A: Serves> runtime::Door<A> for Door {
 
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut A) {
         // Before a client is let in again because this member serves.
-        self.report_seats(view);
+        self.supervision.report_seats(view);
         self.door.publish(view, stats, state);
-        self.report(view);
+        self.supervision.report(self.door.has_served(), view);
         self.door.clients.outside.disk.clone_from(&stats.disk);
         self.board.leave(view, stats, self.door.figures());
     }
@@ -78,8 +78,8 @@ impl<A: Serves> Sockets<A> for Door {
     fn on_ready(&mut self, ready: Ready, state: &mut A, desk: &mut Desk) {
         match ready.key {
             KEY_LISTENER => self.door.accept(desk),
-            KEY_SIGNALS => self.on_signal(),
-            KEY_CHANNEL => self.on_channel(),
+            KEY_SIGNALS => self.supervision.on_signal(),
+            KEY_CHANNEL => self.supervision.on_channel(),
             KEY_STATUS => give_statuses(&mut self.door.clients),
             _ => self.door.on_ready(super::sockets::ready(ready), state, desk),
         }

@@ -7,7 +7,7 @@
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::Config;
 use crate::control::Board;
-use crate::door::{Door, State, state_of};
+use crate::door::{Door, State, Supervised, state_of};
 use crate::signals::Signals;
 use console::{Failure, Outcome};
 use runtime::{Desk, Door as _, PATIENCE, Poller, Sockets, Stats, View};
@@ -44,7 +44,7 @@ pub(super) fn run(
     let view = View::new(config.rank(), config.members.len());
     let mut desk = Desk::new(view, PATIENCE);
     let (stats, mut ready) = (Stats::new(), Vec::new());
-    while door.stop().is_none() {
+    while door.supervision().stop().is_none() {
         poller.wait(Some(PUBLISH_EVERY), &mut ready).map_err(failed)?;
         for event in &ready {
             door.on_ready(*event, &mut state, &mut desk);

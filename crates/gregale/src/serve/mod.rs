@@ -17,7 +17,7 @@ pub(crate) mod sentinel;
 use crate::channel::{ReplicaEnd, Report, Sockets};
 use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start};
 use crate::control::{self, Board};
-use crate::door::{Door, State, Stop, state_of};
+use crate::door::{Door, State, Stop, Supervised, state_of};
 use crate::signals::Signals;
 use base::{Incarnation, NodeId};
 use console::{Failure, Outcome};
@@ -391,8 +391,7 @@ impl Process<'_> {
     ) -> Outcome
     where
         F: Links + 'static,
-        C: Family<Plant = HostPlant<F>, Door = Door>,
-        Door: runtime::Sockets<C::App>,
+        C: Family<Plant = HostPlant<F>, Door: Supervised + runtime::Sockets<C::App>>,
     {
         let poller = replica.poller().clone();
         let (_, door) = replica.served();
@@ -400,7 +399,8 @@ impl Process<'_> {
         door.register(&poller, self.signals, channel.clone())?;
         let mut lookout = Lookout::new(self.config.members.len());
         let mut hopeless = None;
-        let stop = |door: &mut Door, fabric: &mut F| {
+        let stop = |door: &mut C::Door, fabric: &mut F| {
+            let door = door.supervision();
             hopeless = lookout.look(fabric, door.has_served(), door.seated());
             door.stop().is_some() || hopeless.is_some()
         };
@@ -413,7 +413,7 @@ impl Process<'_> {
             return Err(Failure::new(line));
         }
         // SIGTERM keeps the region (I2).
-        match replica.served().1.stop() {
+        match replica.served().1.supervision().stop() {
             Some(Stop::HandOver) | None => {
                 replica.hand_over(HAND_OVER_WITHIN).map_err(loop_error)?;
             }
