@@ -9,6 +9,7 @@ use crate::log::LogCommand;
 use crate::member::MemberCommand;
 use crate::protocols::ProtocolsArgs;
 use crate::recover::RecoverArgs;
+use crate::replicate::LaunchArgs;
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
 use crate::workbench::{self, WorkbenchArgs};
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     Sim(WorkbenchArgs),
     /// Judge a recorded history of client operations for linearizability.
     Check(CheckArgs),
+    /// Become a copy of a replicated program (started by `serve`).
+    #[command(hide = true)]
+    Launch(LaunchArgs),
     /// Watch one replica's process and report its death to the others (started by `serve`).
     #[command(hide = true)]
     Sentinel(ServeArgs),
@@ -78,6 +82,7 @@ impl Command {
             Command::Bench(args) => workbench::run("bench", &args),
             Command::Sim(args) => workbench::run("sim", &args),
             Command::Check(args) => crate::check::run(&args),
+            Command::Launch(args) => crate::replicate::launch(&args),
             Command::Sentinel(args) => crate::serve::sentinel::run(&args),
         }
     }

@@ -3,9 +3,11 @@
 //! An unknown key is an error, never ignored: a misspelt limit would not limit anything.
 
 mod args;
+mod program;
 mod protocol;
 
 pub(crate) use args::ServeArgs;
+pub(crate) use program::{InputOrder, Program, RestBy, check_kind};
 pub(crate) use protocol::Protocol;
 
 use base::{MAX_MEMBERS, NodeId, Rank};
@@ -189,6 +191,9 @@ pub(crate) struct Config {
     /// The partitions of the keyspace (primcast). The same at all members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) partitions: Option<Partitioning>,
+    /// The program that is replicated, in place of the key-value store. The same at all members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<Program>,
     /// The secret that only the members know.
     pub(crate) secret_file: PathBuf,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -302,7 +307,10 @@ impl Config {
                 self.protocol.name()
             )));
         }
-        check_open(self.own().client.ip(), self.requirepass.as_deref())?;
+        self.check_program()?;
+        if self.program.is_none() {
+            check_open(self.own().client.ip(), self.requirepass.as_deref())?;
+        }
         if !self.own().control.ip().is_loopback() {
             return Err(Failure::new(format_args!(
                 "the control port at {} asks no password: bind it to loopback",

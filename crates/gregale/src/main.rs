@@ -18,6 +18,7 @@ mod log;
 mod member;
 mod protocols;
 mod recover;
+mod replicate;
 mod resp;
 mod serve;
 mod signals;

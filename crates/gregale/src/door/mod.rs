@@ -27,15 +27,18 @@ pub(crate) use partitioned::{PartitionedDoor, seats};
 use process::Process;
 use runtime::Poller;
 use sockets::Sockets;
+pub(crate) use sockets::{Sockets as ClientSockets, ready as client_ready};
 use std::net::TcpListener;
 use std::sync::Arc;
 pub(crate) use supervision::{Stop, Supervised, Supervision};
 
 /// The keys of descriptors in the poller; those of clients are below.
-const KEY_LISTENER: u64 = runtime::replica::SOCKET_KEYS - 1;
-const KEY_SIGNALS: u64 = runtime::replica::SOCKET_KEYS - 2;
-const KEY_CHANNEL: u64 = runtime::replica::SOCKET_KEYS - 3;
+pub(crate) const KEY_LISTENER: u64 = runtime::replica::SOCKET_KEYS - 1;
+pub(crate) const KEY_SIGNALS: u64 = runtime::replica::SOCKET_KEYS - 2;
+pub(crate) const KEY_CHANNEL: u64 = runtime::replica::SOCKET_KEYS - 3;
 const KEY_STATUS: u64 = runtime::replica::SOCKET_KEYS - 4;
+/// The end of a replicated program.
+pub(crate) const KEY_PROGRAM: u64 = runtime::replica::SOCKET_KEYS - 5;
 
 /// The state that the doors of `config`'s cluster serve.
 pub(crate) fn state_of(config: &Config) -> State {

@@ -13,7 +13,7 @@ use std::time::Duration;
 const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// The clients' sockets; see the module's text.
-pub(super) struct Sockets {
+pub(crate) struct Sockets {
     listener: TcpListener,
     /// The loop's set, once the sockets are in it.
     poller: Option<Poller>,
@@ -24,7 +24,7 @@ pub(super) struct Sockets {
 
 impl Sockets {
     /// Sockets behind `listener`, which is bound.
-    pub(super) fn new(listener: TcpListener) -> Outcome<Sockets> {
+    pub(crate) fn new(listener: TcpListener) -> Outcome<Sockets> {
         listener
             .set_nonblocking(true)
             .map_err(|error| Failure::os("set a listening socket non-blocking", error))?;
@@ -38,8 +38,13 @@ impl Sockets {
         Ok(())
     }
 
-    /// Listens again after a failure to accept; called regularly.
-    pub(super) fn listen_again(&mut self) {
+    /// Has streams watched by `poller`, and does not listen before [`Sockets::listen_again`].
+    pub(crate) fn watch_by(&mut self, poller: &Poller) {
+        self.poller = Some(poller.clone());
+    }
+
+    /// Listens, for the first time or after a failure to accept; called regularly.
+    pub(crate) fn listen_again(&mut self) {
         if let Some(poller) = self.poller.as_ref().filter(|_| !self.listens) {
             self.listens = poller.add(&self.listener, KEY_LISTENER, Interest::Read).is_ok();
         }
@@ -143,7 +148,7 @@ impl Streams for Sockets {
 }
 
 /// The loop's events of a descriptor, in the door's terms.
-pub(super) fn ready(ready: Ready) -> door::Ready {
+pub(crate) fn ready(ready: Ready) -> door::Ready {
     door::Ready { key: ready.key, readable: ready.readable, writable: ready.writable }
 }
 

@@ -35,6 +35,11 @@ pub(crate) trait Supervised {
 
     /// The state of its supervision.
     fn supervision(&self) -> &Supervision;
+
+    /// The reason why the process has to end, though its replica could continue.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The supervision of the module's text.
@@ -56,7 +61,7 @@ pub(crate) struct Supervision {
 
 impl Supervision {
     /// Before the first turn.
-    pub(super) fn new(config: &Config) -> Supervision {
+    pub(crate) fn new(config: &Config) -> Supervision {
         Supervision {
             signals: None,
             channel: None,
@@ -72,7 +77,7 @@ impl Supervision {
     }
 
     /// Watches for signals and the supervisor's word.
-    pub(super) fn register(
+    pub(crate) fn register(
         &mut self,
         poller: &Poller,
         signals: Signals,
@@ -108,7 +113,7 @@ impl Supervision {
         }
     }
 
-    pub(super) fn on_signal(&mut self) {
+    pub(crate) fn on_signal(&mut self) {
         if let Some(signals) = &self.signals {
             // The number of signals does not matter.
             let _ = (&signals.pipe).read(&mut [0; 64]);
@@ -116,14 +121,14 @@ impl Supervision {
         self.stop = Some(Stop::HandOver);
     }
 
-    pub(super) fn on_channel(&mut self) {
+    pub(crate) fn on_channel(&mut self) {
         if self.channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
             self.stop = Some(Stop::Remove);
         }
     }
 
     /// Reports to the supervisor once that clients are answered, and logs when they cannot be.
-    pub(super) fn report(&mut self, serves: bool, view: &View) {
+    pub(crate) fn report(&mut self, serves: bool, view: &View) {
         if serves && !self.reported {
             self.reported = true;
             self.tell(&Report::Serving);
@@ -136,7 +141,7 @@ impl Supervision {
     }
 
     /// Reports what is known of the seats.
-    pub(super) fn report_seats(&mut self, view: &View) {
+    pub(crate) fn report_seats(&mut self, view: &View) {
         self.report_seat(view);
         self.report_vacant(view);
     }

@@ -101,7 +101,7 @@ fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
     let secret = data::random_secret()?;
     let life = life::begin(data.path(), best.id)?;
     let identity = Identity {
-        cluster: serve::fingerprint(secret.as_bytes(), data.name()),
+        cluster: serve::fingerprint(secret.as_bytes(), data.name(), data.replicates_program()),
         node: NodeId(best.id),
         incarnation: life.number,
     };

@@ -50,7 +50,7 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
             path.display()
         )));
     }
-    let cluster = fingerprint(&config.secret()?, &config.cluster);
+    let cluster = fingerprint(&config.secret()?, &config.cluster, config.program.is_some());
     let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
     let directory = open_or_begin(path, config.start, life, identity)
         .map_err(|error| refusal(&error, config.member))?;
@@ -114,9 +114,11 @@ fn refusal(error: &DirectoryError, member: u16) -> Failure {
     }
 }
 
-/// The cluster's number, which distinguishes clusters of one name by their secrets.
-pub(crate) fn fingerprint(secret: &[u8], name: &str) -> u64 {
-    xxhash_rust::xxh3::xxh3_64(&[secret, b"\0", name.as_bytes()].concat())
+/// The cluster's number, which distinguishes clusters of one name by their secrets, and those that
+/// replicate a program from those of our store.
+pub(crate) fn fingerprint(secret: &[u8], name: &str, of_program: bool) -> u64 {
+    let kind: &[u8] = if of_program { b"\0program" } else { b"" };
+    xxhash_rust::xxh3::xxh3_64(&[secret, b"\0", name.as_bytes(), kind].concat())
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::channel::{ReplicaEnd, Report, Sockets};
 use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start};
 use crate::control::{self, Board};
 use crate::door::{Door, State, Stop, Supervised, state_of};
+use crate::replicate::ProgramDoor;
 use crate::signals::Signals;
 use base::{Incarnation, NodeId};
 use console::{Failure, Outcome};
@@ -337,9 +338,19 @@ impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for S
 
     fn visit<S: LogSpec>(self) -> Outcome {
         let Serve { process, fabric, disk, clients, board, remove, node } = self;
-        let door = Door::new(process.config, clients, Arc::clone(board))?;
         let mut config = process.loop_config();
         config.engine.waits_for_all = process.config.durability == Durability::DiskAll;
+        let board = Arc::clone(board);
+        if let Some(program) = &process.config.program {
+            let life = process.life.number;
+            let served = ProgramDoor::new(process.config, program, life, clients, board)?;
+            let replica =
+                Replica::new(config, fabric, served, disk, |memory: &mut Memory<_, _, _>| {
+                    registry::member::<S, _, _>(node, &shape(), Sound, memory)
+                });
+            return process.serve(replica.map_err(loop_error)?, remove);
+        }
+        let door = Door::new(process.config, clients, board)?;
         let served = (state_of(process.config), door);
         let replica =
             Replica::new(config, fabric, served, disk, |memory: &mut Memory<F, State, Door>| {
@@ -399,10 +410,12 @@ impl Process<'_> {
         door.register(&poller, self.signals, channel.clone())?;
         let mut lookout = Lookout::new(self.config.members.len());
         let mut hopeless = None;
+        let mut failure = None;
         let stop = |door: &mut C::Door, fabric: &mut F| {
+            failure = door.failure().map(Failure::new);
             let door = door.supervision();
             hopeless = lookout.look(fabric, door.has_served(), door.seated());
-            door.stop().is_some() || hopeless.is_some()
+            door.stop().is_some() || hopeless.is_some() || failure.is_some()
         };
         replica.run(stop).map_err(loop_error)?;
         if let Some(line) = hopeless {
@@ -411,6 +424,10 @@ impl Process<'_> {
                 remove(replica.into_fabric()).map_err(Failure::new)?;
             }
             return Err(Failure::new(line));
+        }
+        if let Some(failure) = failure {
+            // As after a crash: the region and the disk are the next life's.
+            return Err(failure);
         }
         // SIGTERM keeps the region (I2).
         match replica.served().1.supervision().stop() {

@@ -1,6 +1,8 @@
 //! `gregale up` on the command line.
 
-use crate::config::{self, Durability, FabricKind, Order, Partitioning, Protocol};
+use crate::config::{
+    self, Durability, FabricKind, InputOrder, Order, Partitioning, Program, Protocol, RestBy,
+};
 use clap::Args;
 use console::{Failure, Format, Outcome};
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,7 +18,9 @@ use std::path::{Path, PathBuf};
     gregale up --fabric tcp --port 7100    the same over TCP, ports 7100 to 7102\n  \
     gregale up --partitions 4              a keyspace in four parts, transactions across them\n  \
     gregale up --nodes 3 --seats 5         room for `gregale member add`, twice\n  \
-    redis-cli -p 7000 SET greeting hello   any replica takes any command")]
+    redis-cli -p 7000 SET greeting hello   any replica takes any command\n  \
+    gregale up --replicate 'redis-server --port 0 --unixsocket {socket} --dir {dir} --save \"\"'\n  \
+    \x20                                      an unmodified program, in place of our store")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
@@ -80,6 +84,23 @@ pub(crate) struct UpArgs {
     /// The logged bytes after which a snapshot is made: for measurements.
     #[arg(long, hide = true, requires = "data", value_parser = crate::config::parse_bytes)]
     pub(crate) snapshot_log_bytes: Option<u64>,
+    /// Replicate a program, in place of the key-value store: its command line, with {socket} (the
+    /// path of a Unix socket) or {port} where it listens, and {dir} for its directory. Each member
+    /// runs a copy of it, and feeds it with the input of all clients in one order.
+    #[arg(long, env = "GREGALE_REPLICATE", value_name = "COMMAND")]
+    pub(crate) replicate: Option<String>,
+    /// The directory that the program begins with; without it, an empty one.
+    #[arg(long, requires = "replicate", value_name = "DIR")]
+    pub(crate) genesis: Option<PathBuf>,
+    /// The order in which the copies see the input of different connections.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = InputOrder::Serial)]
+    pub(crate) program_order: InputOrder,
+    /// How it is known that the program is at rest. Without it, by the program's name.
+    #[arg(long, requires = "replicate", value_enum)]
+    pub(crate) program_rest: Option<RestBy>,
+    /// The program asks its clients for a password, so that --bind may name any address.
+    #[arg(long, requires = "replicate")]
+    pub(crate) program_authenticates: bool,
     /// Do not restart a replica that died.
     #[arg(long)]
     pub(crate) no_restart: bool,
@@ -116,12 +137,30 @@ impl UpArgs {
         self.partitions.map(|n| Partitioning { n, order: self.order })
     }
 
+    /// The program that is replicated, if one is.
+    pub(crate) fn program(&self) -> Option<Program> {
+        self.replicate.as_ref().map(|command| Program {
+            command: command.clone(),
+            genesis: self.genesis.clone(),
+            order: self.program_order,
+            rest: self.program_rest,
+            authenticates: self.program_authenticates,
+        })
+    }
+
     /// Refuses contradictory flags, before anything is touched.
     pub(super) fn check(&self) -> Outcome<()> {
         config::check_choices(self.protocol(), self.fabric, self.durability())?;
         config::check_partitions(self.protocol(), self.partitions)?;
         config::check_order(self.partitioning().map(|of| of.order), self.durability())?;
-        config::check_open(self.bind, self.requirepass.as_deref())?;
+        match self.program() {
+            // The rest is checked with each member's configuration.
+            Some(program) => {
+                config::check_kind(self.protocol(), self.durability(), self.partitions.is_some())?;
+                program.check()?;
+            }
+            None => config::check_open(self.bind, self.requirepass.as_deref())?,
+        }
         let is_on_disk = self.durability().is_on_disk();
         if let (Some(data), false) = (&self.data, is_on_disk) {
             return Err(Failure::new(format_args!(

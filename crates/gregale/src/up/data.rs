@@ -80,11 +80,17 @@ pub(super) struct Keyspace {
     pub(super) maxmemory: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) partitions: Option<Partitioning>,
+    /// The command line of a replicated program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) program: Option<String>,
 }
 
 impl Keyspace {
     /// The flags that ask for it.
     fn flags(&self) -> String {
+        if let Some(command) = &self.program {
+            return format!("--replicate {command:?}");
+        }
         let limit = format!("--maxmemory {}", self.maxmemory);
         match &self.partitions {
             Some(Partitioning { n, order }) => {
@@ -195,10 +201,14 @@ impl Data {
                  without: say that{}",
                 self.path.display(),
                 begun.flags(),
-                if begun.partitions.is_none() && keyspace.partitions.is_some() {
-                    ", and no --partitions"
-                } else {
-                    ""
+                match begun {
+                    Keyspace { program: None, .. } if keyspace.program.is_some() => {
+                        ", and no --replicate"
+                    }
+                    Keyspace { partitions: None, .. } if keyspace.partitions.is_some() => {
+                        ", and no --partitions"
+                    }
+                    _ => "",
                 },
             ))),
             None => {
@@ -206,6 +216,11 @@ impl Data {
                 self.write()
             }
         }
+    }
+
+    /// Whether the cluster replicates a program.
+    pub(crate) fn replicates_program(&self) -> bool {
+        self.cluster.keyspace.as_ref().is_some_and(|of| of.program.is_some())
     }
 
     /// Opens the cluster in `path`, whatever its name and size.

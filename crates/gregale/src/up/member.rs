@@ -315,7 +315,11 @@ impl Member {
     /// Answers the clients at its door, which would otherwise wait in the backlog for ever.
     pub(super) fn turn_away(&mut self, poller: &Poller) {
         let Some(why) = self.away() else { return };
-        let line = format!("-LOADING member {} {why}\r\n", self.config.member);
+        let line = match self.config.program {
+            None => format!("-LOADING member {} {why}\r\n", self.config.member),
+            // Its clients would not understand: the end of the connection says enough.
+            Some(_) => String::new(),
+        };
         for _ in 0..TURNED_AWAY_MAX {
             match self.sockets.client.accept() {
                 Ok((mut client, _)) => {

@@ -15,7 +15,6 @@
 //!   serve: the serving members admit it.
 //! - I5 one member at a time is replaced on an operator's order, whichever leader passes it on: a
 //!   member that the last leader ended was heard by the next one a moment ago. By [`in_the_way`].
-//!   what the last leader ended, the next one has heard a moment ago. By [`in_the_way`].
 
 mod args;
 pub(crate) mod data;
@@ -63,8 +62,11 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
         .map(|path| {
             let members = (args.nodes, args.seats());
             let mut data = Data::open(&path, &args.cluster, members, args.durability())?;
-            let (maxmemory, partitions) = (args.maxmemory, args.partitioning());
-            data.keep_to(Keyspace { maxmemory, partitions })?;
+            data.keep_to(Keyspace {
+                maxmemory: args.maxmemory,
+                partitions: args.partitioning(),
+                program: args.replicate.clone(),
+            })?;
             // The multicast's disks are different.
             if args.partitions.is_none() {
                 data.look_for_entries()?;
@@ -159,6 +161,7 @@ impl<'a> Supervisor<'a> {
                     data: data.as_ref().map(|data| data.member(member)),
                     snapshot_log_bytes: args.snapshot_log_bytes,
                     partitions: args.partitioning(),
+                    program: args.program(),
                     secret_file: secret.unwrap_or_else(|| directory.secret_file()),
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,

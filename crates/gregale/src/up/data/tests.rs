@@ -188,7 +188,8 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let base = tempfile::tempdir().unwrap();
     let keep = |maxmemory, partitions| {
         let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        data.keep_to(Keyspace { maxmemory, partitions }).map_err(|error| error.to_string())
+        data.keep_to(Keyspace { maxmemory, partitions, program: None })
+            .map_err(|error| error.to_string())
     };
     keep(5000, None).unwrap();
     keep(5000, None).unwrap();
@@ -199,7 +200,7 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let other = tempfile::tempdir().unwrap();
     let keep = |partitions| {
         let mut data = Data::open(other.path(), "one", (3, 3), QUORUM).unwrap();
-        let kept = data.keep_to(Keyspace { maxmemory: 0, partitions });
+        let kept = data.keep_to(Keyspace { maxmemory: 0, partitions, program: None });
         kept.map_err(|error| error.to_string())
     };
     keep(Some(parts)).unwrap();

@@ -1,0 +1,218 @@
+//! The program that is replicated: its command, and what is known of it.
+
+use super::{Config, Durability, Protocol};
+use clap::ValueEnum;
+use console::{Failure, Outcome};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The order in which a copy of the program sees the input of different connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum InputOrder {
+    /// One connection after the other: the next one's input waits until the program is at rest.
+    #[default]
+    Serial,
+    /// As the program takes it: copies may differ, and nothing notices.
+    Relaxed,
+}
+
+/// The way in which it is known that the program is at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RestBy {
+    /// Every request has its reply, in Redis's protocol.
+    Resp,
+    /// The program says nothing for 2 ms, and all its threads sleep.
+    Quiet,
+}
+
+/// A program that is replicated. The same at all members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    /// The command line, with `{socket}` or `{port}` where it listens, and `{dir}` for its
+    /// directory.
+    pub(crate) command: String,
+    /// The directory of the program's first state; without one, it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) genesis: Option<PathBuf>,
+    /// See [`InputOrder`].
+    #[serde(default)]
+    pub(crate) order: InputOrder,
+    /// See [`RestBy`]; by default as the program's name says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) rest: Option<RestBy>,
+    /// Whether the program asks its clients for a password: then it may be served to other hosts.
+    #[serde(default)]
+    pub(crate) authenticates: bool,
+}
+
+/// The parts of a command line in braces that are replaced.
+const PLACEHOLDERS: [&str; 3] = ["socket", "port", "dir"];
+
+impl Program {
+    /// The words of the command line.
+    pub(crate) fn words(&self) -> Outcome<Vec<String>> {
+        let words = shlex::split(&self.command).filter(|words| !words.is_empty());
+        words.ok_or_else(|| {
+            Failure::new(format_args!(
+                "--replicate {:?} is no command line: look for a quote that is not closed",
+                self.command
+            ))
+        })
+    }
+
+    /// Whether the program listens at a port, not at a socket in the file system.
+    pub(crate) fn listens_at_port(&self) -> bool {
+        self.command.contains("{port}")
+    }
+
+    /// How it is known that the program is at rest.
+    pub(crate) fn rest(&self) -> RestBy {
+        self.rest.unwrap_or_else(|| {
+            let words = self.words().unwrap_or_default();
+            let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
+            if ["redis-server", "valkey-server"].contains(&name) {
+                RestBy::Resp
+            } else {
+                RestBy::Quiet
+            }
+        })
+    }
+
+    /// Refuses a command that cannot be replicated.
+    pub(crate) fn check(&self) -> Outcome<()> {
+        let words = self.words()?;
+        for name in words.iter().flat_map(|word| in_braces(word)) {
+            if !PLACEHOLDERS.contains(&name) {
+                return Err(Failure::new(format_args!(
+                    "--replicate: {{{name}}} stands for nothing; there are {{socket}}, {{port}} \
+                     and {{dir}}"
+                )));
+            }
+        }
+        if self.listens_at_port() == self.command.contains("{socket}") {
+            return Err(Failure::new(
+                "--replicate: say where the program listens, by {socket} for a Unix socket's path \
+                 or {port} for a port of 127.0.0.1, and not both: \
+                 'redis-server --port 0 --unixsocket {socket}'",
+            ));
+        }
+        if !is_there(&words[0]) {
+            return Err(Failure::new(format_args!(
+                "--replicate: there is no program {:?}: install it, or name its path",
+                words[0]
+            )));
+        }
+        if let Some(genesis) = self.genesis.as_ref().filter(|genesis| !genesis.is_dir()) {
+            return Err(Failure::new(format_args!(
+                "--genesis {}: there is no such directory",
+                genesis.display()
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The names in braces in a word.
+fn in_braces(word: &str) -> impl Iterator<Item = &str> {
+    let named = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase()) && !name.is_empty();
+    word.split('{')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('}'))
+        .map(|(name, _)| name)
+        .filter(named)
+}
+
+fn is_there(program: &str) -> bool {
+    if program.contains('/') {
+        return std::path::Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+impl Config {
+    /// Refuses settings that a replicated program does not have.
+    pub(super) fn check_program(&self) -> Outcome<()> {
+        let Some(program) = &self.program else { return Ok(()) };
+        program.check()?;
+        check_kind(self.protocol, self.durability, self.partitions.is_some())?;
+        if self.requirepass.is_some() || self.cluster_discovery || self.maxmemory > 0 {
+            return Err(Failure::new(
+                "requirepass, cluster_discovery and maxmemory are the key-value store's: a \
+                 replicated program has settings of its own",
+            ));
+        }
+        let ip = self.own().client.ip();
+        if !ip.is_loopback() && !program.authenticates {
+            return Err(Failure::new(format_args!(
+                "{ip} is not loopback: bind to 127.0.0.1, or say --program-authenticates if the \
+                 program asks its clients for a password"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Refuses what no program can be replicated by.
+pub(crate) fn check_kind(
+    protocol: Protocol,
+    durability: Durability,
+    has_partitions: bool,
+) -> Outcome<()> {
+    if !matches!(protocol, Protocol::Log(_)) || has_partitions {
+        return Err(Failure::new(format_args!(
+            "a program needs one order of everything, which {} does not give: leave --protocol \
+             and --partitions out",
+            protocol.name()
+        )));
+    }
+    if durability == Durability::DiskAll {
+        return Err(Failure::new(
+            "a copy answers when a majority has the input: say --durability disk-quorum",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(command: &str) -> Program {
+        Program {
+            command: command.to_owned(),
+            genesis: None,
+            order: InputOrder::Serial,
+            rest: None,
+            authenticates: false,
+        }
+    }
+
+    fn refused(command: &str) -> String {
+        program(command).check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_command_that_cannot_be_replicated_is_refused_with_the_remedy() {
+        assert!(program("sh -c 'x {socket}'").check().is_ok());
+        assert!(program("sh {dir} ${HOME} {port}").check().is_ok(), "capitals are the program's");
+        assert!(refused("sh 'x {socket}").contains("quote"));
+        assert!(refused("").contains("no command line"));
+        assert!(refused("sh x").contains("say where the program listens"));
+        assert!(refused("sh {socket} {port}").contains("not both"));
+        assert!(refused("sh {socket} {data}").contains("{data} stands for nothing"));
+        assert!(refused("no-such-program {socket}").contains("no program \"no-such-program\""));
+        assert!(refused("/bin/no-such {socket}").contains("install it"));
+    }
+
+    #[test]
+    fn the_program_names_how_its_rest_is_known() {
+        assert_eq!(program("/usr/bin/redis-server {socket}").rest(), RestBy::Resp);
+        assert_eq!(program("memcached -s {socket}").rest(), RestBy::Quiet);
+        let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };
+        assert_eq!(said.rest(), RestBy::Resp);
+    }
+}

@@ -1,0 +1,184 @@
+//! The replicate door in a process: sockets, signals, the supervisor, the copy's end.
+
+use super::copy::{Copy, LEG};
+use super::{FileHistory, Place};
+use crate::channel::ReplicaEnd;
+use crate::config::{Config, InputOrder, Program as Settings, RestBy};
+use crate::control::Board;
+use crate::door::{
+    ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_PROGRAM, KEY_SIGNALS, Supervised, Supervision,
+};
+use crate::signals::Signals;
+use base::Incarnation;
+use console::{Failure, Outcome};
+use kv::door::Figures;
+use proto::Role;
+use replicate::door::ReplicateDoor;
+use replicate::feeder::{self, Order, Rest};
+use replicate::state::State;
+use replicate::{batch, clients, entry};
+use runtime::{Answer, Asker, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View};
+use std::net::TcpListener;
+use std::sync::Arc;
+
+/// The bytes of a value of the log that are used for one entry: a value of every protocol holds as
+/// many, together with what the engine puts before it.
+const VALUE_BYTES: usize = 4 << 10;
+const INPUT_BYTES_MAX: usize = VALUE_BYTES - batch::OVERHEAD_BYTES - entry::HEADER_BYTES;
+
+/// The door of the module's text.
+pub(crate) struct ProgramDoor {
+    door: ReplicateDoor<ClientSockets, Copy>,
+    board: Arc<Board>,
+    supervision: Supervision,
+    failure: Option<String>,
+    n_accepted: u64,
+}
+
+impl ProgramDoor {
+    /// A door behind `listener`, with a copy that is started now, and the state in which nothing
+    /// was executed.
+    pub(crate) fn new(
+        config: &Config,
+        settings: &Settings,
+        life: Incarnation,
+        listener: TcpListener,
+        board: Arc<Board>,
+    ) -> Outcome<(State<FileHistory>, ProgramDoor)> {
+        let place = Place::make(config, settings, life)?;
+        let state = State::new(FileHistory::create(place.run()));
+        let of_clients = clients::Config {
+            me: config.rank(),
+            run: life,
+            clients_max: config.maxclients as usize,
+            input_bytes_max: INPUT_BYTES_MAX,
+        };
+        let of_feeder = feeder::Config {
+            me: config.rank(),
+            run: life,
+            order: match settings.order {
+                InputOrder::Serial => Order::Serial,
+                InputOrder::Relaxed => Order::Relaxed,
+            },
+            rest: match settings.rest() {
+                RestBy::Resp => Rest::Resp,
+                RestBy::Quiet => Rest::Quiet,
+            },
+        };
+        let copy = Copy::start(settings, place)?;
+        let streams = ClientSockets::new(listener)?;
+        let door = ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy);
+        let supervision = Supervision::new(config);
+        Ok((state, ProgramDoor { door, board, supervision, failure: None, n_accepted: 0 }))
+    }
+
+    fn on_death(&mut self) {
+        if let Some(line) = self.door.program.death() {
+            self.failure.get_or_insert(line);
+        }
+    }
+}
+
+impl Supervised for ProgramDoor {
+    fn register(
+        &mut self,
+        poller: &Poller,
+        signals: Signals,
+        channel: Option<Arc<ReplicaEnd>>,
+    ) -> Outcome<()> {
+        self.door.streams.watch_by(poller);
+        self.supervision
+            .register(poller, signals, channel)
+            .and_then(|()| self.door.program.register(poller, KEY_PROGRAM))
+            .map_err(|error| Failure::os("watch a descriptor", error))
+    }
+
+    fn supervision(&self) -> &Supervision {
+        &self.supervision
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+}
+
+/// Whether a leader orders what clients of this member say.
+fn is_led(view: &View) -> bool {
+    match view.role {
+        Role::Leader => true,
+        Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
+        Role::Candidate | Role::Learner => false,
+    }
+}
+
+impl runtime::Door<State<FileHistory>> for ProgramDoor {
+    fn applied(&mut self, state: &mut State<FileHistory>) {
+        self.door.applied(state);
+    }
+
+    fn perform(
+        &mut self,
+        asker: Asker,
+        stamp_ms: u64,
+        state: &mut State<FileHistory>,
+        desk: &mut Desk,
+    ) -> Performed {
+        self.door.perform(asker, stamp_ms, state, desk)
+    }
+
+    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
+
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk) {
+        runtime::Door::<State<FileHistory>>::answer(&mut self.door, asker, answer, desk);
+    }
+
+    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
+
+    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
+
+    fn resume(&mut self, state: &mut State<FileHistory>, desk: &mut Desk) -> bool {
+        let worked = self.door.resume(state, desk);
+        if let Some(why) = self.door.failure(state) {
+            self.failure.get_or_insert_with(|| why.to_owned());
+        }
+        worked
+    }
+
+    fn flush(&mut self, desk: &mut Desk) {
+        if self.door.serves() {
+            self.door.streams.listen_again();
+        }
+        runtime::Door::<State<FileHistory>>::flush(&mut self.door, desk);
+    }
+
+    fn deadline(&self) -> Option<base::Instant> {
+        runtime::Door::<State<FileHistory>>::deadline(&self.door)
+    }
+
+    fn publish(&mut self, view: &View, stats: &Stats, state: &mut State<FileHistory>) {
+        self.supervision.report_seats(view);
+        self.door.publish(view, stats, state);
+        self.supervision.report(self.door.serves() && is_led(view), view);
+        let figures = self.door.figures();
+        let of_store = Figures {
+            clients: figures.clients,
+            clients_accepted: self.n_accepted,
+            commands: figures.fed,
+            ..Figures::default()
+        };
+        self.board.leave(view, stats, of_store);
+    }
+}
+
+impl Sockets<State<FileHistory>> for ProgramDoor {
+    fn on_ready(&mut self, ready: Ready, state: &mut State<FileHistory>, desk: &mut Desk) {
+        match ready.key {
+            KEY_LISTENER => self.door.accept(state, desk),
+            KEY_SIGNALS => self.supervision.on_signal(),
+            KEY_CHANNEL => self.supervision.on_channel(),
+            KEY_PROGRAM => self.on_death(),
+            key if key & LEG != 0 => self.door.on_leg(key & !LEG, desk),
+            _ => self.door.on_client(crate::door::client_ready(ready), state, desk),
+        }
+    }
+}

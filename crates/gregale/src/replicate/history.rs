@@ -1,0 +1,166 @@
+//! The history in a file, with its newest bytes in memory too.
+//!
+//! The file is no log: the cluster's log and its snapshots are. A process begins an empty one and
+//! fills it again. So nothing here is synced, and a file that cannot be written or read ends the
+//! process.
+
+use replicate::history::History;
+use std::cell::OnceCell;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The newest bytes, which are in memory alone, are written when there are so many.
+const TAIL_BYTES: usize = 64 << 10;
+
+/// The history of the module's text.
+#[derive(Debug)]
+pub(crate) struct FileHistory {
+    directory: PathBuf,
+    /// The number of the file among those of this process.
+    number: u64,
+    file: Option<File>,
+    /// The number of bytes in the file.
+    n_in_file: u64,
+    /// The bytes behind those.
+    tail: Vec<u8>,
+    failure: OnceCell<String>,
+}
+
+impl FileHistory {
+    /// An empty history in a new file of `directory`.
+    pub(crate) fn create(directory: &Path) -> FileHistory {
+        FileHistory::numbered(directory, 1)
+    }
+
+    fn numbered(directory: &Path, number: u64) -> FileHistory {
+        let mut history = FileHistory {
+            directory: directory.to_path_buf(),
+            number,
+            file: None,
+            n_in_file: 0,
+            tail: Vec::new(),
+            failure: OnceCell::new(),
+        };
+        let mut options = OpenOptions::new();
+        match options.read(true).write(true).create(true).truncate(true).open(history.path()) {
+            Ok(file) => history.file = Some(file),
+            Err(error) => history.fail(&error),
+        }
+        history
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.join(format!("history-{}", self.number))
+    }
+
+    fn fail(&self, error: &io::Error) {
+        self.failure.get_or_init(|| {
+            format!(
+                "cannot keep the history in {}: {error}; make room there",
+                self.path().display()
+            )
+        });
+    }
+
+    /// Moves the tail into the file; if that fails, it stays.
+    fn spill(&mut self) {
+        let Some(file) = &self.file else { return };
+        match file.write_all_at(&self.tail, self.n_in_file) {
+            Ok(()) => {
+                self.n_in_file += self.tail.len() as u64;
+                self.tail.clear();
+            }
+            Err(error) => self.fail(&error),
+        }
+    }
+}
+
+impl History for FileHistory {
+    fn beside(&mut self) -> FileHistory {
+        FileHistory::numbered(&self.directory, self.number + 1)
+    }
+
+    fn len(&self) -> u64 {
+        self.n_in_file + self.tail.len() as u64
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        self.tail.extend_from_slice(bytes);
+        if self.tail.len() >= TAIL_BYTES && self.failure.get().is_none() {
+            self.spill();
+        }
+    }
+
+    fn read(&self, at: u64, into: &mut [u8]) -> usize {
+        if let Some(from) = at.checked_sub(self.n_in_file) {
+            let there = &self.tail[from as usize..];
+            let n = there.len().min(into.len());
+            into[..n].copy_from_slice(&there[..n]);
+            return n;
+        }
+        let n = into.len().min((self.n_in_file - at) as usize);
+        let read = self.file.as_ref().map(|file| file.read_exact_at(&mut into[..n], at));
+        match read {
+            Some(Ok(())) => n,
+            Some(Err(error)) => {
+                self.fail(&error);
+                0
+            }
+            None => 0,
+        }
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.failure.get().map(String::as_str)
+    }
+}
+
+impl Drop for FileHistory {
+    fn drop(&mut self) {
+        // What is left is swept with the directory.
+        let _ = std::fs::remove_file(self.path());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_read_from_the_file_and_from_its_tail() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut history = FileHistory::create(directory.path());
+        let piece: Vec<u8> = (0..10_000u32).map(|n| n as u8).collect();
+        let mut all = Vec::new();
+        for _ in 0..30 {
+            history.append(&piece);
+            all.extend_from_slice(&piece);
+        }
+        assert!(history.n_in_file > 0 && !history.tail.is_empty());
+        let (mut read, mut buffer) = (Vec::new(), [0; 7001]);
+        loop {
+            let n = history.read(read.len() as u64, &mut buffer);
+            if n == 0 {
+                break;
+            }
+            read.extend_from_slice(&buffer[..n]);
+        }
+        assert!(read == all && history.failure().is_none());
+        let beside = history.beside();
+        assert!(beside.is_empty() && history.len() == all.len() as u64);
+        drop((history, beside));
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_failure_is_named_and_loses_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut history = FileHistory::create(&directory.path().join("missing"));
+        assert!(history.failure().unwrap().contains("missing/history-1"));
+        history.append(&vec![7; 3 * TAIL_BYTES]);
+        let mut byte = [0];
+        assert_eq!((history.read(2 * TAIL_BYTES as u64, &mut byte), byte), (1, [7]));
+    }
+}

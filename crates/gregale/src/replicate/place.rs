@@ -1,0 +1,163 @@
+//! The files of a copy: its directory, where it listens, what it prints.
+//!
+//! ```text
+//! PLACE/run-N/dir     the copy's own directory, `{dir}`
+//! PLACE/run-N/output  what it printed
+//! PLACE/run-N/history-K
+//! SOCKETS/copy-M.N    `{socket}`
+//! ```
+//! Each process of a member has a directory of its own, so that a copy which outlives its member by
+//! a moment writes nowhere near the next one. The directories of earlier processes are removed at
+//! the start of the next.
+
+use crate::config::{Config, Program};
+use base::Incarnation;
+use console::{Failure, Outcome};
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::path::{Path, PathBuf};
+
+/// The longest path of a Unix socket, without its end.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// Where a copy listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    /// At a Unix socket.
+    Socket(PathBuf),
+    /// At a port of this host.
+    Port(SocketAddr),
+}
+
+/// The files of the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    run: PathBuf,
+    /// Where the copy listens.
+    pub(crate) address: Address,
+}
+
+impl Place {
+    /// Makes the directories for one process, and fills the copy's own with the program's first
+    /// state.
+    pub(crate) fn make(config: &Config, program: &Program, life: Incarnation) -> Outcome<Place> {
+        let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
+        let place = beside.join(format!("copy-{}", config.member));
+        let made = |what: &Path, error| Failure::os(format_args!("make {}", what.display()), error);
+        fs::create_dir_all(&place).map_err(|error| made(&place, error))?;
+        sweep(&place);
+        let run = place.join(format!("run-{}", life.0));
+        let dir = run.join("dir");
+        fs::create_dir_all(&run).map_err(|error| made(&run, error))?;
+        match &program.genesis {
+            Some(genesis) => copy(genesis, &dir).map_err(|error| {
+                let what = format_args!("copy {} to {}", genesis.display(), dir.display());
+                Failure::os(what, error)
+            })?,
+            None => fs::create_dir_all(&dir).map_err(|error| made(&dir, error))?,
+        }
+        let address = if program.listens_at_port() {
+            Address::Port(free_port()?)
+        } else {
+            let name = format!("copy-{}.{}", config.member, life.0 % 1_000_000);
+            let socket = config.directory.join(name);
+            if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+                return Err(Failure::new(format_args!(
+                    "{} is too long for a socket: choose a shorter --directory",
+                    socket.display()
+                )));
+            }
+            let _ = fs::remove_file(&socket);
+            Address::Socket(socket)
+        };
+        Ok(Place { run, address })
+    }
+
+    /// The directory of the process.
+    pub(crate) fn run(&self) -> &Path {
+        &self.run
+    }
+
+    /// The file with what the copy prints.
+    pub(crate) fn output(&self) -> PathBuf {
+        self.run.join("output")
+    }
+
+    /// The words of the command line with this place's names.
+    pub(crate) fn fill(&self, words: &[String]) -> Vec<String> {
+        let (socket, port) = match &self.address {
+            Address::Socket(path) => (path.display().to_string(), String::new()),
+            Address::Port(address) => (String::new(), address.port().to_string()),
+        };
+        let dir = self.run.join("dir").display().to_string();
+        let fill = |word: &String| {
+            word.replace("{socket}", &socket).replace("{port}", &port).replace("{dir}", &dir)
+        };
+        words.iter().map(fill).collect()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Address::Socket(path) = &self.address {
+            // A socket that is left is replaced by the next process.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes what earlier processes left.
+fn sweep(place: &Path) {
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("run-") {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// A port that no process listens at. (Until the copy does, another process may take it: then the
+/// copy ends, and its member with it, and the next process tries another.)
+fn free_port() -> Outcome<SocketAddr> {
+    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    TcpListener::bind(any)
+        .and_then(|listener| listener.local_addr())
+        .map_err(|error| Failure::os("find a free port", error))
+}
+
+/// Copies a directory with all that is in it.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::create_dir_all(to)?;
+    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else if kind.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(entry.path())?, target)?;
+        } else if kind.is_file() {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_copied_with_its_links_and_without_its_sockets() {
+        let base = tempfile::tempdir().unwrap();
+        let from = base.path().join("from");
+        fs::create_dir_all(from.join("a/b")).unwrap();
+        fs::write(from.join("a/b/file"), b"x").unwrap();
+        std::os::unix::fs::symlink("b/file", from.join("a/link")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap();
+        let to = base.path().join("to");
+        copy(&from, &to).unwrap();
+        assert_eq!(fs::read(to.join("a/link")).unwrap(), b"x");
+        assert!(fs::symlink_metadata(to.join("a/link")).unwrap().is_symlink());
+        assert!(!to.join("socket").exists());
+    }
+}
