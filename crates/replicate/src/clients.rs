@@ -12,12 +12,14 @@
 //! - C5 no client is let in before the process's own Begin is executed: it ends the connections of
 //!   the process before it.
 
+use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use crate::feeder::Audience;
 use crate::table::Table;
 use base::{Incarnation, Rank};
 use engine::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
 use engine::{Answer, Asker, Desk};
+use proto::planted::{Planting, Sound};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The bytes of one client that are not decided, at most.
@@ -65,7 +67,8 @@ pub struct Config {
 
 /// The clients of the module's text.
 #[derive(Debug)]
-pub struct Clients {
+pub struct Clients<B = Sound> {
+    planted: B,
     config: Config,
     /// By number.
     clients: BTreeMap<u64, Client>,
@@ -92,10 +95,11 @@ enum Begin {
     Executed,
 }
 
-impl Clients {
+impl<B: Planting<Bug>> Clients<B> {
     /// None yet.
-    pub fn new(config: Config) -> Clients {
+    pub fn new(config: Config, planted: B) -> Clients<B> {
         Clients {
+            planted,
             config,
             clients: BTreeMap::new(),
             places: Vec::new(),
@@ -135,7 +139,7 @@ impl Clients {
     }
 
     /// Accepts clients that wait. One that there is no place for is closed.
-    pub fn accept<S: Streams>(&mut self, streams: &mut S, table: &Table, desk: &mut Desk) {
+    pub fn accept<S: Streams>(&mut self, streams: &mut S, table: &Table<B>, desk: &mut Desk) {
         while self.may_enter()
             && desk.has_room()
             && let Some(incoming) = streams.accept()
@@ -265,14 +269,14 @@ impl Clients {
             (0, BEGIN) => self.begin = if is_decided { Begin::Executed } else { Begin::ToSay },
             (0, _) => self.buries = false,
             (_, LAST) => {
-                if !is_decided {
+                if !is_decided && !self.planted.has(Bug::AbortSaidOnce) {
                     self.to_abort.insert(number); // C4
                 }
             }
             _ => {
                 let Some(client) = self.clients.get_mut(&number) else { return };
                 client.in_flight_bytes = client.in_flight_bytes.saturating_sub(request as usize);
-                if !is_decided {
+                if !is_decided && !self.planted.has(Bug::UnknownStaysOpen) {
                     // C3, as soon as streams are at hand.
                     self.to_abort.insert(number);
                 }
@@ -372,7 +376,7 @@ impl Clients {
     }
 }
 
-impl Audience for Clients {
+impl<B: Planting<Bug>> Audience for Clients<B> {
     fn output(&mut self, number: u64, bytes: &[u8]) {
         if let Some(client) = self.clients.get_mut(&number) {
             client.output.extend_from_slice(bytes);

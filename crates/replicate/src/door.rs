@@ -5,6 +5,7 @@
 //! - D2 a leader that has not heard a member for [`GONE_AFTER`] ends the connections that its last
 //!   process had, by an entry: the program must not wait for the dead.
 
+use crate::bugs::Bug;
 use crate::clients::{self, Clients};
 use crate::entry::Entry;
 use crate::feeder::{self, Feeder};
@@ -16,6 +17,7 @@ use core::time::Duration;
 use engine::streams::{Pipes, Ready, Streams};
 use engine::{Answer, Application, Asker, Desk, Door, Performed, ReadAnswer, Stats, View};
 use proto::Role;
+use proto::planted::{Planting, Sound};
 
 /// See D2.
 pub const GONE_AFTER: Duration = Duration::from_secs(2);
@@ -37,13 +39,14 @@ pub struct Figures {
 
 /// The door of the module's text.
 #[derive(Debug)]
-pub struct ReplicateDoor<S, P> {
+pub struct ReplicateDoor<S, P, B = Sound> {
+    planted: B,
     /// The streams of the clients.
     pub streams: S,
     /// The copy of the program.
     pub program: P,
-    clients: Clients,
-    feeder: Feeder,
+    clients: Clients<B>,
+    feeder: Feeder<B>,
     members: usize,
     /// The time since when each member is not heard.
     silent_since: [Option<Instant>; MAX_MEMBERS],
@@ -54,7 +57,7 @@ pub struct ReplicateDoor<S, P> {
     figures: Figures,
 }
 
-impl<S: Streams, P: Program> ReplicateDoor<S, P> {
+impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// A door without a client, of a cluster of `members`; `program` is in its first state.
     pub fn new(
         of_clients: clients::Config,
@@ -62,12 +65,14 @@ impl<S: Streams, P: Program> ReplicateDoor<S, P> {
         members: usize,
         streams: S,
         program: P,
-    ) -> ReplicateDoor<S, P> {
+        planted: B,
+    ) -> ReplicateDoor<S, P, B> {
         ReplicateDoor {
+            planted,
             streams,
             program,
-            clients: Clients::new(of_clients),
-            feeder: Feeder::new(of_feeder),
+            clients: Clients::new(of_clients, planted),
+            feeder: Feeder::new(of_feeder, planted),
             members,
             silent_since: [None; MAX_MEMBERS],
             serves_from: None,
@@ -88,19 +93,19 @@ impl<S: Streams, P: Program> ReplicateDoor<S, P> {
     }
 
     /// The reason why this member has to stop, if there is one.
-    pub fn failure<'a, H: History>(&'a self, state: &'a State<H>) -> Option<&'a str> {
+    pub fn failure<'a, H: History>(&'a self, state: &'a State<H, B>) -> Option<&'a str> {
         self.feeder.failure().or_else(|| state.history().failure())
     }
 
     /// Accepts clients that wait.
-    pub fn accept<H: History>(&mut self, state: &State<H>, desk: &mut Desk) {
+    pub fn accept<H: History>(&mut self, state: &State<H, B>, desk: &mut Desk) {
         if self.serves {
             self.clients.accept(&mut self.streams, state.table(), desk);
         }
     }
 
     /// A client's stream is ready.
-    pub fn on_client<H: History>(&mut self, ready: Ready, state: &State<H>, desk: &mut Desk) {
+    pub fn on_client<H: History>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
         let lag_bytes = self.feeder.lag_bytes(state.history());
         self.clients.on_ready(ready, lag_bytes, &mut self.streams, desk);
     }
@@ -110,13 +115,14 @@ impl<S: Streams, P: Program> ReplicateDoor<S, P> {
         self.feeder.on_ready(key, &mut self.program, &mut self.clients, desk.now());
     }
 
-    fn pump<H: History>(&mut self, state: &State<H>) -> bool {
+    fn pump<H: History>(&mut self, state: &State<H, B>) -> bool {
         self.feeder.pump(state.history(), &mut self.program, self.now)
     }
 
     /// The entry about a member that has been silent for too long, if this member leads (D2).
-    fn dead<H: History>(&self, state: &State<H>, view: &View) -> Option<Entry<'static>> {
-        if view.role != Role::Leader || !self.clients.may_bury() {
+    fn dead<H: History>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
+        let may_bury = self.clients.may_bury() && !self.planted.has(Bug::DeadStayOpen);
+        if view.role != Role::Leader || !may_bury {
             return None;
         }
         let is_late = |since: Instant| self.now >= since.plus(GONE_AFTER);
@@ -137,9 +143,9 @@ impl<S: Streams, P: Program> ReplicateDoor<S, P> {
     }
 }
 
-impl<P: Program> ReplicateDoor<Pipes, P> {
+impl<P: Program, B: Planting<Bug>> ReplicateDoor<Pipes, P, B> {
     /// Accepts clients and reads from all that are ready: what a poller does for sockets.
-    pub fn poll<H: History>(&mut self, state: &State<H>, desk: &mut Desk) {
+    pub fn poll<H: History>(&mut self, state: &State<H, B>, desk: &mut Desk) {
         self.accept(state, desk);
         for ready in self.streams.ready() {
             self.on_client(ready, state, desk);
@@ -147,16 +153,18 @@ impl<P: Program> ReplicateDoor<Pipes, P> {
     }
 }
 
-impl<H: History, S: Streams, P: Program> Door<State<H>> for ReplicateDoor<S, P> {
-    fn applied(&mut self, state: &mut State<H>)
+impl<H: History, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
+    for ReplicateDoor<S, P, B>
+{
+    fn applied(&mut self, state: &mut State<H, B>)
     where
-        State<H>: Application,
+        State<H, B>: Application,
     {
         self.pump(state);
     }
 
     /// No reads are submitted.
-    fn perform(&mut self, _: Asker, _: u64, _: &mut State<H>, _: &mut Desk) -> Performed {
+    fn perform(&mut self, _: Asker, _: u64, _: &mut State<H, B>, _: &mut Desk) -> Performed {
         Performed::Done
     }
 
@@ -170,7 +178,7 @@ impl<H: History, S: Streams, P: Program> Door<State<H>> for ReplicateDoor<S, P> 
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 
-    fn resume(&mut self, state: &mut State<H>, desk: &mut Desk) -> bool {
+    fn resume(&mut self, state: &mut State<H, B>, desk: &mut Desk) -> bool {
         self.now = desk.now();
         let view = *desk.view();
         self.listen(&view);
@@ -196,7 +204,7 @@ impl<H: History, S: Streams, P: Program> Door<State<H>> for ReplicateDoor<S, P> 
         self.feeder.deadline().into_iter().chain(silent).min()
     }
 
-    fn publish(&mut self, _: &View, _: &Stats, state: &mut State<H>) {
+    fn publish(&mut self, _: &View, _: &Stats, state: &mut State<H, B>) {
         self.figures = Figures {
             clients: self.clients.len() as u64,
             connections: state.table().n_open() as u64,

@@ -14,6 +14,7 @@
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the history.
 
+use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use crate::framing::Resp;
 use crate::history::{History, RECORD_HEADER_BYTES};
@@ -22,6 +23,7 @@ use crate::state::first_record;
 use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
 use engine::streams::{Interest, Received};
+use proto::planted::{Planting, Sound};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See I3.
@@ -106,7 +108,8 @@ impl Leg {
 
 /// The feeder of the module's text.
 #[derive(Debug)]
-pub struct Feeder {
+pub struct Feeder<B = Sound> {
+    planted: B,
     config: Config,
     legs: Vec<Option<Leg>>,
     keys: BTreeMap<ConnectionId, u64>,
@@ -126,10 +129,11 @@ pub struct Feeder {
     failure: Option<&'static str>,
 }
 
-impl Feeder {
+impl<B: Planting<Bug>> Feeder<B> {
     /// A feeder of a copy in the program's first state.
-    pub fn new(config: Config) -> Feeder {
+    pub fn new(config: Config, planted: B) -> Feeder<B> {
         Feeder {
+            planted,
             config,
             legs: Vec::new(),
             keys: BTreeMap::new(),
@@ -239,7 +243,8 @@ impl Feeder {
             return;
         }
         let is_read = self.busy.iter().all(|key| self.leg(*key).is_written());
-        if !is_read || !program.is_asleep() {
+        let is_blocked = is_read && program.is_asleep();
+        if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return;
         }
@@ -265,6 +270,9 @@ impl Feeder {
         let key = id.and_then(|id| self.keys.get(&id));
         if key.is_some_and(|key| !self.leg(*key).is_written()) {
             return false; // I5
+        }
+        if self.planted.has(Bug::NextBeforeRest) {
+            return id.is_some();
         }
         match self.config.order {
             Order::Serial => self.busy.is_empty() || id.is_some() && id == self.turn,
@@ -438,10 +446,12 @@ impl Feeder {
     }
 
     fn take_output(&mut self, key: u64, bytes: &[u8], audience: &mut impl Audience) {
+        let is_one_enough = self.planted.has(Bug::RestAfterOneReply);
         let leg = self.leg_mut(key);
         if let Some(framing) = &mut leg.framing {
             // More replies than requests are told to a client that listens.
             leg.n_owed = leg.n_owed.saturating_sub(framing.replies(bytes));
+            leg.n_owed *= u64::from(!is_one_enough);
         }
         let Leg { id, is_over, .. } = *leg;
         if !is_over && self.is_own(id) {
@@ -451,7 +461,8 @@ impl Feeder {
     }
 
     fn is_own(&self, id: ConnectionId) -> bool {
-        (id.owner, id.run) == (self.config.me, self.config.run)
+        let is_of_run = id.run == self.config.run || self.planted.has(Bug::OutputOfEarlierRuns);
+        id.owner == self.config.me && is_of_run
     }
 
     fn drop_leg(&mut self, key: u64, program: &mut impl Program) {

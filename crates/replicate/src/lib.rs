@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod bugs;
 pub mod clients;
 pub mod door;
 pub mod entry;

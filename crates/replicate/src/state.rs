@@ -10,11 +10,13 @@
 //!   what has been fed to a copy stays a prefix. Asserted in [`State::end_restore`].
 
 use crate::batch::{self, Batch};
+use crate::bugs::Bug;
 use crate::entry::Entry;
 use crate::history::{History, RECORD_HEADER_BYTES};
 use crate::table::{Table, Verdict};
 use base::Slot;
 use engine::{Answers, Appended, Application, Origin, Performed, Saving, Sequence};
+use proto::planted::{Planting, Sound};
 use std::collections::BTreeMap;
 
 /// The first bytes of a moved state, which name its format.
@@ -36,8 +38,8 @@ struct Save {
 
 /// A state that another member sends.
 #[derive(Debug)]
-struct Arriving<H> {
-    table: Table,
+struct Arriving<H, B> {
+    table: Table<B>,
     history: H,
     /// The bytes that are no whole record, or header, yet.
     rest: Vec<u8>,
@@ -47,23 +49,25 @@ struct Arriving<H> {
 
 /// The state of the module's text.
 #[derive(Debug)]
-pub struct State<H> {
-    table: Table,
+pub struct State<H, B = Sound> {
+    planted: B,
+    table: Table<B>,
     history: H,
     state_ms: u64,
     /// The scratch of a record.
     record: Vec<u8>,
     saves: BTreeMap<u64, Save>,
     n_saves: u64,
-    arriving: Option<Arriving<H>>,
+    arriving: Option<Arriving<H, B>>,
 }
 
-impl<H: History> State<H> {
+impl<H: History, B: Planting<Bug>> State<H, B> {
     /// The state in which nothing was executed; `history` is empty.
-    pub fn new(history: H) -> State<H> {
+    pub fn new(history: H, planted: B) -> State<H, B> {
         assert!(history.is_empty(), "the table would not be that of the history");
         State {
-            table: Table::default(),
+            planted,
+            table: Table::new(planted),
             history,
             state_ms: 0,
             record: Vec::new(),
@@ -74,7 +78,7 @@ impl<H: History> State<H> {
     }
 
     /// The connections.
-    pub fn table(&self) -> &Table {
+    pub fn table(&self) -> &Table<B> {
         &self.table
     }
 
@@ -98,7 +102,7 @@ pub(crate) fn first_record(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..u32::from_le_bytes(*len) as usize)
 }
 
-impl<H: History> Arriving<H> {
+impl<H: History, B: Planting<Bug>> Arriving<H, B> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
@@ -130,7 +134,7 @@ impl<H: History> Arriving<H> {
     }
 }
 
-impl<H: History> Application for State<H> {
+impl<H: History, B: Planting<Bug>> Application for State<H, B> {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         let Ok(batch) = Batch::parse(value) else { return };
         self.state_ms = self.state_ms.max(batch.stamp_ms);
@@ -139,7 +143,7 @@ impl<H: History> Application for State<H> {
             if verdict == Verdict::Execute {
                 put_record(item.bytes, &mut self.record, &mut self.history);
             }
-            if verdict != Verdict::TooEarly {
+            if verdict != Verdict::TooEarly || self.planted.has(Bug::TooEarlyAnswered) {
                 answers.push(item.origin, item.sequence, &[]); // I3
             }
         }
@@ -172,6 +176,9 @@ impl<H: History> Application for State<H> {
             out.extend_from_slice(&save.len.to_le_bytes());
             out.extend_from_slice(&save.state_ms.to_le_bytes());
         }
+        if self.planted.has(Bug::SaveFollowsHistory) {
+            save.len = self.history.len();
+        }
         let from = out.len();
         out.resize(from + (save.len - save.at).min(PIECE_BYTES) as usize, 0);
         let n = self.history.read(save.at, &mut out[from..]);
@@ -186,7 +193,7 @@ impl<H: History> Application for State<H> {
 
     fn begin_restore(&mut self) {
         self.arriving = Some(Arriving {
-            table: Table::default(),
+            table: Table::new(self.planted),
             history: self.history.beside(),
             rest: Vec::new(),
             header: None,
@@ -205,7 +212,10 @@ impl<H: History> Application for State<H> {
             _ => return Err("the state is not whole".to_owned()),
         };
         assert!(arriving.history.len() >= self.history.len(), "I4: the state is an older one");
-        (self.table, self.history) = (arriving.table, arriving.history);
+        self.history = arriving.history;
+        if !self.planted.has(Bug::StateWithoutTable) {
+            self.table = arriving.table;
+        }
         self.state_ms = state_ms;
         self.saves.clear();
         Ok(())
@@ -244,6 +254,7 @@ mod tests {
     use crate::entry::ConnectionId;
     use crate::history::InMemory;
     use base::{Incarnation, Rank};
+    use proto::planted::Planted;
 
     const OWNER: Rank = Rank::at(0);
     const RUN: Incarnation = Incarnation(1);
@@ -281,14 +292,14 @@ mod tests {
 
     #[test]
     fn i2_a_state_that_was_moved_is_the_same() {
-        let mut state = State::new(InMemory::default());
+        let mut state = State::new(InMemory::default(), Sound);
         apply(&mut state, &[begin(), Entry::Open { id: ID }, input(1)]);
         let saving = state.begin_save();
         let mut bytes = Vec::new();
         let more = state.save_piece(saving, &mut bytes);
         apply(&mut state, &[input(2)]);
         assert_eq!(more, Some(false), "what comes later is not in it");
-        let mut other = State::new(InMemory::default());
+        let mut other = State::new(InMemory::default(), Sound);
         other.restore(&bytes).unwrap();
         assert_ne!(other.history.len(), state.history.len());
         apply(&mut other, &[input(2)]);
@@ -298,10 +309,10 @@ mod tests {
 
     #[test]
     fn i2_a_state_that_is_cut_or_of_another_kind_is_refused() {
-        let mut state = State::new(InMemory::default());
+        let mut state = State::new(InMemory::default(), Sound);
         apply(&mut state, &[begin(), Entry::Open { id: ID }]);
         let bytes = saved(&mut state);
-        let mut other = State::new(InMemory::default());
+        let mut other = State::new(InMemory::default(), Sound);
         assert!(other.restore(&bytes[..bytes.len() - 1]).is_err());
         assert!(other.restore(b"something that is long enough").is_err());
         let mut again = bytes.clone();
@@ -313,7 +324,7 @@ mod tests {
 
     #[test]
     fn i3_what_comes_too_early_is_not_answered() {
-        let mut state = State::new(InMemory::default());
+        let mut state = State::new(InMemory::default(), Sound);
         assert_eq!(apply(&mut state, &[begin(), input(1), Entry::Open { id: ID }]), [1, 3]);
         assert_eq!(apply(&mut state, &[input(1), input(1)]), [1, 2], "and then once");
         let len = state.history.len();
@@ -323,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_value_that_is_damaged_changes_nothing() {
-        let mut state = State::new(InMemory::default());
+        let mut state = State::new(InMemory::default(), Sound);
         state.apply(Slot(0), b"damaged", &mut Answers::default());
         assert!(state.history.is_empty());
     }

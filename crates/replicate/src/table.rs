@@ -18,8 +18,10 @@
 //! The property test `entries_in_any_order_and_number_are_executed_as_the_owner_made_them` checks I1
 //! to I3.
 
+use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use base::{Incarnation, MAX_MEMBERS, Rank};
+use proto::planted::{Planting, Sound};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See I5.
@@ -65,7 +67,8 @@ impl Owner {
 
 /// The table of the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct Table<B = Sound> {
+    planted: B,
     owners: [Owner; MAX_MEMBERS],
     /// The next index of each open connection.
     connections: BTreeMap<ConnectionId, u64>,
@@ -73,12 +76,17 @@ pub struct Table {
 
 impl Default for Table {
     fn default() -> Table {
-        let owners = std::array::from_fn(|_| Owner::new(Incarnation(0)));
-        Table { owners, connections: BTreeMap::new() }
+        Table::new(Sound)
     }
 }
 
-impl Table {
+impl<B: Planting<Bug>> Table<B> {
+    /// The table in which no process has begun.
+    pub fn new(planted: B) -> Table<B> {
+        let owners = std::array::from_fn(|_| Owner::new(Incarnation(0)));
+        Table { planted, owners, connections: BTreeMap::new() }
+    }
+
     /// The number of open connections.
     pub fn n_open(&self) -> usize {
         self.connections.len()
@@ -114,7 +122,9 @@ impl Table {
             if run <= known {
                 return Verdict::Over;
             }
-            self.end_below(owner, Incarnation(u64::MAX), u64::MAX);
+            if !self.planted.has(Bug::EarlierRunsStayOpen) {
+                self.end_below(owner, Incarnation(u64::MAX), u64::MAX);
+            }
             self.owners[owner.index()] = Owner::new(run);
             return Verdict::Execute;
         }
@@ -130,7 +140,8 @@ impl Table {
             Entry::Input { id, index, .. } | Entry::HalfClose { id, index } => {
                 let verdict = self.judge(id, index);
                 if verdict == Verdict::Execute {
-                    self.connections.insert(id, index + 1);
+                    let next = self.connections.get(&id).map_or(0, |next| *next);
+                    self.connections.insert(id, next.max(index + 1));
                 }
                 verdict
             }
@@ -167,14 +178,20 @@ impl Table {
         if beyond || !was_open && owner.has_used(id.number) {
             return Verdict::Over;
         }
-        owner.use_up(id.number); // I3
+        if was_open || !self.planted.has(Bug::AbortLeavesNumber) {
+            owner.use_up(id.number); // I3
+        }
         Verdict::Execute
     }
 
     fn judge(&self, id: ConnectionId, index: u64) -> Verdict {
         match self.connections.get(&id) {
             Some(&next) if index == next => Verdict::Execute,
-            Some(&next) if index < next => Verdict::Over,
+            Some(&next) if index < next => match self.planted.has(Bug::RepeatsExecute) {
+                true => Verdict::Execute,
+                false => Verdict::Over,
+            },
+            Some(_) if self.planted.has(Bug::GapsExecute) => Verdict::Execute,
             Some(_) => Verdict::TooEarly,
             None if self.owners[id.owner.index()].has_used(id.number) => Verdict::Over,
             None => Verdict::TooEarly,

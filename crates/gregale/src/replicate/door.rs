@@ -13,6 +13,7 @@ use base::Incarnation;
 use console::{Failure, Outcome};
 use kv::door::Figures;
 use proto::Role;
+use proto::planted::Sound;
 use replicate::door::ReplicateDoor;
 use replicate::feeder::{self, Order, Rest};
 use replicate::state::State;
@@ -46,7 +47,7 @@ impl ProgramDoor {
         board: Arc<Board>,
     ) -> Outcome<(State<FileHistory>, ProgramDoor)> {
         let place = Place::make(config, settings, life)?;
-        let state = State::new(FileHistory::create(place.run()));
+        let state = State::new(FileHistory::create(place.run()), Sound);
         let of_clients = clients::Config {
             me: config.rank(),
             run: life,
@@ -67,7 +68,8 @@ impl ProgramDoor {
         };
         let copy = Copy::start(settings, place)?;
         let streams = ClientSockets::new(listener)?;
-        let door = ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy);
+        let door =
+            ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy, Sound);
         let supervision = Supervision::new(config);
         Ok((state, ProgramDoor { door, board, supervision, failure: None, n_accepted: 0 }))
     }

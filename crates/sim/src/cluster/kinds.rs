@@ -16,12 +16,22 @@ pub enum Protocol {
     Abd,
     /// In memory, by messages.
     MultiPaxos,
+    /// Copies of a program, in memory.
+    Replicate,
+    /// Copies of a program, from logs on disk.
+    ReplicateDurable,
 }
 
 impl Protocol {
     /// Every one.
-    pub const ALL: &'static [Protocol] =
-        &[Protocol::Velos, Protocol::Durable, Protocol::Abd, Protocol::MultiPaxos];
+    pub const ALL: &'static [Protocol] = &[
+        Protocol::Velos,
+        Protocol::Durable,
+        Protocol::Abd,
+        Protocol::MultiPaxos,
+        Protocol::Replicate,
+        Protocol::ReplicateDurable,
+    ];
 
     /// The cluster's name on the command line.
     pub const fn name(self) -> &'static str {
@@ -30,6 +40,8 @@ impl Protocol {
             Protocol::Durable => "durable-cluster",
             Protocol::Abd => "abd-cluster",
             Protocol::MultiPaxos => "multipaxos-cluster",
+            Protocol::Replicate => "replicate",
+            Protocol::ReplicateDurable => "replicate-durable",
         }
     }
 
@@ -44,11 +56,16 @@ impl Protocol {
             Protocol::MultiPaxos => {
                 "The first with leases, clocks that do not jump, and members that never change"
             }
+            Protocol::Replicate => "Copies of a program that do as they like, in memory by velos",
+            Protocol::ReplicateDurable => "The same, from logs on disk",
         }
     }
 
     /// The names of such a cluster in the lists of planted bugs.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
+        if self.replicates_program() {
+            return ["replicate", self.name()];
+        }
         if !self.changes_members() {
             // The bugs of engine and door are hunted where members change.
             return [self.name(), "cluster-without-changes"];
@@ -73,7 +90,12 @@ impl Protocol {
 
     /// Whether members have disks.
     pub const fn has_disks(self) -> bool {
-        matches!(self, Protocol::Durable)
+        matches!(self, Protocol::Durable | Protocol::ReplicateDurable)
+    }
+
+    /// Whether members run copies of a program, and have no state of ours.
+    pub(super) const fn replicates_program(self) -> bool {
+        matches!(self, Protocol::Replicate | Protocol::ReplicateDurable)
     }
 
     /// Whether runs of it can reach this case.
@@ -109,6 +131,7 @@ pub(crate) enum Bug {
     Engine(engine::Bug),
     Door(door::Bug),
     Abd(abd::bugs::Bug),
+    Replicate(replicate::bugs::Bug),
 }
 
 impl Bug {
@@ -116,7 +139,9 @@ impl Bug {
     pub(super) fn all() -> impl Iterator<Item = Bug> {
         let engine = engine::Bug::ALL.iter().copied().map(Bug::Engine);
         let door = door::Bug::ALL.iter().copied().map(Bug::Door);
-        engine.chain(door).chain(abd::bugs::Bug::ALL.iter().copied().map(Bug::Abd))
+        let replicate = replicate::bugs::Bug::ALL.iter().copied().map(Bug::Replicate);
+        let abd = abd::bugs::Bug::ALL.iter().copied().map(Bug::Abd);
+        engine.chain(door).chain(abd).chain(replicate)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -124,6 +149,7 @@ impl Bug {
             Bug::Engine(bug) => bug.name(),
             Bug::Door(bug) => bug.name(),
             Bug::Abd(bug) => bug.name(),
+            Bug::Replicate(bug) => bug.name(),
         }
     }
 
@@ -132,6 +158,7 @@ impl Bug {
             Bug::Engine(bug) => bug.caught(),
             Bug::Door(bug) => bug.caught(),
             Bug::Abd(bug) => bug.caught(),
+            Bug::Replicate(bug) => bug.caught(),
         }
     }
 
@@ -141,6 +168,10 @@ impl Bug {
 
     pub(super) const fn abd(self) -> Option<abd::bugs::Bug> {
         if let Bug::Abd(bug) = self { Some(bug) } else { None }
+    }
+
+    pub(super) const fn replicate(self) -> Option<replicate::bugs::Bug> {
+        if let Bug::Replicate(bug) = self { Some(bug) } else { None }
     }
 
     pub(super) const fn door(self) -> Option<door::Bug> {

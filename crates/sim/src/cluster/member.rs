@@ -4,6 +4,8 @@
 use super::disk::{Platter, Snapshot};
 use super::kinds::{Bug, Protocol};
 use super::plant::SimPlant;
+use super::program::SimProgram;
+use super::replicated::{Copied, Replicated};
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::{Provider, Shape};
@@ -21,6 +23,9 @@ use proto::node::{NodeConfig, Start};
 use proto::planted::{Planted, Planting, Sound};
 use proto::registry::{self, KeyedSpec, LogSpec};
 use proto::{abd, durable, multipaxos, velos};
+use replicate::door::ReplicateDoor;
+use replicate::feeder;
+use replicate::history::InMemory;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -64,6 +69,10 @@ pub(super) trait Member {
     fn configuration(&self) -> Option<Configuration>;
     /// The seats on which a new incarnation is to begin, for its supervisor.
     fn take_renewals(&mut self) -> Vec<Rank>;
+    /// The number of open connections to all members, if members agree on that.
+    fn n_open(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// The same, with the type of its family and machine.
@@ -159,8 +168,8 @@ pub(super) struct Beginning {
 impl Protocol {
     pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
         let layout = match self {
-            Protocol::Velos => velos::Spec::layout(members, shape),
-            Protocol::Durable => durable::Spec::layout(members, shape),
+            Protocol::Velos | Protocol::Replicate => velos::Spec::layout(members, shape),
+            Protocol::Durable | Protocol::ReplicateDurable => durable::Spec::layout(members, shape),
             Protocol::Abd => abd::Spec::layout(members),
             Protocol::MultiPaxos => multipaxos::Spec::layout(members, shape),
         };
@@ -207,6 +216,27 @@ impl Protocol {
         };
         let found = found.map(|Snapshot { prefix, bytes, .. }| (prefix, bytes));
         let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
+        if self.replicates_program() {
+            let bug = bug.and_then(Bug::replicate);
+            let program = SimProgram::new(net.borrow_mut().rng.fork());
+            let disk = (disk, found);
+            return match (self, bug) {
+                (Protocol::ReplicateDurable, None) => {
+                    copied::<durable::Spec, _>(&config, plant, program, disk, of_node, plan, Sound)
+                }
+                (Protocol::ReplicateDurable, Some(bug)) => {
+                    let bug = Planted(bug);
+                    copied::<durable::Spec, _>(&config, plant, program, disk, of_node, plan, bug)
+                }
+                (_, None) => {
+                    copied::<velos::Spec, _>(&config, plant, program, disk, of_node, plan, Sound)
+                }
+                (_, Some(bug)) => {
+                    let bug = Planted(bug);
+                    copied::<velos::Spec, _>(&config, plant, program, disk, of_node, plan, bug)
+                }
+            };
+        }
         let around = Around { bug: bug.and_then(Bug::door), ..Around::default() };
         let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
         let seats = (0..plan.members).map(|at| door::Member {
@@ -223,6 +253,7 @@ impl Protocol {
         let shape = &plan.shape;
         let disk = (disk, found);
         match self {
+            Protocol::Replicate | Protocol::ReplicateDurable => unreachable!("made above"),
             Protocol::Velos => made::<velos::Spec>(&config, plant, door, disk, of_node, shape),
             Protocol::Durable => made::<durable::Spec>(&config, plant, door, disk, of_node, shape),
             Protocol::MultiPaxos => {
@@ -252,6 +283,40 @@ fn kept<S: KeyedSpec, P: Planting<S::Bug>>(
     let machine = S::start(of_machine, planted);
     let keys = Keys::new(<S::Machine<P> as KeyedMachine>::VALUE_BYTES_MAX, 0);
     Box::new(Whole(Engine::keyed(config, plant, (keys, door), machine)))
+}
+
+/// The bytes of a value of the log that are not a client's: the engine's place, and a batch of one
+/// entry.
+const ENTRY_OVERHEAD_BYTES: usize =
+    24 + replicate::batch::OVERHEAD_BYTES + replicate::entry::HEADER_BYTES;
+
+fn copied<S: LogSpec, B: Planting<replicate::bugs::Bug>>(
+    config: &Config,
+    plant: SimPlant,
+    program: SimProgram,
+    disk: (Option<Platter>, Option<FoundState>),
+    of_node: NodeConfig,
+    plan: &Plan,
+    planted: B,
+) -> Result<Box<dyn Member>, String> {
+    let Origin { rank: me, life: run } = config.origin;
+    let of_clients = replicate::clients::Config {
+        me,
+        run,
+        clients_max: 1000,
+        input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
+    };
+    let of_feeder =
+        feeder::Config { me, run, order: feeder::Order::Serial, rest: feeder::Rest::Resp };
+    let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
+    let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
+    let served = (replicate::state::State::new(InMemory::default(), planted), door);
+    let engine =
+        Engine::<Replicated<S::Machine<Sound>, B>>::new(config, plant, served, disk, |host| {
+            registry::member::<S, _, _>(of_node, &plan.shape, Sound, host)
+                .map_err(|error| error.to_string())
+        })?;
+    Ok(Box::new(Copied(engine)))
 }
 
 fn made<S: LogSpec>(

@@ -82,6 +82,16 @@ impl World {
         self.seated().find(|node| self.applied(*node) != self.applied(first))
     }
 
+    /// A member at which more connections are open than there are clients (I8).
+    fn leak(&self) -> Option<String> {
+        let n_connected = self.clients.iter().filter(|client| client.connection.is_some()).count();
+        let n_open = |node: usize| self.members[node].as_ref().and_then(|member| member.n_open());
+        self.seated().find_map(|node| {
+            let n = n_open(node).filter(|n| *n > n_connected)?;
+            Some(format!("r{node} has {n} connections open, of {n_connected} clients"))
+        })
+    }
+
     /// I5: the missing part, in words.
     fn unachieved(&self) -> Option<String> {
         if let Some(client) = self.laggard() {
@@ -108,6 +118,9 @@ impl World {
         if let Some(detail) = self.unachieved_goal().or_else(|| self.ghost()) {
             return Some(detail);
         }
+        if let Some(detail) = self.leak() {
+            return Some(detail);
+        }
         let node = self.straggler()?;
         let (first, this) = (self.seated().next(), self.applied(node));
         let of_first = first.and_then(|first| self.applied(first));
@@ -118,7 +131,8 @@ impl World {
     /// during requests, and the same is required again (I6).
     pub(super) fn finish_early(&mut self) {
         let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
-        let is_settled = || self.unachieved_goal().is_none() && self.ghost().is_none();
+        let is_settled =
+            || self.unachieved_goal().is_none() && self.ghost().is_none() && self.leak().is_none();
         if !is_asked_for || self.laggard().is_some() || self.straggler().is_some() || !is_settled()
         {
             return;

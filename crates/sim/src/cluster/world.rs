@@ -72,10 +72,10 @@ impl World {
         plan.shape = Shape { ring_slots: 16 << rng.below(3), value_bytes: 256 << rng.below(3) };
         let more = [Kind::Deaf, Kind::Succession, Kind::Relapse, Kind::Wall];
         plan.kinds.extend(more.into_iter().filter(|_| rng.chance(1, 3)));
-        if kind.protocol == Protocol::Durable {
+        let has_disks = kind.protocol.has_disks();
+        if has_disks {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
         }
-        let has_disks = kind.protocol == Protocol::Durable;
         // Else members stay as they are.
         let operator = if kind.protocol.changes_members() {
             Operator::draw(seed, config, &mut plan, has_disks)

@@ -1,0 +1,266 @@
+//! A program that is replicated: a small server with Redis's protocol, which reads, executes and
+//! answers in an order of its own.
+//!
+//! - P1 what a program reads next, in pieces of which size, and what it sends when, is drawn: two
+//!   copies that are given the same input at once do different things. A copy that is given one
+//!   request at a time does the same as all others.
+//! - P2 a program is asleep when it has read, executed, sent and closed everything.
+
+use super::resp::{self, Value};
+use base::Rng;
+use engine::streams::{Broken, Interest, Received};
+use replicate::program::{Connected, Program};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The most steps of a program in one turn of its member.
+const STEPS_MAX: u64 = 8;
+
+type Words = Vec<Vec<u8>>;
+
+/// A connection, as the program has it.
+#[derive(Debug, Default)]
+struct Leg {
+    /// What was sent to the program, and what it has read of that.
+    input: VecDeque<u8>,
+    read: Vec<u8>,
+    has_ended: bool,
+    /// The replies that the program has not sent, and those that were not fetched.
+    replies: VecDeque<u8>,
+    output: VecDeque<u8>,
+    is_closed: bool,
+    /// The commands of a transaction.
+    queue: Option<Vec<Words>>,
+    /// The watched keys, with their versions.
+    watched: Vec<(Vec<u8>, u64)>,
+    wants_room: bool,
+}
+
+impl Leg {
+    fn is_at_rest(&self) -> bool {
+        self.input.is_empty() && self.replies.is_empty() && (!self.has_ended || self.is_closed)
+    }
+}
+
+/// The program of the module's text.
+#[derive(Debug)]
+pub(super) struct SimProgram {
+    rng: Rng,
+    legs: BTreeMap<u64, Leg>,
+    /// The values, each with the version of its last change.
+    keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
+    /// The versions of the keys that are gone.
+    gone: BTreeMap<Vec<u8>, u64>,
+    version: u64,
+    /// The most unread input of a leg.
+    room_bytes: usize,
+}
+
+impl SimProgram {
+    pub(super) fn new(mut rng: Rng) -> SimProgram {
+        SimProgram {
+            room_bytes: 16 << rng.below(8),
+            rng,
+            legs: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            version: 0,
+        }
+    }
+
+    /// Does something, or nothing yet.
+    pub(super) fn run(&mut self) {
+        for _ in 0..self.rng.below(STEPS_MAX) {
+            let able: Vec<u64> = self
+                .legs
+                .iter()
+                .filter(|(_, leg)| !leg.is_at_rest())
+                .map(|(key, _)| *key)
+                .collect();
+            let Some(last) = able.len().checked_sub(1) else { return };
+            let at = self.rng.below(last as u64 + 1) as usize;
+            self.step(able[at]);
+        }
+    }
+
+    /// The legs with something for the feeder.
+    pub(super) fn ready(&self) -> Vec<u64> {
+        let is_ready = |leg: &Leg| {
+            let has_room = leg.input.len() < self.room_bytes;
+            !leg.output.is_empty() || leg.is_closed || leg.wants_room && has_room
+        };
+        self.legs.iter().filter(|(_, leg)| is_ready(leg)).map(|(key, _)| *key).collect()
+    }
+
+    /// P1: sends a piece, reads a piece and executes what is whole, or closes.
+    fn step(&mut self, key: u64) {
+        let SimProgram { rng, legs, .. } = self;
+        let Some(leg) = legs.get_mut(&key) else { return };
+        if !leg.replies.is_empty() && rng.chance(1, 2) {
+            let n = 1 + rng.below(leg.replies.len() as u64) as usize;
+            leg.output.extend(leg.replies.drain(..n));
+        } else if !leg.input.is_empty() {
+            let n = 1 + rng.below(leg.input.len() as u64) as usize;
+            leg.read.extend(leg.input.drain(..n));
+            let mut read = std::mem::take(&mut leg.read);
+            let mut at = 0;
+            while let Ok(Some((Value::List(Some(words)), n))) = resp::reply(&read[at..]) {
+                at += n;
+                self.execute(key, words.into_iter().map(bytes_of).collect());
+            }
+            read.drain(..at);
+            self.legs.get_mut(&key).expect("it was there").read = read;
+        } else if leg.has_ended && leg.replies.is_empty() {
+            leg.is_closed = true;
+        }
+    }
+
+    fn execute(&mut self, key: u64, words: Words) {
+        let leg = self.legs.get_mut(&key).expect("a request of a leg");
+        let mut reply = Vec::new();
+        match (&words[0][..], &mut leg.queue) {
+            (b"WATCH", _) => {
+                let version = self.version_of(&words[1]);
+                let leg = self.legs.get_mut(&key).expect("a request of a leg");
+                leg.watched.push((words[1].clone(), version));
+                reply.extend(b"+OK\r\n");
+            }
+            (b"MULTI", queue) => {
+                *queue = Some(Vec::new());
+                reply.extend(b"+OK\r\n");
+            }
+            (b"EXEC", queue) => {
+                let commands = queue.take().unwrap_or_default();
+                let watched = std::mem::take(&mut leg.watched);
+                if watched.iter().any(|(key, version)| self.version_of(key) != *version) {
+                    reply.extend(b"*-1\r\n");
+                } else {
+                    reply.extend(format!("*{}\r\n", commands.len()).bytes());
+                    commands.iter().for_each(|words| self.command(words, &mut reply));
+                }
+            }
+            (_, Some(queue)) => {
+                queue.push(words);
+                reply.extend(b"+QUEUED\r\n");
+            }
+            (_, None) => self.command(&words, &mut reply),
+        }
+        self.legs.get_mut(&key).expect("a request of a leg").replies.extend(reply);
+    }
+
+    fn version_of(&self, key: &[u8]) -> u64 {
+        let there = self.keys.get(key).map(|(_, version)| *version);
+        there.or_else(|| self.gone.get(key).copied()).unwrap_or(0)
+    }
+
+    fn get(&self, key: &[u8]) -> Option<&Vec<u8>> {
+        self.keys.get(key).map(|(value, _)| value)
+    }
+
+    fn set(&mut self, key: &[u8], value: Vec<u8>) {
+        self.version += 1;
+        self.keys.insert(key.to_vec(), (value, self.version));
+    }
+
+    fn command(&mut self, words: &Words, reply: &mut Vec<u8>) {
+        let bulk = |value: Option<&Vec<u8>>, reply: &mut Vec<u8>| match value {
+            None => reply.extend(b"$-1\r\n"),
+            Some(value) => {
+                reply.extend(format!("${}\r\n", value.len()).bytes());
+                reply.extend_from_slice(value);
+                reply.extend(b"\r\n");
+            }
+        };
+        let key = &words[1];
+        match &words[0][..] {
+            b"GET" => bulk(self.get(key), reply),
+            b"SET" => {
+                self.set(key, words[2].clone());
+                reply.extend(b"+OK\r\n");
+            }
+            b"GETSET" => {
+                bulk(self.get(key), reply);
+                self.set(key, words[2].clone());
+            }
+            b"APPEND" => {
+                let mut value = self.get(key).cloned().unwrap_or_default();
+                value.extend_from_slice(&words[2]);
+                reply.extend(format!(":{}\r\n", value.len()).bytes());
+                self.set(key, value);
+            }
+            b"INCRBY" => {
+                let number = |bytes: &[u8]| {
+                    std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i64>().ok())
+                };
+                let sum = self.get(key).map_or(Some(0), |value| number(value)).unwrap_or(0)
+                    + number(&words[2]).unwrap_or(0);
+                reply.extend(format!(":{sum}\r\n").bytes());
+                self.set(key, sum.to_string().into_bytes());
+            }
+            b"DEL" => {
+                self.version += 1;
+                let was_there = self.keys.remove(key).is_some();
+                self.gone.insert(key.clone(), self.version);
+                reply.extend(format!(":{}\r\n", u8::from(was_there)).bytes());
+            }
+            other => {
+                reply.extend(format!("-ERR {}\r\n", String::from_utf8_lossy(other)).bytes());
+            }
+        }
+    }
+}
+
+fn bytes_of(word: Value) -> Vec<u8> {
+    if let Value::Bytes(Some(word)) = word { word } else { Vec::new() }
+}
+
+impl Program for SimProgram {
+    fn connect(&mut self, key: u64) -> Connected {
+        if self.rng.chance(1, 8) {
+            return Connected::Later;
+        }
+        let was_there = self.legs.insert(key, Leg::default());
+        assert!(was_there.is_none(), "leg {key} is open");
+        Connected::Done
+    }
+
+    fn read(&mut self, key: u64, into: &mut [u8]) -> Result<Received, Broken> {
+        let leg = self.legs.get_mut(&key).ok_or(Broken)?;
+        let n = leg.output.len().min(into.len());
+        for (to, byte) in into.iter_mut().zip(leg.output.drain(..n)) {
+            *to = byte;
+        }
+        Ok(match n {
+            0 if leg.is_closed => Received::End,
+            0 => Received::Nothing,
+            n => Received::Bytes(n),
+        })
+    }
+
+    fn write(&mut self, key: u64, bytes: &[u8]) -> Result<usize, Broken> {
+        let leg = self.legs.get_mut(&key).filter(|leg| !leg.is_closed).ok_or(Broken)?;
+        assert!(!leg.has_ended, "input behind its end");
+        let n = bytes.len().min(self.room_bytes.saturating_sub(leg.input.len()));
+        leg.input.extend(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn end(&mut self, key: u64) {
+        if let Some(leg) = self.legs.get_mut(&key) {
+            leg.has_ended = true;
+        }
+    }
+
+    fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken> {
+        self.legs.get_mut(&key).ok_or(Broken)?.wants_room = interest.writes();
+        Ok(())
+    }
+
+    fn close(&mut self, key: u64) {
+        self.legs.remove(&key);
+    }
+
+    /// P2
+    fn is_asleep(&mut self) -> bool {
+        self.legs.values().all(Leg::is_at_rest)
+    }
+}

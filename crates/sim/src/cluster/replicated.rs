@@ -1,0 +1,88 @@
+//! A simulated member that replicates a program: the released engine and replicate door, over pipes
+//! to clients and to a simulated copy.
+
+use super::disk::Platter;
+use super::member::Member;
+use super::plant::SimPlant;
+use super::program::SimProgram;
+use base::Rank;
+use core::time::Duration;
+use engine::streams::Pipes;
+use engine::{Engine, Family, Log, Parts, Plant, Stats, View};
+use proto::Replicator;
+use proto::members::Configuration;
+use proto::planted::Planting;
+use replicate::bugs::Bug;
+use replicate::door::ReplicateDoor;
+use replicate::history::InMemory;
+use replicate::program::Program;
+use replicate::state::State;
+
+/// The door of such a member.
+pub(super) type Door<B> = ReplicateDoor<Pipes, SimProgram, B>;
+/// The family of such a member.
+pub(super) type Replicated<R, B> = Log<SimPlant, R, State<InMemory, B>, Door<B>>;
+
+/// The time after which a copy with something to do is run again.
+const RUNS_EVERY: Duration = Duration::from_micros(20);
+
+/// The member of the module's text.
+pub(super) struct Copied<R: Replicator, B: Planting<Bug>>(pub(super) Engine<Replicated<R, B>>);
+
+impl<R: Replicator, B: Planting<Bug>> Member for Copied<R, B>
+where
+    Replicated<R, B>: Family<Plant = SimPlant, App = State<InMemory, B>, Door = Door<B>>,
+{
+    fn turn(&mut self) -> Duration {
+        let engine = &mut self.0;
+        engine.begin_turn();
+        engine.begin_slice();
+        engine.at_the_door(|door, state, desk| {
+            door.program.run();
+            for key in door.program.ready() {
+                door.on_leg(key, desk);
+            }
+            door.poll(state, desk);
+        });
+        engine.work();
+        let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
+        engine.note_sleep();
+        engine.send();
+        let Parts { plant, door, app, .. } = engine.parts();
+        plant.breaks_are_heard();
+        if let Some(why) = door.failure(app) {
+            let why = why.to_owned();
+            plant.say(&why);
+        }
+        let copy_waits = door.program.is_asleep() && door.program.ready().is_empty();
+        if copy_waits { idle } else { idle.min(RUNS_EVERY) }
+    }
+
+    fn view(&self) -> &View {
+        self.0.view()
+    }
+
+    fn stats(&self) -> &Stats {
+        self.0.stats()
+    }
+
+    fn pipes(&mut self) -> &mut Pipes {
+        &mut self.0.parts().door.streams
+    }
+
+    fn disk(&mut self) -> Option<&mut Platter> {
+        self.0.disk()
+    }
+
+    fn configuration(&self) -> Option<Configuration> {
+        self.0.node().configuration()
+    }
+
+    fn take_renewals(&mut self) -> Vec<Rank> {
+        Vec::new()
+    }
+
+    fn n_open(&self) -> Option<usize> {
+        Some(self.0.app().table().n_open())
+    }
+}
