@@ -32,3 +32,5 @@ pub mod history;
 pub mod program;
 pub mod state;
 pub mod table;
+#[cfg(test)]
+mod tests;

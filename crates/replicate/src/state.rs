@@ -176,9 +176,6 @@ impl<H: History, B: Planting<Bug>> Application for State<H, B> {
             out.extend_from_slice(&save.len.to_le_bytes());
             out.extend_from_slice(&save.state_ms.to_le_bytes());
         }
-        if self.planted.has(Bug::SaveFollowsHistory) {
-            save.len = self.history.len();
-        }
         let from = out.len();
         out.resize(from + (save.len - save.at).min(PIECE_BYTES) as usize, 0);
         let n = self.history.read(save.at, &mut out[from..]);
@@ -330,6 +327,26 @@ mod tests {
         let len = state.history.len();
         assert_eq!(apply(&mut state, &[begin(), input(1)]), [1, 2]);
         assert_eq!(state.history.len(), len, "the second time it is not executed");
+    }
+
+    #[test]
+    fn mistakes_show() {
+        let mut state = State::new(InMemory::default(), Planted(Bug::TooEarlyAnswered));
+        let bytes = |state: &mut State<InMemory, Planted<Bug>>| {
+            let (mut value, mut bytes) = (Vec::new(), Vec::new());
+            state.begin(5, &mut value);
+            for entry in [begin(), input(1)] {
+                bytes.clear();
+                entry.write(&mut bytes);
+                let origin = Origin { rank: OWNER, life: RUN };
+                state.append(origin, Sequence(1), &bytes, 1 << 20, &mut value);
+            }
+            value
+        };
+        let value = bytes(&mut state);
+        let mut answers = Answers::default();
+        state.apply(Slot(0), &value, &mut answers);
+        assert_eq!(answers.iter().count(), 2, "the input came before its opening");
     }
 
     #[test]

@@ -211,6 +211,7 @@ impl<B: Planting<Bug>> Table<B> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proto::planted::Planted;
 
     const OWNER: Rank = Rank::at(1);
     const RUN: Incarnation = Incarnation(3);
@@ -291,6 +292,21 @@ mod tests {
         assert!(table.has_room(OWNER, SPAN_MAX) && !table.has_room(OWNER, SPAN_MAX + 1));
         assert_eq!(table.execute(&Entry::Open { id: id(SPAN_MAX + 1) }), Verdict::Over);
         assert_eq!(table.execute(&Entry::Open { id: id(SPAN_MAX) }), Verdict::Execute);
+    }
+
+    #[test]
+    fn mistakes_show() {
+        let planted = |bug, entries: &[Entry<'_>]| {
+            let mut table = Table::new(Planted(bug));
+            table.execute(&Entry::Begin { owner: OWNER, run: RUN });
+            entries.iter().map(|entry| table.execute(entry)).last()
+        };
+        let open = Entry::Open { id: id(1) };
+        let input = |index| Entry::Input { id: id(1), index, bytes: b"x" };
+        let executes = Some(Verdict::Execute);
+        assert_eq!(planted(Bug::GapsExecute, &[open, input(2)]), executes);
+        assert_eq!(planted(Bug::RepeatsExecute, &[open, input(1), input(1)]), executes);
+        assert_eq!(planted(Bug::AbortLeavesNumber, &[Entry::Abort { id: id(1) }, open]), executes);
     }
 
     proptest! {

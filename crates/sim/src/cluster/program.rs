@@ -13,7 +13,7 @@ use replicate::program::{Connected, Program};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The most steps of a program in one turn of its member.
-const STEPS_MAX: u64 = 8;
+const STEPS_MAX: u64 = 32;
 
 type Words = Vec<Vec<u8>>;
 
@@ -58,7 +58,7 @@ pub(super) struct SimProgram {
 impl SimProgram {
     pub(super) fn new(mut rng: Rng) -> SimProgram {
         SimProgram {
-            room_bytes: 16 << rng.below(8),
+            room_bytes: 256 << rng.below(4),
             rng,
             legs: BTreeMap::new(),
             keys: BTreeMap::new(),

@@ -85,6 +85,10 @@ impl World {
         let has_jumps = kind.protocol.has_jumps();
         plan.kinds.retain(|kind| can_strike(*kind) && (has_jumps || *kind != Kind::Jump));
         plan.think_ns = MS << rng.below(5);
+        if kind.protocol.replicates_program() {
+            // A copy that begins again executes everything again.
+            plan.think_ns *= 16;
+        }
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
         let net = Net::new(
             plan.members,
