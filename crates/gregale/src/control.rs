@@ -17,8 +17,8 @@
 use crate::config::{Config, Durability};
 use crate::serve::life;
 use crate::status::{
-    ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, SeatStatus,
-    SentinelStatus,
+    ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, ProgramStatus,
+    SeatStatus, SentinelStatus,
 };
 use console::{Failure, Outcome};
 use kv::door::Figures;
@@ -76,6 +76,9 @@ pub(crate) struct Card {
     /// The partitions that it executes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) partitions: Vec<PartitionStatus>,
+    /// Its copy of the replicated program, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<ProgramStatus>,
 }
 
 fn first() -> u64 {
@@ -102,6 +105,8 @@ pub(crate) struct Board {
     partitions: Mutex<Vec<PartitionStatus>>,
     /// The state of the watch over this process, if there is one.
     sentinel: Mutex<Option<SentinelStatus>>,
+    /// The state of the copy, with a replicated program.
+    program: Mutex<Option<ProgramStatus>>,
     n_clients: AtomicUsize,
     /// The pids of the others when they were last heard, to name dead processes.
     pids: Mutex<[u32; base::MAX_MEMBERS]>,
@@ -115,6 +120,7 @@ impl Board {
             latest: Mutex::new(None),
             partitions: Mutex::new(Vec::new()),
             sentinel: Mutex::new(None),
+            program: Mutex::new(None),
             n_clients: AtomicUsize::new(0),
             pids: Mutex::new([0; base::MAX_MEMBERS]),
         })
@@ -154,6 +160,15 @@ impl Board {
         *self.sentinel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Stores the state of the copy.
+    pub(crate) fn leave_program(&self, status: ProgramStatus) {
+        *self.program.lock().unwrap_or_else(PoisonError::into_inner) = Some(status);
+    }
+
+    fn program(&self) -> Option<ProgramStatus> {
+        *self.program.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// This member's card; "down" if the loop stands still (I3).
     pub(crate) fn card(&self) -> Card {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,6 +190,7 @@ impl Board {
                 disk: None,
                 sentinel: None,
                 partitions: Vec::new(),
+                program: self.program(),
             };
         };
         let view = &latest.view;
@@ -194,6 +210,7 @@ impl Board {
             disk: latest.stats.disk.as_ref().map(DiskStatus::new),
             sentinel: self.sentinel(),
             partitions: self.partitions(),
+            program: self.program(),
         }
     }
 
@@ -253,6 +270,7 @@ impl Board {
                     decision_p50_us: card.as_ref().and_then(|card| card.decision_p50_us),
                     state_time_ahead_ms: card.as_ref().map_or(0, |card| card.state_time_ahead_ms),
                     sentinel: card.as_ref().and_then(|card| card.sentinel),
+                    program: card.as_ref().and_then(|card| card.program),
                     disk: card.and_then(|card| card.disk),
                 }
             })
@@ -478,11 +496,21 @@ fn half_decided_within_us(stats: &Stats) -> Option<f64> {
 
 /// Another member's card, or `None` if it does not show one in time.
 fn fetch_card(address: SocketAddr) -> Option<Card> {
-    let mut stream = TcpStream::connect_timeout(&address, CARD_WITHIN).ok()?;
-    stream.set_read_timeout(Some(CARD_WITHIN)).ok()?;
-    stream.write_all(b"GET /card HTTP/1.0\r\n\r\n").ok()?;
+    serde_json::from_slice(&fetch(address, "/card", CARD_WITHIN).ok()?).ok()
+}
+
+/// The body that the control port at `address` answers with.
+///
+/// # Errors
+/// The port does not answer in time, or with something else.
+pub(crate) fn fetch(address: SocketAddr, path: &str, within: Duration) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, within)?;
+    stream.set_read_timeout(Some(within))?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
-    stream.take(BYTES_MAX).read_to_end(&mut answer).ok()?;
-    let body = answer.windows(4).position(|end| end == b"\r\n\r\n")? + 4;
-    serde_json::from_slice(&answer[body..]).ok()
+    stream.take(BYTES_MAX).read_to_end(&mut answer)?;
+    let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
+    let head = head.ok_or_else(|| std::io::Error::other("the answer is not HTTP"))?;
+    answer.drain(..head + 4);
+    Ok(answer)
 }

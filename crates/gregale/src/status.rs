@@ -15,10 +15,15 @@ use std::time::Duration;
 
 /// `gregale status`
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  gregale status --connect 127.0.0.1:7000 --format json")]
+#[command(after_help = "Examples:\n  gregale status --connect 127.0.0.1:7000 --format json\n  \
+    gregale status --control 127.0.0.1:41229  of a replicated program; `up` shows these ports")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
+    /// Any live member's control address, instead of a client address: the client ports of a
+    /// replicated program are the program's.
+    #[arg(long, conflicts_with_all = ["address", "password"])]
+    pub(crate) control: Option<SocketAddr>,
     /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -102,6 +107,34 @@ pub(crate) struct MemberStatus {
     /// Its sentinel, on tcp, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) sentinel: Option<SentinelStatus>,
+    /// Its copy of the replicated program, unless it is down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<ProgramStatus>,
+}
+
+/// A copy of a replicated program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ProgramStatus {
+    /// The entries that the copy was fed.
+    pub(crate) executed: u64,
+    /// The bytes that were decided, and not fed yet.
+    pub(crate) waiting_bytes: u64,
+    /// The bytes of everything that was decided, which a copy that begins again is fed.
+    pub(crate) history_bytes: u64,
+    /// The clients of the member, and the connections of all members.
+    pub(crate) clients: u64,
+    pub(crate) connections: u64,
+}
+
+impl ProgramStatus {
+    /// The table for people.
+    fn line(&self) -> String {
+        let ProgramStatus { executed, waiting_bytes, history_bytes, clients, connections } = self;
+        format!(
+            "{executed} entries executed, {waiting_bytes} of {history_bytes} bytes wait, {clients} of \
+             {connections} connections here"
+        )
+    }
 }
 
 fn yes() -> bool {
@@ -213,7 +246,10 @@ impl DiskStatus {
 
 /// Asks a member, and prints its answer.
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
-    let (status, json) = fetch(args.connect.address, args.connect.password.as_deref())?;
+    let (status, json) = match args.control {
+        Some(address) => parse(address, control(address)?)?,
+        None => fetch(args.connect.address, args.connect.password.as_deref())?,
+    };
     match args.format {
         Format::Json => outln!("{json}"),
         Format::Table => out!("{}", table(&status)),
@@ -226,7 +262,17 @@ pub(crate) fn fetch(
     address: SocketAddr,
     password: Option<&str>,
 ) -> Outcome<(ClusterStatus, String)> {
-    let json = ask(address, password)?;
+    parse(address, ask(address, password)?)
+}
+
+/// The status over the control port.
+fn control(address: SocketAddr) -> Outcome<String> {
+    let body = crate::control::fetch(address, "/status", ANSWER_WITHIN)
+        .map_err(|error| Failure::os(format_args!("ask {address} for /status"), error))?;
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+fn parse(address: SocketAddr, json: String) -> Outcome<(ClusterStatus, String)> {
     let status = serde_json::from_str(&json).map_err(|error| {
         Failure::new(format_args!(
             "{address} answers, but not as gregale does ({error}): is it another server's port?"
@@ -246,7 +292,6 @@ fn ask(address: SocketAddr, password: Option<&str>) -> Outcome<String> {
 
 /// The table for people. A member's lag is the number of slots that the most advanced member has
 /// committed and it has not applied.
-/// applied.
 fn table(status: &ClusterStatus) -> String {
     let newest = status.members.iter().map(|member| member.committed).max().unwrap_or(0);
     let state = if status.view_is_decided { "" } else { " (not decided yet)" };
@@ -320,6 +365,9 @@ fn table(status: &ClusterStatus) -> String {
             Some(_) => {}
         }
     }
+    for (id, program) in status.members.iter().filter_map(|it| Some((it.id, it.program?))) {
+        text += &format!("copy {id}  {}\n", program.line());
+    }
     for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
         text += &format!("disk {id}  {}\n", disk.line());
     }
@@ -344,6 +392,13 @@ mod tests {
             decision_p50_us: None,
             state_time_ahead_ms: 0,
             sentinel: Some(SentinelStatus { pid: (id == 2).then_some(77), replaced: 4 }),
+            program: (id == 2).then_some(ProgramStatus {
+                executed: 5,
+                waiting_bytes: 6,
+                history_bytes: 70,
+                clients: 1,
+                connections: 3,
+            }),
             disk: (id == 1).then(|| DiskStatus {
                 directory: "/data/member-1".into(),
                 log_start: 3,
@@ -382,6 +437,8 @@ mod tests {
         assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
         assert!(text.contains("sentinel 1  NONE:"), "{text}");
         assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
+        let copy = "copy 2  5 entries executed, 6 of 70 bytes wait, 1 of 3 connections here\n";
+        assert!(text.contains(copy), "{text}");
         assert!(text.contains("partition 0  leader 2, 1 keys, 5 executed\n"), "{text}");
         assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
     }

@@ -9,6 +9,7 @@ use crate::door::{
     ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_PROGRAM, KEY_SIGNALS, Supervised, Supervision,
 };
 use crate::signals::Signals;
+use crate::status::ProgramStatus;
 use base::Incarnation;
 use console::{Failure, Outcome};
 use kv::door::Figures;
@@ -33,7 +34,6 @@ pub(crate) struct ProgramDoor {
     board: Arc<Board>,
     supervision: Supervision,
     failure: Option<String>,
-    n_accepted: u64,
 }
 
 impl ProgramDoor {
@@ -71,7 +71,7 @@ impl ProgramDoor {
         let door =
             ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy, Sound);
         let supervision = Supervision::new(config);
-        Ok((state, ProgramDoor { door, board, supervision, failure: None, n_accepted: 0 }))
+        Ok((state, ProgramDoor { door, board, supervision, failure: None }))
     }
 
     fn on_death(&mut self) {
@@ -162,12 +162,14 @@ impl runtime::Door<State<FileHistory>> for ProgramDoor {
         self.door.publish(view, stats, state);
         self.supervision.report(self.door.serves() && is_led(view), view);
         let figures = self.door.figures();
-        let of_store = Figures {
+        self.board.leave_program(ProgramStatus {
+            executed: figures.fed,
+            waiting_bytes: figures.lag_bytes,
+            history_bytes: figures.history_bytes,
             clients: figures.clients,
-            clients_accepted: self.n_accepted,
-            commands: figures.fed,
-            ..Figures::default()
-        };
+            connections: figures.connections,
+        });
+        let of_store = Figures { clients: figures.clients, ..Figures::default() };
         self.board.leave(view, stats, of_store);
     }
 }

@@ -45,7 +45,9 @@ impl Place {
         let place = beside.join(format!("copy-{}", config.member));
         let made = |what: &Path, error| Failure::os(format_args!("make {}", what.display()), error);
         fs::create_dir_all(&place).map_err(|error| made(&place, error))?;
-        sweep(&place);
+        sweep(&place, "run-");
+        let sockets = format!("copy-{}.", config.member);
+        sweep(&config.directory, &sockets);
         let run = place.join(format!("run-{}", life.0));
         let dir = run.join("dir");
         fs::create_dir_all(&run).map_err(|error| made(&run, error))?;
@@ -59,7 +61,7 @@ impl Place {
         let address = if program.listens_at_port() {
             Address::Port(free_port()?)
         } else {
-            let name = format!("copy-{}.{}", config.member, life.0 % 1_000_000);
+            let name = format!("{sockets}{}", life.0 % 1_000_000);
             let socket = config.directory.join(name);
             if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
                 return Err(Failure::new(format_args!(
@@ -67,7 +69,6 @@ impl Place {
                     socket.display()
                 )));
             }
-            let _ = fs::remove_file(&socket);
             Address::Socket(socket)
         };
         Ok(Place { run, address })
@@ -106,11 +107,13 @@ impl Drop for Place {
     }
 }
 
-/// Removes what earlier processes left.
-fn sweep(place: &Path) {
+/// Removes what earlier processes left: the directories and sockets of these names.
+fn sweep(place: &Path, begins: &str) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
-        if entry.file_name().to_string_lossy().starts_with("run-") {
-            let _ = fs::remove_dir_all(entry.path());
+        if entry.file_name().to_string_lossy().starts_with(begins) {
+            // A socket is a file.
+            let path = entry.path();
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
         }
     }
 }

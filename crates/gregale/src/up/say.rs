@@ -69,7 +69,11 @@ impl Say {
                     let host = if ip.is_loopback() { String::new() } else { format!("-h {ip} ") };
                     let process =
                         if pid == 0 { "not started".to_owned() } else { format!("pid {pid}") };
-                    format!("member {id}: {process}, redis-cli {host}-p {port}, http://{control}/metrics")
+                    let client = match config.program {
+                        None => format!("redis-cli {host}-p {port}"),
+                        Some(_) => format!("{ip}:{port}"),
+                    };
+                    format!("member {id}: {process}, {client}, http://{control}/metrics")
                 },
                 || {
                     json!({"event": "started", "id": id, "pid": pid,

@@ -33,6 +33,7 @@ mod pipelines;
 mod recover;
 mod refusals;
 mod registers;
+mod replicate;
 mod serve;
 mod sessions;
 mod slow_readers;
