@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 54] = [
+pub(crate) const KINDS: [Kind; 56] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -30,6 +30,8 @@ pub(crate) const KINDS: [Kind; 54] = [
     ("durable-cluster", None),
     ("abd-cluster", None),
     ("multipaxos-cluster", None),
+    ("replicate", None),
+    ("replicate-durable", None),
     ("mu", None),
     ("multipaxos", None),
     ("velos", Some(FIVE)),

@@ -110,7 +110,7 @@ fn days() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 20] = [
+const SWEEPS: [(&str, &str, bool); 22] = [
     ("velos", "100", true),
     ("velos-narrow", "100", true),
     ("velos-members", "60", true),
@@ -123,6 +123,8 @@ const SWEEPS: [(&str, &str, bool); 20] = [
     ("durable-cluster", "60", true),
     ("abd-cluster", "120", true),
     ("multipaxos-cluster", "15", false),
+    ("replicate", "100", true),
+    ("replicate-durable", "60", false),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

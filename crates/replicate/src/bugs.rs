@@ -28,7 +28,7 @@ proto::planted_bugs! {
     /// A connection of which the fate of one entry is unknown stays open.
     UnknownStaysOpen = UNKNOWN_STAYS_OPEN: tests,
     /// An abort whose fate is unknown is not said again.
-    AbortSaidOnce = ABORT_SAID_ONCE: sweep ANYWHERE,
+    AbortSaidOnce = ABORT_SAID_ONCE: tests,
     /// A state is installed without the table of its connections.
     StateWithoutTable = STATE_WITHOUT_TABLE: sweep ANYWHERE,
     /// The connections of a member that is dead stay open.
