@@ -269,3 +269,50 @@ fn data_that_is_lost_is_neither_read_nor_written() {
     assert_eq!(heard.matches("-ERR data lost").count(), 2, "{heard}");
     assert!(heard.ends_with("+PONG\r\n"), "{heard}");
 }
+
+/// Each client that found no room is asked again when there is some: none of them sends anything
+/// more that would remind the door of it.
+#[test]
+fn i2_every_client_that_waits_for_room_gets_it() {
+    let mut member = Member::new(10);
+    let pipes = ["client:1", "client:2", "client:3"].map(|address| member.open(address));
+    member.let_in();
+    while member.desk.has_room() {
+        member.desk.write(Asker { connection: u64::MAX, request: 0 }, b"of another client");
+    }
+    for pipe in pipes {
+        member.pipes().push(pipe, b"SET key value\r\n");
+    }
+    member.let_in();
+    assert!(!member.desk.has_room(), "they stand outside");
+    member.laid();
+    member.turn();
+    assert_eq!(pipes.map(|pipe| member.heard(pipe)), ["+OK\r\n"; 3]);
+}
+
+#[test]
+fn replies_that_were_held_up_and_have_gone_out_take_no_room() {
+    let mut member = Member::new(10);
+    let pipe = member.open("client:1");
+    let word = "v".repeat(10_000);
+    // The reply to ECHO waits for that to GET.
+    let asked = format!("GET key\r\n*2\r\n$4\r\nECHO\r\n$10000\r\n{word}\r\n");
+    let expected = format!("$-1\r\n$10000\r\n{word}\r\n");
+    for n in 0..2 * OUTPUT_BYTES_MAX / word.len() {
+        assert!(member.ask(pipe, asked.as_bytes()) == expected, "the replies to request {n}");
+    }
+}
+
+#[test]
+fn a_save_ends_when_another_state_takes_the_place_of_its_own() {
+    let mut giver = State::new(0, 7);
+    let (saving, mut bytes) = (giver.begin_save(), Vec::new());
+    while giver.save_piece(saving, &mut bytes) == Some(true) {}
+    let mut taker = State::new(0, 8);
+    let saving = taker.begin_save();
+    taker.begin_restore();
+    let mut piece = &bytes[..];
+    while taker.restore_piece(std::mem::take(&mut piece)) == Ok(true) {}
+    assert_eq!(taker.end_restore(), Ok(()));
+    assert_eq!(taker.save_piece(saving, &mut bytes), None, "its giver refuses the rest");
+}

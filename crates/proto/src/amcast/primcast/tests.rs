@@ -298,3 +298,21 @@ fn what_nobody_wrote_is_refused() {
     assert!(!read(&whole[1..], &[]) && !read(&whole[..whole.len() - 1], &[]));
     assert!(!read(&whole, &[&[9]]));
 }
+
+/// The destination that is told at the same time has the proposal in its own log; the other group
+/// knows of it from the list alone.
+#[test]
+fn a_proposal_is_listed_for_a_group_that_is_told_together_with_a_destination() {
+    let config = Config { layout: Layout::new(&[1, 1, 1]), ..config() };
+    let mut machine: Machine = Machine::new(&config, pid(0, 0));
+    let mut sent = Sent::default();
+    let [own, destination, other] = [0, 1, 2].map(|group| GroupId::at(group).alone());
+    let id = MessageId { sender: 1, sequence: 1 };
+    let message = Arc::new(Message::new(id, own.union(destination), *b"x"));
+    machine.on_start(&message, Instant(1), &mut sent);
+    machine.settle(Instant(1), &mut sent);
+    let mut list = |to| machine.list(to).iter().map(|one| one.id).collect::<Vec<_>>();
+    assert_eq!(list(destination), [], "it stands in the log there");
+    assert_eq!(list(other), [id]);
+    assert_eq!(list(destination.union(other)), [id]);
+}

@@ -375,7 +375,8 @@ impl<V: Variant> Machine<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::MessageId;
+    use crate::amcast::{GroupId, Message, MessageId};
+    use alloc::sync::Arc;
 
     /// One sender forgot messages between two parts; the next epoch's leader had forgotten none,
     /// and was asked only for the rest. The messages between the parts were skipped.
@@ -392,5 +393,11 @@ mod tests {
         assert_eq!(log.floor, place(9));
         log.take(&part(8), place(12));
         assert_eq!(log.floor, place(9), "a part that does not join counts for nothing");
+        let message = Arc::new(Message::new(place(7).1, GroupId::at(0).alone(), *b"x"));
+        let logged = Logged { epoch: Ballot::NONE, ts: Timestamp(7), message };
+        let first = Part { log: alloc::vec![Told { logged, at: None }], ..part(0) };
+        log.take(&first, place(3));
+        log.take(&part(7), place(15));
+        assert_eq!(log.floor, place(15), "the floor of a part behind other tuples counts too");
     }
 }
