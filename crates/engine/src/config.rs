@@ -1,8 +1,42 @@
 //! What an engine is told.
 
-use crate::desk::PATIENCE;
+use crate::desk::{PATIENCE, READS_MAX, SLICE_BYTES};
+use crate::outbox::SPAN_MAX;
+use crate::propose::FOREIGN_BYTES_MAX;
 use crate::service::Origin;
+use crate::transfer::{VALUES_BYTES, WINDOW_BYTES};
 use core::time::Duration;
+
+/// What may pile up in an engine. Production takes what [`Bounds::default`] says; a simulation
+/// draws smaller ones, so that it meets what happens at each of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The most commands between the oldest without an answer and the newest: at most [`SPAN_MAX`].
+    pub span: usize,
+    /// The most reads that wait.
+    pub reads: usize,
+    /// About the most bytes of answers to reads that one turn makes.
+    pub slice_bytes: usize,
+    /// The most bytes of one other member's commands that wait.
+    pub foreign_bytes: usize,
+    /// The most bytes of a state that are sent ahead of their acknowledgement.
+    pub window_bytes: u64,
+    /// About the most bytes of values in one frame of a transfer.
+    pub values_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            span: SPAN_MAX,
+            reads: READS_MAX,
+            slice_bytes: SLICE_BYTES,
+            foreign_bytes: FOREIGN_BYTES_MAX,
+            window_bytes: WINDOW_BYTES,
+            values_bytes: VALUES_BYTES,
+        }
+    }
+}
 
 /// What an engine has to be told.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +51,8 @@ pub struct Config {
     pub backlog_bytes: usize,
     /// Clients hear of a write when it is on every member's disk, not on a majority's (disk-all).
     pub waits_for_all: bool,
+    /// What may pile up.
+    pub bounds: Bounds,
 }
 
 impl Config {
@@ -28,6 +64,7 @@ impl Config {
             patience: PATIENCE,
             backlog_bytes: crate::backlog::BACKLOG_BYTES,
             waits_for_all: false,
+            bounds: Bounds::default(),
         }
     }
 }

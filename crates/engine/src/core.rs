@@ -8,6 +8,7 @@
 
 use crate::bugs::Bug;
 use crate::catchup::Taking;
+use crate::config::Bounds;
 use crate::detour::Direction;
 use crate::flow::Incoming;
 use crate::host::HostState;
@@ -65,15 +66,15 @@ pub(crate) struct Core<P: Plant, R, A, D> {
 }
 
 impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
-    pub(crate) fn new(node: Node<R>, host: HostState<P, A, D>) -> Core<P, R, A, D> {
+    pub(crate) fn new(node: Node<R>, host: HostState<P, A, D>, bounds: Bounds) -> Core<P, R, A, D> {
         let origin = host.origin;
         Core {
             node,
             host,
             batch: Batch::default(),
-            foreign: Foreign::default(),
+            foreign: Foreign::new(bounds.foreign_bytes),
             fetch: Fetch::new(origin.rank, origin.life.0),
-            give: Give::default(),
+            give: Give::new(bounds),
             restoring: None,
             seats: Seats::default(),
             disk_events: Vec::new(),

@@ -8,6 +8,7 @@
 //!   that nothing else waits for them: the rest of a round is performed in the next turns. By
 //!   `Desk::has_slice`.
 
+use crate::config::Bounds;
 use crate::outbox::{Outbox, Sequence};
 use crate::seats::{CHANGES_MAX, Parted, Wanted};
 use crate::service::Asker;
@@ -213,17 +214,23 @@ pub struct Desk {
     ripe: VecDeque<Round>,
     /// What this turn may still answer (I3).
     slice_bytes: usize,
+    bounds: Bounds,
 }
 
 impl Desk {
     /// An empty one.
     pub fn new(view: View, patience: Duration) -> Desk {
+        Desk::bounded(view, patience, Bounds::default())
+    }
+
+    /// An empty one with these bounds.
+    pub fn bounded(view: View, patience: Duration, bounds: Bounds) -> Desk {
         Desk {
             now: Instant::ZERO,
             view,
             patience,
-            writes: Outbox::default(),
-            asked: Outbox::default(),
+            writes: Outbox::new(bounds.span),
+            asked: Outbox::new(bounds.span),
             waiting: Round::default(),
             after_tick: Round::default(),
             waits: Vec::new(),
@@ -234,7 +241,8 @@ impl Desk {
             next_ticket: 0,
             n_in_rounds: 0,
             ripe: VecDeque::new(),
-            slice_bytes: SLICE_BYTES,
+            slice_bytes: bounds.slice_bytes,
+            bounds,
         }
     }
 
@@ -251,7 +259,7 @@ impl Desk {
     /// Whether the service may lay down more; if not, it stops reading its clients for this turn.
     pub fn has_room(&self) -> bool {
         let n_reads = self.waiting.readers.len() + self.after_tick.readers.len() + self.n_in_rounds;
-        self.writes.has_room() && self.asked.has_room() && n_reads < READS_MAX
+        self.writes.has_room() && self.asked.has_room() && n_reads < self.bounds.reads
     }
 
     /// Lays down a command for the log. Its end is [`crate::Door::answer`].
@@ -408,7 +416,7 @@ impl Desk {
 
     /// A turn's slice begins (I3).
     pub(crate) fn begin_slice(&mut self) {
-        self.slice_bytes = SLICE_BYTES;
+        self.slice_bytes = self.bounds.slice_bytes;
     }
 
     /// Whether the turn may answer another read (I3).

@@ -54,7 +54,7 @@ mod mock;
 
 pub use bugs::Bug;
 pub use catchup::{put_head, split_state};
-pub use config::Config;
+pub use config::{Bounds, Config};
 pub use desk::{Desk, Laid, Overdue, PATIENCE, View};
 pub use engine::Engine;
 pub use family::{Family, Parts};

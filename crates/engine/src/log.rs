@@ -41,13 +41,15 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Engine<Log<P, R, A, D>
         (disk, found): (Option<P::Disk>, Option<FoundState>),
         node: impl FnOnce(&mut HostState<P, A, D>) -> Result<Node<R>, E>,
     ) -> Result<Engine<Log<P, R, A, D>>, E> {
-        let desk = Desk::new(View::new(config.origin.rank, config.members), config.patience);
+        let view = View::new(config.origin.rank, config.members);
+        let desk = Desk::bounded(view, config.patience, config.bounds);
         let mut host = HostState::new(plant, (app, door), disk, desk, config);
         if let Some((prefix, state)) = found {
             crate::catchup::put_in_place(&mut host, prefix, &state)?;
         }
         let node = node(&mut host)?;
-        Ok(Engine::of(Log { core: Core::new(node, host), incoming: Incoming::default() }))
+        let core = Core::new(node, host, config.bounds);
+        Ok(Engine::of(Log { core, incoming: Incoming::default() }))
     }
 
     /// The machine.

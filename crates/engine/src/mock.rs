@@ -2,7 +2,7 @@
 //! clients.
 
 use crate::bugs::Bug;
-use crate::config::Config;
+use crate::config::{Bounds, Config};
 use crate::core::Core;
 use crate::desk::{Desk, PATIENCE, View};
 use crate::host::HostState;
@@ -405,5 +405,6 @@ pub(crate) fn core(me: usize, decided: Rc<Cell<Prefix>>) -> Member {
         memory_outlives_process: false,
         peer_works: true,
     };
-    Core::new(Node::new(&of_node, Obedient { decided, ..Obedient::default() }), host)
+    let node = Node::new(&of_node, Obedient { decided, ..Obedient::default() });
+    Core::new(node, host, Bounds::default())
 }

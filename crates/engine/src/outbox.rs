@@ -46,18 +46,26 @@ pub struct Outbox {
     bytes: Vec<u8>,
     /// The next sequence to go out.
     cursor: u64,
+    /// See I3.
+    span: usize,
 }
 
 impl Default for Outbox {
     fn default() -> Outbox {
-        Outbox { first: 1, records: VecDeque::new(), bytes: Vec::new(), cursor: 1 }
+        Outbox::new(SPAN_MAX)
     }
 }
 
 impl Outbox {
+    /// An empty one, of this span: at most [`SPAN_MAX`].
+    pub fn new(span: usize) -> Outbox {
+        let span = span.min(SPAN_MAX);
+        Outbox { first: 1, records: VecDeque::new(), bytes: Vec::new(), cursor: 1, span }
+    }
+
     /// Whether another command may be pushed (I3, I4).
     pub fn has_room(&self) -> bool {
-        self.records.len() < SPAN_MAX && self.bytes.len() < BYTES_MAX
+        self.records.len() < self.span && self.bytes.len() < BYTES_MAX
     }
 
     /// Takes a command of `asker`. Ask [`Outbox::has_room`] first.

@@ -56,14 +56,21 @@ struct Queue {
 }
 
 /// The commands of other members' clients that wait to be proposed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Foreign {
     queues: [Queue; MAX_MEMBERS],
     /// Whose turn it is to be first in a batch.
     turn: usize,
+    /// See I3.
+    bytes_max: usize,
 }
 
 impl Foreign {
+    /// None yet, and at most so many bytes of each member's.
+    pub(crate) fn new(bytes_max: usize) -> Foreign {
+        Foreign { queues: Default::default(), turn: 0, bytes_max }
+    }
+
     /// Takes commands of `from`, if `takes`. False if they are refused: say so to their origin.
     pub(crate) fn take(
         &mut self,
@@ -89,7 +96,7 @@ impl Foreign {
         if queue.refused {
             return true; // it has been told
         }
-        if !takes || queue.items.len() - queue.head > FOREIGN_BYTES_MAX {
+        if !takes || queue.items.len() - queue.head > self.bytes_max {
             queue.refused = true;
             return false;
         }
@@ -303,7 +310,7 @@ mod tests {
 
     #[test]
     fn i2_after_a_refusal_nothing_of_that_attempt_is_taken() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::new(FOREIGN_BYTES_MAX);
         assert!(!take(&mut foreign, 1, &[1, 2], false), "refused, and told");
         assert!(take(&mut foreign, 1, &[3], true), "dropped in silence although it could be taken");
         assert!(foreign.is_empty());
@@ -314,7 +321,7 @@ mod tests {
 
     #[test]
     fn i2_commands_stay_in_order_across_batches() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::new(FOREIGN_BYTES_MAX);
         take(&mut foreign, 1, &[1, 2], true);
         take(&mut foreign, 1, &[3, 4], true);
         assert_eq!(drained(&mut foreign, 3), [1, 2, 3]);
@@ -325,8 +332,10 @@ mod tests {
 
     #[test]
     fn what_an_earlier_life_left_is_not_taken_for_the_next_ones() {
-        let mut foreign = Foreign::default();
-        take(&mut foreign, 7, &[1, 2], true);
+        let mut foreign = Foreign::new(FOREIGN_BYTES_MAX);
+        take(&mut foreign, 7, &[1, 2, 3, 4], true);
+        // Less than half of them: what is proposed is not yet moved out.
+        assert_eq!(drained(&mut foreign, 1), [1]);
         let list = items(&[1]);
         assert!(foreign.take(FROM, 6, 1, Items::check(&list).unwrap(), true));
         let mut drained = Vec::new();
@@ -339,7 +348,7 @@ mod tests {
 
     #[test]
     fn a_deposed_leader_refuses_each_attempt_once() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::new(FOREIGN_BYTES_MAX);
         take(&mut foreign, 3, &[1], true);
         let mut told = Vec::new();
         foreign.refuse_all(|rank, life, attempt| told.push((rank, life, attempt)));
@@ -350,7 +359,7 @@ mod tests {
 
     #[test]
     fn i3_more_than_the_bound_is_refused() {
-        let mut foreign = Foreign::default();
+        let mut foreign = Foreign::new(FOREIGN_BYTES_MAX);
         let big = vec![0; FOREIGN_BYTES_MAX];
         let mut list = Vec::new();
         push_item(&mut list, 1, &big);

@@ -344,3 +344,14 @@ fn i3_an_older_snapshot_that_ends_meanwhile_makes_no_state_durable() {
     let prefixes: Vec<Prefix> = group.installed(LACKS).iter().map(|(at, _)| *at).collect();
     assert_eq!((prefixes, n_snapshots), (vec![Prefix(7)], 2), "its own, and then the state's");
 }
+
+#[test]
+fn nothing_of_a_state_is_made_for_a_link_that_is_down() {
+    let mut group = Group::new();
+    let core = &mut group.cores[HAS];
+    core.host.app.has_more = true;
+    core.on_frame(Rank::at(LACKS), Frame::StateWanted { transfer: 1, have: Prefix::ZERO });
+    assert!(core.mind_giving(), "its pieces go out");
+    core.end_streams(Rank::at(LACKS), false);
+    assert!(!core.mind_giving());
+}

@@ -1,6 +1,7 @@
 //! Streams of frames that cannot be read.
 
 use super::*;
+use crate::desk::Desk;
 use crate::flow::CHANNEL;
 use crate::mock;
 use crate::service::Asker;
@@ -168,4 +169,59 @@ fn answers_that_waited_for_every_disk_are_not_told_by_who_was_deposed() {
     core.host.notes.push_back(Note::Deposed { ballot: base::Ballot(1) });
     core.take_notes();
     assert!(!core.host.tell_held(Prefix(9)));
+}
+
+#[test]
+fn what_has_no_answer_goes_out_again_when_the_way_to_its_leader_changes() {
+    let mut core = mock::core(0, Default::default());
+    core.target = Some(LEADER);
+    core.host.desk.now = Instant(1);
+    core.host.desk.write(reader(0), b"command");
+    core.dispatch_commands();
+    assert!(!core.host.desk.writes.has_undispatched(), "it is on its way");
+    core.host.desk.read(reader(1));
+    let ticket = core.host.desk.begin_round().expect("one waits");
+    core.host.flows.detours.set_via(LEADER, Some(Rank::at(2)));
+    core.find_way();
+    assert_eq!(core.host.flows.detours.via(LEADER), None, "the member between is of no use");
+    assert!(core.host.desk.writes.has_undispatched());
+    assert!(core.host.desk.end_round(ticket).is_none(), "its check may never end");
+    assert_eq!(core.host.desk.waiting.readers.len(), 1);
+}
+
+#[test]
+fn reads_that_the_leader_refused_are_asked_again() {
+    let mut core = mock::core(0, Default::default());
+    core.target = Some(LEADER);
+    core.host.desk.now = Instant(1);
+    let sequence = core.host.desk.asked.push(reader(1), b"get", Instant(99));
+    core.dispatch_reads();
+    assert!(!core.host.desk.asked.has_undispatched(), "it is on its way");
+    let mut list = Vec::new();
+    crate::wire::push_item(&mut list, sequence.0, &[]);
+    let items = crate::wire::Items::check(&list).expect("one");
+    core.on_frame(LEADER, Frame::ReadsRefused { life: 1, items });
+    assert!(core.host.desk.asked.has_undispatched());
+    core.dispatch_reads();
+    assert!(core.host.desk.asked.has_undispatched(), "a little later");
+    core.host.desk.now = core.read_pause_until;
+    core.dispatch_reads();
+    assert!(!core.host.desk.asked.has_undispatched());
+}
+
+#[test]
+fn i3_a_round_that_takes_several_turns_leaves_no_read_out() {
+    let mut core = mock::core(0, Default::default());
+    let bounds = Bounds { slice_bytes: 512, ..Bounds::default() };
+    core.host.desk = Desk::bounded(core.host.desk.view, core.host.desk.patience, bounds);
+    (0..5).for_each(|request| core.host.desk.read(reader(request)));
+    let ticket = core.host.desk.begin_round().expect("five wait");
+    core.on_read_ready(ticket);
+    let mut performed = vec![core.host.stats.reads_performed];
+    while core.host.desk.has_ripe() {
+        core.host.desk.begin_slice();
+        core.perform_ripe();
+        performed.push(core.host.stats.reads_performed);
+    }
+    assert_eq!(performed, [2, 4, 5]);
 }

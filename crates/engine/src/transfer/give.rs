@@ -1,7 +1,8 @@
 //! The giving side.
 
-use super::{KEPT_FOR, VALUES_BYTES, WINDOW_BYTES, check_of};
+use super::{KEPT_FOR, check_of};
 use crate::backlog::Backlog;
+use crate::config::Bounds;
 use crate::flow::Outgoing;
 use crate::pace::Pace;
 use crate::service::Saving;
@@ -61,11 +62,17 @@ pub struct Give {
     /// Saves that are no longer of use: see [`Give::ended`].
     ended: Vec<Saving>,
     values: Vec<u8>,
+    bounds: Bounds,
     /// Bytes of states that were sent, for metrics.
     pub n_bytes: u64,
 }
 
 impl Give {
+    /// Gives nothing yet.
+    pub fn new(bounds: Bounds) -> Give {
+        Give { bounds, ..Give::default() }
+    }
+
     /// `to` wants what comes after `have`. `save` begins to save the state of `backlog.end()`, and
     /// gives its first bytes; it is asked only if the values are not all kept.
     pub fn begin(
@@ -118,7 +125,7 @@ impl Give {
     pub fn wants_piece(&self, now: Instant) -> Option<(Rank, Saving)> {
         let mut wanted = self.to.iter().enumerate().filter_map(|(at, giving)| {
             let giving = giving.as_ref()?;
-            let due = giving.has_room() && giving.pace.pause(now).is_zero();
+            let due = giving.has_room(self.bounds.window_bytes) && giving.pace.pause(now).is_zero();
             Some((Rank::at(at), giving.source.filter(|_| due)?))
         });
         wanted.next()
@@ -127,7 +134,9 @@ impl Give {
     /// Time until a piece is wanted, if no acknowledgement arrives.
     pub fn pause(&self, now: Instant) -> Option<Duration> {
         let open = self.to.iter().flatten().filter(|giving| giving.source.is_some());
-        open.filter(|giving| giving.has_room()).map(|giving| giving.pace.pause(now)).min()
+        open.filter(|giving| giving.has_room(self.bounds.window_bytes))
+            .map(|giving| giving.pace.pause(now))
+            .min()
     }
 
     /// The next piece for `to`, made between two moments. `more`, if another follows.
@@ -140,7 +149,7 @@ impl Give {
         flows: &mut Outgoing,
     ) {
         let Some(giving) = &mut self.to[to.index()] else { return };
-        assert!(giving.made < giving.taken + WINDOW_BYTES, "I3");
+        assert!(giving.made < giving.taken + self.bounds.window_bytes, "I3");
         giving.pace.made(began, made);
         if !bytes.is_empty() {
             let offset = giving.made;
@@ -270,7 +279,7 @@ impl Give {
         self.values.clear();
         let mut slot = giving.next;
         let mut last = false;
-        while self.values.len() < VALUES_BYTES && backlog.end().contains(slot) {
+        while self.values.len() < self.bounds.values_bytes && backlog.end().contains(slot) {
             let Some(value) = backlog.value(slot) else {
                 // Overwritten meanwhile.
                 last = log_goes_on;
@@ -293,8 +302,8 @@ impl Give {
 
 impl Giving {
     /// I3.
-    fn has_room(&self) -> bool {
-        self.link_is_up && self.made < self.taken + WINDOW_BYTES
+    fn has_room(&self, window_bytes: u64) -> bool {
+        self.link_is_up && self.made < self.taken + window_bytes
     }
 
     /// I4: except for a member that has all of a state and may take long to install it; there is

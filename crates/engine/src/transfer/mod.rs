@@ -44,7 +44,7 @@ pub const KEPT_FOR: Duration = Duration::from_secs(10);
 /// How much of a state may be sent ahead of the acknowledgement.
 pub const WINDOW_BYTES: u64 = 1 << 20;
 /// The bytes of values in one frame, about.
-const VALUES_BYTES: usize = 256 << 10;
+pub(crate) const VALUES_BYTES: usize = 256 << 10;
 /// The longest state that is believed to exist; a peer that sends more is refused.
 pub const STATE_BYTES_MAX: u64 = 64 << 30;
 /// See I7.

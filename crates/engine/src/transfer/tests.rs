@@ -408,3 +408,15 @@ fn i5_frames_of_another_transfer_are_dropped() {
     fetch.on_frame(HAS, &refused, NOW, &mut flows);
     assert!(fetch.learners().contains(HAS) && fetch.is_active());
 }
+
+#[test]
+fn a_state_is_given_from_the_first_value_on_that_is_gone() {
+    let oldest = Pair::new(1000, 8 * 100, 10).backlog.oldest();
+    for (have, n_saves) in [(oldest.prefix_before(), 0), (Prefix(oldest.0 - 1), 1)] {
+        let mut pair = Pair::new(1000, 8 * 100, 10);
+        pair.ask(have);
+        pair.run(|_| {});
+        assert!(pair.done, "it has {have}, and the oldest value is {oldest}");
+        assert_eq!(pair.n_saves, n_saves);
+    }
+}
