@@ -171,6 +171,8 @@ impl World {
             let begins = seat.is_haunted_until.is_none()
                 && seat.attic.is_some()
                 && seat.is_taken
+                // What replaced it has begun: else its first process would find the old disk.
+                && !seat.is_new
                 && !seat.is_to_renew
                 && operator.brings_back();
             if is_over || begins {
