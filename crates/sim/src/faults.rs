@@ -139,7 +139,9 @@ impl World {
             | Kind::Cut
             | Kind::Slow
             | Kind::Partition
-            | Kind::Reset => {}
+            | Kind::Reset
+            // Of clusters alone.
+            | Kind::Echo => {}
         }
     }
 

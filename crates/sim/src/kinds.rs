@@ -50,6 +50,8 @@ pub(crate) enum Kind {
     Deaf,
     /// A wall clock is set, or drifts, and is corrected later.
     Wall,
+    /// A member dies and is back at once, while the leader decides slowly what it had forwarded.
+    Echo,
 }
 
 /// The kinds that every protocol may meet.

@@ -11,6 +11,8 @@ pub(super) struct Aims {
     pub(super) flickers: (usize, u64),
     /// The member with the youngest process, which clients prefer.
     pub(super) newborn: Option<usize>,
+    /// The number of times that a client still leaves in the middle.
+    pub(super) n_to_leave: u64,
     /// Whether a leader is to die while all is well (I6).
     pub(super) deposes: bool,
     /// The leader that did.

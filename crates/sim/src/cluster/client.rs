@@ -70,6 +70,10 @@ pub(super) struct Client {
     n_appended: u64,
     /// The number of items that it still appends without waiting for answers.
     pub(super) burst_left: u32,
+    /// The member that it has just left, and to which it returns.
+    pub(super) returns_to: Option<usize>,
+    /// How often it may still leave like this.
+    pub(super) leaves_again: u64,
 }
 
 impl Client {
@@ -93,6 +97,8 @@ impl Client {
             n_refused: 0,
             n_appended: 0,
             burst_left: 0,
+            returns_to: None,
+            leaves_again: 0,
         }
     }
 

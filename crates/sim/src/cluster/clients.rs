@@ -96,6 +96,10 @@ impl World {
             member_gone(&mut self.members[node], pipe);
             return self.lose(client);
         }
+        if waits && self.phase == Phase::Safety && self.leaves(client) {
+            return self.leave(client, node, pipe);
+        }
+        let one = &self.clients[client];
         if waits && one.burst_left > 0 && one.watches.is_none() {
             let ask = Ask::append(&mut self.clients[client]);
             self.clients[client].burst_left -= 1;
@@ -124,7 +128,8 @@ impl World {
         let any = self.rng.below(members) as usize;
         // When all is well, a client asks seated members.
         let any = self.seated().find(|node| calm && *node >= any).unwrap_or(any);
-        let node = wanted.or(looks).unwrap_or(any);
+        let back = self.clients[client].returns_to.take();
+        let node = wanted.or(back).or(looks).unwrap_or(any);
         let life = self.net.borrow().processes[node].life;
         let is_alive = self.is_alive(node);
         let address = format!("client:{client}");
@@ -133,7 +138,7 @@ impl World {
             self.clients[client].connect(Connection { node, life, pipe });
             self.lists.push(self.clients[client].list());
         }
-        let soon = self.rng.below(4 * MS);
+        let soon = self.rng.below(if back.is_some() { MS / 50 } else { 4 * MS });
         let at = self.now() + 1 + soon;
         self.wake_client(client, at);
     }
@@ -153,6 +158,35 @@ impl World {
         self.wake_client(client, at);
     }
 
+    /// Whether the client leaves now: if it did a moment ago, it may do so again, since names of
+    /// requests are alike at connections that are young.
+    fn leaves(&mut self, client: usize) -> bool {
+        let again = &mut self.clients[client].leaves_again;
+        if *again > 0 {
+            *again -= 1;
+            return self.rng.chance(1, 2);
+        }
+        let leaves = self.aims.n_to_leave > 0 && self.rng.chance(1, 256);
+        if leaves {
+            self.aims.n_to_leave -= 1;
+            self.clients[client].leaves_again = self.rng.below(6);
+        }
+        leaves
+    }
+
+    /// Lets a client leave in the middle, and come to the same member at once: what is answered
+    /// there later is not meant for its new connection, nor for another that has its place.
+    fn leave(&mut self, client: usize, node: usize, pipe: PipeId) {
+        member_gone(&mut self.members[node], pipe);
+        self.lose(client);
+        self.wake(node);
+        self.clients[client].returns_to = Some(node);
+        self.clients[client].asks_at = 0;
+        let most = if self.rng.chance(1, 2) { MS / 50 } else { MS / 2 };
+        let soon = self.now() + 1 + self.rng.below(most);
+        self.wake_client(client, soon);
+    }
+
     /// Lets a client with all its answers ask again, or think first.
     pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
         let now = self.now();
@@ -170,9 +204,17 @@ impl World {
         } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
             return;
         } else {
-            let mut asks = self.talk.think(&mut self.clients[client]);
-            asks.extend(self.talk.next_ballast());
-            asks
+            match self.talk.feast().filter(|_| self.phase == Phase::Safety) {
+                Some(asks) => {
+                    self.clients[client].reads_at = now + self.rng.below(50 * MS);
+                    asks
+                }
+                None => {
+                    let mut asks = self.talk.think(&mut self.clients[client]);
+                    asks.extend(self.talk.next_ballast());
+                    asks
+                }
+            }
         };
         self.send(client, node, pipe, asks);
         self.clients[client].asks_at = now + 1 + self.rng.below(2 * self.plan.think_ns);

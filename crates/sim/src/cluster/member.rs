@@ -12,7 +12,8 @@ use crate::{Provider, Shape};
 use base::{Incarnation, MemberSet, Rank};
 use core::time::Duration;
 use engine::{
-    Asker, Config, Engine, Family, FoundState, Keyed, Log, Origin, Parts, Plant, Stats, View,
+    Asker, Bounds, Config, Engine, Family, FoundState, Keyed, Log, Origin, Parts, Plant, Stats,
+    View,
 };
 use kv::door::{self, Facts, Outside, Pipes, RespDoor, Serves, State};
 use kv::keyed::Keys;
@@ -161,7 +162,8 @@ pub(super) struct Beginning {
     /// The incarnation of a newcomer, before anything of it is durable.
     pub(super) joins: Option<Incarnation>,
     pub(super) bug: Option<Bug>,
-    pub(super) backlog_bytes: usize,
+    /// See `World`.
+    pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
 }
 
@@ -186,10 +188,11 @@ impl Protocol {
         plan: &Plan,
         net: &Rc<RefCell<Net>>,
     ) -> Result<Box<dyn Member>, String> {
-        let Beginning { bug, backlog_bytes, patience, .. } = beginning;
+        let Beginning { bug, room: (backlog_bytes, bounds), patience, .. } = beginning;
         let Beginning { me, life, disk, founds, founders, joins, .. } = beginning;
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
-        let config = Config { backlog_bytes, patience, ..Config::new(origin, plan.members) };
+        let usual = Config::new(origin, plan.members);
+        let config = Config { backlog_bytes, bounds, patience, ..usual };
         let found = disk.as_ref().and_then(|disk| disk.snapshot.clone());
         let all_found = founders.len() == plan.members;
         let start = match (&disk, founds) {

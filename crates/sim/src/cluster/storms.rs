@@ -133,6 +133,7 @@ impl World {
                 self.crash_for(node, soon);
                 self.aims.flickers = (node, self.outages.rng.below(6));
             }
+            Kind::Echo if self.may_die(node) => self.echo(node, lasts),
             Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
             Kind::Desert => {
                 for other in (0..self.plan.members).filter(|other| *other != node) {
@@ -156,6 +157,21 @@ impl World {
             // It is a fault of the network, or must not happen now, or not in this world.
             _ => {}
         }
+    }
+
+    /// What `node` has forwarded is decided and answered slowly; the answers find its next process,
+    /// to which the clients have come back.
+    fn echo(&mut self, node: usize, lasts: u64) {
+        let Some(leader) = self.leader().filter(|leader| *leader != node) else { return };
+        for to in (0..self.plan.members).filter(|to| *to != leader) {
+            let net = &mut *self.net.borrow_mut();
+            let wire = net.link_index(leader, to);
+            net.wires[wire].slowness = 1 << self.outages.rng.range(5, 12);
+            let at = net.now() + lasts.min(200 * MS);
+            net.queue.push(at, Happening::Mend(Fault::Slow(wire as u8)));
+        }
+        let soon = self.outages.rng.below(2 * MS);
+        self.crash_for(node, soon);
     }
 
     /// Strikes a leader that has just taken over, perhaps.

@@ -42,6 +42,8 @@ pub(super) struct Talk {
     /// several pieces.
     n_ballast: u64,
     n_ballast_written: u64,
+    /// The number of times that a client still asks for much at once and reads late.
+    n_feasts: u64,
     /// The length of some values: such that they do not fit into one batch.
     long_bytes: usize,
 }
@@ -97,7 +99,7 @@ impl Talk {
         n_ballast: u64,
     ) -> Talk {
         let recorder = Recorder::new();
-        let (n_values, n_ballast_written) = (0, 0);
+        let (n_values, n_ballast_written, n_feasts) = (0, 0, 2);
         Talk {
             rng,
             recorder,
@@ -107,6 +109,7 @@ impl Talk {
             n_values,
             n_ballast,
             n_ballast_written,
+            n_feasts,
             long_bytes,
         }
     }
@@ -131,6 +134,18 @@ impl Talk {
         let mut value = vec![0; 48 << 10];
         value.fill_with(|| b'a' + self.rng.below(26) as u8);
         Some(Ask::set(key, value))
+    }
+
+    /// So many reads of long values that their answers do not fit into what a member keeps for a
+    /// connection, now and then.
+    pub(super) fn feast(&mut self) -> Option<Vec<Ask>> {
+        if self.n_ballast_written == 0 || self.n_feasts == 0 || !self.rng.chance(1, 32) {
+            return None;
+        }
+        self.n_feasts -= 1;
+        let n = 16 + self.rng.below(24);
+        let mut key = || format!("ballast:{}", self.rng.below(self.n_ballast_written));
+        Some((0..n).map(|_| Ask::get(key().into_bytes())).collect())
     }
 
     fn register(&mut self) -> Vec<u8> {

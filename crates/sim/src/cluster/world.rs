@@ -19,6 +19,7 @@ use crate::world::Phase;
 use crate::{Config, Outcome, Property, Provider, Shape};
 use base::{Incarnation, Rank, Rng};
 use core::time::Duration;
+use engine::Bounds;
 use proto::Role;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,7 +43,8 @@ pub(crate) struct World {
     pub(super) talk: Talk,
     pub(super) phase: Phase,
     pub(super) seats: Seats,
-    pub(super) backlog_bytes: usize,
+    /// The bytes of values that a member keeps for others, and what else may pile up in it.
+    pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
     pub(super) leader: Option<usize>,
     pub(super) aims: Aims,
@@ -55,6 +57,22 @@ pub(crate) struct World {
     pub(super) to_read: Vec<Vec<(usize, Vec<u8>)>>,
     /// The reads among them that are under way.
     pub(super) reading: Vec<Vec<(usize, Vec<u8>)>>,
+}
+
+/// The bounds of members: often so narrow that they are met.
+fn draw_bounds(seed: u64) -> Bounds {
+    let mut rng = Rng::new(seed ^ 0x626f_756e_6473);
+    if rng.chance(1, 3) {
+        return Bounds::default();
+    }
+    Bounds {
+        span: 8 << rng.below(6),
+        reads: 8 << rng.below(6),
+        slice_bytes: 1 << rng.range(9, 17),
+        foreign_bytes: 1 << rng.range(8, 14),
+        window_bytes: 1 << rng.range(12, 18),
+        values_bytes: 1 << rng.range(8, 14),
+    }
 }
 
 /// Runs one seed, from beginning to end.
@@ -70,7 +88,7 @@ impl World {
         let mut rng = Rng::new(seed ^ 0x636c_7573_7465_7273);
         let mut plan = Plan::draw(config, &mut rng);
         plan.shape = Shape { ring_slots: 16 << rng.below(3), value_bytes: 256 << rng.below(3) };
-        let more = [Kind::Deaf, Kind::Succession, Kind::Relapse, Kind::Wall];
+        let more = [Kind::Deaf, Kind::Succession, Kind::Relapse, Kind::Wall, Kind::Echo];
         plan.kinds.extend(more.into_iter().filter(|_| rng.chance(1, 3)));
         let has_disks = kind.protocol.has_disks();
         if has_disks {
@@ -122,9 +140,9 @@ impl World {
                 n_ballast,
             ),
             phase: Phase::Safety,
-            backlog_bytes: 1 << rng.range(9, 16),
+            room: (1 << rng.range(9, 16), draw_bounds(seed)),
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
-            aims: Aims::default(),
+            aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
             is_to_depose: false,
             leader: None,
             n_events: 0,
@@ -279,7 +297,7 @@ impl World {
             founders: self.seats.founders(),
             joins,
             bug: self.kind.bug,
-            backlog_bytes: self.backlog_bytes,
+            room: self.room,
             patience: self.patience,
         };
         match self.kind.protocol.start(beginning, &self.plan, &self.net) {
