@@ -19,6 +19,7 @@ pub mod clock;
 pub mod cluster;
 pub mod comeback;
 pub mod core;
+pub mod counter;
 pub mod death;
 pub mod decide;
 pub mod disk;

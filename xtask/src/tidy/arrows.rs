@@ -30,6 +30,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
         &[
             "base",
             "check",
+            "engine",
             "fabric",
             "kv",
             "multicast",

@@ -1,23 +1,30 @@
-//! The protocol core alone: three machines in one thread over plain memory, no fabric.
+//! A member without I/O: three engines in one thread over plain memory, no fabric.
 //!
-//! The measurement includes framing a batch of entries, proposing it, the WRITEs and CASes at three
-//! acceptors and their completions, the delivery at the leader, the learning and delivery at both
-//! followers, and walking over the delivered entries at all three. A library such as `omnipaxos`
-//! does the same when its three replicas live in one thread.
+//! The measurement includes what the engine that ships does for each command: its place among the
+//! requests, its frame in a batch, the WRITEs and CASes at three acceptors and their completions,
+//! the delivery and the answer at the leader, the learning and delivery at both followers, and a
+//! look at the command at all three. A library such as `omnipaxos` does no more than that, without
+//! the requests and answers, when its three replicas live in one thread.
 
-mod entry;
 mod memory;
 
+use crate::counter::Counter;
 use crate::run::{Effort, repeat};
-use base::{Event, Inbox, Instant, Rank};
+use base::{Event, Incarnation, Instant, Rank};
+use engine::{
+    Answer, Asker, Config, Desk, Door, Engine, Log, Origin, Performed, ReadAnswer, Stats,
+    View as Standing,
+};
 use memory::{MEMBERS, Memory, View};
-use proto::node::{Node, NodeConfig, Start, Timing};
+use proto::Role;
+use proto::node::{NodeConfig, Start, Timing};
 use proto::planted::Sound;
 use proto::registry::{self, LogSpec};
 use proto::velos::{self, Shape, Velos};
-use proto::{Refused, Role};
 use report::{Report, Row};
+use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The size of one entry's value, in bytes: the same at every rival.
@@ -25,13 +32,12 @@ pub const VALUE_BYTES: usize = 32;
 /// The entries per batch: the same as for the rivals.
 const BATCHES: [usize; 3] = [1, 64, 512];
 
-/// Three machines, and the memory that they share.
+type Member = Engine<Log<View, Velos, Counter, Clients>>;
+
+/// Three members, and the memory that they share.
 pub struct Core {
-    memory: Memory,
-    nodes: Vec<Node<Velos>>,
-    spare: Inbox,
-    batch: entry::Batch,
-    now: Instant,
+    members: Vec<Member>,
+    clock: Rc<Cell<Instant>>,
     leader: usize,
 }
 
@@ -41,90 +47,125 @@ impl std::fmt::Debug for Core {
     }
 }
 
+/// The clients of a member, which wait for nothing: their answers are counted.
+#[derive(Debug, Default)]
+struct Clients {
+    n_answered: u64,
+}
+
+impl Door<Counter> for Clients {
+    fn perform(&mut self, _: Asker, _: u64, _: &mut Counter, _: &mut Desk) -> Performed {
+        unreachable!("the clients read nothing")
+    }
+
+    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {
+        unreachable!("the clients read nothing")
+    }
+
+    fn answer(&mut self, _: Asker, answer: Answer<'_>, _: &mut Desk) {
+        self.n_answered += u64::from(matches!(answer, Answer::Executed(..)));
+    }
+
+    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {
+        unreachable!("the clients read nothing")
+    }
+
+    fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {
+        unreachable!("the clients send no WAIT")
+    }
+
+    fn resume(&mut self, _: &mut Counter, _: &mut Desk) -> bool {
+        false
+    }
+
+    fn flush(&mut self, _: &mut Desk) {}
+
+    fn publish(&mut self, _: &Standing, _: &Stats, _: &mut Counter) {}
+}
+
+fn member(me: usize, shape: &Shape, view: View) -> Member {
+    let of_node = NodeConfig {
+        me: Rank::at(me),
+        members: MEMBERS,
+        start: Start::Bootstrap,
+        timing: Timing::default(),
+        memory_outlives_process: true,
+        peer_works: false,
+    };
+    let config = Config::new(Origin { rank: Rank::at(me), life: Incarnation(1) }, MEMBERS);
+    let served = (Counter::default(), Clients::default());
+    Engine::new::<String>(&config, view, served, (None, None), |host| {
+        registry::member::<velos::Spec, _, _>(of_node, shape, Sound, host)
+            .map_err(|error| error.to_string())
+    })
+    .expect("velos runs on any memory")
+}
+
 impl Core {
     /// A group with a leader.
     ///
     /// # Panics
     /// If no member becomes leader: the protocol is broken.
     pub fn new(shape: &Shape) -> Core {
-        let mut memory = Memory::new(velos::Spec::layout(MEMBERS, shape).n_words as usize);
-        let nodes: Vec<Node<Velos>> = (0..MEMBERS)
-            .map(|me| {
-                let config = NodeConfig {
-                    me: Rank::at(me),
-                    members: MEMBERS,
-                    start: Start::Bootstrap,
-                    timing: Timing::default(),
-                    memory_outlives_process: true,
-                    peer_works: false,
-                };
-                let mut view = View { memory: &mut memory, me };
-                registry::member::<velos::Spec, _, _>(config, shape, Sound, &mut view)
-                    .expect("velos runs on any memory")
-            })
-            .collect();
-        let batch = entry::Batch::new(nodes[0].value_bytes_max());
-        let now = Instant(1);
-        let mut core = Core { memory, nodes, spare: Inbox::new(), batch, now, leader: 0 };
-        for me in 0..MEMBERS {
-            for peer in Rank::all(MEMBERS) {
-                let view = &mut View { memory: &mut core.memory, me };
-                core.nodes[me].on_event(Event::LinkUp(peer), core.now, view);
-            }
+        let n_words = velos::Spec::layout(MEMBERS, shape).n_words as usize;
+        let memory = Rc::new(RefCell::new(Memory::new(n_words)));
+        let clock = Rc::new(Cell::new(Instant(1)));
+        for inbox in &mut memory.borrow_mut().inboxes {
+            Rank::all(MEMBERS).for_each(|peer| inbox.push(Event::LinkUp(peer)));
         }
+        let view = |me| View { memory: Rc::clone(&memory), clock: Rc::clone(&clock), me };
+        let members = (0..MEMBERS).map(|me| member(me, shape, view(me))).collect();
+        let mut core = Core { members, clock, leader: 0 };
         for _ in 0..1000 {
-            core.now = core.now.plus(Duration::from_millis(1));
-            (0..MEMBERS).for_each(|me| core.step(me));
+            core.pass(Duration::from_millis(1));
+            (0..MEMBERS).for_each(|me| core.turn(me, 0, &[]));
         }
-        let leads = |node: &Node<Velos>| node.status().role == Role::Leader;
-        core.leader = core.nodes.iter().position(leads).expect("somebody leads");
+        let leads = |member: &Member| member.view().role == Role::Leader;
+        core.leader = core.members.iter().position(leads).expect("one of them leads");
         core
     }
 
-    fn step(&mut self, me: usize) {
-        std::mem::swap(&mut self.spare, &mut self.memory.inboxes[me]);
-        for at in 0..self.spare.len() {
-            let view = &mut View { memory: &mut self.memory, me };
-            self.nodes[me].on_event(self.spare.event(at), self.now, view);
-        }
-        self.spare.clear();
-        self.nodes[me].poll(self.now, &mut View { memory: &mut self.memory, me });
+    /// Virtual time: members use the time only to wait, and none waits here.
+    fn pass(&self, span: Duration) {
+        self.clock.set(self.clock.get().plus(span));
     }
 
-    /// Has `entries` copies of `value` decided and delivered at all three, in as few slots as they
-    /// fit into.
+    /// A turn of one member, whose clients bring `entries` commands.
+    fn turn(&mut self, me: usize, entries: usize, value: &[u8]) {
+        let member = &mut self.members[me];
+        member.begin_turn();
+        member.begin_slice();
+        member.at_the_door(|_, _, desk| {
+            for _ in 0..entries {
+                desk.write(Asker { connection: 0, request: 0 }, value);
+            }
+        });
+        member.work();
+    }
+
+    fn delivered(&self) -> [u64; MEMBERS] {
+        std::array::from_fn(|me| self.members[me].app().counts().commands)
+    }
+
+    fn answered(&mut self) -> u64 {
+        self.members[self.leader].parts().door.n_answered
+    }
+
+    /// Has `entries` copies of `value` decided, delivered at all three and answered, in as few
+    /// slots as they fit into.
     ///
     /// # Panics
     /// If they are not: the protocol is broken.
     pub fn decide(&mut self, value: &[u8], entries: usize) {
-        // Virtual time: the machines use the time only to wait, and no machine waits here.
-        self.now = Instant(self.now.0 + 1000);
-        let before = self.memory.delivered;
-        self.batch.begin();
-        for _ in 0..entries {
-            if !self.batch.push(value) {
-                self.propose();
-                assert!(self.batch.push(value), "an empty batch takes one entry");
-            }
-        }
-        self.propose();
+        self.pass(Duration::from_micros(1));
+        let (before, answered) = (self.delivered(), self.answered());
         let leader = self.leader;
-        self.step(leader);
-        (0..MEMBERS).filter(|at| *at != leader).for_each(|at| self.step(at));
-        let after = self.memory.delivered;
+        self.turn(leader, entries, value);
+        (0..MEMBERS).filter(|me| *me != leader).for_each(|me| self.turn(me, 0, &[]));
+        let after = self.delivered();
         let all = (0..MEMBERS).all(|me| after[me] == before[me] + entries as u64);
         assert!(all, "{entries} entries: {before:?} became {after:?}");
-    }
-
-    fn propose(&mut self) {
-        let me = self.leader;
-        let view = &mut View { memory: &mut self.memory, me };
-        match self.nodes[me].propose(self.batch.bytes(), self.now, view) {
-            Ok(_) => self.batch.begin(),
-            Err(Refused::Full | Refused::NotLeader | Refused::TooLong) => {
-                panic!("a batch is far smaller than the window")
-            }
-        }
+        assert_eq!(self.answered(), answered + entries as u64, "each client has its answer");
     }
 }
 
@@ -180,7 +221,7 @@ fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
         batches += 64;
     }
     let ns = began.elapsed().as_nanos() as f64 / f64::from(batches);
-    assert!(core.memory.sum > 0, "the state machines saw the values");
+    assert!(core.members[0].app().counts().sum > 0, "the state machines saw the values");
     ns
 }
 
