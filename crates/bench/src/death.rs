@@ -64,7 +64,7 @@ pub fn floor(launcher: &Launcher, kills: u32) -> Result<Latency, Error> {
 }
 
 fn kill(launcher: &Launcher) -> Result<u64, Error> {
-    let plan = Plan { fabric: FabricKind::Shm, part: Part::Victim, members: 1, wait: Wait::Spin };
+    let plan = Plan::of(Part::Victim, FabricKind::Shm, 1, Wait::Spin);
     let mut group = Group::start(launcher, &plan)?;
     match group.members[0].answer(PATIENCE)? {
         Answer::Done => {}

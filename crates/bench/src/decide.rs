@@ -1,10 +1,13 @@
 //! The time of a decision at the leader of three processes.
 
-use crate::group::{Error, Group, Launcher, Plan};
+use crate::disk::Place;
+use crate::group::{Error, Group, Launcher, Plan, needs_disk, refuse};
 use crate::member::Wait;
 use crate::run::{Effort, repeat};
 use crate::worker::order::{Answer, FabricKind, Order, Part};
+use proto::registry::{LogProtocol, LogSpec, LogVisitor};
 use report::{Report, Row, floor};
+use std::path::PathBuf;
 
 /// The number of processes.
 const MEMBERS: usize = 3;
@@ -14,39 +17,85 @@ const VALUES_BYTES: [usize; 3] = [1, 64, 1024];
 /// The most repetitions of a run whose leader is deposed: another program has taken the machine.
 const VOIDED_MAX: u32 = 5;
 
-/// The report: a row for each value size and way of waiting, beside this machine's floors.
+/// The settings of a comparison.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// The provider.
+    pub fabric: FabricKind,
+    /// The protocols.
+    pub protocols: Vec<LogProtocol>,
+    /// The directory for the logs of protocols that need a disk; without it, beside the program.
+    pub data: Option<PathBuf>,
+}
+
+/// One case.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    protocol: LogProtocol,
+    wait: Wait,
+    value_bytes: usize,
+}
+
+/// The report: a row for each protocol, value size and way of waiting, beside this machine's
+/// floors.
 ///
 /// # Errors
 /// [`Error`].
-pub fn report(launcher: &Launcher, fabric: FabricKind, effort: &Effort) -> Result<Report, Error> {
-    // On shm a completion is there as soon as a verb is posted: no process waits.
-    let waits: &[Wait] = match fabric {
-        FabricKind::Shm => &[Wait::Spin],
-        FabricKind::Tcp => &[Wait::Sleep, Wait::Spin],
-    };
-    let cases: Vec<(Wait, usize)> = waits
-        .iter()
-        .flat_map(|wait| VALUES_BYTES.map(|value_bytes| (*wait, value_bytes)))
-        .collect();
-    repeat("decide", effort, &cases, |(wait, value_bytes)| {
+pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result<Report, Error> {
+    let mut cases = Vec::new();
+    for protocol in &setting.protocols {
+        refuse(*protocol, setting.fabric)?;
+        // Where one-sided verbs over shm suffice, a completion is there as soon as a verb is
+        // posted: the leader waits for no process.
+        let waits: &[Wait] = match setting.fabric {
+            FabricKind::Shm if is_done_by_verbs(*protocol) => &[Wait::Spin],
+            FabricKind::Shm | FabricKind::Tcp => &[Wait::Sleep, Wait::Spin],
+        };
+        cases.extend(waits.iter().flat_map(|wait| {
+            let case = |value_bytes| Case { protocol: *protocol, wait: *wait, value_bytes };
+            VALUES_BYTES.map(case)
+        }));
+    }
+    let on_disk = setting.protocols.iter().any(|protocol| needs_disk(*protocol));
+    let place =
+        on_disk.then(|| Place::new(setting.data.as_deref(), &launcher.program)).transpose()?;
+    repeat("decide", effort, &cases, |case| {
         for _ in 0..VOIDED_MAX {
-            if let Some(row) = measure(launcher, fabric, *wait, *value_bytes, effort)? {
-                return floors(row, fabric, *wait);
+            if let Some(row) = measure(launcher, setting.fabric, case, place.as_ref(), effort)? {
+                return floors(row, setting.fabric, case, place.as_ref(), effort);
             }
         }
         Err(Error::Late("no leader kept the lead for a run".into()))
     })
 }
 
+/// Whether memory alone decides, without the processes that have it.
+fn is_done_by_verbs(protocol: LogProtocol) -> bool {
+    struct Ask;
+    impl LogVisitor for Ask {
+        type Output = bool;
+
+        fn visit<S: LogSpec>(self) -> bool {
+            S::DEAD_MEMORY_COUNTS
+        }
+    }
+    protocol.visit(Ask)
+}
+
 /// One run of one case, in a group of its own; `None` if its leader was deposed meanwhile.
 fn measure(
     launcher: &Launcher,
     fabric: FabricKind,
-    wait: Wait,
-    value_bytes: usize,
+    case: &Case,
+    place: Option<&Place>,
     effort: &Effort,
 ) -> Result<Option<Row>, Error> {
-    let plan = Plan { fabric, part: Part::Member, members: MEMBERS, wait: Wait::Sleep };
+    let Case { protocol, wait, value_bytes } = *case;
+    let plan = Plan {
+        protocol,
+        data: place.map(Place::path),
+        ..Plan::of(Part::Member, fabric, MEMBERS, Wait::Sleep)
+    };
     let mut group = Group::start(launcher, &plan)?;
     let leader = group.leader().expect("a group starts with a leader");
     let span = effort.span;
@@ -61,7 +110,7 @@ fn measure(
         Wait::Sleep => "decide, asleep between",
     })
     .with("fabric", fabric.name())
-    .with("protocol", "velos")
+    .with("protocol", protocol.name())
     .with("members", MEMBERS);
     took.fields().filter(|(name, _)| *name != "case").for_each(|(name, value)| {
         row.set(name, value.clone());
@@ -69,7 +118,17 @@ fn measure(
     Ok(Some(row))
 }
 
-fn floors(row: Row, fabric: FabricKind, wait: Wait) -> Result<Row, Error> {
+fn floors(
+    row: Row,
+    fabric: FabricKind,
+    case: &Case,
+    place: Option<&Place>,
+    effort: &Effort,
+) -> Result<Row, Error> {
+    let row = match place.filter(|_| needs_disk(case.protocol)) {
+        Some(place) => row.with("floor_fdatasync_ns", place.floor_fdatasync_ns(effort)?),
+        None => row,
+    };
     let round_trip = |wait| {
         let rounds = floor::tcp_round_trip(wait, 64, 5000);
         rounds.map_err(|source| Error::os("measure a round trip over loopback", source))
@@ -84,7 +143,7 @@ fn floors(row: Row, fabric: FabricKind, wait: Wait) -> Result<Row, Error> {
     let floor = round_trip(floor::Wait::Epoll)?.p50_ns();
     let p50 = row.number("p50_ns").unwrap_or(f64::NAN);
     let row = row.with("floor_tcp_epoll_ns", floor).with("p50_over_floor", p50 / floor as f64);
-    Ok(match wait {
+    Ok(match case.wait {
         Wait::Sleep => row,
         Wait::Spin => {
             let busy = round_trip(floor::Wait::BusyEpoll)?.p50_ns();

@@ -1,6 +1,5 @@
 //! From the leader's death to the next value: kill -9, many times, each in a new group.
 //!
-//! A kill is timed by the host's one monotonic clock in three places: the parent just before the
 //! The host's monotonic clock times a kill in three places: the parent just before the system call;
 //! the successor when its fabric reports the death (*detection*) and when its first value is
 //! decided (*takeover*); and the other survivor when that value reaches it (the paper's replica R,
@@ -10,14 +9,17 @@
 
 use crate::clock::shared_ns;
 use crate::death;
-use crate::group::{Error, Group, Launcher, Plan};
+use crate::disk::Place;
+use crate::group::{Error, Group, Launcher, Plan, needs_disk, refuse};
 use crate::member::Wait;
 use crate::run;
 use crate::worker::order::{Answer, FabricKind, Order, Part, Story};
 use base::Rng;
+use proto::registry::LogProtocol;
 use report::figure::{Axis, FigureError, Series};
 use report::{Latency, Progress, Report, Row, figure};
 use rustix::process::{Signal, kill_process};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 const MEMBERS: usize = 3;
@@ -42,6 +44,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub struct Setting {
     /// The provider.
     pub fabric: FabricKind,
+    /// The protocol.
+    pub protocol: LogProtocol,
     /// The bytes of private memory that the leader holds, which the kernel frees when it dies.
     pub resident_bytes: u64,
     /// Whether the leader is idle when it is killed, and sleeps; otherwise it decides one value
@@ -91,11 +95,20 @@ pub struct Outcome {
     timelines: Vec<(String, Vec<u32>)>,
 }
 
-/// Kills as often as the settings say.
+/// Kills as often as the settings say. Logs of protocols that need a disk are below `data`; without
+/// it, beside the program.
 ///
 /// # Errors
 /// [`Error`].
-pub fn report(launcher: &Launcher, settings: &[Setting]) -> Result<Outcome, Error> {
+pub fn report(
+    launcher: &Launcher,
+    settings: &[Setting],
+    data: Option<&Path>,
+) -> Result<Outcome, Error> {
+    settings.iter().try_for_each(|setting| refuse(setting.protocol, setting.fabric))?;
+    let on_disk = settings.iter().any(|setting| needs_disk(setting.protocol));
+    let place = on_disk.then(|| Place::new(data, &launcher.program)).transpose()?;
+    let place = place.as_ref();
     let total = settings.iter().map(|setting| u64::from(setting.kills)).sum();
     let mut progress = Progress::new("failover", total);
     let mut rng = Rng::new(shared_ns());
@@ -105,7 +118,7 @@ pub fn report(launcher: &Launcher, settings: &[Setting]) -> Result<Outcome, Erro
         let mut voided = 0;
         while kills.len() < setting.kills as usize {
             progress.set(done, &setting.case());
-            match kill(launcher, setting, &mut rng)? {
+            match kill(launcher, setting, place, &mut rng)? {
                 Some(kill) => {
                     kills.push(kill);
                     done += 1;
@@ -134,7 +147,7 @@ fn row(setting: &Setting, kills: &[Kill], floor: &Latency) -> Row {
     let decided = of(|kill| kill.decided);
     let row = Row::new(setting.case())
         .with("fabric", setting.fabric.name())
-        .with("protocol", "velos")
+        .with("protocol", setting.protocol.name())
         .with("members", MEMBERS)
         .with("value_bytes", VALUE_BYTES);
     let seen = of(|kill| kill.seen);
@@ -153,12 +166,16 @@ fn row(setting: &Setting, kills: &[Kill], floor: &Latency) -> Row {
 }
 
 /// Kills one leader. `None` if another member led by then: the machine is overloaded.
-fn kill(launcher: &Launcher, setting: &Setting, rng: &mut Rng) -> Result<Option<Kill>, Error> {
+fn kill(
+    launcher: &Launcher,
+    setting: &Setting,
+    place: Option<&Place>,
+    rng: &mut Rng,
+) -> Result<Option<Kill>, Error> {
     let plan = Plan {
-        fabric: setting.fabric,
-        part: Part::Member,
-        members: MEMBERS,
-        wait: setting.followers,
+        protocol: setting.protocol,
+        data: place.map(Place::path),
+        ..Plan::of(Part::Member, setting.fabric, MEMBERS, setting.followers)
     };
     let mut group = Group::start(launcher, &plan)?;
     let victim = group.leader().expect("a group starts with a leader");

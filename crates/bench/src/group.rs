@@ -3,11 +3,13 @@
 use crate::child::{Child, Directory};
 use crate::member::Wait;
 use crate::worker::order::{Answer, FabricKind, Order, Part, Spec};
+use proto::registry::LogProtocol;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// A failure of a group.
 #[derive(Debug, thiserror::Error)]
@@ -153,13 +155,15 @@ pub struct Group {
     /// The sentinels of a tcp group that decides, one beside each member; they outlive their
     /// members.
     sentinels: Vec<Worker>,
-    // This comes after the workers: fields drop in this order.
+    // These come after the workers: fields drop in this order.
     directory: Directory,
+    /// The directory of its logs on disk.
+    _data: Option<TempDir>,
 }
 
 /// The composition of a group.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct Plan<'a> {
     /// The provider.
     pub fabric: FabricKind,
     /// The work of its processes.
@@ -168,6 +172,35 @@ pub struct Plan {
     pub members: usize,
     /// The way in which an idle member waits.
     pub wait: Wait,
+    /// The protocol, if its processes decide.
+    pub protocol: LogProtocol,
+    /// The directory in which a group whose protocol needs a disk makes one for its logs.
+    pub data: Option<&'a Path>,
+}
+
+impl Plan<'static> {
+    /// Processes that do not decide.
+    pub const fn of(part: Part, fabric: FabricKind, members: usize, wait: Wait) -> Plan<'static> {
+        Plan { fabric, part, members, wait, protocol: LogProtocol::ALL[0], data: None }
+    }
+}
+
+/// Whether a protocol keeps what it promises on disk.
+pub fn needs_disk(protocol: LogProtocol) -> bool {
+    !protocol.row().durability.contains(&"memory-quorum")
+}
+
+/// Refuses a fabric on which the protocol does not run.
+///
+/// # Errors
+/// The property that the fabric's memory lacks.
+pub fn refuse(protocol: LogProtocol, fabric: FabricKind) -> Result<(), Error> {
+    let row = protocol.row();
+    if row.fabrics.contains(&fabric.name()) {
+        return Ok(());
+    }
+    let (name, needs, fabric) = (row.name, row.needs, fabric.name());
+    Err(Error::Peer(format!("{name} needs {needs}, which {fabric} does not give")))
 }
 
 impl Group {
@@ -175,14 +208,26 @@ impl Group {
     ///
     /// # Errors
     /// [`Error`]; nothing is left behind.
-    pub fn start(launcher: &Launcher, plan: &Plan) -> Result<Group, Error> {
+    pub fn start(launcher: &Launcher, plan: &Plan<'_>) -> Result<Group, Error> {
         static GROUPS: AtomicU32 = AtomicU32::new(0);
         let number = GROUPS.fetch_add(1, Ordering::Relaxed);
         let cluster = format!("bench-{}-{number}", std::process::id());
         let directory = Directory::make(&cluster)?;
         let path = directory.path().to_owned();
-        let mut group =
-            Group { members: Vec::new(), addresses: Vec::new(), sentinels: Vec::new(), directory };
+        let data = plan
+            .data
+            .filter(|_| needs_disk(plan.protocol))
+            .map(tempfile::tempdir_in)
+            .transpose()
+            .map_err(|source| Error::os("make a directory for a group's logs", source))?;
+        let data_path = data.as_ref().map(|data| data.path().to_owned());
+        let mut group = Group {
+            members: Vec::new(),
+            addresses: Vec::new(),
+            sentinels: Vec::new(),
+            directory,
+            _data: data,
+        };
         let spec = |me: usize, part: Part| Spec {
             part,
             fabric: plan.fabric,
@@ -191,6 +236,8 @@ impl Group {
             cluster: cluster.clone(),
             directory: path.clone(),
             wait: plan.wait,
+            protocol: plan.protocol.name().to_owned(),
+            data: data_path.clone(),
         };
         for me in 0..plan.members {
             group.members.push(Worker::start(launcher, &spec(me, plan.part))?);
@@ -226,7 +273,7 @@ impl Group {
             .collect()
     }
 
-    fn settle(&mut self, plan: &Plan) -> Result<(), Error> {
+    fn settle(&mut self, plan: &Plan<'_>) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         let (mut led_by, mut led_since) = (None, Instant::now());
         loop {

@@ -5,8 +5,8 @@
 //!
 //! - [`core`]: the protocol alone, in one thread, beside [`rivals`].
 //! - [`decide`], [`failover`], [`verbs`]: real processes over a real fabric. [`group`] is their
-//!   parent's side, [`worker`] their own, [`member`] the loop of a worker that decides, [`death`]
-//!   the floor of a failover.
+//!   parent's side, [`worker`] their own. Members that decide are those that ship, with the
+//!   state of [`counter`] and the observer of [`member`]; [`death`] is the floor of a failover.
 //! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside servers in common use.
 //! - [`restart`], [`snapshot`]: the further costs of logs on [`mod@disk`].

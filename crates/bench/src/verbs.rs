@@ -32,8 +32,7 @@ pub fn report(
     wait: Wait,
     effort: &Effort,
 ) -> Result<Report, Error> {
-    let part = Part::Memory;
-    let mut group = Group::start(launcher, &Plan { fabric, part, members: 2, wait })?;
+    let mut group = Group::start(launcher, &Plan::of(Part::Memory, fabric, 2, wait))?;
     repeat("fabric", effort, &CASES, |(verb, n_words, depth)| {
         let poster = &mut group.members[0];
         let span = effort.span / 2;

@@ -12,6 +12,7 @@ use bench::member::Wait;
 use bench::run::Effort;
 use bench::worker::order::{FabricKind, Part};
 use bench::{decide, verbs};
+use proto::registry::LogProtocol;
 use report::Report;
 use std::time::Duration;
 
@@ -48,16 +49,40 @@ fn every_row_has(report: &Report, names: &[&str]) {
     }
 }
 
+fn decided(fabric: FabricKind, protocols: Vec<LogProtocol>) -> Report {
+    let setting = decide::Setting { fabric, protocols, data: None };
+    decide::report(&launcher(), &setting, &BRIEF).expect("measured")
+}
+
 #[test]
 fn decisions_over_shared_memory_are_timed_beside_their_floors() {
-    let report = decide::report(&launcher(), FabricKind::Shm, &BRIEF).expect("measured");
+    let report = decided(FabricKind::Shm, vec![LogProtocol::Velos]);
     every_row_has(&report, &["p50_ns", "p99_ns", "p999_ns", "per_s", "floor_cas_ns"]);
 }
 
 #[test]
 fn decisions_over_tcp_are_timed_beside_their_floors() {
-    let report = decide::report(&launcher(), FabricKind::Tcp, &BRIEF).expect("measured");
+    let report = decided(FabricKind::Tcp, vec![LogProtocol::Velos]);
     every_row_has(&report, &["p50_ns", "p99_ns", "p50_over_floor"]);
+}
+
+#[test]
+fn decisions_of_every_protocol_are_timed_on_every_fabric_that_it_runs_on() {
+    for fabric in [FabricKind::Shm, FabricKind::Tcp] {
+        let runs = |protocol: &&LogProtocol| protocol.row().fabrics.contains(&fabric.name());
+        let (able, others): (Vec<&LogProtocol>, Vec<_>) = LogProtocol::ALL.iter().partition(runs);
+        for protocol in others {
+            let setting = decide::Setting { fabric, protocols: vec![*protocol], data: None };
+            let refused = decide::report(&launcher(), &setting, &BRIEF).expect_err("it cannot run");
+            assert!(refused.to_string().contains(protocol.row().needs), "{refused}");
+        }
+        let report = decided(fabric, able.into_iter().copied().collect());
+        every_row_has(&report, &["p50_ns", "p99_ns", "per_s"]);
+        for row in &report.rows {
+            let on_disk = row.get("protocol") == Some(&"durable".into());
+            assert_eq!(row.number("floor_fdatasync_ns").is_some(), on_disk, "{row:?}");
+        }
+    }
 }
 
 #[test]
@@ -71,10 +96,16 @@ fn every_verb_is_timed_over_both_fabrics() {
 #[test]
 fn a_killed_leaders_successor_reaches_the_other_survivor() {
     for fabric in [FabricKind::Shm, FabricKind::Tcp] {
-        let plain =
-            Setting { fabric, resident_bytes: 0, asleep: false, followers: Wait::Sleep, kills: 2 };
+        let plain = Setting {
+            fabric,
+            protocol: LogProtocol::Velos,
+            resident_bytes: 0,
+            asleep: false,
+            followers: Wait::Sleep,
+            kills: 2,
+        };
         let settings = [plain, Setting { asleep: true, resident_bytes: 8 << 20, ..plain }];
-        let outcome = failover::report(&launcher(), &settings).expect("measured");
+        let outcome = failover::report(&launcher(), &settings, None).expect("measured");
         every_row_has(&outcome.report, &["p50_ns", "floor_known_p50_ns", "detection_p50_ns"]);
         assert!(outcome.figure().expect("drawn").contains("values per 100 us"));
     }
@@ -83,7 +114,7 @@ fn a_killed_leaders_successor_reaches_the_other_survivor() {
 #[test]
 fn a_group_leaves_nothing_behind() {
     for fabric in [FabricKind::Shm, FabricKind::Tcp] {
-        let plan = Plan { fabric, part: Part::Member, members: 3, wait: Wait::Sleep };
+        let plan = Plan::of(Part::Member, fabric, 3, Wait::Sleep);
         let group = Group::start(&launcher(), &plan).expect("it comes together");
         let directory = group.directory().to_owned();
         let pids: Vec<_> = group.members.iter().map(|worker| worker.pid()).collect();

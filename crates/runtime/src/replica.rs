@@ -150,6 +150,11 @@ where
         (app, door)
     }
 
+    /// Changes the time to look for more work before sleeping ([`Config::spin`]).
+    pub fn spin_for(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
     /// Runs until `stop` returns true; it is called once a turn.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use bench::run::Effort;
 use bench::worker::order::FabricKind;
 use clap::{Args, Subcommand, ValueEnum};
 use console::{Failure, Format, Outcome};
+use proto::registry::LogProtocol;
 use report::Report;
 use sim::amcast::wan::Scenario;
 use std::fmt::Display;
@@ -71,11 +72,17 @@ enum What {
         against: Vec<Rival>,
     },
     /// The time of a decision at the leader of three processes.
-    #[command(after_help = "Example:\n  gregale bench decide --fabric shm --format json")]
+    #[command(after_help = "Examples:\n  gregale bench decide --fabric shm --format json\n  \
+        gregale bench decide --fabric tcp --protocol velos,durable,mu,multipaxos")]
     Decide {
         /// Which provider.
         #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
         fabric: OneFabric,
+        /// The protocols: those that replicate a log.
+        #[arg(long, value_delimiter = ',', default_value = "velos", value_parser = log_named)]
+        protocol: Vec<LogProtocol>,
+        #[command(flatten)]
+        place: PlaceArgs,
     },
     /// From kill -9 of the leader to the next value at a surviving follower.
     #[command(
@@ -86,6 +93,9 @@ enum What {
         /// Which provider.
         #[arg(long, value_enum, default_value_t = OneFabric::Shm)]
         fabric: OneFabric,
+        /// The protocol: one that replicates a log.
+        #[arg(long, default_value = "velos", value_parser = log_named)]
+        protocol: LogProtocol,
         /// The number of leaders that are killed for each row.
         #[arg(long, default_value_t = 200)]
         kills: u32,
@@ -98,6 +108,8 @@ enum What {
         /// Also with followers that spin: for machines with a core for each.
         #[arg(long)]
         spin: bool,
+        #[command(flatten)]
+        place: PlaceArgs,
     },
     /// SET and GET by redis-benchmark on a cluster of three, beside other servers.
     #[command(after_help = "Examples:\n  gregale bench kv --against redis,redis-wait2,etcd\n  \
@@ -334,6 +346,15 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("{text:?} is no amount of bytes: write 100mb or 2GiB"))
 }
 
+/// The protocol of that name that replicates a log.
+fn log_named(name: &str) -> Result<LogProtocol, String> {
+    let all = LogProtocol::ALL;
+    all.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
+        format!("no log is replicated by {name:?}: say one of {}", names.join(", "))
+    })
+}
+
 /// Runs the benchmark.
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let how = &args.how;
@@ -352,18 +373,23 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             )
         }
         What::Core { against } => ("core".to_owned(), core(against, &effort)?),
-        What::Decide { fabric } => {
-            let fabric = (*fabric).into();
+        What::Decide { fabric, protocol, place } => {
+            let (fabric, protocols) = ((*fabric).into(), protocol.clone());
+            let setting = bench::decide::Setting { fabric, protocols, data: place.data.clone() };
             (
                 with(&["decide", name_of(fabric)]),
-                done(bench::decide::report(&launcher, fabric, &effort))?,
+                done(bench::decide::report(&launcher, &setting, &effort))?,
             )
         }
-        What::Failover { fabric, kills, resident, asleep, spin } => {
+        What::Failover { fabric, protocol, kills, resident, asleep, spin, place } => {
             let fabric = (*fabric).into();
             let kills = if how.quick { (*kills).min(5) } else { *kills };
-            let settings = settings(fabric, kills, *resident, *asleep, *spin);
-            let outcome = done(bench::failover::report(&launcher, &settings))?;
+            let (protocol, resident_bytes, followers) = (*protocol, 0, Wait::Sleep);
+            let plain =
+                Setting { fabric, protocol, resident_bytes, asleep: false, followers, kills };
+            let settings = settings(plain, *resident, *asleep, *spin);
+            let data = place.data.as_deref();
+            let outcome = done(bench::failover::report(&launcher, &settings, data))?;
             let figure = outcome.figure().map_err(Failure::new)?;
             return how.tell(&outcome.report, &with(&["failover", name_of(fabric)]), &figure);
         }
@@ -504,14 +530,7 @@ fn core(against: &[Rival], effort: &Effort) -> Outcome<Report> {
 }
 
 /// The settings: under load first, then the others that were requested.
-fn settings(
-    fabric: FabricKind,
-    kills: u32,
-    resident: Option<u64>,
-    asleep: bool,
-    spin: bool,
-) -> Vec<Setting> {
-    let plain = Setting { fabric, resident_bytes: 0, asleep: false, followers: Wait::Sleep, kills };
+fn settings(plain: Setting, resident: Option<u64>, asleep: bool, spin: bool) -> Vec<Setting> {
     let mut settings = vec![plain];
     if let Some(resident_bytes) = resident {
         settings.push(Setting { resident_bytes, ..plain });

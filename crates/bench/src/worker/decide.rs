@@ -1,89 +1,70 @@
-//! One value after the other at the leader, each timed.
+//! One command after the other at the leader, each timed.
 
-use super::member::Watch;
-use super::order::Answer;
-use crate::member::{Member, Wait};
-use fabric::Fabric;
-use proto::Refused;
+use crate::clock::Cheap;
 use report::{Latency, Row};
 use std::time::Duration;
 
-/// The reason why a measurement ended early.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Stop {
-    /// Another member leads.
-    #[error("the leader was deposed")]
-    Deposed,
-    /// The kernel reports an error.
-    #[error("cannot wait: {0}")]
-    Wait(#[from] rustix::io::Errno),
-}
-
-/// Measures from the call of `propose` to the end of the turn that delivered the value at the
-/// leader: the turn's other work (telling followers, recycling slots) is included.
-pub(super) fn run<F: Fabric>(
-    member: &mut Member<F, Watch>,
-    value_bytes: usize,
-    warm_up: Duration,
+/// A measurement under way. A sample begins when a command is laid on the desk and ends with the
+/// pass of the engine (`Engine::advance`) in which its answer came: the pass's other work, such as
+/// telling followers and recycling slots, is included.
+#[derive(Debug)]
+pub(super) struct Decide {
+    clock: Cheap,
+    value: Vec<u8>,
     span: Duration,
-    wait: Wait,
-) -> Result<Answer, Stop> {
-    let value = vec![0; value_bytes];
-    let clock = member.clock().clone();
-    let mut times = Latency::new();
-    let mut decide = |times: &mut Latency, span: Duration| {
+    /// The time before the measurement; `None` once it is over.
+    warm_up: Option<Duration>,
+    times: Latency,
+    /// The beginning of the warm-up, then of the measurement.
+    began: u64,
+    n: u64,
+    /// The beginning of the sample under way.
+    sample: Option<u64>,
+}
+
+impl Decide {
+    pub(super) fn new(value_bytes: usize, warm_up: Duration, span: Duration) -> Decide {
+        let clock = Cheap::new();
         let began = clock.raw();
-        let mut n = 0u64;
-        loop {
-            let at = clock.raw();
-            one(member, &value, wait)?;
-            let done = clock.raw();
-            times.record_ns(clock.between(at, done));
-            n += 1;
-            let so_far = clock.between(began, done);
-            if u128::from(so_far) >= span.as_nanos() {
-                return Ok::<f64, Stop>(n as f64 * 1e9 / so_far as f64);
-            }
-        }
-    };
-    decide(&mut times, warm_up)?;
-    times = Latency::new();
-    let per_s = decide(&mut times, span)?;
-    let row = Row::new("decide").with("value_bytes", value_bytes);
-    let row = times.fields(row).with("per_s", per_s);
-    Ok(Answer::Took(row.with("floor_clock_ns", clock.cost_ns())))
-}
-
-fn one<F: Fabric>(member: &mut Member<F, Watch>, value: &[u8], wait: Wait) -> Result<(), Stop> {
-    let delivered = member.witness().delivered;
-    loop {
-        match member.propose(value) {
-            Ok(_) => break,
-            Err(Refused::Full) => turn(member, wait)?,
-            Err(Refused::NotLeader) => return Err(Stop::Deposed),
-            Err(Refused::TooLong) => unreachable!("the parent asks for values that fit"),
+        Decide {
+            clock,
+            value: vec![0; value_bytes],
+            span,
+            warm_up: Some(warm_up),
+            times: Latency::new(),
+            began,
+            n: 0,
+            sample: None,
         }
     }
-    while member.witness().delivered == delivered {
-        turn(member, wait)?;
-        if !member.witness().leads {
-            return Err(Stop::Deposed);
-        }
-    }
-    Ok(())
-}
 
-fn turn<F: Fabric>(member: &mut Member<F, Watch>, wait: Wait) -> rustix::io::Result<()> {
-    match wait {
-        Wait::Spin => {
-            member.turn();
-            Ok(())
+    /// Begins a sample: the command of it.
+    pub(super) fn begin(&mut self) -> &[u8] {
+        self.sample = Some(self.clock.raw());
+        &self.value
+    }
+
+    /// Ends the sample under way, whose command was answered. The result, if it was the last.
+    pub(super) fn end(&mut self) -> Option<Row> {
+        let now = self.clock.raw();
+        self.times.record_ns(self.clock.between(self.sample.take()?, now));
+        self.n += 1;
+        let so_far = self.clock.between(self.began, now);
+        let span = self.warm_up.unwrap_or(self.span);
+        if u128::from(so_far) < span.as_nanos() {
+            return None;
         }
-        Wait::Sleep => {
-            if member.turn() {
-                return Ok(());
-            }
-            member.sleep()
+        if self.warm_up.take().is_some() {
+            (self.times, self.n, self.began) = (Latency::new(), 0, now);
+            return None;
         }
+        let row = Row::new("decide").with("value_bytes", self.value.len());
+        let row = self.times.fields(row).with("per_s", self.n as f64 * 1e9 / so_far as f64);
+        Some(row.with("floor_clock_ns", self.clock.cost_ns()))
+    }
+
+    /// Whether a sample is under way.
+    pub(super) fn is_timing(&self) -> bool {
+        self.sample.is_some()
     }
 }

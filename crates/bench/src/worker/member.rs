@@ -1,202 +1,230 @@
-//! A worker that decides.
+//! A worker that decides: a production member, whose client and orders are in its door.
 
+use super::client::Client;
+use super::decide::Decide;
+use super::mail::{Mail, say};
 use super::order::{Answer, Order, Spec, Story};
-use super::{Mail, decide, say, shape};
-use crate::clock::shared_ns;
-use crate::member::{Member, Wait, Witness};
-use base::{Event, MAX_MEMBERS, MemberSet, Rank, Slot};
+use crate::counter::Counter;
+use crate::member::{News, Tap, Wait};
+use base::{Incarnation, MAX_MEMBERS, NodeId, Rank};
 use fabric::Fabric;
-use proto::{Note, Refused};
+use proto::node::{NodeConfig, Start, Timing};
+use proto::planted::Sound;
+use proto::registry::{self, LogSpec, LogVisitor};
+use proto::velos::Shape;
+use runtime::disk::LogDisk;
+use runtime::replica::{LogReplica, Memory};
+use runtime::{Config, Family, HostPlant, Interest, Origin, Replica};
+use std::error::Error;
+use std::path::Path;
 use std::time::{Duration, Instant};
+use storage::{Directory, Identity};
 
-/// The number of deliveries whose times are kept: roughly those of half a second.
-const STAMPS: usize = 1 << 20;
-
-/// The time to look before sleeping, which is the product's.
-const SPIN: Duration = Duration::from_micros(20);
 /// The delay with which a member under load reports that it leads, or no longer leads.
 const TELL_AFTER: Duration = Duration::from_millis(2);
+/// The key of the parent's orders in the poller.
+const KEY_ORDERS: u64 = 0;
+/// The life of a member's process: each has one.
+const LIFE: Incarnation = Incarnation(1);
 
-/// The events at this member, and their times.
-pub(super) struct Watch {
-    me: Rank,
-    links: MemberSet,
-    pub(super) leads: bool,
-    /// The own values delivered so far.
-    pub(super) delivered: u64,
-    /// Whether to take times: only while a member may die, since reading the shared clock costs.
-    stamp: bool,
-    story: Story,
-    stamps: Vec<(u64, Option<Rank>)>,
-    n_stamps: usize,
-}
+type Failed = Box<dyn Error>;
 
-impl Witness for Watch {
-    fn delivered(&mut self, _: Slot, value: &[u8]) {
-        self.delivered += 1;
-        if !self.stamp {
-            return;
-        }
-        // The first byte of every value names its proposer; a no-op has none.
-        let proposer = value.first().and_then(|rank| Rank::new((*rank).into()));
-        self.stamps[self.n_stamps % STAMPS] = (shared_ns(), proposer);
-        self.n_stamps += 1;
-    }
-
-    fn noted(&mut self, note: Note) {
-        match note {
-            Note::Leading { .. } => {
-                self.leads = true;
-                self.story.leading_at = shared_ns();
-            }
-            Note::Deposed { .. } => self.leads = false,
-            Note::ReadReady(_) | Note::ReadRefused(_) | Note::NeedState(_) => {}
-        }
-    }
-
-    fn skipped(&mut self) {
-        self.story.states_installed += 1;
-    }
-
-    fn brought(&mut self, event: &Event<'_>) {
-        match event {
-            Event::LinkUp(rank) if *rank != self.me => {
-                self.links.insert(*rank);
-            }
-            Event::LinkDown(rank) => {
-                self.links.remove(*rank);
-            }
-            Event::ProcessFailed(rank) => {
-                let at = &mut self.story.failed_at[rank.index()];
-                if *at == 0 {
-                    *at = shared_ns();
-                }
-            }
-            Event::LinkUp(_) | Event::Completed { .. } | Event::Message { .. } => {}
-        }
-    }
-}
-
-impl Watch {
-    fn tell(&self, since_ns: u64, from_ns: u64, bin_ns: u64, n_bins: usize) -> Story {
-        let mut bins = vec![0; n_bins];
-        let mut first_seen_at = [0; MAX_MEMBERS];
-        let kept = self.n_stamps.min(STAMPS);
-        for (at, proposer) in &self.stamps[..kept] {
-            if let Some(proposer) = proposer.filter(|_| *at > since_ns) {
-                let first = &mut first_seen_at[proposer.index()];
-                *first = if *first == 0 { *at } else { *at.min(first) };
-            }
-            let bin = at.checked_sub(from_ns).map(|after| (after / bin_ns) as usize);
-            if let Some(count) = bin.and_then(|bin| bins.get_mut(bin)) {
-                *count += 1;
-            }
-        }
-        Story { bins, first_seen_at, ..self.story.clone() }
-    }
-}
-
-/// A load of one value after the other, as long as this member leads.
-struct Load {
-    value: Vec<u8>,
-    propose: bool,
-    /// The count of delivered values that will include the value under way.
-    awaited: Option<u64>,
-}
-
-pub(super) fn run<F: Fabric>(
+/// A worker but for its protocol.
+struct Run<'a, F> {
     fabric: F,
-    spec: &Spec,
-    mail: &Mail,
-) -> Result<(), Box<dyn std::error::Error>> {
-    let me = Rank::at(spec.me);
-    let watch = Watch {
-        me,
-        links: MemberSet::EMPTY,
-        leads: false,
-        delivered: 0,
-        stamp: false,
-        story: Story { failed_at: [0; MAX_MEMBERS], ..Story::default() },
-        stamps: Vec::new(),
-        n_stamps: 0,
-    };
-    let mut member = Member::new(fabric, me, spec.members, &shape(), watch);
-    let mut load: Option<Load> = None;
-    let mut ballast = Ballast::default();
-    let mut stands = (false, 0);
-    let mut busy_at = Instant::now();
-    let mut changed_at = None;
-    loop {
-        match mail.next(member.clock().now()) {
-            None => {}
-            Some(Order::Ballast(bytes)) => {
-                ballast.wanted = bytes;
-            }
-            Some(Order::Load { value_bytes, propose }) => {
-                let mut value = vec![7; value_bytes.max(1)];
-                value[0] = spec.me as u8;
-                let watch = member.witness();
-                watch.stamp = true;
-                watch.stamps.resize(STAMPS, (0, None));
-                load = Some(Load { value, propose, awaited: None });
-                say(&Answer::Done);
-            }
-            Some(Order::Decide { value_bytes, wait, warm_up, span }) => {
-                match decide::run(&mut member, value_bytes, warm_up, span, wait) {
-                    Ok(took) => say(&took),
-                    Err(decide::Stop::Deposed) => say(&Answer::Deposed),
-                    Err(stop @ decide::Stop::Wait(_)) => return Err(stop.into()),
-                }
-            }
-            Some(Order::Tell { since_ns, from_ns, bin_ns, bins }) => {
-                say(&Answer::Story(member.witness().tell(since_ns, from_ns, bin_ns, bins)));
-            }
-            Some(order @ (Order::Peers(_) | Order::Verbs { .. })) => {
-                return Err(format!("no order for a member: {order:?}").into());
-            }
+    spec: &'a Spec,
+    mail: Mail,
+}
+
+pub(super) fn run<F: Fabric + 'static>(fabric: F, spec: &Spec, mail: Mail) -> Result<(), Failed> {
+    spec.protocol()?.visit(Run { fabric, spec, mail })
+}
+
+impl<F: Fabric + 'static> LogVisitor for Run<'_, F> {
+    type Output = Result<(), Failed>;
+
+    fn visit<S: LogSpec>(self) -> Result<(), Failed> {
+        let Run { fabric, spec, mail } = self;
+        let me = Rank::at(spec.me);
+        let capabilities = fabric.capabilities();
+        let node = NodeConfig {
+            me,
+            members: spec.members,
+            start: Start::Bootstrap,
+            timing: Timing::default(),
+            memory_outlives_process: capabilities.memory_outlives_process,
+            peer_works: capabilities.peer_works,
+        };
+        let orders = mail.wait_fd().try_clone_to_owned()?;
+        let disk = spec.data.as_deref().map(|data| disk_in(data, spec.me)).transpose()?;
+        let config = Config::new(Origin { rank: me, life: LIFE }, spec.members);
+        let replica = LogReplica::new(
+            config,
+            Tap::new(fabric, me),
+            (Counter::default(), Client::new(mail)),
+            disk.map(|disk| (disk, None)),
+            |memory: &mut Memory<Tap<F>, Counter, Client>| {
+                registry::member::<S, _, _>(node, &Shape::default(), Sound, memory)
+            },
+        )?;
+        replica.poller().add(&orders, KEY_ORDERS, Interest::Read)?;
+        serve(replica, spec)
+    }
+}
+
+/// A new log in a directory of its own.
+fn disk_in(data: &Path, me: usize) -> Result<LogDisk, Failed> {
+    let identity =
+        Identity { cluster: 0, node: NodeId(me as u16 + 1), incarnation: Incarnation::FIRST };
+    let directory = Directory::create(&data.join(format!("member-{}", me + 1)), &identity)?;
+    Ok(LogDisk::open(directory)?.0)
+}
+
+/// What a worker is occupied with, outside of its replica.
+struct Errands {
+    /// How an idle member waits.
+    wait: Wait,
+    /// How a measuring leader waits.
+    decides: Option<Wait>,
+    loaded: bool,
+    ballast: Ballast,
+    /// Whether it leads and the number of its links, as the parent was told.
+    stands: (bool, usize),
+    changed_at: Option<Instant>,
+    /// Whether the replica's loop spins now.
+    spins: bool,
+}
+
+impl Errands {
+    /// Whether the loop should spin.
+    fn should_spin(&self, client: &Client, news: &News) -> bool {
+        let wait = self.decides.filter(|_| client.is_at_work()).unwrap_or(self.wait);
+        let under_load = self.loaded && client.is_at_work() && news.leads;
+        wait == Wait::Spin || under_load || self.ballast.grows()
+    }
+
+    /// Whether the parent is to be told how this member stands. Under load a line to the parent
+    /// would disturb the measurement: it waits a little.
+    fn has_changed(&mut self, news: &News) -> bool {
+        if (news.leads, news.links.len()) == self.stands {
+            self.changed_at = None;
+            return false;
         }
-        if ballast.grow() {
+        let changed_at = self.changed_at.get_or_insert_with(Instant::now);
+        !self.loaded || changed_at.elapsed() > TELL_AFTER
+    }
+
+    /// Whether the replica's loop is to end for a moment, so that something can be done.
+    fn are_due(&mut self, client: &Client, news: &News) -> bool {
+        self.has_changed(news)
+            || client.has_news()
+            || self.ballast.grows()
+            || self.should_spin(client, news) != self.spins
+    }
+}
+
+/// Runs the replica's loop and, between its turns, the errands.
+fn serve<F, C>(mut replica: Replica<C>, spec: &Spec) -> Result<(), Failed>
+where
+    F: Fabric + 'static,
+    C: Family<Plant = HostPlant<Tap<F>>, App = Counter, Door = Client>,
+{
+    let mut errands = Errands {
+        wait: spec.wait,
+        decides: None,
+        loaded: false,
+        ballast: Ballast::default(),
+        stands: (false, 0),
+        changed_at: None,
+        spins: false,
+    };
+    loop {
+        let (mut has_turned, mut news) = (false, None);
+        replica.run(|client, tap| {
+            let stops = has_turned && errands.are_due(client, tap.news());
+            has_turned = true;
+            news = stops.then(|| *tap.news());
+            stops
+        })?;
+        let Some(news) = news else { continue };
+        if errands.has_changed(&news) {
+            errands.stands = (news.leads, news.links.len());
+            errands.changed_at = None;
+            say(&Answer::Stands { leads: errands.stands.0, links: errands.stands.1 });
+        }
+        if errands.ballast.grow() {
             say(&Answer::Done);
         }
-        let loaded = load.as_mut().is_some_and(|load| drive(&mut member, load));
-        let busy = member.turn();
-        let watch = member.witness();
-        let now = (watch.leads, watch.links.len());
-        // Under load a line to the parent would disturb the measurement: it waits a little.
-        let told_at =
-            if now == stands { None } else { Some(*changed_at.get_or_insert_with(Instant::now)) };
-        if told_at.is_some_and(|at| load.is_none() || at.elapsed() > TELL_AFTER) {
-            changed_at = None;
-            stands = now;
-            say(&Answer::Stands { leads: now.0, links: now.1 });
+        let (counter, client) = replica.served();
+        if let Some(outcome) = client.take_outcome() {
+            say(&outcome);
         }
-        if loaded || ballast.grows() || spec.wait == Wait::Spin {
-            continue;
+        while let Some(order) = client.next_order() {
+            carry_out(order, &mut errands, counter, client, &news)?;
         }
-        if busy {
-            busy_at = Instant::now();
-        } else if busy_at.elapsed() > SPIN && !member.is_alert() {
-            member.sleep()?;
-        }
+        errands.spins = errands.should_spin(client, &news);
+        replica.spin_for(if errands.spins { Duration::MAX } else { Duration::ZERO });
     }
 }
 
-/// Proposes if it is time to. True if this member is under load.
-fn drive<F: Fabric>(member: &mut Member<F, Watch>, load: &mut Load) -> bool {
-    let watch = member.witness();
-    if !load.propose || !watch.leads {
-        load.awaited = None;
-        return false;
-    }
-    let delivered = watch.delivered;
-    if load.awaited.is_none_or(|awaited| delivered >= awaited) {
-        match member.propose(&load.value) {
-            Ok(_) => load.awaited = Some(delivered + 1),
-            Err(Refused::Full | Refused::NotLeader) => {}
-            Err(Refused::TooLong) => unreachable!("the parent asks for values that fit"),
+fn carry_out(
+    order: Order,
+    errands: &mut Errands,
+    counter: &mut Counter,
+    client: &mut Client,
+    news: &News,
+) -> Result<(), Failed> {
+    match order {
+        Order::Ballast(bytes) => errands.ballast.wanted = bytes,
+        Order::Load { value_bytes, propose } => {
+            counter.stamp();
+            errands.loaded = true;
+            if propose {
+                client.load(vec![7; value_bytes.max(1)]);
+            }
+            say(&Answer::Done);
+        }
+        Order::Decide { value_bytes, wait, warm_up, span } => {
+            errands.decides = Some(wait);
+            client.decide(Decide::new(value_bytes.max(1), warm_up, span));
+        }
+        Order::Tell { since_ns, from_ns, bin_ns, bins } => {
+            say(&Answer::Story(tell(counter, news, since_ns, from_ns, bin_ns, bins)));
+        }
+        Order::Peers(_) | Order::Verbs { .. } => {
+            return Err(format!("no order for a member: {order:?}").into());
         }
     }
-    true
+    Ok(())
+}
+
+fn tell(
+    counter: &Counter,
+    news: &News,
+    since_ns: u64,
+    from_ns: u64,
+    bin_ns: u64,
+    n_bins: usize,
+) -> Story {
+    let mut bins = vec![0; n_bins];
+    let mut first_seen_at = [0; MAX_MEMBERS];
+    for (at, proposer) in counter.stamps().into_iter().flat_map(|stamps| stamps.iter()) {
+        if at > since_ns {
+            let first = &mut first_seen_at[proposer.index()];
+            *first = if *first == 0 { at } else { at.min(*first) };
+        }
+        let bin = at.checked_sub(from_ns).map(|after| (after / bin_ns) as usize);
+        if let Some(count) = bin.and_then(|bin| bins.get_mut(bin)) {
+            *count += 1;
+        }
+    }
+    Story {
+        bins,
+        first_seen_at,
+        failed_at: news.failed_at,
+        leading_at: news.leading_at,
+        states_installed: counter.n_restored(),
+    }
 }
 
 /// Memory that is really allocated. It grows in pieces, so that a leader's heartbeats continue.

@@ -2,6 +2,7 @@
 
 use crate::member::Wait;
 use base::MAX_MEMBERS;
+use proto::registry::LogProtocol;
 use report::Row;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
@@ -45,6 +46,21 @@ pub struct Spec {
     pub directory: PathBuf,
     /// The way in which an idle member waits.
     pub wait: Wait,
+    /// The name of the protocol of a member that decides.
+    pub protocol: String,
+    /// The directory for the logs of the members, if the protocol needs a disk.
+    pub data: Option<PathBuf>,
+}
+
+impl Spec {
+    /// The protocol of a member that decides.
+    ///
+    /// # Errors
+    /// No protocol of that name replicates a log.
+    pub fn protocol(&self) -> Result<LogProtocol, String> {
+        let found = LogProtocol::ALL.iter().copied().find(|one| one.name() == self.protocol);
+        found.ok_or_else(|| format!("no log is replicated by {:?}", self.protocol))
+    }
 }
 
 /// The part of a worker process.

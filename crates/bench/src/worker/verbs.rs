@@ -1,7 +1,7 @@
 //! A worker that provides memory, and that times verbs on the memory of member 2.
 
+use super::mail::{Mail, say};
 use super::order::{Answer, Order, Spec, Verb};
-use super::{Mail, say};
 use crate::clock::Cheap;
 use crate::member::Wait;
 use base::{At, Event, Inbox, MemberSet, Outcome, Rank, Token};
