@@ -2,6 +2,7 @@
 
 use crate::group::Error;
 use crate::process::{Running, free_ports};
+use proto::table::Row;
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -24,6 +25,8 @@ pub struct Plan {
     pub gregale: PathBuf,
     /// The provider.
     pub fabric: Fabric,
+    /// The promises of its protocol; without one it is the durability's.
+    pub protocol: Option<&'static Row>,
     /// The directory of its logs; without it the cluster is one of `memory-quorum`.
     pub data: Option<PathBuf>,
     /// The logged bytes after which a snapshot is made, instead of the usual rule.
@@ -36,9 +39,13 @@ impl Plan {
         if self.data.is_some() { "disk-quorum" } else { "memory-quorum" }
     }
 
-    /// The protocol of that durability.
+    /// The name of the protocol.
     pub const fn protocol(&self) -> &'static str {
-        if self.data.is_some() { "durable" } else { "velos" }
+        match self.protocol {
+            Some(row) => row.name,
+            None if self.data.is_some() => "durable",
+            None => "velos",
+        }
     }
 }
 
@@ -71,7 +78,8 @@ impl Cluster {
     /// [`Error`]; nothing is left behind.
     pub fn start(gregale: &Path, fabric: Fabric) -> Result<Cluster, Error> {
         let gregale = gregale.to_owned();
-        Cluster::start_as(&Plan { gregale, fabric, data: None, snapshot_log_bytes: None })
+        let (protocol, data) = (None, None);
+        Cluster::start_as(&Plan { gregale, fabric, protocol, data, snapshot_log_bytes: None })
     }
 
     /// Starts a cluster by a plan.
@@ -92,7 +100,7 @@ impl Cluster {
             .args(["up", "--fabric", plan.fabric.name(), "--port", &port.to_string()])
             .args(["--cluster", &format!("bench-{}", std::process::id())])
             .args(["--nodes", &MEMBERS.to_string()])
-            .args(["--durability", plan.durability()]);
+            .args(["--protocol", plan.protocol(), "--durability", plan.durability()]);
         if let Some(data) = &plan.data {
             command.arg("--data").arg(data);
         }

@@ -48,6 +48,7 @@ pub fn report(setting: &Setting) -> Result<Report, Error> {
             let mut plan = Plan {
                 gregale: setting.gregale.clone(),
                 fabric: *fabric,
+                protocol: None,
                 data: None,
                 snapshot_log_bytes: None,
             };

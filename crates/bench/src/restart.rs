@@ -76,6 +76,7 @@ pub fn report(setting: &Setting, runs: u32) -> Result<Report, Error> {
         let plan = Plan {
             gregale: setting.gregale.clone(),
             fabric: *fabric,
+            protocol: None,
             data: Some(data.path().to_owned()),
             snapshot_log_bytes: None,
         };

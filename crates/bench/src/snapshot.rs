@@ -130,6 +130,7 @@ fn measure(
     let plan = Plan {
         gregale: setting.gregale.clone(),
         fabric,
+        protocol: None,
         data: Some(data.path().to_owned()),
         snapshot_log_bytes: Some(snapshot_log_bytes),
     };

@@ -8,7 +8,8 @@ use bench::run::Effort;
 use bench::worker::order::FabricKind;
 use clap::{Args, Subcommand, ValueEnum};
 use console::{Failure, Format, Outcome};
-use proto::registry::LogProtocol;
+use proto::registry::{self, LogProtocol};
+use proto::table::Row;
 use report::Report;
 use sim::amcast::wan::Scenario;
 use std::fmt::Display;
@@ -113,6 +114,7 @@ enum What {
     },
     /// SET and GET by redis-benchmark on a cluster of three, beside other servers.
     #[command(after_help = "Examples:\n  gregale bench kv --against redis,redis-wait2,etcd\n  \
+        gregale bench kv --protocol velos,multipaxos,abd --fabric shm\n  \
         gregale bench kv --durability disk-quorum --against etcd,redis-aof --data /var/tmp\n\n\
         Needs redis-benchmark (Debian: redis-tools), and the servers that it is run against.")]
     Kv {
@@ -120,6 +122,10 @@ enum What {
         #[arg(long, value_enum, value_delimiter = ',')]
         #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
+        /// The protocols; without any, the durability's. Each is measured on those of the fabrics
+        /// that it runs on.
+        #[arg(long, value_delimiter = ',', value_parser = named)]
+        protocol: Vec<&'static Row>,
         /// Servers to run in turn with it.
         #[arg(long, value_enum, value_delimiter = ',')]
         against: Vec<Server>,
@@ -226,6 +232,18 @@ struct PlaceArgs {
 enum Durability {
     MemoryQuorum,
     DiskQuorum,
+}
+
+impl Durability {
+    /// The usual protocol: the first that gives it, as for `gregale up`.
+    fn protocol(self) -> &'static Row {
+        let name = match self {
+            Durability::MemoryQuorum => "memory-quorum",
+            Durability::DiskQuorum => "disk-quorum",
+        };
+        let mut rows = registry::rows();
+        rows.find(|row| row.durability.contains(&name)).expect("a protocol gives it")
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -355,6 +373,14 @@ fn log_named(name: &str) -> Result<LogProtocol, String> {
     })
 }
 
+/// The promises of the protocol of that name, of either family.
+fn named(name: &str) -> Result<&'static Row, String> {
+    registry::rows().find(|row| row.name == name).ok_or_else(|| {
+        let names: Vec<&str> = registry::rows().map(|row| row.name).collect();
+        format!("there is no protocol {name:?}: say one of {}", names.join(", "))
+    })
+}
+
 /// Runs the benchmark.
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
     let how = &args.how;
@@ -393,10 +419,14 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let figure = outcome.figure().map_err(Failure::new)?;
             return how.tell(&outcome.report, &with(&["failover", name_of(fabric)]), &figure);
         }
-        What::Kv { fabric, against, durability, place } => {
+        What::Kv { fabric, protocol, against, durability, place } => {
             let setting = bench::kv::Setting {
                 gregale: server()?,
                 fabrics: kinds(fabric),
+                protocols: match protocol.is_empty() {
+                    true => vec![durability.protocol()],
+                    false => protocol.clone(),
+                },
                 against: against.iter().map(|server| peer(*server)).collect(),
                 data: place.data.clone(),
             };

@@ -8,6 +8,7 @@ use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
 use crate::group::Error;
 use crate::run::{self, Effort};
+use proto::table;
 use report::{Progress, Report, Row, median_rows};
 use std::path::Path;
 
@@ -28,7 +29,8 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
     refuse(setting, Peer::is_on_disk, "keeps nothing on disk: use etcd or redis-aof")?;
     let place = Place::new(setting.data.as_deref(), &setting.gregale)?;
     let etcdload = setting.against.contains(&Peer::Etcd).then(build_etcdload).transpose()?;
-    let turns = setting.fabrics.len() + setting.against.len();
+    let chosen = setting.chosen("disk-quorum")?;
+    let turns = chosen.len() + setting.against.len();
     let mut progress = Progress::new("kv", u64::from(effort.runs) * turns as u64);
     let mut done = 0;
     let mut turn = |name: &str| {
@@ -38,9 +40,9 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
     let mut runs = Vec::new();
     for _ in 0..effort.runs {
         let mut rows = Vec::new();
-        for fabric in &setting.fabrics {
-            turn(fabric.name());
-            rows.extend(ours(&setting.gregale, *fabric, &place, effort)?);
+        for (fabric, protocol) in &chosen {
+            turn(&format!("{} {}", protocol.name, fabric.name()));
+            rows.extend(ours(&setting.gregale, *fabric, protocol, &place, effort)?);
         }
         for peer in &setting.against {
             turn(peer.name());
@@ -67,11 +69,18 @@ fn row(server: &str, clients: usize, pipeline: usize, told: &Told) -> Row {
         .with("p99_ns", told.p99_ns)
 }
 
-fn ours(gregale: &Path, fabric: Fabric, place: &Place, effort: &Effort) -> Result<Vec<Row>, Error> {
+fn ours(
+    gregale: &Path,
+    fabric: Fabric,
+    protocol: &'static table::Row,
+    place: &Place,
+    effort: &Effort,
+) -> Result<Vec<Row>, Error> {
     let data = place.fresh()?;
     let plan = Plan {
         gregale: gregale.to_owned(),
         fabric,
+        protocol: Some(protocol),
         data: Some(data.path().to_owned()),
         snapshot_log_bytes: None,
     };
@@ -228,6 +237,7 @@ mod tests {
         let setting = Setting {
             gregale: "gregale".into(),
             fabrics: vec![],
+            protocols: vec![],
             against: vec![Peer::RedisWait2],
             data: None,
         };

@@ -7,13 +7,15 @@ mod server;
 pub use durable::report as durable_report;
 pub use server::Peer;
 
-use crate::cluster::{Cluster, Fabric};
+use crate::cluster::{Cluster, Fabric, Plan};
 use crate::group::Error;
 use crate::run::{self, Effort};
 use load::{CLIENTS, Told, VALUE_BYTES};
+use proto::table::{self, Ordering};
 use report::figure::{Axis, FigureError};
 use report::{Progress, Report, Row, figure, median_rows};
 use server::{Etcd, Redis, build_etcdload, port_of, temporary};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -32,10 +34,37 @@ pub struct Setting {
     pub gregale: PathBuf,
     /// Our own fabrics.
     pub fabrics: Vec<Fabric>,
+    /// Our own protocols, by their promises.
+    pub protocols: Vec<&'static table::Row>,
     /// The peers.
     pub against: Vec<Peer>,
     /// The directory of synced data; without it, beside the program.
     pub data: Option<PathBuf>,
+}
+
+impl Setting {
+    /// Each protocol on each fabric that it runs on.
+    ///
+    /// # Errors
+    /// A protocol does not give that durability, or runs on none of the fabrics.
+    fn chosen(&self, durability: &str) -> Result<Vec<(Fabric, &'static table::Row)>, Error> {
+        let mut chosen = Vec::new();
+        for row in &self.protocols {
+            if !row.durability.contains(&durability) {
+                let given = row.durability.join(", ");
+                let text = format!("{} gives {given}: say --durability", row.name);
+                return Err(Error::Peer(text));
+            }
+            let runs = |fabric: &&Fabric| row.fabrics.contains(&fabric.name());
+            let before = chosen.len();
+            chosen.extend(self.fabrics.iter().filter(runs).map(|fabric| (*fabric, *row)));
+            if chosen.len() == before {
+                let (name, fabrics) = (row.name, row.fabrics.join(", "));
+                return Err(Error::Peer(format!("{name} runs on {fabrics}: say --fabric")));
+            }
+        }
+        Ok(chosen)
+    }
 }
 
 /// Refuses a peer that makes another promise, which would be no comparison.
@@ -57,7 +86,8 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
         "syncs every write: say --durability disk-quorum",
     )?;
     let etcdload = setting.against.contains(&Peer::Etcd).then(build_etcdload).transpose()?;
-    let turns = setting.fabrics.len() + setting.against.len();
+    let chosen = setting.chosen("memory-quorum")?;
+    let turns = chosen.len() + setting.against.len();
     let mut progress = Progress::new("kv", u64::from(effort.runs) * turns as u64);
     let mut done = 0;
     let mut turn = |name: &str| {
@@ -67,9 +97,9 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
     let mut runs = Vec::new();
     for _ in 0..effort.runs {
         let mut rows = Vec::new();
-        for fabric in &setting.fabrics {
-            turn(fabric.name());
-            rows.extend(ours(&setting.gregale, *fabric, effort.span)?);
+        for (fabric, protocol) in &chosen {
+            turn(&format!("{} {}", protocol.name, fabric.name()));
+            rows.extend(ours(&setting.gregale, *fabric, protocol, effort.span)?);
         }
         for peer in &setting.against {
             turn(peer.name());
@@ -106,17 +136,35 @@ fn benchmark(server: &str, port: u16, ops: &[&str], span: Duration) -> Result<Ve
     Ok(rows)
 }
 
-fn ours(gregale: &Path, fabric: Fabric, span: Duration) -> Result<Vec<Row>, Error> {
-    let cluster = Cluster::start(gregale, fabric)?;
+fn ours(
+    gregale: &Path,
+    fabric: Fabric,
+    protocol: &'static table::Row,
+    span: Duration,
+) -> Result<Vec<Row>, Error> {
+    let cluster = Cluster::start_as(&Plan {
+        gregale: gregale.to_owned(),
+        fabric,
+        protocol: Some(protocol),
+        data: None,
+        snapshot_log_bytes: None,
+    })?;
+    let servers: &[(&str, Option<bool>)] = match protocol.ordering {
+        Ordering::LeaderTotal => &[("the leader", Some(true)), ("a follower", Some(false))],
+        Ordering::Versions | Ordering::Timestamps => &[("a member", None)],
+    };
     let mut rows = Vec::new();
-    for (leader, server) in [(true, "the leader"), (false, "a follower")] {
-        let port = port_of(&cluster, leader)?;
+    for (server, leads) in servers {
+        let port = match leads {
+            Some(leads) => port_of(&cluster, *leads)?,
+            None => cluster.all_ports().start,
+        };
         let mut all = benchmark(server, port, &OPS, span)?;
         all.extend(load::mixed(server, port, span)?);
         for row in all {
             rows.push(
                 row.with("fabric", fabric.name())
-                    .with("protocol", "velos")
+                    .with("protocol", protocol.name)
                     .with("durability", "memory-quorum")
                     .with("members", cluster.members()),
             );
@@ -225,8 +273,12 @@ fn picture_of(report: &Report, title: &str) -> Result<String, FigureError> {
         });
         series[at].1.push((group.to_owned(), per_s));
     };
+    let protocols: BTreeSet<String> = report.rows.iter().map(|row| text(row, "protocol")).collect();
     for row in &report.rows {
-        let ours = format!("{}, {}", text(row, "fabric"), text(row, "server"));
+        let mut ours = format!("{}, {}", text(row, "fabric"), text(row, "server"));
+        if protocols.len() > 1 {
+            ours = format!("{} {ours}", text(row, "protocol"));
+        }
         put(ours, row.case(), row.number("per_s"));
         put(text(row, "peer"), row.case(), row.number("peer_per_s"));
     }
@@ -244,6 +296,34 @@ fn picture_of(report: &Report, title: &str) -> Result<String, FigureError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proto::registry;
+
+    #[test]
+    fn each_protocol_is_measured_where_it_runs_and_refused_where_it_runs_nowhere() {
+        let setting = |fabrics: &[Fabric]| Setting {
+            gregale: "gregale".into(),
+            fabrics: fabrics.to_vec(),
+            protocols: registry::rows().collect(),
+            against: vec![],
+            data: None,
+        };
+        let all = setting(&[Fabric::Shm, Fabric::Tcp]);
+        for row in &all.protocols {
+            let one = Setting { protocols: vec![row], ..all.clone() };
+            for durability in ["memory-quorum", "disk-quorum"] {
+                let chosen = one.chosen(durability);
+                match row.durability.contains(&durability) {
+                    true => assert!(!chosen.expect("it runs").is_empty(), "{}", row.name),
+                    false => assert!(chosen.unwrap_err().to_string().contains(row.durability[0])),
+                }
+            }
+        }
+        let nowhere = Setting {
+            protocols: vec![table::protocol("mu").expect("listed")],
+            ..setting(&[Fabric::Shm])
+        };
+        assert!(nowhere.chosen("memory-quorum").unwrap_err().to_string().contains("tcp"));
+    }
 
     #[test]
     fn each_of_ours_stands_beside_each_peer_that_did_the_same() {
