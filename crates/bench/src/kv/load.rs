@@ -25,7 +25,7 @@ pub(crate) struct Told {
     pub(crate) p99_ns: f64,
 }
 
-/// Runs `redis-benchmark` with this many requests.
+/// Runs `redis-benchmark` with this many requests, at `keys` keys.
 ///
 /// # Errors
 /// It is not installed, or the server fails it.
@@ -34,8 +34,9 @@ pub(super) fn redis_benchmark(
     op: &str,
     pipeline: usize,
     requests: u64,
+    keys: u64,
 ) -> Result<Told, Error> {
-    let arguments = [
+    let mut arguments = vec![
         ("-p", port.to_string()),
         ("-t", op.to_ascii_lowercase()),
         ("-c", CLIENTS.to_string()),
@@ -43,6 +44,10 @@ pub(super) fn redis_benchmark(
         ("-P", pipeline.to_string()),
         ("-n", requests.to_string()),
     ];
+    // Without it, all requests are at one key.
+    if keys > 1 {
+        arguments.push(("-r", keys.to_string()));
+    }
     run(&arguments, &[])
 }
 

@@ -22,6 +22,8 @@ use std::time::Duration;
 /// The requests of one client that are under way at once.
 const PIPELINES: [usize; 2] = [1, 16];
 const OPS: [&str; 2] = ["SET", "GET"];
+/// The keys of a load on registers that are kept each by itself.
+const MANY_KEYS: u64 = 100_000;
 /// The clients of etcd: here it is fastest with the second number; the first is that of the others.
 const ETCD_CLIENTS: [usize; 2] = [CLIENTS, 256];
 /// The approximate speed of a fast server, which turns a time into a number of requests.
@@ -122,15 +124,17 @@ fn row(server: &str, op: &str, pipeline: usize, clients: usize, told: &Told) -> 
         .with("p99_ns", told.p99_ns)
 }
 
-fn benchmark(server: &str, port: u16, ops: &[&str], span: Duration) -> Result<Vec<Row>, Error> {
+/// SET and GET with each pipeline, all requests at `keys` keys.
+fn benchmark(server: &str, port: u16, keys: u64, span: Duration) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for (pipeline, guess) in PIPELINES.into_iter().zip(PER_S_GUESS) {
-        for op in ops {
+        for op in OPS {
             let requests = (guess as f64 * span.as_secs_f64()) as u64;
             // The first run on a fresh server is not counted.
-            load::redis_benchmark(port, op, pipeline, requests / 10)?;
-            let told = load::redis_benchmark(port, op, pipeline, requests)?;
-            rows.push(row(server, op, pipeline, CLIENTS, &told));
+            load::redis_benchmark(port, op, pipeline, requests / 10, keys)?;
+            let told = load::redis_benchmark(port, op, pipeline, requests, keys)?;
+            let op = if keys > 1 { format!("{op} of {keys} keys") } else { op.to_owned() };
+            rows.push(row(server, &op, pipeline, CLIENTS, &told));
         }
     }
     Ok(rows)
@@ -159,7 +163,11 @@ fn ours(
             Some(leads) => port_of(&cluster, *leads)?,
             None => cluster.all_ports().start,
         };
-        let mut all = benchmark(server, port, &OPS, span)?;
+        let mut all = benchmark(server, port, 1, span)?;
+        if protocol.ordering == Ordering::Versions {
+            // Requests at one key wait for each other, those at different keys do not.
+            all.extend(benchmark(server, port, MANY_KEYS, span)?);
+        }
         all.extend(load::mixed(server, port, span)?);
         for row in all {
             rows.push(
@@ -178,7 +186,7 @@ fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row
     match peer {
         Peer::Redis => {
             let redis = Redis::start(0)?;
-            rows = benchmark(peer.name(), redis.port, &OPS, span)?;
+            rows = benchmark(peer.name(), redis.port, 1, span)?;
             rows.extend(load::mixed(peer.name(), redis.port, span)?);
         }
         Peer::RedisWait2 => {
