@@ -18,8 +18,8 @@
 //!   Judged in `phases`.
 //! - I7 an operator replaces, removes and adds members by the released commands, and a change that
 //!   is called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
-//! - I8 where a program is replicated, no connection stays open without its client when all is well.
-//!   Judged in `phases`.
+//! - I8 where a program is replicated, no connection stays open without its client when all is
+//!   well. Judged in `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -37,6 +37,7 @@ mod program;
 mod replicated;
 mod resp;
 mod seats;
+mod start;
 mod storms;
 mod supervisor;
 mod sweeps;

@@ -15,6 +15,9 @@ use super::disk::Platter;
 /// The most verbs and messages on the way to one peer before a message is refused.
 const N_POSTED_MAX: usize = 256;
 
+/// The most bytes in the pipe of a client that does not read.
+pub(super) const UNREAD_BYTES_MAX: usize = 4 << 10;
+
 /// The environment of the module's text.
 pub(super) struct SimPlant {
     me: Rank,

@@ -3,20 +3,24 @@
 
 use super::disk::Platter;
 use super::member::Member;
-use super::plant::SimPlant;
+use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
+use crate::plan::Plan;
 use base::Rank;
 use core::time::Duration;
 use engine::streams::Pipes;
-use engine::{Engine, Family, Log, Parts, Plant, Stats, View};
+use engine::{Config, Engine, Family, FoundState, Log, Origin, Parts, Plant, Stats, View};
 use proto::Replicator;
 use proto::members::Configuration;
-use proto::planted::Planting;
+use proto::node::NodeConfig;
+use proto::planted::{Planting, Sound};
+use proto::registry::{self, LogSpec};
 use replicate::bugs::Bug;
 use replicate::door::ReplicateDoor;
 use replicate::history::InMemory;
 use replicate::program::Program;
 use replicate::state::State;
+use replicate::{batch, clients, entry, feeder};
 
 /// The door of such a member.
 pub(super) type Door<B> = ReplicateDoor<Pipes, SimProgram, B>;
@@ -85,4 +89,41 @@ where
     fn n_open(&self) -> Option<usize> {
         Some(self.0.app().table().n_open())
     }
+}
+
+/// The bytes of a value of the log that are not a client's: the engine's place, and a batch of one
+/// entry.
+const ENTRY_OVERHEAD_BYTES: usize = 24 + batch::OVERHEAD_BYTES + entry::HEADER_BYTES;
+
+/// A member with a copy of the program.
+///
+/// # Errors
+/// The text of the process that does not start.
+pub(super) fn copied<S: LogSpec, B: Planting<Bug>>(
+    config: &Config,
+    plant: SimPlant,
+    program: SimProgram,
+    disk: (Option<Platter>, Option<FoundState>),
+    of_node: NodeConfig,
+    plan: &Plan,
+    planted: B,
+) -> Result<Box<dyn Member>, String> {
+    let Origin { rank: me, life: run } = config.origin;
+    let of_clients = clients::Config {
+        me,
+        run,
+        clients_max: 1000,
+        input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
+    };
+    let of_feeder =
+        feeder::Config { me, run, order: feeder::Order::Serial, rest: feeder::Rest::Resp };
+    let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
+    let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
+    let served = (State::new(InMemory::default(), planted), door);
+    let engine =
+        Engine::<Replicated<S::Machine<Sound>, B>>::new(config, plant, served, disk, |host| {
+            registry::member::<S, _, _>(of_node, &plan.shape, Sound, host)
+                .map_err(|error| error.to_string())
+        })?;
+    Ok(Box::new(Copied(engine)))
 }

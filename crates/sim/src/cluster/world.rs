@@ -3,10 +3,11 @@
 use super::aims::{Aims, can_strike};
 use super::client::Client;
 use super::disk::Platter;
-use super::kinds::{Kinship, Protocol};
-use super::member::{Beginning, Member};
+use super::kinds::Kinship;
+use super::member::Member;
 use super::operator::Operator;
 use super::seats::Seats;
+use super::start::Beginning;
 use super::talk::Talk;
 use crate::coverage::Mark;
 use crate::disks::Disks;
@@ -181,7 +182,7 @@ impl World {
     }
 
     pub(super) fn has_disks(&self) -> bool {
-        self.kind.protocol == Protocol::Durable
+        self.kind.protocol.has_disks()
     }
 
     pub(super) fn disk(&mut self, node: usize) -> Option<&mut Platter> {
