@@ -15,6 +15,7 @@
 //!   answer.
 
 use crate::config::{Config, Durability};
+use crate::connect;
 use crate::serve::life;
 use crate::status::{
     ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, ProgramStatus,
@@ -496,21 +497,5 @@ fn half_decided_within_us(stats: &Stats) -> Option<f64> {
 
 /// Another member's card, or `None` if it does not show one in time.
 fn fetch_card(address: SocketAddr) -> Option<Card> {
-    serde_json::from_slice(&fetch(address, "/card", CARD_WITHIN).ok()?).ok()
-}
-
-/// The body that the control port at `address` answers with.
-///
-/// # Errors
-/// The port does not answer in time, or with something else.
-pub(crate) fn fetch(address: SocketAddr, path: &str, within: Duration) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, within)?;
-    stream.set_read_timeout(Some(within))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(BYTES_MAX).read_to_end(&mut answer)?;
-    let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
-    let head = head.ok_or_else(|| std::io::Error::other("the answer is not HTTP"))?;
-    answer.drain(..head + 4);
-    Ok(answer)
+    serde_json::from_slice(&connect::fetch(address, "/card", CARD_WITHIN).ok()?).ok()
 }

@@ -267,7 +267,7 @@ pub(crate) fn fetch(
 
 /// The status over the control port.
 fn control(address: SocketAddr) -> Outcome<String> {
-    let body = crate::control::fetch(address, "/status", ANSWER_WITHIN)
+    let body = crate::connect::fetch(address, "/status", ANSWER_WITHIN)
         .map_err(|error| Failure::os(format_args!("ask {address} for /status"), error))?;
     Ok(String::from_utf8_lossy(&body).into_owned())
 }

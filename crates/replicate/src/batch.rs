@@ -68,7 +68,7 @@ impl<'a> Batch<'a> {
     /// The batch that `value` is.
     ///
     /// # Errors
-    /// It is none; not one of its entries may be executed.
+    /// It is no batch; not one of its entries may be executed.
     pub fn parse(value: &'a [u8]) -> Result<Batch<'a>, BatchError> {
         let (stamp, items) = value.split_first_chunk().ok_or(BatchError)?;
         let batch = Batch { stamp_ms: u64::from_le_bytes(*stamp), items };

@@ -8,8 +8,8 @@
 //!   what lies in its sockets in an order of its own.
 //! - I3 a program that waits for an entry behind (a lock, a queue that another connection fills)
 //!   never answers before. When nothing has moved for [`BLOCKED_AFTER`] and each of its threads
-//!   sleeps, it is taken to be at rest. Where replies are not known, that is the rule for all, after
-//!   [`QUIET_AFTER`].
+//!   sleeps, it is taken to be at rest. Where replies are not known, that is the rule for all,
+//!   after [`QUIET_AFTER`].
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the history.

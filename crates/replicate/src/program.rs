@@ -1,6 +1,6 @@
 //! A copy of the program, as the feeder sees it: local streams, and whether the program waits.
 
-use engine::streams::{Broken, Interest, Received};
+pub use engine::streams::{Broken, Interest, Received};
 
 /// What became of a connection to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

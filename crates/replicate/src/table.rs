@@ -15,8 +15,8 @@
 //! - I5 numbers of one process that are used span at most [`SPAN_MAX`] above the first unused: the
 //!   owner opens no connection beyond that (`clients`), and the table refuses one.
 //!
-//! The property test `entries_in_any_order_and_number_are_executed_as_the_owner_made_them` checks I1
-//! to I3.
+//! The property test `entries_in_any_order_and_number_are_executed_as_the_owner_made_them` checks
+//! I1 to I3.
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};

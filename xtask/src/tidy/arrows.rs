@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -20,7 +20,8 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ("pow", &[]),
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
-    ("sim", &["base", "check", "engine", "kv", "proto", "storage"]),
+    ("replicate", &["base", "engine", "proto"]),
+    ("sim", &["base", "check", "engine", "kv", "proto", "replicate", "storage"]),
     ("engine", &["base", "proto"]),
     ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "engine", "pow", "proto"]),
@@ -53,6 +54,7 @@ const ALLOWED: [(&str, &[&str]); 21] = [
             "multicast",
             "proto",
             "region",
+            "replicate",
             "runtime",
             "storage",
         ],

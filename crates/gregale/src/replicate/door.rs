@@ -1,7 +1,8 @@
 //! The replicate door in a process: sockets, signals, the supervisor, the copy's end.
 
 use super::copy::{Copy, LEG};
-use super::{FileHistory, Place};
+use super::history::FileHistory;
+use super::place::Place;
 use crate::channel::ReplicaEnd;
 use crate::config::{Config, InputOrder, Program as Settings, RestBy};
 use crate::control::Board;

@@ -13,6 +13,4 @@ mod launch;
 mod place;
 
 pub(crate) use door::ProgramDoor;
-pub(crate) use history::FileHistory;
 pub(crate) use launch::{LaunchArgs, launch};
-pub(crate) use place::Place;

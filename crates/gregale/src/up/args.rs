@@ -84,6 +84,19 @@ pub(crate) struct UpArgs {
     /// The logged bytes after which a snapshot is made: for measurements.
     #[arg(long, hide = true, requires = "data", value_parser = crate::config::parse_bytes)]
     pub(crate) snapshot_log_bytes: Option<u64>,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    /// Do not restart a replica that died.
+    #[arg(long)]
+    pub(crate) no_restart: bool,
+    /// The output format.
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub(crate) format: Format,
+}
+
+/// A program that is replicated.
+#[derive(Debug, Args)]
+pub(crate) struct ProgramArgs {
     /// Replicate a program, in place of the key-value store: its command line, with {socket} (the
     /// path of a Unix socket) or {port} where it listens, and {dir} for its directory. Each member
     /// runs a copy of it, and feeds it with the input of all clients in one order.
@@ -101,12 +114,19 @@ pub(crate) struct UpArgs {
     /// The program asks its clients for a password, so that --bind may name any address.
     #[arg(long, requires = "replicate")]
     pub(crate) program_authenticates: bool,
-    /// Do not restart a replica that died.
-    #[arg(long)]
-    pub(crate) no_restart: bool,
-    /// The output format.
-    #[arg(long, value_enum, default_value_t = Format::Table)]
-    pub(crate) format: Format,
+}
+
+impl ProgramArgs {
+    /// The program, if one is replicated.
+    pub(crate) fn program(&self) -> Option<Program> {
+        self.replicate.as_ref().map(|command| Program {
+            command: command.clone(),
+            genesis: self.genesis.clone(),
+            order: self.program_order,
+            rest: self.program_rest,
+            authenticates: self.program_authenticates,
+        })
+    }
 }
 
 impl UpArgs {
@@ -137,23 +157,12 @@ impl UpArgs {
         self.partitions.map(|n| Partitioning { n, order: self.order })
     }
 
-    /// The program that is replicated, if one is.
-    pub(crate) fn program(&self) -> Option<Program> {
-        self.replicate.as_ref().map(|command| Program {
-            command: command.clone(),
-            genesis: self.genesis.clone(),
-            order: self.program_order,
-            rest: self.program_rest,
-            authenticates: self.program_authenticates,
-        })
-    }
-
     /// Refuses contradictory flags, before anything is touched.
     pub(super) fn check(&self) -> Outcome<()> {
         config::check_choices(self.protocol(), self.fabric, self.durability())?;
         config::check_partitions(self.protocol(), self.partitions)?;
         config::check_order(self.partitioning().map(|of| of.order), self.durability())?;
-        match self.program() {
+        match self.program.program() {
             // The rest is checked with each member's configuration.
             Some(program) => {
                 config::check_kind(self.protocol(), self.durability(), self.partitions.is_some())?;

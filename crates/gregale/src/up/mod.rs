@@ -65,7 +65,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
             data.keep_to(Keyspace {
                 maxmemory: args.maxmemory,
                 partitions: args.partitioning(),
-                program: args.replicate.clone(),
+                program: args.program.replicate.clone(),
             })?;
             // The multicast's disks are different.
             if args.partitions.is_none() {
@@ -161,7 +161,7 @@ impl<'a> Supervisor<'a> {
                     data: data.as_ref().map(|data| data.member(member)),
                     snapshot_log_bytes: args.snapshot_log_bytes,
                     partitions: args.partitioning(),
-                    program: args.program(),
+                    program: args.program.program(),
                     secret_file: secret.unwrap_or_else(|| directory.secret_file()),
                     requirepass: args.requirepass.clone(),
                     maxmemory: args.maxmemory,
