@@ -120,7 +120,7 @@ pub(crate) struct ProgramStatus {
     /// The bytes that were decided, and not fed yet.
     pub(crate) waiting_bytes: u64,
     /// The bytes of everything that was decided, which a copy that begins again is fed.
-    pub(crate) history_bytes: u64,
+    pub(crate) transcript_bytes: u64,
     /// The clients of the member, and the connections of all members.
     pub(crate) clients: u64,
     pub(crate) connections: u64,
@@ -129,9 +129,10 @@ pub(crate) struct ProgramStatus {
 impl ProgramStatus {
     /// The table for people.
     fn line(&self) -> String {
-        let ProgramStatus { executed, waiting_bytes, history_bytes, clients, connections } = self;
+        let ProgramStatus { executed, waiting_bytes, transcript_bytes, clients, connections } =
+            self;
         format!(
-            "{executed} entries executed, {waiting_bytes} of {history_bytes} bytes wait, {clients} of \
+            "{executed} entries executed, {waiting_bytes} of {transcript_bytes} bytes wait, {clients} of \
              {connections} connections here"
         )
     }
@@ -395,7 +396,7 @@ mod tests {
             program: (id == 2).then_some(ProgramStatus {
                 executed: 5,
                 waiting_bytes: 6,
-                history_bytes: 70,
+                transcript_bytes: 70,
                 clients: 1,
                 connections: 3,
             }),

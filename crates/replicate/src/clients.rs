@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The bytes of one client that are not decided, at most.
 pub const IN_FLIGHT_BYTES_MAX: usize = 256 << 10;
-/// The bytes of the history that the own copy has not been fed, from which clients wait.
+/// The bytes of the transcript that the own copy has not been fed, from which clients wait.
 pub const LAG_BYTES_MAX: u64 = 4 << 20;
 /// The output that waits for a client, at most.
 pub const OUTPUT_BYTES_MAX: usize = 64 << 20;

@@ -9,9 +9,9 @@ use crate::bugs::Bug;
 use crate::clients::{self, Clients};
 use crate::entry::Entry;
 use crate::feeder::{self, Feeder};
-use crate::history::History;
 use crate::program::Program;
 use crate::state::State;
+use crate::transcript::Transcript;
 use base::{Instant, MAX_MEMBERS, Rank};
 use core::time::Duration;
 use engine::streams::{Pipes, Ready, Streams};
@@ -33,8 +33,8 @@ pub struct Figures {
     pub fed: u64,
     /// The bytes that were executed and not fed.
     pub lag_bytes: u64,
-    /// The bytes of the history.
-    pub history_bytes: u64,
+    /// The bytes of the transcript.
+    pub transcript_bytes: u64,
 }
 
 /// The door of the module's text.
@@ -50,7 +50,7 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     members: usize,
     /// The time since when each member is not heard.
     silent_since: [Option<Instant>; MAX_MEMBERS],
-    /// The bytes of the history up to which the copy has to be fed first (D1).
+    /// The bytes of the transcript up to which the copy has to be fed first (D1).
     serves_from: Option<u64>,
     serves: bool,
     now: Instant,
@@ -93,20 +93,20 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     /// The reason why this member has to stop, if there is one.
-    pub fn failure<'a, H: History>(&'a self, state: &'a State<H, B>) -> Option<&'a str> {
-        self.feeder.failure().or_else(|| state.history().failure())
+    pub fn failure<'a, H: Transcript>(&'a self, state: &'a State<H, B>) -> Option<&'a str> {
+        self.feeder.failure().or_else(|| state.transcript().failure())
     }
 
     /// Accepts clients that wait.
-    pub fn accept<H: History>(&mut self, state: &State<H, B>, desk: &mut Desk) {
+    pub fn accept<H: Transcript>(&mut self, state: &State<H, B>, desk: &mut Desk) {
         if self.serves {
             self.clients.accept(&mut self.streams, state.table(), desk);
         }
     }
 
     /// A client's stream is ready.
-    pub fn on_client<H: History>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
-        let lag_bytes = self.feeder.lag_bytes(state.history());
+    pub fn on_client<H: Transcript>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
+        let lag_bytes = self.feeder.lag_bytes(state.transcript());
         self.clients.on_ready(ready, lag_bytes, &mut self.streams, desk);
     }
 
@@ -115,12 +115,12 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         self.feeder.on_ready(key, &mut self.program, &mut self.clients, desk.now());
     }
 
-    fn pump<H: History>(&mut self, state: &State<H, B>) -> bool {
-        self.feeder.pump(state.history(), &mut self.program, self.now)
+    fn pump<H: Transcript>(&mut self, state: &State<H, B>) -> bool {
+        self.feeder.pump(state.transcript(), &mut self.program, self.now)
     }
 
     /// The entry about a member that has been silent for too long, if this member leads (D2).
-    fn dead<H: History>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
+    fn dead<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
         let may_bury = self.clients.may_bury() && !self.planted.has(Bug::DeadStayOpen);
         if view.role != Role::Leader || !may_bury {
             return None;
@@ -145,7 +145,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
 impl<P: Program, B: Planting<Bug>> ReplicateDoor<Pipes, P, B> {
     /// Accepts clients and reads from all that are ready: what a poller does for sockets.
-    pub fn poll<H: History>(&mut self, state: &State<H, B>, desk: &mut Desk) {
+    pub fn poll<H: Transcript>(&mut self, state: &State<H, B>, desk: &mut Desk) {
         self.accept(state, desk);
         for ready in self.streams.ready() {
             self.on_client(ready, state, desk);
@@ -153,7 +153,7 @@ impl<P: Program, B: Planting<Bug>> ReplicateDoor<Pipes, P, B> {
     }
 }
 
-impl<H: History, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
+impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
     for ReplicateDoor<S, P, B>
 {
     fn applied(&mut self, state: &mut State<H, B>)
@@ -183,11 +183,11 @@ impl<H: History, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         let view = *desk.view();
         self.listen(&view);
         let worked = self.pump(state);
-        let lag_bytes = self.feeder.lag_bytes(state.history());
+        let lag_bytes = self.feeder.lag_bytes(state.transcript());
         if self.clients.may_enter() && !self.serves {
             // The own Begin is decided, and so is all that was answered before it was said.
-            let from = *self.serves_from.get_or_insert(state.history().len());
-            self.serves = state.history().len() - lag_bytes >= from;
+            let from = *self.serves_from.get_or_insert(state.transcript().len());
+            self.serves = state.transcript().len() - lag_bytes >= from;
         }
         let dead = self.dead(state, &view);
         worked | self.clients.resume(dead, lag_bytes, &mut self.streams, desk)
@@ -209,8 +209,8 @@ impl<H: History, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
             clients: self.clients.len() as u64,
             connections: state.table().n_open() as u64,
             fed: self.feeder.n_fed(),
-            lag_bytes: self.feeder.lag_bytes(state.history()),
-            history_bytes: state.history().len(),
+            lag_bytes: self.feeder.lag_bytes(state.transcript()),
+            transcript_bytes: state.transcript().len(),
         };
     }
 }

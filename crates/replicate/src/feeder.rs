@@ -1,6 +1,6 @@
-//! Feeder: it feeds the history to a copy of the program, and hands the output to the own clients.
+//! Feeder: it feeds the transcript to a copy of the program, and hands the output to the own clients.
 //!
-//! - I1 a copy is fed with executed entries alone, each once, in the order of the history. By the
+//! - I1 a copy is fed with executed entries alone, each once, in the order of the transcript. By the
 //!   one cursor.
 //! - I2 under [`Order::Serial`] an entry of another connection than the last one's is fed when the
 //!   program is at rest: it has read everything, has answered every request, and has closed every
@@ -12,14 +12,14 @@
 //!   after [`QUIET_AFTER`].
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
-//! - I5 of what a program does not read one entry at most lies here: the rest stays in the history.
+//! - I5 of what a program does not read one entry at most lies here: the rest stays in the transcript.
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use crate::framing::Resp;
-use crate::history::{History, RECORD_HEADER_BYTES};
 use crate::program::{Connected, Program};
 use crate::state::first_record;
+use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
 use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
 use engine::streams::{Interest, Received};
@@ -38,7 +38,7 @@ const ENTRIES_MAX: usize = 256;
 /// The most reads of one leg in one call.
 const READS_MAX: usize = 16;
 const READ_BYTES: usize = 16 << 10;
-/// The bytes of the history that are read at once.
+/// The bytes of the transcript that are read at once.
 const AHEAD_BYTES: usize = 64 << 10;
 
 /// The order in which a copy sees entries of different connections.
@@ -117,9 +117,9 @@ pub struct Feeder<B = Sound> {
     busy: BTreeSet<u64>,
     /// The connection of the entry that was fed last.
     turn: Option<ConnectionId>,
-    /// The bytes of the history before this one were fed.
+    /// The bytes of the transcript before this one were fed.
     cursor: u64,
-    /// The bytes of the history from the cursor on, as far as they were read.
+    /// The bytes of the transcript from the cursor on, as far as they were read.
     ahead: Vec<u8>,
     /// The time when something was fed or read last.
     moved_at: Instant,
@@ -148,9 +148,9 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
     }
 
-    /// The bytes of `history` that were not fed.
-    pub fn lag_bytes(&self, history: &impl History) -> u64 {
-        history.len() - self.cursor
+    /// The bytes of `transcript` that were not fed.
+    pub fn lag_bytes(&self, transcript: &impl Transcript) -> u64 {
+        transcript.len() - self.cursor
     }
 
     /// The number of entries that were fed.
@@ -176,7 +176,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Feeds what may be fed now. Returns whether anything was.
     pub fn pump<P: Program>(
         &mut self,
-        history: &impl History,
+        transcript: &impl Transcript,
         program: &mut P,
         now: Instant,
     ) -> bool {
@@ -184,12 +184,12 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look(program, now);
         }
         let mut n_fed = 0;
-        while n_fed < ENTRIES_MAX && self.failure.is_none() && self.read_ahead(history) {
+        while n_fed < ENTRIES_MAX && self.failure.is_none() && self.read_ahead(transcript) {
             let ahead = std::mem::take(&mut self.ahead);
             let (mut at, mut may_go_on) = (0, true);
             while let Some(bytes) = first_record(&ahead[at..]).filter(|_| may_go_on) {
                 // The state has read each of them.
-                let entry = Entry::parse(bytes).expect("a history of entries");
+                let entry = Entry::parse(bytes).expect("a transcript of entries");
                 may_go_on = n_fed < ENTRIES_MAX && self.feed(&entry, program, now);
                 if may_go_on {
                     at += RECORD_HEADER_BYTES + bytes.len();
@@ -210,12 +210,12 @@ impl<B: Planting<Bug>> Feeder<B> {
         n_fed > 0
     }
 
-    /// Reads the history on, if what was read holds no whole entry. Returns whether it holds one.
-    fn read_ahead(&mut self, history: &impl History) -> bool {
+    /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds one.
+    fn read_ahead(&mut self, transcript: &impl Transcript) -> bool {
         while first_record(&self.ahead).is_none() {
             let from = self.ahead.len();
             self.ahead.resize(from + AHEAD_BYTES, 0);
-            let n = history.read(self.cursor + from as u64, &mut self.ahead[from..]);
+            let n = transcript.read(self.cursor + from as u64, &mut self.ahead[from..]);
             self.ahead.truncate(from + n);
             if n == 0 {
                 return false;

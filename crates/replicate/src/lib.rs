@@ -11,7 +11,7 @@
 //!   clients ---- Streams ----> Clients -- entries --> Desk (engine) --> log
 //!      ^                                                                 |
 //!      |  output of the own clients' legs                                v
-//!   Streams <---- Feeder <--------------- history ------------------- State
+//!   Streams <---- Feeder <--------------- transcript ------------------- State
 //!                  |  ^
 //!             legs v  |     Program: the copy, as a process or a simulation
 //! ```
@@ -28,9 +28,9 @@ pub mod door;
 pub mod entry;
 pub mod feeder;
 pub mod framing;
-pub mod history;
 pub mod program;
 pub mod state;
 pub mod table;
 #[cfg(test)]
 mod tests;
+pub mod transcript;

@@ -1,19 +1,19 @@
-//! The replicated state: the table of connections, and the history of what was executed.
+//! The replicated state: the table of connections, and the transcript of what was executed.
 //!
-//! - I1 states that applied the same values are equal, byte by byte of the history.
-//! - I2 the history is the whole state: executing its entries in order on an empty table gives the
-//!   table. So a state that is moved to another member is a history, and [`State::restore_piece`]
+//! - I1 states that applied the same values are equal, byte by byte of the transcript.
+//! - I2 the transcript is the whole state: executing its entries in order on an empty table gives the
+//!   table. So a state that is moved to another member is a transcript, and [`State::restore_piece`]
 //!   checks that each of its entries executes.
 //! - I3 an entry that comes too early is not answered, so its owner keeps it and sends it again
 //!   behind the missing one (`table`, I2).
-//! - I4 a history never shrinks, and a state that is put in place continues the one that was there:
+//! - I4 a transcript never shrinks, and a state that is put in place continues the one that was there:
 //!   what has been fed to a copy stays a prefix. Asserted in [`State::end_restore`].
 
 use crate::batch::{self, Batch};
 use crate::bugs::Bug;
 use crate::entry::Entry;
-use crate::history::{History, RECORD_HEADER_BYTES};
 use crate::table::{Table, Verdict};
+use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
 use base::Slot;
 use engine::{Answers, Appended, Application, Origin, Performed, Saving, Sequence};
 use proto::planted::{Planting, Sound};
@@ -28,7 +28,7 @@ const PIECE_BYTES: u64 = 64 << 10;
 /// A save under way.
 #[derive(Clone, Copy, Debug)]
 struct Save {
-    /// The bytes of the history that are in it.
+    /// The bytes of the transcript that are in it.
     len: u64,
     /// The bytes that were read.
     at: u64,
@@ -40,10 +40,10 @@ struct Save {
 #[derive(Debug)]
 struct Arriving<H, B> {
     table: Table<B>,
-    history: H,
+    transcript: H,
     /// The bytes that are no whole record, or header, yet.
     rest: Vec<u8>,
-    /// The length of the whole history and the stamp, once the header was read.
+    /// The length of the whole transcript and the stamp, once the header was read.
     header: Option<(u64, u64)>,
 }
 
@@ -52,7 +52,7 @@ struct Arriving<H, B> {
 pub struct State<H, B = Sound> {
     planted: B,
     table: Table<B>,
-    history: H,
+    transcript: H,
     state_ms: u64,
     /// The scratch of a record.
     record: Vec<u8>,
@@ -61,14 +61,14 @@ pub struct State<H, B = Sound> {
     arriving: Option<Arriving<H, B>>,
 }
 
-impl<H: History, B: Planting<Bug>> State<H, B> {
-    /// The state in which nothing was executed; `history` is empty.
-    pub fn new(history: H, planted: B) -> State<H, B> {
-        assert!(history.is_empty(), "the table would not be that of the history");
+impl<H: Transcript, B: Planting<Bug>> State<H, B> {
+    /// The state in which nothing was executed; `transcript` is empty.
+    pub fn new(transcript: H, planted: B) -> State<H, B> {
+        assert!(transcript.is_empty(), "the table would not be that of the transcript");
         State {
             planted,
             table: Table::new(planted),
-            history,
+            transcript,
             state_ms: 0,
             record: Vec::new(),
             saves: BTreeMap::new(),
@@ -83,17 +83,17 @@ impl<H: History, B: Planting<Bug>> State<H, B> {
     }
 
     /// What was executed.
-    pub fn history(&self) -> &H {
-        &self.history
+    pub fn transcript(&self) -> &H {
+        &self.transcript
     }
 }
 
 /// Appends the record of an entry.
-fn put_record(bytes: &[u8], record: &mut Vec<u8>, history: &mut impl History) {
+fn put_record(bytes: &[u8], record: &mut Vec<u8>, transcript: &mut impl Transcript) {
     record.clear();
     record.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     record.extend_from_slice(bytes);
-    history.append(record);
+    transcript.append(record);
 }
 
 /// The entry's bytes of the record at the beginning of `bytes`, if all of it is there.
@@ -102,7 +102,7 @@ pub(crate) fn first_record(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..u32::from_le_bytes(*len) as usize)
 }
 
-impl<H: History, B: Planting<Bug>> Arriving<H, B> {
+impl<H: Transcript, B: Planting<Bug>> Arriving<H, B> {
     fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
         self.rest.extend_from_slice(bytes);
         let mut at = 0;
@@ -124,24 +124,24 @@ impl<H: History, B: Planting<Bug>> Arriving<H, B> {
             }
             at += RECORD_HEADER_BYTES + bytes.len();
         }
-        self.history.append(&self.rest[from..at]);
+        self.transcript.append(&self.rest[from..at]);
         self.rest.drain(..at);
         Ok(())
     }
 
     fn is_whole(&self) -> bool {
-        self.rest.is_empty() && self.header.is_some_and(|(len, _)| len == self.history.len())
+        self.rest.is_empty() && self.header.is_some_and(|(len, _)| len == self.transcript.len())
     }
 }
 
-impl<H: History, B: Planting<Bug>> Application for State<H, B> {
+impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         let Ok(batch) = Batch::parse(value) else { return };
         self.state_ms = self.state_ms.max(batch.stamp_ms);
         for item in batch.items() {
             let verdict = self.table.execute(&item.entry);
             if verdict == Verdict::Execute {
-                put_record(item.bytes, &mut self.record, &mut self.history);
+                put_record(item.bytes, &mut self.record, &mut self.transcript);
             }
             if verdict != Verdict::TooEarly || self.planted.has(Bug::TooEarlyAnswered) {
                 answers.push(item.origin, item.sequence, &[]); // I3
@@ -164,7 +164,7 @@ impl<H: History, B: Planting<Bug>> Application for State<H, B> {
 
     fn begin_save(&mut self) -> Saving {
         self.n_saves += 1;
-        let (len, state_ms) = (self.history.len(), self.state_ms);
+        let (len, state_ms) = (self.transcript.len(), self.state_ms);
         self.saves.insert(self.n_saves, Save { len, at: 0, state_ms, has_begun: false });
         Saving(self.n_saves)
     }
@@ -178,7 +178,7 @@ impl<H: History, B: Planting<Bug>> Application for State<H, B> {
         }
         let from = out.len();
         out.resize(from + (save.len - save.at).min(PIECE_BYTES) as usize, 0);
-        let n = self.history.read(save.at, &mut out[from..]);
+        let n = self.transcript.read(save.at, &mut out[from..]);
         out.truncate(from + n);
         save.at += n as u64;
         Some(save.at < save.len)
@@ -191,7 +191,7 @@ impl<H: History, B: Planting<Bug>> Application for State<H, B> {
     fn begin_restore(&mut self) {
         self.arriving = Some(Arriving {
             table: Table::new(self.planted),
-            history: self.history.beside(),
+            transcript: self.transcript.beside(),
             rest: Vec::new(),
             header: None,
         });
@@ -208,8 +208,11 @@ impl<H: History, B: Planting<Bug>> Application for State<H, B> {
             Some(header) if arriving.is_whole() => header,
             _ => return Err("the state is not whole".to_owned()),
         };
-        assert!(arriving.history.len() >= self.history.len(), "I4: the state is an older one");
-        self.history = arriving.history;
+        assert!(
+            arriving.transcript.len() >= self.transcript.len(),
+            "I4: the state is an older one"
+        );
+        self.transcript = arriving.transcript;
         if !self.planted.has(Bug::StateWithoutTable) {
             self.table = arriving.table;
         }
@@ -249,7 +252,7 @@ impl<H: History, B: Planting<Bug>> Application for State<H, B> {
 mod tests {
     use super::*;
     use crate::entry::ConnectionId;
-    use crate::history::InMemory;
+    use crate::transcript::InMemory;
     use base::{Incarnation, Rank};
     use proto::planted::Planted;
 
@@ -298,7 +301,7 @@ mod tests {
         assert_eq!(more, Some(false), "what comes later is not in it");
         let mut other = State::new(InMemory::default(), Sound);
         other.restore(&bytes).unwrap();
-        assert_ne!(other.history.len(), state.history.len());
+        assert_ne!(other.transcript.len(), state.transcript.len());
         apply(&mut other, &[input(2)]);
         assert_eq!(saved(&mut other), saved(&mut state));
         assert_eq!(other.table, state.table);
@@ -315,7 +318,7 @@ mod tests {
         let mut again = bytes.clone();
         again.extend_from_slice(&bytes[HEADER_BYTES..]);
         assert!(other.restore(&again).unwrap_err().contains("does not execute"));
-        assert!(other.history.is_empty() && other.table.n_open() == 0);
+        assert!(other.transcript.is_empty() && other.table.n_open() == 0);
         other.restore(&bytes).unwrap();
     }
 
@@ -324,9 +327,9 @@ mod tests {
         let mut state = State::new(InMemory::default(), Sound);
         assert_eq!(apply(&mut state, &[begin(), input(1), Entry::Open { id: ID }]), [1, 3]);
         assert_eq!(apply(&mut state, &[input(1), input(1)]), [1, 2], "and then once");
-        let len = state.history.len();
+        let len = state.transcript.len();
         assert_eq!(apply(&mut state, &[begin(), input(1)]), [1, 2]);
-        assert_eq!(state.history.len(), len, "the second time it is not executed");
+        assert_eq!(state.transcript.len(), len, "the second time it is not executed");
     }
 
     #[test]
@@ -353,6 +356,6 @@ mod tests {
     fn a_value_that_is_damaged_changes_nothing() {
         let mut state = State::new(InMemory::default(), Sound);
         state.apply(Slot(0), b"damaged", &mut Answers::default());
-        assert!(state.history.is_empty());
+        assert!(state.transcript.is_empty());
     }
 }

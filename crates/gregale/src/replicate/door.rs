@@ -1,8 +1,8 @@
 //! The replicate door in a process: sockets, signals, the supervisor, the copy's end.
 
 use super::copy::{Copy, LEG};
-use super::history::FileHistory;
 use super::place::Place;
+use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
 use crate::config::{Config, InputOrder, Program as Settings, RestBy};
 use crate::control::Board;
@@ -46,9 +46,9 @@ impl ProgramDoor {
         life: Incarnation,
         listener: TcpListener,
         board: Arc<Board>,
-    ) -> Outcome<(State<FileHistory>, ProgramDoor)> {
+    ) -> Outcome<(State<FileTranscript>, ProgramDoor)> {
         let place = Place::make(config, settings, life)?;
-        let state = State::new(FileHistory::create(place.run()), Sound);
+        let state = State::new(FileTranscript::create(place.run()), Sound);
         let of_clients = clients::Config {
             me: config.rank(),
             run: life,
@@ -114,8 +114,8 @@ fn is_led(view: &View) -> bool {
     }
 }
 
-impl runtime::Door<State<FileHistory>> for ProgramDoor {
-    fn applied(&mut self, state: &mut State<FileHistory>) {
+impl runtime::Door<State<FileTranscript>> for ProgramDoor {
+    fn applied(&mut self, state: &mut State<FileTranscript>) {
         self.door.applied(state);
     }
 
@@ -123,7 +123,7 @@ impl runtime::Door<State<FileHistory>> for ProgramDoor {
         &mut self,
         asker: Asker,
         stamp_ms: u64,
-        state: &mut State<FileHistory>,
+        state: &mut State<FileTranscript>,
         desk: &mut Desk,
     ) -> Performed {
         self.door.perform(asker, stamp_ms, state, desk)
@@ -132,14 +132,14 @@ impl runtime::Door<State<FileHistory>> for ProgramDoor {
     fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk) {
-        runtime::Door::<State<FileHistory>>::answer(&mut self.door, asker, answer, desk);
+        runtime::Door::<State<FileTranscript>>::answer(&mut self.door, asker, answer, desk);
     }
 
     fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 
-    fn resume(&mut self, state: &mut State<FileHistory>, desk: &mut Desk) -> bool {
+    fn resume(&mut self, state: &mut State<FileTranscript>, desk: &mut Desk) -> bool {
         let worked = self.door.resume(state, desk);
         if let Some(why) = self.door.failure(state) {
             self.failure.get_or_insert_with(|| why.to_owned());
@@ -151,14 +151,14 @@ impl runtime::Door<State<FileHistory>> for ProgramDoor {
         if self.door.serves() {
             self.door.streams.listen_again();
         }
-        runtime::Door::<State<FileHistory>>::flush(&mut self.door, desk);
+        runtime::Door::<State<FileTranscript>>::flush(&mut self.door, desk);
     }
 
     fn deadline(&self) -> Option<base::Instant> {
-        runtime::Door::<State<FileHistory>>::deadline(&self.door)
+        runtime::Door::<State<FileTranscript>>::deadline(&self.door)
     }
 
-    fn publish(&mut self, view: &View, stats: &Stats, state: &mut State<FileHistory>) {
+    fn publish(&mut self, view: &View, stats: &Stats, state: &mut State<FileTranscript>) {
         self.supervision.report_seats(view);
         self.door.publish(view, stats, state);
         self.supervision.report(self.door.serves() && is_led(view), view);
@@ -166,7 +166,7 @@ impl runtime::Door<State<FileHistory>> for ProgramDoor {
         self.board.leave_program(ProgramStatus {
             executed: figures.fed,
             waiting_bytes: figures.lag_bytes,
-            history_bytes: figures.history_bytes,
+            transcript_bytes: figures.transcript_bytes,
             clients: figures.clients,
             connections: figures.connections,
         });
@@ -175,8 +175,8 @@ impl runtime::Door<State<FileHistory>> for ProgramDoor {
     }
 }
 
-impl Sockets<State<FileHistory>> for ProgramDoor {
-    fn on_ready(&mut self, ready: Ready, state: &mut State<FileHistory>, desk: &mut Desk) {
+impl Sockets<State<FileTranscript>> for ProgramDoor {
+    fn on_ready(&mut self, ready: Ready, state: &mut State<FileTranscript>, desk: &mut Desk) {
         match ready.key {
             KEY_LISTENER => self.door.accept(state, desk),
             KEY_SIGNALS => self.supervision.on_signal(),

@@ -1,16 +1,16 @@
 //! The process side of the replicate door: the copy of the program, its directory, its streams, and
-//! the history in a file.
+//! the transcript in a file.
 //!
 //! `replicate` decides what the copy is fed and when; the runtime knows leaders and logs. A process
 //! and its copy end together: the next process begins with the program's first state, and feeds the
-//! history from its beginning.
+//! transcript from its beginning.
 
 mod asleep;
 mod copy;
 mod door;
-mod history;
 mod launch;
 mod place;
+mod transcript;
 
 pub(crate) use door::ProgramDoor;
 pub(crate) use launch::{LaunchArgs, launch};

@@ -3,7 +3,7 @@
 //! ```text
 //! PLACE/run-N/dir     the copy's own directory, `{dir}`
 //! PLACE/run-N/output  what it printed
-//! PLACE/run-N/history-K
+//! PLACE/run-N/transcript-K
 //! SOCKETS/copy-M.N    `{socket}`
 //! ```
 //! Each process of a member has a directory of its own, so that a copy which outlives its member by

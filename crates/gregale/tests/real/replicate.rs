@@ -239,7 +239,7 @@ fn what_was_acknowledged_is_there_after_all_have_been_killed() {
         let now: i64 = connection.incr("n", 1).unwrap();
         assert_eq!(now, n);
     }
-    // So the next lives begin with a snapshot: a part of the history.
+    // So the next lives begin with a snapshot: a part of the transcript.
     wait_until("a snapshot", || {
         let status = status(&cluster, 1).unwrap_or_default();
         status["members"][0]["disk"]["snapshots"].as_u64().is_some_and(|n| n > 0)

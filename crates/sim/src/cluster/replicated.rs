@@ -17,9 +17,9 @@ use proto::planted::{Planting, Sound};
 use proto::registry::{self, LogSpec};
 use replicate::bugs::Bug;
 use replicate::door::ReplicateDoor;
-use replicate::history::InMemory;
 use replicate::program::Program;
 use replicate::state::State;
+use replicate::transcript::InMemory;
 use replicate::{batch, clients, entry, feeder};
 
 /// The door of such a member.

@@ -1,10 +1,10 @@
-//! The history in a file, with its newest bytes in memory too.
+//! The transcript in a file, with its newest bytes in memory too.
 //!
 //! The file is no log: the cluster's log and its snapshots are. A process begins an empty one and
 //! fills it again. So nothing here is synced, and a file that cannot be written or read ends the
 //! process.
 
-use replicate::history::History;
+use replicate::transcript::Transcript;
 use std::cell::OnceCell;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 /// The newest bytes, which are in memory alone, are written when there are so many.
 const TAIL_BYTES: usize = 64 << 10;
 
-/// The history of the module's text.
+/// The transcript of the module's text.
 #[derive(Debug)]
-pub(crate) struct FileHistory {
+pub(crate) struct FileTranscript {
     directory: PathBuf,
     /// The number of the file among those of this process.
     number: u64,
@@ -28,14 +28,14 @@ pub(crate) struct FileHistory {
     failure: OnceCell<String>,
 }
 
-impl FileHistory {
-    /// An empty history in a new file of `directory`.
-    pub(crate) fn create(directory: &Path) -> FileHistory {
-        FileHistory::numbered(directory, 1)
+impl FileTranscript {
+    /// An empty transcript in a new file of `directory`.
+    pub(crate) fn create(directory: &Path) -> FileTranscript {
+        FileTranscript::numbered(directory, 1)
     }
 
-    fn numbered(directory: &Path, number: u64) -> FileHistory {
-        let mut history = FileHistory {
+    fn numbered(directory: &Path, number: u64) -> FileTranscript {
+        let mut transcript = FileTranscript {
             directory: directory.to_path_buf(),
             number,
             file: None,
@@ -44,21 +44,21 @@ impl FileHistory {
             failure: OnceCell::new(),
         };
         let mut options = OpenOptions::new();
-        match options.read(true).write(true).create(true).truncate(true).open(history.path()) {
-            Ok(file) => history.file = Some(file),
-            Err(error) => history.fail(&error),
+        match options.read(true).write(true).create(true).truncate(true).open(transcript.path()) {
+            Ok(file) => transcript.file = Some(file),
+            Err(error) => transcript.fail(&error),
         }
-        history
+        transcript
     }
 
     fn path(&self) -> PathBuf {
-        self.directory.join(format!("history-{}", self.number))
+        self.directory.join(format!("transcript-{}", self.number))
     }
 
     fn fail(&self, error: &io::Error) {
         self.failure.get_or_init(|| {
             format!(
-                "cannot keep the history in {}: {error}; make room there",
+                "cannot keep the transcript in {}: {error}; make room there",
                 self.path().display()
             )
         });
@@ -77,9 +77,9 @@ impl FileHistory {
     }
 }
 
-impl History for FileHistory {
-    fn beside(&mut self) -> FileHistory {
-        FileHistory::numbered(&self.directory, self.number + 1)
+impl Transcript for FileTranscript {
+    fn beside(&mut self) -> FileTranscript {
+        FileTranscript::numbered(&self.directory, self.number + 1)
     }
 
     fn len(&self) -> u64 {
@@ -117,7 +117,7 @@ impl History for FileHistory {
     }
 }
 
-impl Drop for FileHistory {
+impl Drop for FileTranscript {
     fn drop(&mut self) {
         // What is left is swept with the directory.
         let _ = std::fs::remove_file(self.path());
@@ -131,36 +131,36 @@ mod tests {
     #[test]
     fn bytes_are_read_from_the_file_and_from_its_tail() {
         let directory = tempfile::tempdir().unwrap();
-        let mut history = FileHistory::create(directory.path());
+        let mut transcript = FileTranscript::create(directory.path());
         let piece: Vec<u8> = (0..10_000u32).map(|n| n as u8).collect();
         let mut all = Vec::new();
         for _ in 0..30 {
-            history.append(&piece);
+            transcript.append(&piece);
             all.extend_from_slice(&piece);
         }
-        assert!(history.n_in_file > 0 && !history.tail.is_empty());
+        assert!(transcript.n_in_file > 0 && !transcript.tail.is_empty());
         let (mut read, mut buffer) = (Vec::new(), [0; 7001]);
         loop {
-            let n = history.read(read.len() as u64, &mut buffer);
+            let n = transcript.read(read.len() as u64, &mut buffer);
             if n == 0 {
                 break;
             }
             read.extend_from_slice(&buffer[..n]);
         }
-        assert!(read == all && history.failure().is_none());
-        let beside = history.beside();
-        assert!(beside.is_empty() && history.len() == all.len() as u64);
-        drop((history, beside));
+        assert!(read == all && transcript.failure().is_none());
+        let beside = transcript.beside();
+        assert!(beside.is_empty() && transcript.len() == all.len() as u64);
+        drop((transcript, beside));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn a_failure_is_named_and_loses_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let mut history = FileHistory::create(&directory.path().join("missing"));
-        assert!(history.failure().unwrap().contains("missing/history-1"));
-        history.append(&vec![7; 3 * TAIL_BYTES]);
+        let mut transcript = FileTranscript::create(&directory.path().join("missing"));
+        assert!(transcript.failure().unwrap().contains("missing/transcript-1"));
+        transcript.append(&vec![7; 3 * TAIL_BYTES]);
         let mut byte = [0];
-        assert_eq!((history.read(2 * TAIL_BYTES as u64, &mut byte), byte), (1, [7]));
+        assert_eq!((transcript.read(2 * TAIL_BYTES as u64, &mut byte), byte), (1, [7]));
     }
 }

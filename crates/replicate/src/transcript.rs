@@ -1,4 +1,4 @@
-//! The history: every entry that was executed, in order. It is the replicated state: a copy of the
+//! The transcript: every entry that was executed, in order. It is the replicated state: a copy of the
 //! program that is fed with it from the program's first state is in the state of all others.
 //!
 //! ```text
@@ -12,8 +12,8 @@ pub const RECORD_HEADER_BYTES: usize = 4;
 
 /// A store of bytes that grows at its end. A failure to store does not lose bytes: the store keeps
 /// them in memory and names the failure, and its process ends.
-pub trait History: Debug {
-    /// An empty history beside this one, which takes its place later, or is dropped.
+pub trait Transcript: Debug {
+    /// An empty transcript beside this one, which takes its place later, or is dropped.
     fn beside(&mut self) -> Self;
 
     /// The number of bytes.
@@ -37,11 +37,11 @@ pub trait History: Debug {
     }
 }
 
-/// A history in memory, for simulations and tests.
+/// A transcript in memory, for simulations and tests.
 #[derive(Clone, Debug, Default)]
 pub struct InMemory(Vec<u8>);
 
-impl History for InMemory {
+impl Transcript for InMemory {
     fn beside(&mut self) -> InMemory {
         InMemory::default()
     }
