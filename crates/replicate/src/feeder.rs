@@ -1,7 +1,8 @@
-//! Feeder: it feeds the transcript to a copy of the program, and hands the output to the own clients.
+//! Feeder: it feeds the transcript to a copy of the program, and hands the output to the own
+//! clients.
 //!
-//! - I1 a copy is fed with executed entries alone, each once, in the order of the transcript. By the
-//!   one cursor.
+//! - I1 a copy is fed with executed entries alone, each once, in the order of the transcript. By
+//!   the one cursor.
 //! - I2 under [`Order::Serial`] an entry of another connection than the last one's is fed when the
 //!   program is at rest: it has read everything, has answered every request, and has closed every
 //!   leg whose input ended. So all copies take all input in one order. Otherwise a program takes
@@ -12,7 +13,8 @@
 //!   after [`QUIET_AFTER`].
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
-//! - I5 of what a program does not read one entry at most lies here: the rest stays in the transcript.
+//! - I5 of what a program does not read one entry at most lies here: the rest stays in the
+//!   transcript.
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
@@ -210,7 +212,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         n_fed > 0
     }
 
-    /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds one.
+    /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds
+    /// one.
     fn read_ahead(&mut self, transcript: &impl Transcript) -> bool {
         while first_record(&self.ahead).is_none() {
             let from = self.ahead.len();

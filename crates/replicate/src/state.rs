@@ -1,13 +1,13 @@
 //! The replicated state: the table of connections, and the transcript of what was executed.
 //!
 //! - I1 states that applied the same values are equal, byte by byte of the transcript.
-//! - I2 the transcript is the whole state: executing its entries in order on an empty table gives the
-//!   table. So a state that is moved to another member is a transcript, and [`State::restore_piece`]
-//!   checks that each of its entries executes.
+//! - I2 the transcript is the whole state: executing its entries in order on an empty table gives
+//!   the table. So a state that is moved to another member is a transcript, and
+//!   [`State::restore_piece`] checks that each of its entries executes.
 //! - I3 an entry that comes too early is not answered, so its owner keeps it and sends it again
 //!   behind the missing one (`table`, I2).
-//! - I4 a transcript never shrinks, and a state that is put in place continues the one that was there:
-//!   what has been fed to a copy stays a prefix. Asserted in [`State::end_restore`].
+//! - I4 a transcript never shrinks, and a state that is put in place continues the one that was
+//!   there: what has been fed to a copy stays a prefix. Asserted in [`State::end_restore`].
 
 use crate::batch::{self, Batch};
 use crate::bugs::Bug;

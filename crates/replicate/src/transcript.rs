@@ -1,5 +1,5 @@
-//! The transcript: every entry that was executed, in order. It is the replicated state: a copy of the
-//! program that is fed with it from the program's first state is in the state of all others.
+//! The transcript: every entry that was executed, in order. It is the replicated state: a copy of
+//! the program that is fed with it from the program's first state is in the state of all others.
 //!
 //! ```text
 //! record:  length u32, the entry
