@@ -116,7 +116,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     fn pump<H: Transcript>(&mut self, state: &State<H, B>) -> bool {
-        self.feeder.pump(state.transcript(), &mut self.program, self.now)
+        self.feeder.pump(state.transcript(), &mut self.program, &mut self.clients, self.now)
     }
 
     /// The entry about a member that has been silent for too long, if this member leads (D2).

@@ -180,6 +180,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         &mut self,
         transcript: &impl Transcript,
         program: &mut P,
+        audience: &mut impl Audience,
         now: Instant,
     ) -> bool {
         if self.look_at.is_some_and(|at| at <= now) {
@@ -192,7 +193,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             while let Some(bytes) = first_record(&ahead[at..]).filter(|_| may_go_on) {
                 // The state has read each of them.
                 let entry = Entry::parse(bytes).expect("a transcript of entries");
-                may_go_on = n_fed < ENTRIES_MAX && self.feed(&entry, program, now);
+                may_go_on = n_fed < ENTRIES_MAX && self.feed(&entry, program, audience, now);
                 if may_go_on {
                     at += RECORD_HEADER_BYTES + bytes.len();
                     n_fed += 1;
@@ -286,7 +287,13 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     /// Feeds `entry`; false if it has to wait.
-    fn feed(&mut self, entry: &Entry<'_>, program: &mut impl Program, now: Instant) -> bool {
+    fn feed(
+        &mut self,
+        entry: &Entry<'_>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
         if !self.may_feed(entry) {
             return false;
         }
@@ -298,14 +305,16 @@ impl<B: Planting<Bug>> Feeder<B> {
                 }
             }
             (Entry::Input { bytes, .. }, Some(key)) => self.input(key, bytes, program),
-            (Entry::HalfClose { .. }, Some(key)) => self.end(key, false, program),
-            (Entry::Close { .. } | Entry::Abort { .. }, Some(key)) => self.end(key, true, program),
+            (Entry::HalfClose { .. }, Some(key)) => self.end(key, program),
+            (Entry::Close { .. } | Entry::Abort { .. }, Some(key)) => {
+                self.leave(key, program, audience);
+            }
             (Entry::Begin { owner, .. }, _) => {
-                self.end_all(program, |id| id.owner == owner);
+                self.leave_all(program, audience, |id| id.owner == owner);
             }
             (Entry::Gone { owner, run, below }, _) => {
                 let ends = |id: &ConnectionId| id.run <= run && id.number < below;
-                self.end_all(program, |id| id.owner == owner && ends(id));
+                self.leave_all(program, audience, |id| id.owner == owner && ends(id));
             }
             // The program has closed the leg.
             (
@@ -383,26 +392,38 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.settle(key);
     }
 
-    /// Ends the input of a leg, and drops its output from now on if the connection `is_over`.
-    fn end(&mut self, key: u64, is_over: bool, program: &mut impl Program) {
-        let leg = self.leg_mut(key);
-        leg.is_over |= is_over;
-        if !std::mem::replace(&mut leg.has_ended, true) {
+    /// Ends the input of a leg.
+    fn end(&mut self, key: u64, program: &mut impl Program) {
+        if !std::mem::replace(&mut self.leg_mut(key).has_ended, true) {
             program.end(key);
         }
         let _ = program.watch(key, Interest::Read);
         self.busy.insert(key);
-        if is_over {
-            let id = self.leg(key).id;
-            self.keys.remove(&id);
+    }
+
+    /// The connection of a leg is over: its input ends, and its output is dropped from now on. A
+    /// client that did not end it is told: the others took this process for dead.
+    fn leave(&mut self, key: u64, program: &mut impl Program, audience: &mut impl Audience) {
+        self.end(key, program);
+        let leg = self.leg_mut(key);
+        leg.is_over = true;
+        let id = leg.id;
+        self.keys.remove(&id);
+        if self.is_own(id) {
+            audience.ended(id.number);
         }
     }
 
-    fn end_all(&mut self, program: &mut impl Program, ends: impl Fn(&ConnectionId) -> bool) {
+    fn leave_all(
+        &mut self,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        ends: impl Fn(&ConnectionId) -> bool,
+    ) {
         let keys: Vec<u64> =
             self.keys.iter().filter(|(id, _)| ends(id)).map(|(_, key)| *key).collect();
         for key in keys {
-            self.end(key, true, program);
+            self.leave(key, program, audience);
         }
     }
 

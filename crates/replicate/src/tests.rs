@@ -351,6 +351,28 @@ fn said_about_the_dead<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
     said
 }
 
+/// The others may take a process for dead that is only cut off. Its clients were never answered
+/// again.
+#[test]
+fn d2_clients_of_a_process_that_was_taken_for_dead_are_closed() {
+    let mut rig = Rig::begun(Sound);
+    let client = rig.door.streams.open("client");
+    rig.turn();
+    rig.decide();
+    rig.apply(&[entry(&Entry::Gone { owner: ME, run: RUN, below: 2 })]);
+    rig.turn();
+    assert!(rig.door.streams.is_closed(client));
+    assert_eq!(rig.state.table().n_open(), 0);
+    let again = rig.door.streams.open("client");
+    rig.turn();
+    rig.door.streams.push(again, b"SET a\r\n");
+    rig.turn();
+    rig.decide();
+    rig.door.program.answer_all();
+    rig.turn();
+    assert_eq!(rig.heard(again), b":5\r\n", "the next one is served");
+}
+
 impl<B: Planting<Bug>> Rig<B> {
     fn door_deadline(&self) -> Option<Instant> {
         Door::<State<InMemory, B>>::deadline(&self.door)
