@@ -41,6 +41,14 @@ impl<B: Bugs> Planting<B> for Planted<B> {
     }
 }
 
+/// One mistake or none: for code that a simulator is to compile once.
+impl<B: Bugs> Planting<B> for Option<B> {
+    #[inline]
+    fn has(self, bug: B) -> bool {
+        self == Some(bug)
+    }
+}
+
 /// A protocol's list of planted mistakes ([`planted_bugs`](crate::planted_bugs)).
 pub trait Bugs: Copy + Debug + PartialEq + 'static {
     /// Every mistake.

@@ -103,14 +103,21 @@ impl Protocol {
         (self.has_disks() || !mark.needs_disk())
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
+            // A program's requests are all ordered.
+            && (!self.replicates_program() || mark != Mark::ReadForwarded)
             // Where machines send messages, memory has beats alone, of one word each.
             && (self.has_jumps() || !matches!(mark, Mark::ClockJumped | Mark::TornVerb))
     }
 }
 
 /// Cases that take members that change.
-const OF_CHANGES: [Mark; 4] =
-    [Mark::MemberAdded, Mark::MemberRemoved, Mark::MemberReplaced, Mark::PartedEnded];
+const OF_CHANGES: [Mark; 5] = [
+    Mark::MemberAdded,
+    Mark::MemberRemoved,
+    Mark::MemberReplaced,
+    Mark::PartedEnded,
+    Mark::OldDiskBack,
+];
 
 /// Cases that take a leader or an order of all commands; or one-sided writes.
 const OF_LOGS: [Mark; 9] = [

@@ -9,11 +9,11 @@ use crate::plan::Plan;
 use base::Rank;
 use core::time::Duration;
 use engine::streams::Pipes;
-use engine::{Config, Engine, Family, FoundState, Log, Origin, Parts, Plant, Stats, View};
+use engine::{Config, Engine, FoundState, Log, Origin, Parts, Plant, Stats, View};
 use proto::Replicator;
 use proto::members::Configuration;
 use proto::node::NodeConfig;
-use proto::planted::{Planting, Sound};
+use proto::planted::Sound;
 use proto::registry::{self, LogSpec};
 use replicate::bugs::Bug;
 use replicate::door::ReplicateDoor;
@@ -23,20 +23,17 @@ use replicate::transcript::InMemory;
 use replicate::{batch, clients, entry, feeder};
 
 /// The door of such a member.
-pub(super) type Door<B> = ReplicateDoor<Pipes, SimProgram, B>;
+type Door = ReplicateDoor<Pipes, SimProgram, Option<Bug>>;
 /// The family of such a member.
-pub(super) type Replicated<R, B> = Log<SimPlant, R, State<InMemory, B>, Door<B>>;
+type Replicated<R> = Log<SimPlant, R, State<InMemory, Option<Bug>>, Door>;
 
 /// The time after which a copy with something to do is run again.
 const RUNS_EVERY: Duration = Duration::from_micros(20);
 
 /// The member of the module's text.
-pub(super) struct Copied<R: Replicator, B: Planting<Bug>>(pub(super) Engine<Replicated<R, B>>);
+struct Copied<R: Replicator>(Engine<Replicated<R>>);
 
-impl<R: Replicator, B: Planting<Bug>> Member for Copied<R, B>
-where
-    Replicated<R, B>: Family<Plant = SimPlant, App = State<InMemory, B>, Door = Door<B>>,
-{
+impl<R: Replicator> Member for Copied<R> {
     fn turn(&mut self) -> Duration {
         let engine = &mut self.0;
         engine.begin_turn();
@@ -99,14 +96,14 @@ const ENTRY_OVERHEAD_BYTES: usize = 24 + batch::OVERHEAD_BYTES + entry::HEADER_B
 ///
 /// # Errors
 /// The text of the process that does not start.
-pub(super) fn copied<S: LogSpec, B: Planting<Bug>>(
+pub(super) fn copied<S: LogSpec>(
     config: &Config,
     plant: SimPlant,
     program: SimProgram,
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
     plan: &Plan,
-    planted: B,
+    planted: Option<Bug>,
 ) -> Result<Box<dyn Member>, String> {
     let Origin { rank: me, life: run } = config.origin;
     let of_clients = clients::Config {
@@ -121,7 +118,7 @@ pub(super) fn copied<S: LogSpec, B: Planting<Bug>>(
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
     let served = (State::new(InMemory::default(), planted), door);
     let engine =
-        Engine::<Replicated<S::Machine<Sound>, B>>::new(config, plant, served, disk, |host| {
+        Engine::<Replicated<S::Machine<Sound>>>::new(config, plant, served, disk, |host| {
             registry::member::<S, _, _>(of_node, &plan.shape, Sound, host)
                 .map_err(|error| error.to_string())
         })?;

@@ -95,21 +95,10 @@ impl Protocol {
             let bug = bug.and_then(Bug::replicate);
             let program = SimProgram::new(net.borrow_mut().rng.fork());
             let disk = (disk, found);
-            return match (self, bug) {
-                (Protocol::ReplicateDurable, None) => {
-                    copied::<durable::Spec, _>(&config, plant, program, disk, of_node, plan, Sound)
-                }
-                (Protocol::ReplicateDurable, Some(bug)) => {
-                    let bug = Planted(bug);
-                    copied::<durable::Spec, _>(&config, plant, program, disk, of_node, plan, bug)
-                }
-                (_, None) => {
-                    copied::<velos::Spec, _>(&config, plant, program, disk, of_node, plan, Sound)
-                }
-                (_, Some(bug)) => {
-                    let bug = Planted(bug);
-                    copied::<velos::Spec, _>(&config, plant, program, disk, of_node, plan, bug)
-                }
+            return if self.has_disks() {
+                copied::<durable::Spec>(&config, plant, program, disk, of_node, plan, bug)
+            } else {
+                copied::<velos::Spec>(&config, plant, program, disk, of_node, plan, bug)
             };
         }
         let around = Around { bug: bug.and_then(Bug::door), ..Around::default() };
