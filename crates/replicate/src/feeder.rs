@@ -276,7 +276,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             return false; // I5
         }
         if self.planted.has(Bug::NextBeforeRest) {
-            return id.is_some();
+            return true;
         }
         match self.config.order {
             Order::Serial => self.busy.is_empty() || id.is_some() && id == self.turn,
