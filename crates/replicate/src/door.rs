@@ -3,7 +3,9 @@
 //! - D1 clients are served when the copy has been fed all that was executed before this process
 //!   asked the cluster for the first time, and a leader is known.
 //! - D2 a leader that has not heard a member for [`GONE_AFTER`] ends the connections that its last
-//!   process had, by an entry: the program must not wait for the dead.
+//!   process had, by an entry: the program must not wait for the dead. It hears a majority then: what
+//!   a leader says that is cut off itself would be decided when it is back, about members that were
+//!   never silent.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};
@@ -12,7 +14,7 @@ use crate::feeder::{self, Feeder};
 use crate::program::Program;
 use crate::state::State;
 use crate::transcript::Transcript;
-use base::{Instant, MAX_MEMBERS, Rank};
+use base::{Instant, MAX_MEMBERS, MemberSet, Rank};
 use core::time::Duration;
 use engine::streams::{Pipes, Ready, Streams};
 use engine::{Answer, Application, Asker, Desk, Door, Performed, ReadAnswer, Stats, View};
@@ -122,7 +124,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// The entry about a member that has been silent for too long, if this member leads (D2).
     fn dead<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
         let may_bury = self.clients.may_bury() && !self.planted.has(Bug::DeadStayOpen);
-        if view.role != Role::Leader || !may_bury {
+        if view.role != Role::Leader || !may_bury || !self.hears_majority(view) {
             return None;
         }
         let is_late = |since: Instant| self.now >= since.plus(GONE_AFTER);
@@ -132,6 +134,12 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
                 let last = state.table().open_of(owner).next_back()?;
                 Some(Entry::Gone { owner, run: last.run, below: last.number + 1 })
             })
+    }
+
+    fn hears_majority(&self, view: &View) -> bool {
+        let all = MemberSet::all(self.members);
+        let voters = view.configuration.map_or(all, |of| of.members.voters);
+        view.heard.intersection(voters).is_majority_of(voters.len())
     }
 
     fn listen(&mut self, view: &View) {

@@ -98,12 +98,12 @@ impl<B: Planting<Bug>> Rig<B> {
     fn new(planted: B) -> Rig<B> {
         let of_clients = clients::Config { me: ME, run: RUN, clients_max: 2, input_bytes_max: 100 };
         let of_feeder = feeder::Config { me: ME, run: RUN, order: Order::Serial, rest: Rest::Resp };
-        let mut view = View::new(ME, 2);
-        (view.role, view.heard) = (Role::Leader, MemberSet::all(2));
+        let mut view = View::new(ME, 3);
+        (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
         Rig {
             state: State::new(InMemory::default(), planted),
-            door: ReplicateDoor::new(of_clients, of_feeder, 2, pipes, Lines::default(), planted),
+            door: ReplicateDoor::new(of_clients, of_feeder, 3, pipes, Lines::default(), planted),
             desk: Desk::new(view, PATIENCE),
             view,
             now: Instant::ZERO,
@@ -385,4 +385,20 @@ fn d2_the_connections_of_a_dead_member_are_ended_by_the_leader() {
     let gone = Entry::Gone { owner: OTHER, run: Incarnation(3), below: 3 };
     assert_eq!(said, [entry(&gone)]);
     assert!(said_about_the_dead(Planted(Bug::DeadStayOpen)).is_empty(), "the mistake shows");
+}
+
+#[test]
+fn d2_a_leader_that_is_cut_off_itself_ends_no_connection() {
+    let mut rig = Rig::begun(Sound);
+    let run = Incarnation(3);
+    let id = crate::entry::ConnectionId { owner: OTHER, run, number: 1 };
+    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&Entry::Open { id })]);
+    rig.view.heard = MemberSet::EMPTY;
+    rig.view.heard.insert(ME);
+    rig.turn();
+    rig.turn_after(GONE_AFTER);
+    assert!(rig.decide().is_empty(), "it would be decided when the link is back");
+    rig.view.heard.insert(Rank::at(2));
+    rig.turn();
+    assert_eq!(rig.decide().len(), 1, "a majority does not hear it");
 }
