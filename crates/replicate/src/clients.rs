@@ -185,7 +185,14 @@ impl<B: Planting<Bug>> Clients<B> {
         desk: &mut Desk,
     ) {
         let Some(number) = self.places.get(place_of(ready.key)).copied().flatten() else { return };
-        if self.clients.get(&number).is_none_or(|client| client.key != ready.key) {
+        let Some(client) = self.clients.get(&number).filter(|client| client.key == ready.key)
+        else {
+            return;
+        };
+        if ready.readable && !client.interest.reads() {
+            // A stream that is not read, and reports more than room, is broken. It would report
+            // that for ever.
+            self.leave(number, streams, desk);
             return;
         }
         if ready.writable {

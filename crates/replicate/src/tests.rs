@@ -402,3 +402,20 @@ fn d2_a_leader_that_is_cut_off_itself_ends_no_connection() {
     rig.turn();
     assert_eq!(rig.decide().len(), 1, "a majority does not hear it");
 }
+
+/// A socket whose two directions have ended is reported whatever it is watched for.
+#[test]
+fn a_client_that_is_not_read_and_breaks_off_is_closed() {
+    let mut rig = Rig::begun(Sound);
+    let client = rig.door.streams.open("client");
+    rig.turn();
+    rig.door.streams.push(client, b"SET a\r\n");
+    rig.turn();
+    rig.door.streams.end(client);
+    rig.turn();
+    rig.door.streams.break_off(client);
+    rig.turn();
+    assert!(rig.door.streams.ready().is_empty(), "the loop would not sleep");
+    rig.decide();
+    assert_eq!(rig.state.table().n_open(), 0);
+}
