@@ -128,6 +128,11 @@ impl<B: Planting<Bug>> Clients<B> {
         self.begin == Begin::Executed
     }
 
+    /// Whether a later process of this member has begun: nothing that is said here is executed.
+    pub fn is_followed(&self, table: &Table<B>) -> bool {
+        table.run_of(self.config.me) > self.config.run
+    }
+
     fn id(&self, number: u64) -> ConnectionId {
         ConnectionId { owner: self.config.me, run: self.config.run, number }
     }
@@ -141,6 +146,7 @@ impl<B: Planting<Bug>> Clients<B> {
     /// Accepts clients that wait. One that there is no place for is closed.
     pub fn accept<S: Streams>(&mut self, streams: &mut S, table: &Table<B>, desk: &mut Desk) {
         while self.may_enter()
+            && !self.is_followed(table)
             && desk.has_room()
             && let Some(incoming) = streams.accept()
         {

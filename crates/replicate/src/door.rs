@@ -96,7 +96,9 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
     /// The reason why this member has to stop, if there is one.
     pub fn failure<'a, H: Transcript>(&'a self, state: &'a State<H, B>) -> Option<&'a str> {
-        self.feeder.failure().or_else(|| state.transcript().failure())
+        let is_followed = self.clients.is_followed(state.table());
+        let followed = is_followed.then_some("a later process of this member has begun");
+        self.feeder.failure().or_else(|| state.transcript().failure()).or(followed)
     }
 
     /// Accepts clients that wait.

@@ -419,3 +419,11 @@ fn a_client_that_is_not_read_and_breaks_off_is_closed() {
     rig.decide();
     assert_eq!(rig.state.table().n_open(), 0);
 }
+
+#[test]
+fn a_process_that_a_later_one_of_its_member_has_followed_stops() {
+    let mut rig = Rig::begun(Sound);
+    assert_eq!(rig.door.failure(&rig.state), None);
+    rig.apply(&[entry(&Entry::Begin { owner: ME, run: Incarnation(RUN.0 + 1) })]);
+    assert!(rig.door.failure(&rig.state).is_some(), "what its clients say is not executed");
+}
