@@ -430,7 +430,8 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Takes a leg off the busy ones if nothing of it is waited for.
     fn settle(&mut self, key: u64) {
         let leg = self.leg(key);
-        let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended;
+        let is_uncounted = leg.framing.as_ref().is_some_and(Resp::has_lost_requests);
+        let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended || is_uncounted;
         if !is_busy && self.config.rest == Rest::Resp {
             self.busy.remove(&key);
         }

@@ -4,8 +4,8 @@
 //! Counts alone are kept, no bytes: a framing sees a stream in pieces as it comes.
 //!
 //! - I1 bytes that are no request, or no reply, end the counting of that direction. What was not
-//!   answered then is taken for answered when the program sleeps (`feeder`), which costs time and
-//!   is never wrong.
+//!   answered then, and what is not counted, is taken for answered when the program sleeps
+//!   (`feeder`), which costs time and is never wrong.
 
 /// The longest line of a header: a longer one is no header.
 const LINE_BYTES_MAX: usize = 64 << 10;
@@ -77,6 +77,11 @@ pub struct Resp {
 }
 
 impl Resp {
+    /// Whether requests are no longer counted (I1).
+    pub fn has_lost_requests(&self) -> bool {
+        self.requests.is_lost
+    }
+
     /// The requests that end in `bytes`, which the program reads next.
     pub fn requests(&mut self, bytes: &[u8]) -> u64 {
         let (mut n, arguments) = (0, &mut self.arguments);

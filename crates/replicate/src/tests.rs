@@ -427,3 +427,23 @@ fn a_process_that_a_later_one_of_its_member_has_followed_stops() {
     rig.apply(&[entry(&Entry::Begin { owner: ME, run: Incarnation(RUN.0 + 1) })]);
     assert!(rig.door.failure(&rig.state).is_some(), "what its clients say is not executed");
 }
+
+#[test]
+fn i2_a_request_that_cannot_be_counted_is_waited_for() {
+    let mut rig = Rig::begun(Sound);
+    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
+    rig.turn();
+    rig.door.streams.push(pipes[0], b"*1\r\nno request\r\n");
+    rig.turn();
+    rig.door.streams.push(pipes[1], b"SET a\r\n");
+    rig.turn();
+    rig.decide();
+    rig.door.program.is_busy = true;
+    rig.turn_after(BLOCKED_AFTER);
+    let n_waiting =
+        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
+    assert_eq!(n_waiting(&rig), 1, "the program has not answered, and does not sleep");
+    rig.door.program.is_busy = false;
+    rig.turn_after(Duration::from_millis(1));
+    assert_eq!(n_waiting(&rig), 2);
+}
