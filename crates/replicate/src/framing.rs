@@ -16,17 +16,24 @@ struct Reader {
     line: Vec<u8>,
     /// The bytes of a payload that are still to come, its line end included.
     skip: u64,
+    /// Whether a request ends with that payload.
+    ends: bool,
     is_lost: bool,
 }
 
 impl Reader {
     /// Hands the lines in `bytes`, whose payloads `take` reports by their lengths, to `take`.
-    fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Line) {
+    /// Returns the number of requests that have ended with their payload.
+    fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> u64 {
+        let mut n_ended = 0;
         while !bytes.is_empty() && !self.is_lost {
             if self.skip > 0 {
                 let n = self.skip.min(bytes.len() as u64);
                 self.skip -= n;
                 bytes = &bytes[n as usize..];
+                if self.skip == 0 && std::mem::take(&mut self.ends) {
+                    n_ended += 1;
+                }
                 continue;
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');
@@ -39,11 +46,13 @@ impl Reader {
                 match take(line) {
                     Line::Alone => {}
                     Line::Payload(n) => self.skip = n + 2,
+                    Line::LastPayload(n) => (self.skip, self.ends) = (n + 2, true),
                     Line::Unknown => self.is_lost = true,
                 }
                 self.line.clear();
             }
         }
+        n_ended
     }
 }
 
@@ -52,6 +61,8 @@ enum Line {
     Alone,
     /// So many bytes, and a line end.
     Payload(u64),
+    /// The same, and the end of the request.
+    LastPayload(u64),
     Unknown,
 }
 
@@ -85,7 +96,7 @@ impl Resp {
     /// The requests that end in `bytes`, which the program reads next.
     pub fn requests(&mut self, bytes: &[u8]) -> u64 {
         let (mut n, arguments) = (0, &mut self.arguments);
-        self.requests.read(bytes, |line| {
+        let n_ended = self.requests.read(bytes, |line| {
             let header = line.split_first().map(|(kind, rest)| (*kind, number(rest)));
             match (*arguments, header) {
                 (0, None) => Line::Alone,
@@ -101,13 +112,15 @@ impl Resp {
                 }
                 (_, Some((b'$', Some(len)))) if len >= 0 => {
                     *arguments -= 1;
-                    n += u64::from(*arguments == 0);
-                    Line::Payload(len as u64)
+                    match *arguments {
+                        0 => Line::LastPayload(len as u64),
+                        _ => Line::Payload(len as u64),
+                    }
                 }
                 _ => Line::Unknown,
             }
         });
-        n
+        n + n_ended
     }
 
     /// The replies that end in `bytes`, which the program has sent.
@@ -175,6 +188,15 @@ mod tests {
         assert_eq!(resp.replies(REPLIES), 7, "a push answers nothing");
         assert_eq!(resp.requests(b"PING\r\n"), 1);
         assert_eq!(resp.replies(b"+PONG\r\n"), 1);
+    }
+
+    /// A program does not answer before; a copy that waited for it would lose time.
+    #[test]
+    fn a_request_is_counted_when_all_of_it_is_there() {
+        let mut resp = Resp::default();
+        assert_eq!(resp.requests(b"*2\r\n$4\r\nECHO\r\n$6\r\nabc"), 0);
+        assert_eq!(resp.requests(b"def\r"), 0);
+        assert_eq!(resp.requests(b"\n*1\r\n$4\r\nPING\r\n"), 2);
     }
 
     #[test]
