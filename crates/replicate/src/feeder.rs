@@ -10,7 +10,8 @@
 //! - I3 a program that waits for an entry behind (a lock, a queue that another connection fills)
 //!   never answers before. When nothing has moved for [`BLOCKED_AFTER`] and each of its threads
 //!   sleeps, it is taken to be at rest. Where replies are not known, that is the rule for all,
-//!   after [`QUIET_AFTER`].
+//!   after [`QUIET_AFTER`]. What is fed later may wake a leg that still owes a reply, so while there
+//!   is one, the program has to sleep too before each entry of another connection.
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the
@@ -117,6 +118,10 @@ pub struct Feeder<B = Sound> {
     keys: BTreeMap<ConnectionId, u64>,
     /// The legs for whose answer, reading or closing the next entry waits.
     busy: BTreeSet<u64>,
+    /// The legs that owed a reply when the program slept (I3).
+    blocked: BTreeSet<u64>,
+    /// Whether the program has slept since something was fed.
+    has_slept: bool,
     /// The connection of the entry that was fed last.
     turn: Option<ConnectionId>,
     /// The bytes of the transcript before this one were fed.
@@ -140,6 +145,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             legs: Vec::new(),
             keys: BTreeMap::new(),
             busy: BTreeSet::new(),
+            blocked: BTreeSet::new(),
+            has_slept: false,
             turn: None,
             cursor: 0,
             ahead: Vec::new(),
@@ -256,8 +263,22 @@ impl<B: Planting<Bug>> Feeder<B> {
             // A program that does not close a leg of a connection that is over loses it.
             if self.leg(key).is_over {
                 self.drop_leg(key, program);
+            } else if self.leg(key).n_owed > 0 {
+                self.blocked.insert(key);
             }
         }
+        self.has_slept = true;
+    }
+
+    /// Whether a leg that is blocked may have been woken by what was fed last (I3).
+    fn may_be_awake(&mut self, program: &mut impl Program) -> bool {
+        let is_careless =
+            self.planted.has(Bug::NextBeforeRest) || self.planted.has(Bug::BusyIsBlocked);
+        if self.blocked.is_empty() || self.config.order == Order::Relaxed || is_careless {
+            return false;
+        }
+        self.has_slept = self.has_slept || program.is_asleep();
+        !self.has_slept
     }
 
     fn leg(&self, key: u64) -> &Leg {
@@ -297,6 +318,11 @@ impl<B: Planting<Bug>> Feeder<B> {
         if !self.may_feed(entry) {
             return false;
         }
+        let is_same = entry.connection().is_some_and(|id| Some(id) == self.turn);
+        if !is_same && self.may_be_awake(program) {
+            self.look_at = Some(now.plus(LOOK_EVERY));
+            return false;
+        }
         let key = entry.connection().and_then(|id| self.keys.get(&id)).copied();
         match (*entry, key) {
             (Entry::Open { id }, _) => {
@@ -326,6 +352,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             ) => {}
         }
         self.turn = entry.connection();
+        self.has_slept = false;
         self.moved_at = now;
         true
     }
@@ -432,8 +459,12 @@ impl<B: Planting<Bug>> Feeder<B> {
         let leg = self.leg(key);
         let is_uncounted = leg.framing.as_ref().is_some_and(Resp::has_lost_requests);
         let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended || is_uncounted;
+        let owes = leg.n_owed > 0;
         if !is_busy && self.config.rest == Rest::Resp {
             self.busy.remove(&key);
+        }
+        if !owes {
+            self.blocked.remove(&key);
         }
     }
 
@@ -497,5 +528,6 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.keys.remove(&leg.id);
         }
         self.busy.remove(&key);
+        self.blocked.remove(&key);
     }
 }

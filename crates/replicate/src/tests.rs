@@ -447,3 +447,32 @@ fn i2_a_request_that_cannot_be_counted_is_waited_for() {
     rig.turn_after(Duration::from_millis(1));
     assert_eq!(n_waiting(&rig), 2);
 }
+
+/// A program with a thread for each connection: the second one's request wakes the first one's
+/// thread, which then computes, and changes what a third one sees.
+#[test]
+fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
+    let mut rig = Rig::begun(Sound);
+    two_clients(&mut rig);
+    let run = Incarnation(3);
+    let id = crate::entry::ConnectionId { owner: OTHER, run, number: 1 };
+    let input = Entry::Input { id, index: 1, bytes: b"GET a\r\n" };
+    let third = [Entry::Begin { owner: OTHER, run }, Entry::Open { id }, input];
+    rig.apply(&third.map(|of| entry(&of)));
+    rig.turn_after(BLOCKED_AFTER);
+    let n_legs = |rig: &Rig<Sound>| rig.door.program.legs.len();
+    let n_input =
+        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
+    assert_eq!((n_legs(&rig), n_input(&rig)), (2, 2), "the first one is blocked");
+    // The second one is answered, and has unblocked the first one.
+    rig.door.program.is_busy = true;
+    let (input, output, _) = rig.door.program.legs.get_mut(&1).unwrap();
+    input.clear();
+    output.extend(b"+OK\r\n");
+    rig.turn();
+    rig.turn();
+    assert_eq!(n_input(&rig), 1, "the first one's thread runs");
+    rig.door.program.is_busy = false;
+    rig.turn_after(Duration::from_millis(1));
+    assert_eq!(n_input(&rig), 2);
+}
