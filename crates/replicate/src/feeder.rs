@@ -15,7 +15,8 @@
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the
-//!   transcript.
+//!   transcript. A leg that the program does not read while it sleeps is blocked too (I3): of its
+//!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed.
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
@@ -35,6 +36,9 @@ pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
 pub const QUIET_AFTER: Duration = Duration::from_millis(2);
 /// The time between two looks at a program that does not sleep.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// See I5.
+pub const STUCK_BYTES_MAX: usize = 1 << 20;
 
 /// The most entries that are fed in one call.
 const ENTRIES_MAX: usize = 256;
@@ -97,8 +101,12 @@ struct Leg {
     framing: Option<Resp>,
     /// The requests without a reply.
     n_owed: u64,
+    /// The program slept, and had not read what was written.
+    is_stuck: bool,
     /// The input has ended: the program is expected to close the leg.
     has_ended: bool,
+    /// The program was told so: all input before that is written.
+    is_end_told: bool,
     /// The connection has ended: its output is dropped.
     is_over: bool,
 }
@@ -106,6 +114,12 @@ struct Leg {
 impl Leg {
     fn is_written(&self) -> bool {
         self.n_written == self.unwritten.len()
+    }
+
+    /// I5
+    fn has_room(&self, n_bytes: usize) -> bool {
+        let n_unwritten = self.unwritten.len() - self.n_written;
+        self.is_written() || self.is_stuck && n_unwritten + n_bytes <= STUCK_BYTES_MAX
     }
 }
 
@@ -253,17 +267,26 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(due);
             return;
         }
-        let is_read = self.busy.iter().all(|key| self.leg(*key).is_written());
-        let is_blocked = is_read && program.is_asleep();
+        // There may be room that was not reported yet.
+        let mut has_moved = false;
+        for key in self.busy.iter().copied().collect::<Vec<_>>() {
+            has_moved |= self.write(key, program);
+        }
+        if has_moved {
+            self.moved_at = now;
+        }
+        let is_blocked = !has_moved && program.is_asleep();
         if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return;
         }
         for key in std::mem::take(&mut self.busy) {
             // A program that does not close a leg of a connection that is over loses it.
-            if self.leg(key).is_over {
+            let leg = self.leg_mut(key);
+            leg.is_stuck = !leg.is_written();
+            if leg.is_over && !leg.is_stuck {
                 self.drop_leg(key, program);
-            } else if self.leg(key).n_owed > 0 {
+            } else if leg.n_owed > 0 || leg.is_stuck {
                 self.blocked.insert(key);
             }
         }
@@ -293,7 +316,8 @@ impl<B: Planting<Bug>> Feeder<B> {
     fn may_feed(&self, entry: &Entry<'_>) -> bool {
         let id = entry.connection();
         let key = id.and_then(|id| self.keys.get(&id));
-        if key.is_some_and(|key| !self.leg(*key).is_written()) {
+        let n_bytes = if let Entry::Input { bytes, .. } = entry { bytes.len() } else { 0 };
+        if key.is_some_and(|key| !self.leg(*key).has_room(n_bytes)) {
             return false; // I5
         }
         if self.planted.has(Bug::NextBeforeRest) {
@@ -302,7 +326,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         match self.config.order {
             Order::Serial => self.busy.is_empty() || id.is_some() && id == self.turn,
             Order::Relaxed => {
-                id.is_some() || self.keys.values().all(|key| self.leg(*key).is_written())
+                id.is_some() || self.keys.values().all(|key| self.leg(*key).has_room(0))
             }
         }
     }
@@ -380,7 +404,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             n_written: 0,
             framing,
             n_owed: 0,
+            is_stuck: false,
             has_ended: false,
+            is_end_told: false,
             is_over: false,
         };
         if free == self.legs.len() {
@@ -396,7 +422,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     fn input(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
         let leg = self.leg_mut(key);
-        leg.unwritten.clear();
+        leg.unwritten.drain(..leg.n_written);
         leg.unwritten.extend_from_slice(bytes);
         leg.n_written = 0;
         if let Some(framing) = &mut leg.framing {
@@ -406,26 +432,33 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.write(key, program);
     }
 
-    /// Writes what the program has room for.
-    fn write(&mut self, key: u64, program: &mut impl Program) {
+    /// Writes what the program has room for. Returns whether anything was written.
+    fn write(&mut self, key: u64, program: &mut impl Program) -> bool {
         let leg = self.leg_mut(key);
+        let mut n = 0;
         if !leg.is_written() {
             let rest = &leg.unwritten[leg.n_written..];
             // A leg that is broken reports its end to the reader.
-            leg.n_written += program.write(key, rest).unwrap_or(rest.len());
+            n = program.write(key, rest).unwrap_or(rest.len());
+            leg.n_written += n;
             let interest = if leg.is_written() { Interest::Read } else { Interest::ReadWrite };
             let _ = program.watch(key, interest);
         }
-        self.settle(key);
-    }
-
-    /// Ends the input of a leg.
-    fn end(&mut self, key: u64, program: &mut impl Program) {
-        if !std::mem::replace(&mut self.leg_mut(key).has_ended, true) {
+        if leg.has_ended && leg.is_written() && !std::mem::replace(&mut leg.is_end_told, true) {
             program.end(key);
         }
-        let _ = program.watch(key, Interest::Read);
+        if n > 0 && std::mem::take(&mut leg.is_stuck) {
+            self.busy.insert(key);
+        }
+        self.settle(key);
+        n > 0
+    }
+
+    /// Ends the input of a leg, behind what is not written yet.
+    fn end(&mut self, key: u64, program: &mut impl Program) {
+        self.leg_mut(key).has_ended = true;
         self.busy.insert(key);
+        self.write(key, program);
     }
 
     /// The connection of a leg is over: its input ends, and its output is dropped from now on. A
@@ -459,7 +492,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         let leg = self.leg(key);
         let is_uncounted = leg.framing.as_ref().is_some_and(Resp::has_lost_requests);
         let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended || is_uncounted;
-        let owes = leg.n_owed > 0;
+        let owes = leg.n_owed > 0 || !leg.is_written();
         if !is_busy && self.config.rest == Rest::Resp {
             self.busy.remove(&key);
         }
@@ -479,7 +512,9 @@ impl<B: Planting<Bug>> Feeder<B> {
         if self.legs.get(key as usize).is_none_or(Option::is_none) {
             return;
         }
-        self.write(key, program);
+        if self.write(key, program) {
+            self.moved_at = now;
+        }
         let mut piece = [0; READ_BYTES];
         for _ in 0..READS_MAX {
             match program.read(key, &mut piece) {

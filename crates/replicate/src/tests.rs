@@ -31,6 +31,8 @@ struct Lines {
     /// Every line that was read, in order.
     seen: Vec<Vec<u8>>,
     is_busy: bool,
+    /// The bytes of one leg that it leaves unread, at most; 0 for any number.
+    room_bytes: usize,
 }
 
 impl Lines {
@@ -51,12 +53,12 @@ impl Program for Lines {
     }
 
     fn read(&mut self, key: u64, into: &mut [u8]) -> Result<Received, Broken> {
-        let (_, output, has_ended) = self.legs.get_mut(&key).ok_or(Broken)?;
+        let (input, output, has_ended) = self.legs.get_mut(&key).ok_or(Broken)?;
         let n = output.len().min(into.len());
         into[..n].copy_from_slice(&output[..n]);
         output.drain(..n);
         Ok(match n {
-            0 if *has_ended => Received::End,
+            0 if *has_ended && input.is_empty() => Received::End,
             0 => Received::Nothing,
             n => Received::Bytes(n),
         })
@@ -64,8 +66,12 @@ impl Program for Lines {
 
     fn write(&mut self, key: u64, bytes: &[u8]) -> Result<usize, Broken> {
         let (input, _, _) = self.legs.get_mut(&key).ok_or(Broken)?;
-        input.extend_from_slice(bytes);
-        Ok(bytes.len())
+        let n = match self.room_bytes {
+            0 => bytes.len(),
+            room => bytes.len().min(room.saturating_sub(input.len())),
+        };
+        input.extend_from_slice(&bytes[..n]);
+        Ok(n)
     }
 
     fn end(&mut self, key: u64) {
@@ -475,4 +481,32 @@ fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
     rig.door.program.is_busy = false;
     rig.turn_after(Duration::from_millis(1));
     assert_eq!(n_input(&rig), 2);
+}
+
+/// A connection's thread waits for a lock, and its client goes on sending.
+#[test]
+fn i3_a_blocked_connection_that_is_not_read_does_not_stop_the_others() {
+    let mut rig = Rig::begun(Sound);
+    rig.door.program.room_bytes = 10;
+    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
+    rig.turn();
+    let inputs: [(usize, &[u8]); 3] = [(0, b"LOCK a\r\nSET b"), (0, b"\r\n"), (1, b"UNLOCK\r\n")];
+    for (n, input) in inputs {
+        rig.door.streams.push(pipes[n], input);
+        rig.turn();
+    }
+    rig.door.streams.end(pipes[0]);
+    rig.turn();
+    rig.decide();
+    for _ in 0..4 {
+        rig.turn_after(BLOCKED_AFTER);
+    }
+    assert!(rig.door.program.legs[&1].0 == b"UNLOCK\r\n", "it would end the wait");
+    assert!(!rig.door.program.legs[&0].2, "the input has not ended");
+    for _ in 0..4 {
+        rig.door.program.answer_all();
+        rig.turn_after(BLOCKED_AFTER);
+    }
+    assert_eq!(rig.door.program.seen.len(), 4, "pieces of lines among them");
+    assert_eq!(rig.door.program.legs.len(), 1, "the first one has ended");
 }
