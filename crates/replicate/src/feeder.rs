@@ -136,6 +136,8 @@ pub struct Feeder<B = Sound> {
     blocked: BTreeSet<u64>,
     /// Whether the program has slept since something was fed.
     has_slept: bool,
+    /// The program has lost a leg, and has not slept since.
+    has_lost_leg: bool,
     /// The connection of the entry that was fed last.
     turn: Option<ConnectionId>,
     /// The bytes of the transcript before this one were fed.
@@ -161,6 +163,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             busy: BTreeSet::new(),
             blocked: BTreeSet::new(),
             has_slept: false,
+            has_lost_leg: false,
             turn: None,
             cursor: 0,
             ahead: Vec::new(),
@@ -280,27 +283,31 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return;
         }
+        self.has_slept = true;
         for key in std::mem::take(&mut self.busy) {
             // A program that does not close a leg of a connection that is over loses it.
             let leg = self.leg_mut(key);
             leg.is_stuck = !leg.is_written();
             if leg.is_over && !leg.is_stuck {
                 self.drop_leg(key, program);
+                (self.has_slept, self.has_lost_leg) = (false, true);
             } else if leg.n_owed > 0 || leg.is_stuck {
                 self.blocked.insert(key);
             }
         }
-        self.has_slept = true;
     }
 
-    /// Whether a leg that is blocked may have been woken by what was fed last (I3).
+    /// Whether a leg that is blocked may have been woken by what was fed last (I3), or the program
+    /// by the loss of a leg.
     fn may_be_awake(&mut self, program: &mut impl Program) -> bool {
         let is_careless =
             self.planted.has(Bug::NextBeforeRest) || self.planted.has(Bug::BusyIsBlocked);
-        if self.blocked.is_empty() || self.config.order == Order::Relaxed || is_careless {
+        let may_wake = self.has_lost_leg || !self.blocked.is_empty();
+        if !may_wake || self.config.order == Order::Relaxed || is_careless {
             return false;
         }
         self.has_slept = self.has_slept || program.is_asleep();
+        self.has_lost_leg &= !self.has_slept;
         !self.has_slept
     }
 

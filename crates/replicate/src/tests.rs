@@ -33,6 +33,8 @@ struct Lines {
     is_busy: bool,
     /// The bytes of one leg that it leaves unread, at most; 0 for any number.
     room_bytes: usize,
+    /// It does not close a leg whose input has ended, and computes when the leg is closed.
+    keeps_legs: bool,
 }
 
 impl Lines {
@@ -58,7 +60,7 @@ impl Program for Lines {
         into[..n].copy_from_slice(&output[..n]);
         output.drain(..n);
         Ok(match n {
-            0 if *has_ended && input.is_empty() => Received::End,
+            0 if *has_ended && input.is_empty() && !self.keeps_legs => Received::End,
             0 => Received::Nothing,
             n => Received::Bytes(n),
         })
@@ -84,6 +86,7 @@ impl Program for Lines {
 
     fn close(&mut self, key: u64) {
         self.legs.remove(&key);
+        self.is_busy |= self.keeps_legs;
     }
 
     fn is_asleep(&mut self) -> bool {
@@ -509,4 +512,27 @@ fn i3_a_blocked_connection_that_is_not_read_does_not_stop_the_others() {
     }
     assert_eq!(rig.door.program.seen.len(), 4, "pieces of lines among them");
     assert_eq!(rig.door.program.legs.len(), 1, "the first one has ended");
+}
+
+#[test]
+fn i2_what_a_program_does_about_a_leg_that_it_loses_is_waited_for() {
+    let mut rig = Rig::begun(Sound);
+    rig.door.program.keeps_legs = true;
+    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
+    rig.turn();
+    rig.decide();
+    rig.door.streams.break_off(pipes[0]);
+    rig.turn();
+    rig.door.streams.push(pipes[1], b"SET a\r\n");
+    rig.turn();
+    rig.decide();
+    rig.turn_after(BLOCKED_AFTER);
+    rig.turn();
+    let n_input =
+        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
+    assert!(rig.door.program.is_busy && rig.door.program.legs.len() == 1);
+    assert_eq!(n_input(&rig), 0, "it has not done with the first one");
+    rig.door.program.is_busy = false;
+    rig.turn_after(Duration::from_millis(1));
+    assert_eq!(n_input(&rig), 1);
 }
