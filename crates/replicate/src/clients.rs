@@ -79,6 +79,8 @@ pub struct Clients<B = Sound> {
     dirty: BTreeSet<u64>,
     /// The clients that were not read for lack of room.
     waiting: BTreeSet<u64>,
+    /// The clients whose opening was not said for lack of room; they are waiting too.
+    to_open: BTreeSet<u64>,
     /// The connections that are to be closed, if they are not, and aborted.
     to_abort: BTreeSet<u64>,
     begin: Begin,
@@ -106,6 +108,7 @@ impl<B: Planting<Bug>> Clients<B> {
             n_accepted: 0,
             dirty: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            to_open: BTreeSet::new(),
             to_abort: BTreeSet::new(),
             begin: Begin::ToSay,
             buries: false,
@@ -147,7 +150,6 @@ impl<B: Planting<Bug>> Clients<B> {
     pub fn accept<S: Streams>(&mut self, streams: &mut S, table: &Table<B>, desk: &mut Desk) {
         while self.may_enter()
             && !self.is_followed(table)
-            && desk.has_room()
             && let Some(incoming) = streams.accept()
         {
             let number = self.n_accepted + 1;
@@ -177,9 +179,23 @@ impl<B: Planting<Bug>> Clients<B> {
                 interest: Interest::Read,
             };
             self.clients.insert(number, client);
+            self.to_open.insert(number);
+            if !self.open(desk) {
+                self.waiting.insert(number);
+                self.watch(number, streams);
+            }
+        }
+    }
+
+    /// Says the openings that are due, in order. Returns whether all are said.
+    fn open(&mut self, desk: &mut Desk) -> bool {
+        while desk.has_room()
+            && let Some(number) = self.to_open.pop_first()
+        {
             let open = Entry::Open { id: self.id(number) };
             self.say(Asker { connection: number, request: 0 }, &open, desk);
         }
+        self.to_open.is_empty()
     }
 
     /// A client's stream is ready.
@@ -266,7 +282,8 @@ impl<B: Planting<Bug>> Clients<B> {
     /// Closes a client's stream, and ends its connection by an entry behind all that it said.
     fn leave<S: Streams>(&mut self, number: u64, streams: &mut S, desk: &mut Desk) {
         let Some(index) = self.close(number, streams) else { return };
-        if !desk.has_room() {
+        let is_opened = !self.to_open.remove(&number);
+        if !desk.has_room() || !is_opened {
             self.to_abort.insert(number);
             return;
         }
@@ -320,8 +337,13 @@ impl<B: Planting<Bug>> Clients<B> {
             && let Some(number) = self.to_abort.pop_first()
         {
             self.close(number, streams);
+            self.to_open.remove(&number);
             let abort = Entry::Abort { id: self.id(number) };
             self.say(Asker { connection: number, request: LAST }, &abort, desk);
+            worked = true;
+        }
+        if desk.has_room() && !self.to_open.is_empty() {
+            self.open(desk);
             worked = true;
         }
         if desk.has_room() && lag_bytes < LAG_BYTES_MAX {

@@ -536,3 +536,29 @@ fn i2_what_a_program_does_about_a_leg_that_it_loses_is_waited_for() {
     rig.turn_after(Duration::from_millis(1));
     assert_eq!(n_input(&rig), 1);
 }
+
+/// A listening socket is reported as long as a client waits.
+#[test]
+fn clients_are_accepted_without_room_and_opened_later() {
+    let mut rig = Rig::begun(Sound);
+    let void = entry(&Entry::Begin { owner: ME, run: RUN });
+    while rig.desk.has_room() {
+        rig.desk.write(Asker { connection: 99, request: 0 }, &void);
+    }
+    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
+    rig.door.streams.push(pipes[1], b"SET a\r\n");
+    rig.turn();
+    assert!(!rig.door.streams.has_incoming(), "the loop would not sleep");
+    assert!(rig.door.streams.ready().is_empty(), "nor now");
+    rig.door.streams.break_off(pipes[0]);
+    rig.turn();
+    rig.decide();
+    rig.turn();
+    rig.turn();
+    let said: Vec<Vec<u8>> = rig.decide();
+    let said: Vec<Entry<'_>> = said.iter().map(|bytes| Entry::parse(bytes).unwrap()).collect();
+    let id = |number| crate::entry::ConnectionId { owner: ME, run: RUN, number };
+    let (abort, open) = (Entry::Abort { id: id(1) }, Entry::Open { id: id(2) });
+    assert_eq!(said, [abort, open, Entry::Input { id: id(2), index: 1, bytes: b"SET a\r\n" }]);
+    assert_eq!(rig.state.table().n_open(), 1);
+}
