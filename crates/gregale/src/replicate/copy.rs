@@ -34,6 +34,8 @@ pub(crate) struct Copy {
     starts_by: Instant,
     has_listened: bool,
     poller: Option<Poller>,
+    /// A connection to the program's port that the kernel has not made yet.
+    connecting: Option<OwnedFd>,
     legs: Vec<Option<OwnedFd>>,
 }
 
@@ -65,6 +67,7 @@ impl Copy {
             starts_by: Instant::now() + STARTS_WITHIN,
             has_listened: false,
             poller: None,
+            connecting: None,
             legs: Vec::new(),
         })
     }
@@ -92,7 +95,10 @@ impl Copy {
         ))
     }
 
-    fn connected(&self) -> Result<OwnedFd, Errno> {
+    /// A stream that the program has, or accepts next. (A non-blocking connection to a port begins
+    /// with `INPROGRESS` even if nobody listens: a leg that failed later would be lost in this copy
+    /// alone.)
+    fn connected(&mut self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match &self.place.address {
             Address::Socket(path) => {
@@ -102,11 +108,25 @@ impl Copy {
                 Ok(fd)
             }
             Address::Port(address) => {
-                let fd =
-                    rustix::net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-                sockopt::set_tcp_nodelay(&fd, true)?;
-                match rustix::net::connect(&fd, address) {
-                    Ok(()) | Err(Errno::INPROGRESS) => Ok(fd),
+                let fd = if let Some(fd) = self.connecting.take() {
+                    fd
+                } else {
+                    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+                    let fd = rustix::net::socket_with(family, kind, flags, None)?;
+                    sockopt::set_tcp_nodelay(&fd, true)?;
+                    match rustix::net::connect(&fd, address) {
+                        Ok(()) => return Ok(fd),
+                        Err(Errno::INPROGRESS) => fd,
+                        Err(error) => return Err(error),
+                    }
+                };
+                sockopt::socket_error(&fd)??;
+                match rustix::net::getpeername(&fd) {
+                    Ok(_) => Ok(fd),
+                    Err(Errno::NOTCONN) => {
+                        self.connecting = Some(fd);
+                        Err(Errno::AGAIN)
+                    }
                     Err(error) => Err(error),
                 }
             }
