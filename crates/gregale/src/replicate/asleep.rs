@@ -7,7 +7,8 @@ use std::path::PathBuf;
 const PROCESSES_MAX: usize = 512;
 
 /// Whether every thread of process `pid` and of its descendants sleeps. A process that has ended
-/// runs no more.
+/// runs no more. One that was stopped does not sleep: it has not read what it was sent, and would
+/// find it all at once.
 pub(super) fn is_asleep(pid: u32) -> bool {
     let mut pids = vec![pid];
     let mut at = 0;
@@ -25,7 +26,7 @@ fn look(pid: u32, pids: &mut Vec<u32>) -> bool {
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     for task in fs::read_dir(&tasks).into_iter().flatten().flatten() {
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        if state_of(&stat).is_some_and(|state| !matches!(state, 'S' | 'I' | 'Z' | 'X' | 'T')) {
+        if state_of(&stat).is_some_and(|state| !matches!(state, 'S' | 'I' | 'Z' | 'X')) {
             return false;
         }
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
