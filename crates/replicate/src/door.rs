@@ -3,9 +3,9 @@
 //! - D1 clients are served when the copy has been fed all that was executed before this process
 //!   asked the cluster for the first time, and a leader is known.
 //! - D2 a leader that has not heard a member for [`GONE_AFTER`] ends the connections that its last
-//!   process had, by an entry: the program must not wait for the dead. It hears a majority then: what
-//!   a leader says that is cut off itself would be decided when it is back, about members that were
-//!   never silent.
+//!   process had, by an entry: the program must not wait for the dead. It hears a majority then:
+//!   what a leader says that is cut off itself would be decided when it is back, about members that
+//!   were never silent.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};
