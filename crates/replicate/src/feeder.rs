@@ -10,8 +10,8 @@
 //! - I3 a program that waits for an entry behind (a lock, a queue that another connection fills)
 //!   never answers before. When nothing has moved for [`BLOCKED_AFTER`] and each of its threads
 //!   sleeps, it is taken to be at rest. Where replies are not known, that is the rule for all,
-//!   after [`QUIET_AFTER`]. What is fed later may wake a leg that still owes a reply, so while there
-//!   is one, the program has to sleep too before each entry of another connection.
+//!   after [`QUIET_AFTER`]. What is fed later may wake a leg that still owes a reply. So while a
+//!   leg owes one, the program has to sleep before each entry of another connection.
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the

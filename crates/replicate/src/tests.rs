@@ -486,7 +486,7 @@ fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
     assert_eq!(n_input(&rig), 2);
 }
 
-/// A connection's thread waits for a lock, and its client goes on sending.
+/// A connection's thread waits for a lock, and its client continues to send.
 #[test]
 fn i3_a_blocked_connection_that_is_not_read_does_not_stop_the_others() {
     let mut rig = Rig::begun(Sound);
