@@ -126,9 +126,9 @@ impl<B: Planting<Bug>> Clients<B> {
         self.clients.is_empty()
     }
 
-    /// Whether clients may be let in (C5).
-    pub fn may_enter(&self) -> bool {
-        self.begin == Begin::Executed
+    /// Whether clients may be let in (C5). A leader may answer before this member has executed.
+    pub fn may_enter(&self, table: &Table<B>) -> bool {
+        self.begin == Begin::Executed && table.run_of(self.config.me) == self.config.run
     }
 
     /// Whether a later process of this member has begun: nothing that is said here is executed.
@@ -148,8 +148,7 @@ impl<B: Planting<Bug>> Clients<B> {
 
     /// Accepts clients that wait. One that there is no place for is closed.
     pub fn accept<S: Streams>(&mut self, streams: &mut S, table: &Table<B>, desk: &mut Desk) {
-        while self.may_enter()
-            && !self.is_followed(table)
+        while self.may_enter(table)
             && let Some(incoming) = streams.accept()
         {
             let number = self.n_accepted + 1;

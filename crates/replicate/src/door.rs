@@ -194,7 +194,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         self.listen(&view);
         let worked = self.pump(state);
         let lag_bytes = self.feeder.lag_bytes(state.transcript());
-        if self.clients.may_enter() && !self.serves {
+        if self.clients.may_enter(state.table()) && !self.serves {
             // The own Begin is decided, and so is all that was answered before it was said.
             let from = *self.serves_from.get_or_insert(state.transcript().len());
             self.serves = state.transcript().len() - lag_bytes >= from;

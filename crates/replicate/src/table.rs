@@ -109,9 +109,12 @@ impl<B: Planting<Bug>> Table<B> {
         self.connections.range(least..=most).map(|(id, _)| *id)
     }
 
-    /// Whether the latest process of `owner` may open a connection with this number (I5).
+    /// Whether the latest process of `owner` may open a connection with this number, which it has
+    /// not used (I5).
     pub fn has_room(&self, owner: Rank, number: u64) -> bool {
-        number - self.owners[owner.index()].used_to <= SPAN_MAX
+        let used_to = self.owners[owner.index()].used_to;
+        assert!(number > used_to, "{owner:?} has used {number}: these are another process's");
+        number - used_to <= SPAN_MAX
     }
 
     /// Decides about `entry`, and takes its effect.

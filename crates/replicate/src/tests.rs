@@ -362,6 +362,27 @@ fn said_about_the_dead<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
 
 /// The others may take a process for dead that is only cut off. Its clients were never answered
 /// again.
+/// The leader answers when it has executed; this member may be behind, and its table that of the
+/// process before.
+#[test]
+fn c5_no_client_is_let_in_before_the_own_table_knows_the_process() {
+    let mut rig = Rig::new(Sound);
+    let run = Incarnation(RUN.0 - 1);
+    let opened = |number| Entry::Open { id: crate::entry::ConnectionId { owner: ME, run, number } };
+    rig.apply(&[entry(&Entry::Begin { owner: ME, run }), entry(&opened(1)), entry(&opened(2))]);
+    let client = rig.door.streams.open("client");
+    rig.turn();
+    let begin = Asker { connection: 0, request: 0 };
+    rig.answer(begin, Answer::Executed(Slot(9), &[]));
+    rig.turn();
+    assert!(!rig.door.serves() && rig.door.streams.has_incoming());
+    rig.decide();
+    rig.turn();
+    assert!(rig.door.serves());
+    rig.turn();
+    assert!(!rig.door.streams.has_incoming() && !rig.door.streams.is_closed(client));
+}
+
 #[test]
 fn d2_clients_of_a_process_that_was_taken_for_dead_are_closed() {
     let mut rig = Rig::begun(Sound);

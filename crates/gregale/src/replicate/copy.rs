@@ -96,8 +96,8 @@ impl Copy {
     }
 
     /// A stream that the program has, or accepts next. (A non-blocking connection to a port begins
-    /// with `INPROGRESS` even if no process listens: a leg that failed later would be lost in this copy
-    /// alone.)
+    /// with `INPROGRESS` even if no process listens: a leg that failed later would be lost in this
+    /// copy alone.)
     fn connected(&mut self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match &self.place.address {
