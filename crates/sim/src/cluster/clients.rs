@@ -3,6 +3,7 @@
 
 use super::client::Connection;
 use super::member::Member;
+use super::plant::UNREAD_BYTES_MAX;
 use super::talk::Ask;
 use super::world::{N_LIVE, World};
 use crate::Property;
@@ -61,8 +62,14 @@ impl World {
         }
         let Some(member) = &mut self.members[node] else { return };
         let most = if self.rng.chance(1, 8) { 1 + self.rng.below(40) as usize } else { usize::MAX };
+        let was_full = member.pipes().untaken(pipe) >= UNREAD_BYTES_MAX;
         let bytes = member.pipes().take(pipe, most);
         let (is_closed, n_left) = (member.pipes().is_closed(pipe), member.pipes().untaken(pipe));
+        if was_full {
+            // The pipe has room again: a poller would tell the door.
+            let at = now + self.distance();
+            self.net.borrow_mut().arm_run(node, at);
+        }
         let heard = self.clients[client].hear(&bytes, now, &mut self.talk.recorder);
         if let Err(detail) = heard {
             return self.violate(Property::Validity, format!("at r{node}: {detail}"));
