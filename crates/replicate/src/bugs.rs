@@ -13,8 +13,6 @@ proto::planted_bugs! {
     RestAfterOneReply = REST_AFTER_ONE_REPLY: sweep ANYWHERE,
     /// A copy that moves is taken to be blocked.
     BusyIsBlocked = BUSY_IS_BLOCKED: sweep ANYWHERE,
-    /// Output of the connections of an earlier process reaches the clients of this one.
-    OutputOfEarlierRuns = OUTPUT_OF_EARLIER_RUNS: sweep ANYWHERE,
     /// An entry that was executed is executed again when it is decided again.
     RepeatsExecute = REPEATS_EXECUTE: sweep ANYWHERE,
     /// An entry is executed though an earlier one of its connection is missing.

@@ -559,8 +559,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     fn is_own(&self, id: ConnectionId) -> bool {
-        let is_of_run = id.run == self.config.run || self.planted.has(Bug::OutputOfEarlierRuns);
-        id.owner == self.config.me && is_of_run
+        (id.owner, id.run) == (self.config.me, self.config.run)
     }
 
     fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
