@@ -21,11 +21,12 @@ mod saving;
 
 pub use clock::{boot_now, unix_ms};
 pub use engine::service::ANSWER_BYTES_MAX;
+pub use engine::streams::{Interest, Ready};
 pub use engine::{
     Answer, Answers, Appended, Application, Asker, Changed, Desk, DiskFigures, Door, Family, Laid,
     NoChange, Origin, Overdue, PATIENCE, Parted, Performed, ReadAnswer, Saving, Sequence,
     StableStorage, Stats, View,
 };
 pub use plant::HostPlant;
-pub use poller::{Interest, Poller, Ready};
+pub use poller::Poller;
 pub use replica::{Config, Replica, Sockets};

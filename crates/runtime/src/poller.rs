@@ -3,6 +3,7 @@
 //! The set is level-triggered, because the loop does bounded work per turn: input that it leaves in
 //! a socket is reported again, and no list of leftovers is kept.
 
+use engine::streams::{Interest, Ready};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, OwnedFd};
 use std::fmt;
@@ -13,40 +14,13 @@ use std::time::Duration;
 /// The most ready descriptors that one wait reports; the others are reported by the next wait.
 const READY_MAX: usize = 256;
 
-/// The events that a descriptor's owner wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Something can be read, or the peer is gone.
-    Read,
-    /// Room for output, after a short write. Input is not read meanwhile, since no further commands
-    /// are read from a client that does not take its replies.
-    Write,
-    /// Input and room for output.
-    ReadWrite,
-    /// Neither: only errors are reported.
-    Nothing,
-}
-
-impl Interest {
-    fn flags(self) -> epoll::EventFlags {
-        match self {
-            Interest::Read => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
-            Interest::Write => epoll::EventFlags::OUT,
-            Interest::ReadWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
-            Interest::Nothing => epoll::EventFlags::empty(),
-        }
+fn flags(interest: Interest) -> epoll::EventFlags {
+    match interest {
+        Interest::Read => epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
+        Interest::Write => epoll::EventFlags::OUT,
+        Interest::ReadWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
+        Interest::Nothing => epoll::EventFlags::empty(),
     }
-}
-
-/// A descriptor that is ready.
-#[derive(Clone, Copy, Debug)]
-pub struct Ready {
-    /// The name that its owner gave it.
-    pub key: u64,
-    /// The descriptor can be read, or a read will report the error or the end.
-    pub readable: bool,
-    /// The descriptor can be written.
-    pub writable: bool,
 }
 
 /// An epoll set. A clone is another handle of the same set.
@@ -82,7 +56,7 @@ impl Poller {
     /// # Errors
     /// The kernel's; a descriptor that is watched already among them.
     pub fn add(&self, fd: impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), interest.flags())?)
+        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
     }
 
     /// Changes the events that are wanted of `fd`.
@@ -90,7 +64,7 @@ impl Poller {
     /// # Errors
     /// The kernel's; a descriptor that is not watched among them.
     pub fn change(&self, fd: impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), interest.flags())?)
+        Ok(epoll::modify(&self.epoll, fd, epoll::EventData::new_u64(key), flags(interest))?)
     }
 
     /// Stops watching `fd`. (Closing the last copy of it has the same effect.)

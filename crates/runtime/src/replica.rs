@@ -14,9 +14,10 @@
 
 use crate::disk::{Found, LogDisk};
 use crate::plant::HostPlant;
-use crate::poller::{Interest, Poller, Ready};
+use crate::poller::Poller;
 use base::Instant;
 use engine::keyed::Registers;
+use engine::streams::{Interest, Ready};
 use engine::{Application, Desk, Door, Engine, Family, HostState, Keyed, Log, Origin, Parts};
 use fabric::Fabric;
 use proto::Replicator;

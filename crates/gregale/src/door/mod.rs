@@ -27,7 +27,7 @@ pub(crate) use partitioned::{PartitionedDoor, seats};
 use process::Process;
 use runtime::Poller;
 use sockets::Sockets;
-pub(crate) use sockets::{Sockets as ClientSockets, ready as client_ready};
+pub(crate) use sockets::Sockets as ClientSockets;
 use std::net::TcpListener;
 use std::sync::Arc;
 pub(crate) use supervision::{Stop, Supervised, Supervision};

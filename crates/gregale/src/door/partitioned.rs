@@ -489,12 +489,7 @@ impl Application for PartitionedDoor {
             }
             KEY_STATUS => give_statuses(&mut self.clients),
             _ => {
-                self.clients.on_ready(
-                    super::sockets::ready(ready),
-                    &mut self.sockets,
-                    &self.held,
-                    &mut self.desk,
-                );
+                self.clients.on_ready(ready, &mut self.sockets, &self.held, &mut self.desk);
             }
         }
     }

@@ -81,7 +81,7 @@ impl<A: Serves> Sockets<A> for Door {
             KEY_SIGNALS => self.supervision.on_signal(),
             KEY_CHANNEL => self.supervision.on_channel(),
             KEY_STATUS => give_statuses(&mut self.door.clients),
-            _ => self.door.on_ready(super::sockets::ready(ready), state, desk),
+            _ => self.door.on_ready(ready, state, desk),
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::KEY_LISTENER;
 use console::{Failure, Outcome};
-use kv::door::{self, Addresses, Broken, Received, Streams, place_of};
-use runtime::{Interest, Poller, Ready};
+use kv::door::{Addresses, Broken, Received, Streams, place_of};
+use runtime::{Interest, Poller};
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -129,13 +129,7 @@ impl Streams for Sockets {
         }
     }
 
-    fn watch(&mut self, key: u64, interest: door::Interest) -> Result<(), Broken> {
-        let interest = match interest {
-            door::Interest::Read => Interest::Read,
-            door::Interest::Write => Interest::Write,
-            door::Interest::ReadWrite => Interest::ReadWrite,
-            door::Interest::Nothing => Interest::Nothing,
-        };
+    fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken> {
         self.poller()?.change(self.stream(key)?, key, interest).map_err(|_| Broken)
     }
 
@@ -145,11 +139,6 @@ impl Streams for Sockets {
             let _ = self.poller().map(|poller| poller.remove(&stream));
         }
     }
-}
-
-/// The loop's events of a descriptor, in the door's terms.
-pub(crate) fn ready(ready: Ready) -> door::Ready {
-    door::Ready { key: ready.key, readable: ready.readable, writable: ready.writable }
 }
 
 fn is_for_later(error: &io::Error) -> bool {

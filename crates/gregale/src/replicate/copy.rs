@@ -74,7 +74,7 @@ impl Copy {
 
     /// Watches the process under `key`, and from now on each leg.
     pub(super) fn register(&mut self, poller: &Poller, key: u64) -> io::Result<()> {
-        poller.add(&self.pidfd, key, runtime::Interest::Read)?;
+        poller.add(&self.pidfd, key, Interest::Read)?;
         self.poller = Some(poller.clone());
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Program for Copy {
         let watched = self
             .poller
             .as_ref()
-            .is_some_and(|poller| poller.add(&fd, LEG | key, runtime::Interest::Read).is_ok());
+            .is_some_and(|poller| poller.add(&fd, LEG | key, Interest::Read).is_ok());
         if !watched {
             return Connected::Refused;
         }
@@ -191,12 +191,6 @@ impl Program for Copy {
     }
 
     fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken> {
-        let interest = match interest {
-            Interest::Read => runtime::Interest::Read,
-            Interest::Write => runtime::Interest::Write,
-            Interest::ReadWrite => runtime::Interest::ReadWrite,
-            Interest::Nothing => runtime::Interest::Nothing,
-        };
         let leg = self.leg(key)?;
         let poller = self.poller.as_ref().ok_or(Broken)?;
         poller.change(leg, LEG | key, interest).map_err(|_| Broken)

@@ -183,7 +183,7 @@ impl Sockets<State<FileTranscript>> for ProgramDoor {
             KEY_CHANNEL => self.supervision.on_channel(),
             KEY_PROGRAM => self.on_death(),
             key if key & LEG != 0 => self.door.on_leg(key & !LEG, desk),
-            _ => self.door.on_client(crate::door::client_ready(ready), state, desk),
+            _ => self.door.on_client(ready, state, desk),
         }
     }
 }
