@@ -89,6 +89,15 @@ impl View {
             parted: None,
         }
     }
+
+    /// Whether clients of this member are answered: it leads, or hears the member that does.
+    pub fn is_led(&self) -> bool {
+        match self.role {
+            Role::Leader => true,
+            Role::Follower => self.trusted.is_some_and(|leader| self.heard.contains(leader)),
+            Role::Candidate | Role::Learner => false,
+        }
+    }
 }
 
 /// Something that a client wants, taken from the desk.

@@ -14,7 +14,6 @@ use crate::status::ProgramStatus;
 use base::Incarnation;
 use console::{Failure, Outcome};
 use kv::door::Figures;
-use proto::Role;
 use proto::planted::Sound;
 use replicate::door::ReplicateDoor;
 use replicate::feeder::{self, Order, Rest};
@@ -105,15 +104,6 @@ impl Supervised for ProgramDoor {
     }
 }
 
-/// Whether a leader orders what clients of this member say.
-fn is_led(view: &View) -> bool {
-    match view.role {
-        Role::Leader => true,
-        Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
-        Role::Candidate | Role::Learner => false,
-    }
-}
-
 impl runtime::Door<State<FileTranscript>> for ProgramDoor {
     fn applied(&mut self, state: &mut State<FileTranscript>) {
         self.door.applied(state);
@@ -161,7 +151,7 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut State<FileTranscript>) {
         self.supervision.report_seats(view);
         self.door.publish(view, stats, state);
-        self.supervision.report(self.door.serves() && is_led(view), view);
+        self.supervision.report(self.door.serves() && view.is_led(), view);
         let figures = self.door.figures();
         self.board.leave_program(ProgramStatus {
             executed: figures.fed,

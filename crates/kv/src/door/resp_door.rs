@@ -5,7 +5,6 @@ use super::outside::{Config, Figures, Outside};
 use super::state::{Holds, Serves};
 use engine::streams::{Pipes, Ready, Streams};
 use engine::{Answer, Application, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
-use proto::Role;
 
 /// The door of a member; see the module's text.
 #[derive(Debug)]
@@ -18,15 +17,6 @@ pub struct RespDoor<O, S> {
     has_served: bool,
     /// The figures, as of the last time that they were published.
     figures: Figures,
-}
-
-/// Whether clients of this member are answered.
-fn serves(view: &View) -> bool {
-    match view.role {
-        Role::Leader => true,
-        Role::Follower => view.trusted.is_some_and(|leader| view.heard.contains(leader)),
-        Role::Candidate | Role::Learner => false,
-    }
 }
 
 impl<O: Outside, S: Streams> RespDoor<O, S> {
@@ -120,7 +110,7 @@ impl<O: Outside, S: Streams, A: Serves> Door<A> for RespDoor<O, S> {
     }
 
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut A) {
-        self.has_served |= serves(view);
+        self.has_served |= view.is_led();
         state.sweep();
         self.clients.note_state_time(stats.state_time_ahead_ms);
         let holding = state.holding();
