@@ -6,7 +6,9 @@ use super::plant::SimPlant;
 use crate::Shape;
 use base::Rank;
 use core::time::Duration;
-use engine::{Asker, Config, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View};
+use engine::{
+    Asker, Config, Desk, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View,
+};
 use kv::door::{self, Facts, Outside, Pipes, RespDoor, Serves, State};
 use kv::keyed::Keys;
 use proto::Replicator;
@@ -59,6 +61,23 @@ pub(super) trait Member {
     }
 }
 
+/// One turn of a member whose clients come in by `come_in`, as in the released loop: it looks once
+/// more before it sleeps. Returns the time that it may sleep.
+pub(super) fn turn<C: Family<Plant = SimPlant>>(
+    engine: &mut Engine<C>,
+    come_in: impl FnOnce(&mut C::Door, &mut C::App, &mut Desk),
+) -> Duration {
+    engine.begin_turn();
+    engine.begin_slice();
+    engine.at_the_door(come_in);
+    engine.work();
+    let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
+    engine.note_sleep();
+    engine.send();
+    engine.parts().plant.breaks_are_heard();
+    idle
+}
+
 /// The same, with the type of its family and machine.
 struct Whole<C>(Engine<C>);
 
@@ -89,17 +108,8 @@ impl<R: Replicator> Kept for Log<SimPlant, R, State, RespDoor<Around, Pipes>> {
 
 impl<C: Kept<App: Serves>> Member for Whole<C> {
     fn turn(&mut self) -> Duration {
-        let engine = &mut self.0;
-        engine.begin_turn();
-        engine.begin_slice();
-        engine.at_the_door(|door, state, desk| door.poll(state, desk));
-        engine.work();
-        // This is as in the released loop: it looks once more before it sleeps.
-        let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
-        engine.note_sleep();
-        engine.send();
-        let Parts { plant, app, .. } = engine.parts();
-        plant.breaks_are_heard();
+        let idle = turn(&mut self.0, |door, state, desk| door.poll(state, desk));
+        let Parts { plant, app, .. } = self.0.parts();
         app.take_discarded();
         if let Some(complaint) = app.take_complaint() {
             plant.say(&complaint);

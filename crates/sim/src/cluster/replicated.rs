@@ -2,7 +2,7 @@
 //! to clients and to a simulated copy.
 
 use super::disk::Platter;
-use super::member::Member;
+use super::member::{Member, turn};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
 use crate::plan::Plan;
@@ -35,22 +35,14 @@ struct Copied<R: Replicator>(Engine<Replicated<R>>);
 
 impl<R: Replicator> Member for Copied<R> {
     fn turn(&mut self) -> Duration {
-        let engine = &mut self.0;
-        engine.begin_turn();
-        engine.begin_slice();
-        engine.at_the_door(|door, state, desk| {
+        let idle = turn(&mut self.0, |door, state, desk| {
             door.program.run();
             for key in door.program.ready() {
                 door.on_leg(key, desk);
             }
             door.poll(state, desk);
         });
-        engine.work();
-        let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };
-        engine.note_sleep();
-        engine.send();
-        let Parts { plant, door, app, .. } = engine.parts();
-        plant.breaks_are_heard();
+        let Parts { plant, door, app, .. } = self.0.parts();
         if let Some(why) = door.failure(app) {
             let why = why.to_owned();
             plant.say(&why);
