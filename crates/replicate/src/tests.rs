@@ -4,7 +4,7 @@
 use crate::bugs::Bug;
 use crate::clients;
 use crate::door::{GONE_AFTER, ReplicateDoor};
-use crate::entry::Entry;
+use crate::entry::{ConnectionId, Entry};
 use crate::feeder::{self, BLOCKED_AFTER, Order, Rest};
 use crate::program::{Connected, Program};
 use crate::state::State;
@@ -38,6 +38,11 @@ struct Lines {
 }
 
 impl Lines {
+    /// The legs with input that was not read.
+    fn n_unread(&self) -> usize {
+        self.legs.values().filter(|(input, ..)| !input.is_empty()).count()
+    }
+
     fn answer_all(&mut self) {
         for (input, output, _) in self.legs.values_mut() {
             for line in std::mem::take(input).split_inclusive(|byte| *byte == b'\n') {
@@ -190,6 +195,25 @@ impl<B: Planting<Bug>> Rig<B> {
         Door::<State<InMemory, B>>::answer(&mut self.door, asker, answer, &mut self.desk);
     }
 
+    /// A client that is let in.
+    fn client(&mut self) -> PipeId {
+        let pipe = self.door.streams.open("client");
+        self.turn();
+        pipe
+    }
+
+    /// A client sends bytes.
+    fn ask(&mut self, client: PipeId, bytes: &[u8]) {
+        self.door.streams.push(client, bytes);
+        self.turn();
+    }
+
+    /// The program answers everything.
+    fn answer_all(&mut self) {
+        self.door.program.answer_all();
+        self.turn();
+    }
+
     fn heard(&mut self, pipe: PipeId) -> Vec<u8> {
         self.door.streams.take(pipe, usize::MAX)
     }
@@ -203,8 +227,7 @@ fn entry(entry: &Entry<'_>) -> Vec<u8> {
 
 /// Two clients, each with a request; the program has the first one's.
 fn two_clients<B: Planting<Bug>>(rig: &mut Rig<B>) -> [PipeId; 2] {
-    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
-    rig.turn();
+    let pipes = [rig.client(), rig.client()];
     pipes.iter().for_each(|pipe| rig.door.streams.push(*pipe, b"SET a\r\n"));
     rig.turn();
     rig.decide();
@@ -215,16 +238,12 @@ fn two_clients<B: Planting<Bug>>(rig: &mut Rig<B>) -> [PipeId; 2] {
 #[test]
 fn a_request_is_answered_by_the_own_copy_after_it_was_decided() {
     let mut rig = Rig::begun(Sound);
-    let client = rig.door.streams.open("client");
-    rig.turn();
-    rig.door.streams.push(client, b"SET a\r\n");
-    rig.turn();
-    rig.door.program.answer_all();
-    rig.turn();
+    let client = rig.client();
+    rig.ask(client, b"SET a\r\n");
+    rig.answer_all();
     assert!(rig.door.program.seen.is_empty(), "nothing is decided");
     rig.decide();
-    rig.door.program.answer_all();
-    rig.turn();
+    rig.answer_all();
     assert_eq!(rig.heard(client), b":5\r\n");
 }
 
@@ -232,15 +251,10 @@ fn a_request_is_answered_by_the_own_copy_after_it_was_decided() {
 fn i2_the_next_connection_waits_for_the_answer_and_the_same_one_does_not() {
     let mut rig = Rig::begun(Sound);
     let [first, second] = two_clients(&mut rig);
-    let n_waiting = |rig: &Rig<Sound>| {
-        rig.door.program.legs.values().filter(|(input, ..)| !input.is_empty()).count()
-    };
-    assert_eq!(n_waiting(&rig), 1, "the second one's input is not fed");
-    rig.door.program.answer_all();
-    rig.turn();
-    assert_eq!(n_waiting(&rig), 1, "now it is");
-    rig.door.program.answer_all();
-    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 1, "the second one's input is not fed");
+    rig.answer_all();
+    assert_eq!(rig.door.program.n_unread(), 1, "now it is");
+    rig.answer_all();
     assert_eq!([first, second].map(|pipe| rig.heard(pipe)), [b":5\r\n", b":5\r\n"]);
 }
 
@@ -249,14 +263,12 @@ fn i2_the_next_connection_waits_for_the_answer_and_the_same_one_does_not() {
 fn i3_a_program_that_sleeps_without_an_answer_is_fed_on() {
     let mut rig = Rig::begun(Sound);
     two_clients(&mut rig);
-    let n_fed =
-        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
     rig.door.program.is_busy = true;
     rig.turn_after(BLOCKED_AFTER);
-    assert_eq!(n_fed(&rig), 1, "it computes");
+    assert_eq!(rig.door.program.n_unread(), 1, "it computes");
     rig.door.program.is_busy = false;
     rig.turn_after(Duration::from_millis(1));
-    assert_eq!(n_fed(&rig), 2, "it waits");
+    assert_eq!(rig.door.program.n_unread(), 2, "it waits");
 }
 
 #[test]
@@ -267,10 +279,8 @@ fn a_client_that_leaves_ends_its_leg_at_its_place_in_the_order() {
     rig.turn();
     let said = rig.decide();
     assert!(matches!(Entry::parse(&said[0]), Ok(Entry::Close { index: 2, .. })), "{said:?}");
-    rig.door.program.answer_all();
-    rig.turn();
-    rig.door.program.answer_all();
-    rig.turn();
+    rig.answer_all();
+    rig.answer_all();
     rig.turn();
     assert_eq!((rig.door.program.seen.len(), rig.door.program.legs.len()), (2, 1));
     assert_eq!(rig.state.table().n_open(), 1);
@@ -279,15 +289,12 @@ fn a_client_that_leaves_ends_its_leg_at_its_place_in_the_order() {
 #[test]
 fn a_client_that_ends_its_input_still_gets_its_answers() {
     let mut rig = Rig::begun(Sound);
-    let client = rig.door.streams.open("client");
-    rig.turn();
-    rig.door.streams.push(client, b"SET a\r\n");
-    rig.turn();
+    let client = rig.client();
+    rig.ask(client, b"SET a\r\n");
     rig.door.streams.end(client);
     rig.turn();
     rig.decide();
-    rig.door.program.answer_all();
-    rig.turn();
+    rig.answer_all();
     rig.turn();
     assert_eq!(rig.heard(client), b":5\r\n");
     assert!(rig.door.streams.is_closed(client), "the program has closed its leg");
@@ -305,11 +312,9 @@ fn one_client_too_many_is_closed() {
 
 fn after_an_unknown_outcome<B: Planting<Bug>>(planted: B) -> (bool, Vec<Vec<u8>>) {
     let mut rig = Rig::begun(planted);
-    let client = rig.door.streams.open("client");
-    rig.turn();
+    let client = rig.client();
     rig.decide();
-    rig.door.streams.push(client, b"SET a\r\n");
-    rig.turn();
+    rig.ask(client, b"SET a\r\n");
     rig.expire();
     rig.turn();
     (rig.door.streams.is_closed(client), rig.decide())
@@ -326,8 +331,7 @@ fn c3_a_connection_with_an_unknown_outcome_is_closed_and_aborted() {
 #[test]
 fn c4_an_abort_is_said_until_it_is_decided() {
     let says_again = |rig: &mut Rig<Planted<Bug>>| {
-        let client = rig.door.streams.open("client");
-        rig.turn();
+        let client = rig.client();
         rig.decide();
         rig.door.streams.break_off(client);
         rig.turn();
@@ -345,8 +349,7 @@ fn c4_an_abort_is_said_until_it_is_decided() {
 fn said_about_the_dead<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
     let mut rig = Rig::begun(planted);
     let run = Incarnation(3);
-    let open =
-        |number| Entry::Open { id: crate::entry::ConnectionId { owner: OTHER, run, number } };
+    let open = |number| Entry::Open { id: ConnectionId { owner: OTHER, run, number } };
     rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&open(1)), entry(&open(2))]);
     rig.view.heard.remove(OTHER);
     rig.turn();
@@ -360,18 +363,15 @@ fn said_about_the_dead<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
     said
 }
 
-/// The others may take a process for dead that is only cut off. Its clients were never answered
-/// again.
 /// The leader answers when it has executed; this member may be behind, and its table that of the
 /// process before.
 #[test]
 fn c5_no_client_is_let_in_before_the_own_table_knows_the_process() {
     let mut rig = Rig::new(Sound);
     let run = Incarnation(RUN.0 - 1);
-    let opened = |number| Entry::Open { id: crate::entry::ConnectionId { owner: ME, run, number } };
+    let opened = |number| Entry::Open { id: ConnectionId { owner: ME, run, number } };
     rig.apply(&[entry(&Entry::Begin { owner: ME, run }), entry(&opened(1)), entry(&opened(2))]);
-    let client = rig.door.streams.open("client");
-    rig.turn();
+    let client = rig.client();
     let begin = Asker { connection: 0, request: 0 };
     rig.answer(begin, Answer::Executed(Slot(9), &[]));
     rig.turn();
@@ -383,23 +383,21 @@ fn c5_no_client_is_let_in_before_the_own_table_knows_the_process() {
     assert!(!rig.door.streams.has_incoming() && !rig.door.streams.is_closed(client));
 }
 
+/// The others may take a process for dead that is only cut off. Its clients were never answered
+/// again.
 #[test]
 fn d2_clients_of_a_process_that_was_taken_for_dead_are_closed() {
     let mut rig = Rig::begun(Sound);
-    let client = rig.door.streams.open("client");
-    rig.turn();
+    let client = rig.client();
     rig.decide();
     rig.apply(&[entry(&Entry::Gone { owner: ME, run: RUN, below: 2 })]);
     rig.turn();
     assert!(rig.door.streams.is_closed(client));
     assert_eq!(rig.state.table().n_open(), 0);
-    let again = rig.door.streams.open("client");
-    rig.turn();
-    rig.door.streams.push(again, b"SET a\r\n");
-    rig.turn();
+    let again = rig.client();
+    rig.ask(again, b"SET a\r\n");
     rig.decide();
-    rig.door.program.answer_all();
-    rig.turn();
+    rig.answer_all();
     assert_eq!(rig.heard(again), b":5\r\n", "the next one is served");
 }
 
@@ -421,7 +419,7 @@ fn d2_the_connections_of_a_dead_member_are_ended_by_the_leader() {
 fn d2_a_leader_that_is_cut_off_itself_ends_no_connection() {
     let mut rig = Rig::begun(Sound);
     let run = Incarnation(3);
-    let id = crate::entry::ConnectionId { owner: OTHER, run, number: 1 };
+    let id = ConnectionId { owner: OTHER, run, number: 1 };
     rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&Entry::Open { id })]);
     rig.view.heard = MemberSet::EMPTY;
     rig.view.heard.insert(ME);
@@ -437,10 +435,8 @@ fn d2_a_leader_that_is_cut_off_itself_ends_no_connection() {
 #[test]
 fn a_client_that_is_not_read_and_breaks_off_is_closed() {
     let mut rig = Rig::begun(Sound);
-    let client = rig.door.streams.open("client");
-    rig.turn();
-    rig.door.streams.push(client, b"SET a\r\n");
-    rig.turn();
+    let client = rig.client();
+    rig.ask(client, b"SET a\r\n");
     rig.door.streams.end(client);
     rig.turn();
     rig.door.streams.break_off(client);
@@ -461,21 +457,16 @@ fn a_process_that_a_later_one_of_its_member_has_followed_stops() {
 #[test]
 fn i2_a_request_that_cannot_be_counted_is_waited_for() {
     let mut rig = Rig::begun(Sound);
-    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
-    rig.turn();
-    rig.door.streams.push(pipes[0], b"*1\r\nno request\r\n");
-    rig.turn();
-    rig.door.streams.push(pipes[1], b"SET a\r\n");
-    rig.turn();
+    let pipes = [rig.client(), rig.client()];
+    rig.ask(pipes[0], b"*1\r\nno request\r\n");
+    rig.ask(pipes[1], b"SET a\r\n");
     rig.decide();
     rig.door.program.is_busy = true;
     rig.turn_after(BLOCKED_AFTER);
-    let n_waiting =
-        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
-    assert_eq!(n_waiting(&rig), 1, "the program has not answered, and does not sleep");
+    assert_eq!(rig.door.program.n_unread(), 1, "the program has not answered, and does not sleep");
     rig.door.program.is_busy = false;
     rig.turn_after(Duration::from_millis(1));
-    assert_eq!(n_waiting(&rig), 2);
+    assert_eq!(rig.door.program.n_unread(), 2);
 }
 
 /// A program with a thread for each connection: the second one's request wakes the first one's
@@ -485,15 +476,16 @@ fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
     let mut rig = Rig::begun(Sound);
     two_clients(&mut rig);
     let run = Incarnation(3);
-    let id = crate::entry::ConnectionId { owner: OTHER, run, number: 1 };
+    let id = ConnectionId { owner: OTHER, run, number: 1 };
     let input = Entry::Input { id, index: 1, bytes: b"GET a\r\n" };
     let third = [Entry::Begin { owner: OTHER, run }, Entry::Open { id }, input];
     rig.apply(&third.map(|of| entry(&of)));
     rig.turn_after(BLOCKED_AFTER);
-    let n_legs = |rig: &Rig<Sound>| rig.door.program.legs.len();
-    let n_input =
-        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
-    assert_eq!((n_legs(&rig), n_input(&rig)), (2, 2), "the first one is blocked");
+    assert_eq!(
+        (rig.door.program.legs.len(), rig.door.program.n_unread()),
+        (2, 2),
+        "the first one is blocked"
+    );
     // The second one is answered, and has unblocked the first one.
     rig.door.program.is_busy = true;
     let (input, output, _) = rig.door.program.legs.get_mut(&1).unwrap();
@@ -501,10 +493,10 @@ fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
     output.extend(b"+OK\r\n");
     rig.turn();
     rig.turn();
-    assert_eq!(n_input(&rig), 1, "the first one's thread runs");
+    assert_eq!(rig.door.program.n_unread(), 1, "the first one's thread runs");
     rig.door.program.is_busy = false;
     rig.turn_after(Duration::from_millis(1));
-    assert_eq!(n_input(&rig), 2);
+    assert_eq!(rig.door.program.n_unread(), 2);
 }
 
 /// A connection's thread waits for a lock, and its client continues to send.
@@ -512,12 +504,10 @@ fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
 fn i3_a_blocked_connection_that_is_not_read_does_not_stop_the_others() {
     let mut rig = Rig::begun(Sound);
     rig.door.program.room_bytes = 10;
-    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
-    rig.turn();
+    let pipes = [rig.client(), rig.client()];
     let inputs: [(usize, &[u8]); 3] = [(0, b"LOCK a\r\nSET b"), (0, b"\r\n"), (1, b"UNLOCK\r\n")];
     for (n, input) in inputs {
-        rig.door.streams.push(pipes[n], input);
-        rig.turn();
+        rig.ask(pipes[n], input);
     }
     rig.door.streams.end(pipes[0]);
     rig.turn();
@@ -539,23 +529,19 @@ fn i3_a_blocked_connection_that_is_not_read_does_not_stop_the_others() {
 fn i2_what_a_program_does_about_a_leg_that_it_loses_is_waited_for() {
     let mut rig = Rig::begun(Sound);
     rig.door.program.keeps_legs = true;
-    let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
-    rig.turn();
+    let pipes = [rig.client(), rig.client()];
     rig.decide();
     rig.door.streams.break_off(pipes[0]);
     rig.turn();
-    rig.door.streams.push(pipes[1], b"SET a\r\n");
-    rig.turn();
+    rig.ask(pipes[1], b"SET a\r\n");
     rig.decide();
     rig.turn_after(BLOCKED_AFTER);
     rig.turn();
-    let n_input =
-        |rig: &Rig<Sound>| rig.door.program.legs.values().filter(|leg| !leg.0.is_empty()).count();
     assert!(rig.door.program.is_busy && rig.door.program.legs.len() == 1);
-    assert_eq!(n_input(&rig), 0, "it has not done with the first one");
+    assert_eq!(rig.door.program.n_unread(), 0, "it has not done with the first one");
     rig.door.program.is_busy = false;
     rig.turn_after(Duration::from_millis(1));
-    assert_eq!(n_input(&rig), 1);
+    assert_eq!(rig.door.program.n_unread(), 1);
 }
 
 /// A listening socket is reported as long as a client waits.
@@ -567,8 +553,7 @@ fn clients_are_accepted_without_room_and_opened_later() {
         rig.desk.write(Asker { connection: 99, request: 0 }, &void);
     }
     let pipes = [0, 1].map(|n| rig.door.streams.open(format!("client {n}")));
-    rig.door.streams.push(pipes[1], b"SET a\r\n");
-    rig.turn();
+    rig.ask(pipes[1], b"SET a\r\n");
     assert!(!rig.door.streams.has_incoming(), "the loop would not sleep");
     assert!(rig.door.streams.ready().is_empty(), "nor now");
     rig.door.streams.break_off(pipes[0]);
@@ -578,7 +563,7 @@ fn clients_are_accepted_without_room_and_opened_later() {
     rig.turn();
     let said: Vec<Vec<u8>> = rig.decide();
     let said: Vec<Entry<'_>> = said.iter().map(|bytes| Entry::parse(bytes).unwrap()).collect();
-    let id = |number| crate::entry::ConnectionId { owner: ME, run: RUN, number };
+    let id = |number| ConnectionId { owner: ME, run: RUN, number };
     let (abort, open) = (Entry::Abort { id: id(1) }, Entry::Open { id: id(2) });
     assert_eq!(said, [abort, open, Entry::Input { id: id(2), index: 1, bytes: b"SET a\r\n" }]);
     assert_eq!(rig.state.table().n_open(), 1);
