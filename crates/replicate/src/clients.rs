@@ -86,7 +86,9 @@ pub struct Clients<B = Sound> {
     begin: Begin,
     /// Whether an entry about a dead process is on its way.
     buries: bool,
+    /// Room for an entry's bytes, and for a client's.
     scratch: Vec<u8>,
+    piece: Vec<u8>,
 }
 
 /// The fate of this process's own [`Entry::Begin`].
@@ -113,6 +115,7 @@ impl<B: Planting<Bug>> Clients<B> {
             begin: Begin::ToSay,
             buries: false,
             scratch: Vec::new(),
+            piece: vec![0; config.input_bytes_max],
         }
     }
 
@@ -226,8 +229,20 @@ impl<B: Planting<Bug>> Clients<B> {
 
     /// C1, C2.
     fn read<S: Streams>(&mut self, number: u64, lag_bytes: u64, streams: &mut S, desk: &mut Desk) {
+        let mut piece = std::mem::take(&mut self.piece);
+        self.read_into(&mut piece, number, lag_bytes, streams, desk);
+        self.piece = piece;
+    }
+
+    fn read_into<S: Streams>(
+        &mut self,
+        piece: &mut [u8],
+        number: u64,
+        lag_bytes: u64,
+        streams: &mut S,
+        desk: &mut Desk,
+    ) {
         let mut budget = TURN_BYTES_MAX;
-        let mut piece = vec![0; self.config.input_bytes_max];
         loop {
             let Some(client) = self.clients.get_mut(&number) else { return };
             if client.has_ended || client.is_over {
@@ -247,7 +262,7 @@ impl<B: Planting<Bug>> Clients<B> {
             }
             let (id, index) = (self.id(number), self.clients[&number].next_index);
             let mut asker = Asker { connection: number, request: 0 };
-            let entry = match streams.read(self.clients[&number].key, &mut piece) {
+            let entry = match streams.read(self.clients[&number].key, piece) {
                 Ok(Received::Bytes(n)) => {
                     asker.request = n as u64;
                     budget = budget.saturating_sub(n);
@@ -313,7 +328,8 @@ impl<B: Planting<Bug>> Clients<B> {
         }
     }
 
-    /// Says what is due: the own beginning, aborts, and that `dead` has gone, if a member has.
+    /// Says what is due: the own beginning, aborts, and that `dead` has gone, if a member has (only
+    /// while [`Clients::may_bury`]).
     /// Reads clients again that there is room for. Returns whether it did anything.
     pub fn resume<S: Streams>(
         &mut self,
@@ -328,7 +344,7 @@ impl<B: Planting<Bug>> Clients<B> {
             self.say(Asker { connection: 0, request: BEGIN }, &begin, desk);
             (self.begin, worked) = (Begin::Said, true);
         }
-        if let Some(gone) = dead.filter(|_| !self.buries && desk.has_room()) {
+        if let Some(gone) = dead.filter(|_| desk.has_room()) {
             self.say(Asker { connection: 0, request: GONE }, &gone, desk);
             (self.buries, worked) = (true, true);
         }

@@ -184,11 +184,6 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.n_fed
     }
 
-    /// Whether the program has taken and answered all that was fed, as far as that is known.
-    pub fn is_at_rest(&self) -> bool {
-        self.busy.is_empty()
-    }
-
     /// The reason why this copy cannot be fed on, if there is one.
     pub fn failure(&self) -> Option<&'static str> {
         self.failure

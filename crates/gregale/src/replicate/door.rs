@@ -150,9 +150,8 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
 
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut State<FileTranscript>) {
         self.supervision.report_seats(view);
-        self.door.publish(view, stats, state);
         self.supervision.report(self.door.serves() && view.is_led(), view);
-        let figures = self.door.figures();
+        let figures = self.door.figures(state);
         self.board.leave_program(ProgramStatus {
             executed: figures.fed,
             waiting_bytes: figures.lag_bytes,
