@@ -56,14 +56,10 @@ proto::planted_bugs! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proto::planted::Bugs;
+    use proto::planted::badly_listed;
 
     #[test]
     fn each_has_a_name_of_its_own_and_a_sentence() {
-        let mut names: Vec<&str> = Bug::ALL.iter().map(|bug| bug.name()).collect();
-        assert!(Bug::ALL.iter().all(|bug| bug.text().trim().ends_with('.')));
-        names.sort_unstable();
-        names.dedup();
-        assert_eq!(names.len(), Bug::ALL.len());
+        assert_eq!(badly_listed::<Bug>(), None);
     }
 }

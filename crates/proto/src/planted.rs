@@ -64,6 +64,23 @@ pub trait Bugs: Copy + Debug + PartialEq + 'static {
     fn caught(self) -> Caught;
 }
 
+/// The first mistake of a list that is not told by a sentence, or has the name of another one.
+///
+/// ```
+/// proto::planted_bugs! {
+///     /// One vote is enough.
+///     ElectByOne = ELECT_BY_ONE: tests,
+///     /// No sentence
+///     TornAck = TORN_ACK: tests,
+/// }
+/// assert_eq!(proto::planted::badly_listed(), Some(Bug::TornAck));
+/// ```
+pub fn badly_listed<B: Bugs>() -> Option<B> {
+    let is_told = |bug: &B| bug.text().trim().ends_with('.');
+    let is_alone = |bug: &B| B::ALL.iter().filter(|other| other.name() == bug.name()).count() == 1;
+    B::ALL.iter().copied().find(|bug| !is_told(bug) || !is_alone(bug))
+}
+
 /// The way in which a planted mistake is caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caught {
