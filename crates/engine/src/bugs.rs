@@ -9,6 +9,10 @@ const ON_DISK: [&str; 1] = ["cluster-on-disk"];
 const IN_MEMORY: [&str; 1] = ["cluster-in-memory"];
 
 proto::planted_bugs! {
+    /// What answers an earlier process of this member is taken for an answer to this one.
+    EarlierLifesAnswers = EARLIER_LIFES_ANSWERS: sweep ANYWHERE,
+    /// A check serves the reads that came after it had begun.
+    CheckServesLater = CHECK_SERVES_LATER: sweep ANYWHERE,
     /// A read is performed before the check that it waits for.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ANYWHERE,
     /// A read whose check was refused is performed nevertheless.

@@ -1,6 +1,6 @@
 //! What an engine is told.
 
-use crate::desk::{PATIENCE, READS_MAX, SLICE_BYTES};
+use crate::desk::{PATIENCE, READS_MAX, ROUNDS_MAX, SLICE_BYTES};
 use crate::outbox::SPAN_MAX;
 use crate::propose::FOREIGN_BYTES_MAX;
 use crate::service::Origin;
@@ -15,6 +15,8 @@ pub struct Bounds {
     pub span: usize,
     /// The most reads that wait.
     pub reads: usize,
+    /// The most checks under way, or over with reads that are not performed: at least one.
+    pub rounds: usize,
     /// About the most bytes of answers to reads that one turn makes.
     pub slice_bytes: usize,
     /// The most bytes of one other member's commands that wait.
@@ -30,6 +32,7 @@ impl Default for Bounds {
         Bounds {
             span: SPAN_MAX,
             reads: READS_MAX,
+            rounds: ROUNDS_MAX,
             slice_bytes: SLICE_BYTES,
             foreign_bytes: FOREIGN_BYTES_MAX,
             window_bytes: WINDOW_BYTES,

@@ -31,7 +31,7 @@ pub const WAITS_MAX: usize = 4096;
 const RENEWAL_WITHIN: Duration = Duration::from_secs(60);
 
 /// How many checks may be under way, or over with reads that are not performed, at a time.
-const ROUNDS_MAX: usize = 4;
+pub(crate) const ROUNDS_MAX: usize = 4;
 
 /// See I3: about a millisecond's work.
 pub const SLICE_BYTES: usize = 2 << 20;
@@ -369,7 +369,7 @@ impl Desk {
     /// way.
     pub(crate) fn begin_round(&mut self) -> Option<Ticket> {
         let n_rounds = self.rounds.len() + self.ripe.len();
-        if self.waiting.readers.is_empty() || n_rounds >= ROUNDS_MAX {
+        if self.waiting.readers.is_empty() || n_rounds >= self.bounds.rounds {
             return None;
         }
         let fresh = self.spare.pop().unwrap_or_default();

@@ -131,7 +131,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// The check of this round succeeded.
     pub(crate) fn on_read_ready(&mut self, ticket: Ticket) {
-        let Some(round) = self.host.desk.end_round(ticket) else { return };
+        let Some(mut round) = self.host.desk.end_round(ticket) else { return };
+        if self.host.plant.has_planted(Bug::CheckServesLater) {
+            round.join(&mut self.host.desk.waiting);
+        }
         self.host.desk.ripen(round);
         self.perform_ripe();
     }
