@@ -83,6 +83,12 @@ pub(crate) struct Belated {
 }
 
 impl Belated {
+    /// One of any kind, by about a second.
+    pub(crate) fn draw(rng: &mut Rng) -> Belated {
+        let by_ns = rng.range(200, 1200) * MS;
+        Belated { kind: rng.below(4), by_ns }
+    }
+
     pub(crate) fn is(&self, action: Action) -> bool {
         match action {
             Action::Message(_) => self.kind == 0,
@@ -173,8 +179,7 @@ impl World {
             }
             Kind::Unsynced => self.ambushes.unsynced = true,
             Kind::Belated => {
-                let by_ns = rng.range(200, 1200) * MS;
-                self.net.belated = Some(Belated { kind: rng.below(4), by_ns });
+                self.net.belated = Some(Belated::draw(rng));
             }
             Kind::Fickle => self.ambushes.fickle = Some(lasts),
             Kind::Succession => {

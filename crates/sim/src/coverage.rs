@@ -258,6 +258,9 @@ impl Mark {
                     | Mark::PowerCut
                     | Mark::PowerCutAll
                     | Mark::DiskStalled
+                    | Mark::DiedHalfway
+                    | Mark::OneLate
+                    | Mark::BackAndGone
                     | Mark::SuccessorStruck
                     | Mark::WallClockSet
                     | Mark::LeaderDeaf

@@ -1,6 +1,10 @@
 //! The targets of storms.
 
-use crate::kinds::Kind;
+use super::kinds::Protocol;
+use crate::Provider;
+use crate::kinds::{KINDS, Kind};
+use crate::plan::{MS, Plan};
+use base::Rng;
 
 /// The next targets.
 #[derive(Debug, Default)]
@@ -11,6 +15,8 @@ pub(super) struct Aims {
     pub(super) flickers: (usize, u64),
     /// The member with the youngest process, which clients prefer.
     pub(super) newborn: Option<usize>,
+    /// Whether a link that comes back is struck at once, or one of its ends.
+    pub(super) is_fickle: bool,
     /// The number of times that a client still leaves in the middle.
     pub(super) n_to_leave: u64,
     /// Whether a leader is to die while all is well (I6).
@@ -19,7 +25,53 @@ pub(super) struct Aims {
     pub(super) deposed: Option<usize>,
 }
 
-/// Whether a fault of this kind can strike whole members.
-pub(super) fn can_strike(kind: Kind) -> bool {
-    !matches!(kind, Kind::Usurp | Kind::DiskFull | Kind::SyncFails | Kind::DiskRot)
+/// The faults that clusters meet beside the common ones.
+const OF_CLUSTERS: [Kind; 8] = [
+    Kind::Deaf,
+    Kind::Succession,
+    Kind::Relapse,
+    Kind::Wall,
+    Kind::Echo,
+    Kind::Halfway,
+    Kind::Belated,
+    Kind::Fickle,
+];
+const OF_DISKS: [Kind; 3] = [Kind::PowerCut, Kind::PowerCutAll, Kind::DiskStall];
+
+/// Whether a fault of this kind can strike the members of such a cluster.
+fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
+    match kind {
+        Kind::Usurp | Kind::DiskFull | Kind::SyncFails | Kind::DiskRot | Kind::Unsynced => false,
+        Kind::Jump => of.has_jumps(),
+        Kind::Reset | Kind::Fickle => provider == Provider::Tcp,
+        Kind::Halfway => !of.has_disks(),
+        Kind::PowerCutAll | Kind::DiskStall => of.has_disks(),
+        // On one host the power fails for all of it.
+        Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
+        _ => true,
+    }
+}
+
+/// Completes the faults of `plan` by those of clusters.
+///
+/// Half of the runs are short: one or two kinds of faults strike often and end soon. So many more
+/// of them fit into a sweep than of long runs, and a bug that takes one kind, undisturbed by
+/// others and at the right moment, is met. The other half shows what takes time, and many kinds.
+pub(super) fn draw(seed: u64, of: Protocol, plan: &mut Plan) {
+    let mut rng = Rng::new(seed ^ 0x6169_6d73);
+    let provider = plan.weather.provider;
+    plan.kinds.extend(OF_CLUSTERS.into_iter().filter(|_| rng.chance(1, 3)));
+    if rng.chance(1, 2) {
+        let all = KINDS.into_iter().chain(OF_CLUSTERS).chain(OF_DISKS);
+        plan.kinds = all.filter(|kind| can_strike(*kind, of, provider)).collect();
+        let n_kinds = rng.range(1, 2) as usize;
+        while plan.kinds.len() > n_kinds {
+            let gone = rng.below(plan.kinds.len() as u64) as usize;
+            plan.kinds.swap_remove(gone);
+        }
+        plan.strike_every_ns = MS * (4 << rng.below(4));
+        plan.fault_ns_max = MS * (4 << rng.below(6));
+        plan.safety_ns = MS * rng.range(200, 800);
+    }
+    plan.kinds.retain(|kind| can_strike(*kind, of, provider));
 }

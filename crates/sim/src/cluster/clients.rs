@@ -13,6 +13,9 @@ use crate::trace::Topic;
 use crate::world::Phase;
 use kv::door::PipeId;
 
+/// The least mean time that a client thinks while the cluster recovers.
+const HEALING_THINK_NS: u64 = 100 * MS;
+
 impl World {
     pub(super) fn wake_client(&mut self, client: usize, at: u64) {
         let one = &mut self.clients[client];
@@ -224,7 +227,12 @@ impl World {
             }
         };
         self.send(client, node, pipe, asks);
-        self.clients[client].asks_at = now + 1 + self.rng.below(2 * self.plan.think_ns);
+        let think_ns = match self.phase {
+            // Nothing strikes now: a few requests show whether the cluster recovers.
+            Phase::Healing => self.plan.think_ns.max(HEALING_THINK_NS),
+            Phase::Safety | Phase::Liveness | Phase::Over => self.plan.think_ns,
+        };
+        self.clients[client].asks_at = now + 1 + self.rng.below(2 * think_ns);
         let at = self.clients[client].asks_at;
         self.wake_client(client, at);
     }

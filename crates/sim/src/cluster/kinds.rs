@@ -101,6 +101,8 @@ impl Protocol {
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
+            // (See `halfway`.)
+            && (!self.has_disks() || mark != Mark::DiedHalfway)
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             // A program's requests are all ordered.

@@ -50,6 +50,8 @@ pub(super) trait Member {
     fn view(&self) -> &View;
     fn stats(&self) -> &Stats;
     fn pipes(&mut self) -> &mut Pipes;
+    /// Its environment.
+    fn plant(&mut self) -> &mut SimPlant;
     fn disk(&mut self) -> Option<&mut Platter>;
     /// The members, as it knows them now.
     fn configuration(&self) -> Option<Configuration>;
@@ -127,6 +129,10 @@ impl<C: Kept<App: Serves>> Member for Whole<C> {
 
     fn pipes(&mut self) -> &mut Pipes {
         &mut self.0.parts().door.streams
+    }
+
+    fn plant(&mut self) -> &mut SimPlant {
+        self.0.parts().plant
     }
 
     fn disk(&mut self) -> Option<&mut Platter> {

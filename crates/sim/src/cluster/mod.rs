@@ -28,6 +28,7 @@ mod changes;
 mod client;
 mod clients;
 mod disk;
+mod halfway;
 mod kinds;
 mod member;
 mod operator;

@@ -11,6 +11,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::disk::Platter;
+use super::halfway::Dying;
 
 /// The most verbs and messages on the way to one peer before a message is refused.
 const N_POSTED_MAX: usize = 256;
@@ -26,14 +27,24 @@ pub(super) struct SimPlant {
     /// The links whose break was reported at the last poll.
     told: MemberSet,
     scratch: Vec<u64>,
+    /// The death in the middle of a turn, if it is to be (`halfway`).
+    pub(super) dying: Option<Dying>,
 }
 
 impl SimPlant {
     pub(super) fn new(me: Rank, net: Rc<RefCell<Net>>, bug: Option<Bug>) -> SimPlant {
-        SimPlant { me, net, bug, told: MemberSet::EMPTY, scratch: Vec::new() }
+        SimPlant { me, net, bug, told: MemberSet::EMPTY, scratch: Vec::new(), dying: None }
+    }
+
+    /// Whether the next effect happens (H1).
+    fn acts(&mut self) -> bool {
+        self.dying.as_mut().is_none_or(Dying::acts)
     }
 
     fn post(&mut self, to: Rank, posting: Posting<'_>) {
+        if !self.acts() {
+            return;
+        }
         self.net.borrow_mut().post(self.me.index(), to.index(), posting);
     }
 
@@ -87,15 +98,22 @@ impl Plant for SimPlant {
 
 impl Port for SimPlant {
     fn load(&self, at: At) -> u64 {
-        self.net.borrow().regions[self.me.index()].load(at.0 as usize)
+        let own = self.dying.as_ref().and_then(|dying| dying.stored(at));
+        own.unwrap_or_else(|| self.net.borrow().regions[self.me.index()].load(at.0 as usize))
     }
 
     fn load_into(&self, at: At, words: &mut [u64]) {
         let net = self.net.borrow();
         words.copy_from_slice(net.regions[self.me.index()].words(at.0 as usize, words.len()));
+        if let Some(dying) = &self.dying {
+            dying.overlay(at, words);
+        }
     }
 
     fn store(&mut self, at: At, word: u64) {
+        if !self.acts() {
+            return self.dying.iter_mut().for_each(|dying| dying.store(at, word));
+        }
         let (me, net) = (self.me.index(), &mut *self.net.borrow_mut());
         if let Err(detail) = net.regions[me].write(at.0 as usize, word, self.me) {
             net.violate(Property::SingleWriter, format!("in its own region, r{me}: {detail}"));
@@ -126,16 +144,23 @@ impl Port for SimPlant {
         if self.net.borrow().n_posted(self.me.index(), to.index()) >= N_POSTED_MAX {
             return false;
         }
+        if !self.acts() {
+            return true;
+        }
         let mut words = std::mem::take(&mut self.scratch);
         words_of(message, &mut words);
         let action = Action::Message(message.len() as u32);
         let n_words = words.len() as u32;
-        self.post(to, Posting { action, at: At(0), n_words, payload: &words, token: None });
+        let posting = Posting { action, at: At(0), n_words, payload: &words, token: None };
+        self.net.borrow_mut().post(self.me.index(), to.index(), posting);
         self.scratch = words;
         true
     }
 
     fn wake(&mut self, to: Rank) {
+        if !self.acts() {
+            return;
+        }
         let net = &mut *self.net.borrow_mut();
         let delay = net.weather.latency_ns + net.rng.below(10_000);
         let at = net.now() + delay;

@@ -63,6 +63,10 @@ impl<R: Replicator> Member for Copied<R> {
         &mut self.0.parts().door.streams
     }
 
+    fn plant(&mut self) -> &mut SimPlant {
+        self.0.parts().plant
+    }
+
     fn disk(&mut self) -> Option<&mut Platter> {
         self.0.disk()
     }

@@ -5,6 +5,7 @@
 
 use super::world::World;
 use crate::Provider;
+use crate::ambush::Belated;
 use crate::coverage::Mark;
 use crate::outage::Outages;
 use crate::plan::{Kind, MS};
@@ -134,6 +135,12 @@ impl World {
                 self.aims.flickers = (node, self.outages.rng.below(6));
             }
             Kind::Echo if self.may_die(node) => self.echo(node, lasts),
+            Kind::Halfway => self.lay_halfway(node, lasts),
+            Kind::Belated => {
+                let net = &mut *self.net.borrow_mut();
+                net.belated = Some(Belated::draw(&mut self.outages.rng));
+            }
+            Kind::Fickle => self.aims.is_fickle = true,
             Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
             Kind::Desert => {
                 for other in (0..self.plan.members).filter(|other| *other != node) {
@@ -159,6 +166,22 @@ impl World {
         }
     }
 
+    /// Strikes a link whose ends are connected again, perhaps.
+    pub(super) fn spring_fickle(&mut self, link: usize) {
+        if self.phase != Phase::Safety || !std::mem::take(&mut self.aims.is_fickle) {
+            return;
+        }
+        self.net.borrow_mut().coverage.hit(Mark::BackAndGone);
+        let weather = &self.plan.weather;
+        let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
+        let what = match self.outages.rng.below(3) {
+            0 => Happening::PowerCut((link / self.plan.members) as u8),
+            1 => Happening::PowerCut((link % self.plan.members) as u8),
+            _ => Happening::Reset(link as u8),
+        };
+        self.push_in(soon, what);
+    }
+
     /// What `node` has forwarded is decided and answered slowly; the answers find its next process,
     /// to which the clients have come back.
     fn echo(&mut self, node: usize, lasts: u64) {
@@ -172,6 +195,9 @@ impl World {
         }
         let soon = self.outages.rng.below(2 * MS);
         self.crash_for(node, soon);
+        // The next one dies young too: the names of requests are alike in the first moments of
+        // processes.
+        self.aims.flickers = (node, self.outages.rng.below(4));
     }
 
     /// Strikes a leader that has just taken over, perhaps.

@@ -1,6 +1,6 @@
 //! A cluster, its clients, and the one loop in which everything happens.
 
-use super::aims::{Aims, can_strike};
+use super::aims::{self, Aims};
 use super::client::Client;
 use super::disk::Platter;
 use super::kinds::Kinship;
@@ -13,7 +13,7 @@ use crate::coverage::Mark;
 use crate::disks::Disks;
 use crate::net::Net;
 use crate::outage::Outages;
-use crate::plan::{Kind, MS, Plan};
+use crate::plan::{MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::trace::{Topic, Trace};
 use crate::world::Phase;
@@ -69,6 +69,7 @@ fn draw_bounds(seed: u64) -> Bounds {
     Bounds {
         span: 8 << rng.below(6),
         reads: 8 << rng.below(6),
+        rounds: 1 << rng.below(3),
         slice_bytes: 1 << rng.range(9, 17),
         foreign_bytes: 1 << rng.range(8, 14),
         window_bytes: 1 << rng.range(12, 18),
@@ -89,8 +90,6 @@ impl World {
         let mut rng = Rng::new(seed ^ 0x636c_7573_7465_7273);
         let mut plan = Plan::draw(config, &mut rng);
         plan.shape = Shape { ring_slots: 16 << rng.below(3), value_bytes: 256 << rng.below(3) };
-        let more = [Kind::Deaf, Kind::Succession, Kind::Relapse, Kind::Wall, Kind::Echo];
-        plan.kinds.extend(more.into_iter().filter(|_| rng.chance(1, 3)));
         let has_disks = kind.protocol.has_disks();
         if has_disks {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
@@ -101,8 +100,7 @@ impl World {
         } else {
             None
         };
-        let has_jumps = kind.protocol.has_jumps();
-        plan.kinds.retain(|kind| can_strike(*kind) && (has_jumps || *kind != Kind::Jump));
+        aims::draw(seed, kind.protocol, &mut plan);
         plan.think_ns = MS << rng.below(5);
         if kind.protocol.replicates_program() {
             // A copy that begins again executes everything again.
@@ -250,6 +248,7 @@ impl World {
             }
             Happening::Reconnect(link) => {
                 self.outages.on_reconnect(&mut self.net.borrow_mut(), link as usize);
+                self.spring_fickle(link as usize);
             }
             Happening::Reset(link) => {
                 self.outages.reset(&mut self.net.borrow_mut(), link as usize);
@@ -355,10 +354,14 @@ impl World {
         if !self.net.borrow().processes[node].runs() {
             return;
         }
+        self.spare(node);
         let Some(mut member) = self.members[node].take() else { return };
         let idle = member.turn();
         let (role, applied) = (member.view().role, member.view().applied);
         self.members[node] = Some(member);
+        if self.ends_halfway(node) {
+            return;
+        }
         self.plan_flushes(node);
         self.look_at_members(node);
         {
