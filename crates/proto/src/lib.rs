@@ -19,6 +19,7 @@
 //! - [`planted`]: mistakes that are planted to test the checks.
 //! - [`registry`]: the lists of protocols that an engine can run.
 //! - [`sst`]: rows that members write into each other's memory (paper 000).
+//! - [`vsync`]: views and ordered multicast in them (paper 000).
 //! - [`table`]: the promises of each protocol, as data.
 #![forbid(unsafe_code)]
 #![no_std]
@@ -42,6 +43,7 @@ pub mod table;
 mod terms;
 mod value;
 pub mod velos;
+pub mod vsync;
 
 use base::{Ballot, Event, Incarnation, Instant, MemberSet, Port, Prefix, Rank, Slot};
 
