@@ -43,6 +43,7 @@ mod outage;
 mod outcome;
 mod phases;
 mod plan;
+mod port;
 mod queue;
 mod requests;
 mod runner;
