@@ -19,7 +19,7 @@ crate::planted_bugs! {
     EchoOfHalf = ECHO_OF_HALF: sweep ["vsync"],
     /// A member leads as soon as it suspects all members before it, be it alone with that.
     LeadAlone = LEAD_ALONE: sweep ["vsync"],
-    /// A member takes changes from a leader that it suspects.
+    /// A member still takes changes from a leader that it suspects.
     EchoSuspected = ECHO_SUSPECTED: sweep ["vsync"],
     /// The members that are left need not be a majority of the view.
     MinorityContinues = MINORITY_CONTINUES: sweep ["vsync"],
@@ -43,6 +43,8 @@ crate::planted_bugs! {
     SentAgainLast = SENT_AGAIN_LAST: sweep ["vsync"],
     /// The echo of a member that leaves does not count.
     LeaverUncounted = LEAVER_UNCOUNTED: sweep ["vsync"],
+    /// A member that leaves is gone as soon as it knows that it may.
+    LeaveAtOnce = LEAVE_AT_ONCE: sweep ["vsync"],
     /// A newcomer delivers from its first view on, without the state.
     NoState = NO_STATE: sweep ["vsync"],
     /// A newcomer delivers what the state that it was given covers.

@@ -87,7 +87,9 @@ impl<P: Plantings> Current<P> {
         if seat == self.me || !self.seats.contains(seat) || !self.trusted().contains(seat) {
             return;
         }
-        self.table.freeze(seat);
+        if !self.planted.has(Bug::EchoSuspected) {
+            self.table.freeze(seat);
+        }
         self.raise(self.row.wedged);
         let suspected = self.own(self.row.suspected) | SeatSet::from_iter([seat]).bits();
         self.table.set(self.row.suspected, 0, suspected);

@@ -100,6 +100,18 @@ impl<P: Plantings> Current<P> {
         self.table.set(flag, 0, 1);
     }
 
+    /// Shows that this member runs.
+    pub(super) fn beat(&mut self) {
+        let beat = self.own(self.row.beat) + 1;
+        self.table.set(self.row.beat, 0, beat);
+    }
+
+    /// Whether every member that this one does not suspect has committed the change.
+    pub(super) fn is_known(&self) -> bool {
+        let others = self.trusted().intersection(self.others());
+        self.table.all(others, |seat| self.of(seat, self.row.committed) == 1)
+    }
+
     /// The first word of a column of a row. Zero while that does not count.
     pub(super) fn of(&self, seat: Rank, column: Column) -> u64 {
         self.table.get(seat, column, 0)

@@ -2,7 +2,12 @@
 //!
 //! ```text
 //! outside --welcome--> inside view v --decision--> inside view v + 1 ... --> ended
+//!                                     (its own leave is decided) --> leaving --> ended
 //! ```
+//!
+//! - V11 *Last words.* A member that has left remains until the others have committed the change, or
+//!   for a while: its echo may be the one that they lack, and what a process has posted can be lost
+//!   with it. Mutant `LEAVE_AT_ONCE`.
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
@@ -20,6 +25,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Event, Instant, Port, Rank, SeatSet};
+use core::time::Duration;
 
 /// The region of a seat in a group of this shape.
 pub fn region(shape: &Shape) -> Region {
@@ -54,6 +60,11 @@ enum Life<P> {
         next_knock_at: Instant,
     },
     Inside(Box<Inside<P>>),
+    /// It has left, and its old row stays for those that have not seen the decision (V11).
+    Leaving {
+        current: Box<Current<P>>,
+        until: Instant,
+    },
     Ended,
 }
 
@@ -149,7 +160,7 @@ impl<P: Plantings> Machine<P> {
                 inside.current.raise(flag);
             }
             Life::Outside { .. } => self.end(End::Left),
-            Life::Ended => {}
+            Life::Leaving { .. } | Life::Ended => {}
         }
     }
 
@@ -187,6 +198,13 @@ impl<P: Plantings> Machine<P> {
         self.inside().is_some_and(|inside| inside.current.is_wedged())
     }
 
+    /// The leader whose change of its view this process has echoed last; itself, if it proposed.
+    pub fn echoed(&self) -> Option<Rank> {
+        let current = &self.inside()?.current;
+        let ballot = current.own(current.row.proposer).checked_sub(1)?;
+        current.view.members.get(ballot as usize).map(|member| member.seat())
+    }
+
     fn inside(&self) -> Option<&Inside<P>> {
         if let Life::Inside(inside) = &self.life { Some(inside) } else { None }
     }
@@ -195,7 +213,7 @@ impl<P: Plantings> Machine<P> {
     pub fn deadline(&self) -> Instant {
         match &self.life {
             Life::Outside { next_knock_at } => *next_knock_at,
-            Life::Inside(_) => self.next_beat_at,
+            Life::Inside(_) | Life::Leaving { .. } => self.next_beat_at,
             Life::Ended => Instant(u64::MAX),
         }
     }
@@ -296,6 +314,12 @@ impl<P: Plantings> Machine<P> {
                 Turn::Install(decided) => self.install(&decided, now, port, out),
             }
         }
+        if let Life::Leaving { current, until } = &mut self.life {
+            current.look(port);
+            if current.is_known() || *until <= now {
+                self.end(End::Left);
+            }
+        }
         out.append(&mut self.pending);
         self.tell(now, port);
     }
@@ -394,7 +418,10 @@ impl<P: Plantings> Machine<P> {
             return self.end(End::Damaged(damaged.0));
         }
         if change.left.contains(me) {
-            return self.end(End::Left);
+            let is_rude = self.planted.has(Bug::LeaveAtOnce);
+            let span = if is_rude { Duration::ZERO } else { self.config.timing.suspect_after };
+            self.life = Life::Leaving { current: Box::new(current), until: now.plus(span) };
+            return;
         }
         self.outbox.end_view(self.planted);
         let next = current.view.after(change);
@@ -446,6 +473,10 @@ impl<P: Plantings> Machine<P> {
         if self.planted.has(Bug::NoRenewal) {
             renewed = SeatSet::EMPTY;
         }
+        let is_beat = self.next_beat_at <= now;
+        if is_beat {
+            self.next_beat_at = now.plus(self.config.timing.beat_every);
+        }
         match &mut self.life {
             Life::Outside { next_knock_at } if *next_knock_at <= now => {
                 *next_knock_at = now.plus(self.config.timing.ask_every);
@@ -454,10 +485,8 @@ impl<P: Plantings> Machine<P> {
             Life::Inside(inside) => {
                 let current = &mut inside.current;
                 let is_news = current.has_news() || !renewed.is_empty();
-                if self.next_beat_at <= now {
-                    self.next_beat_at = now.plus(self.config.timing.beat_every);
-                    let beat = current.own(current.row.beat) + 1;
-                    current.table.set(current.row.beat, 0, beat);
+                if is_beat {
+                    current.beat();
                 }
                 // In the order in which a member needs them: the end of the last view, messages of
                 // this one, and the row that guards them.
@@ -472,6 +501,12 @@ impl<P: Plantings> Machine<P> {
                 }
                 inside.ask_for_state(&self.config, now, port);
                 self.gifts.send(port);
+            }
+            Life::Leaving { current, .. } => {
+                if is_beat {
+                    current.beat();
+                }
+                current.push(renewed, port);
             }
             Life::Outside { .. } | Life::Ended => {}
         }
