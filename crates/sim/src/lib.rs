@@ -9,6 +9,7 @@
 //!   lists them.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
 //! - [`cluster`]: whole members, as they are released, and clients that speak RESP.
+//! - [`group`]: processes with views, over the same network and memory.
 //! - [`amcast`]: the world of atomic multicast, with judges of its own.
 //! - [`script::Script`]: a world that a test steps by hand.
 //!
@@ -28,6 +29,7 @@ mod disk_all;
 mod disk_faults;
 mod disks;
 mod faults;
+pub mod group;
 mod history;
 mod kinds;
 mod kv;
@@ -115,6 +117,20 @@ pub enum Property {
     Membership,
     /// State time follows elapsed time.
     StateTime,
+    /// Views of one number are one view.
+    ViewAgreement,
+    /// A minority of a view makes no next one.
+    Minority,
+    /// Views deliver in one order.
+    TotalOrder,
+    /// A view ends at one position.
+    SameTrim,
+    /// The same messages are delivered between two views.
+    VirtualSynchrony,
+    /// What its sender saw delivered is not lost.
+    Kept,
+    /// Messages of one sender keep their order, and none is missing.
+    SenderFifo,
     /// A healed majority serves.
     Liveness,
     /// The machine's own assertions.
