@@ -125,7 +125,7 @@ const SWEEPS: [(&str, &str, bool); 23] = [
     ("multipaxos-cluster", "15", false),
     ("replicate", "100", true),
     ("replicate-durable", "60", false),
-    ("vsync", "300", true),
+    ("vsync", "150", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

@@ -14,6 +14,7 @@
 //!
 //! What is promised at every moment has a file each in `checks`.
 
+mod aims;
 mod app;
 mod bugs;
 mod checks;
@@ -23,41 +24,15 @@ mod phases;
 mod process;
 mod scenario;
 mod storms;
+mod sweeps;
 mod world;
 
 pub(crate) use bugs::Bug;
+pub use sweeps::{mutants, replay, sweep};
 pub(crate) use world::run;
-
-use crate::runner::Runner;
-use crate::sweep::{Mutant, replay_runner, sweep_runner};
-use crate::{Config, Outcome, Report};
 
 /// The name on the command line, and in the lists of planted bugs.
 pub const NAME: &str = "vsync";
 /// The description, in a sentence.
 pub const TEXT: &str =
     "Views and ordered multicast, while processes join, leave, die, stop and are excluded";
-
-/// As [`crate::sweep()`], of groups.
-pub fn sweep(
-    config: &Config,
-    seeds: impl IntoIterator<Item = u64>,
-    progress: impl FnMut(&Report) -> bool,
-) -> Report {
-    sweep_runner(&Runner::Group(None), config, seeds, progress)
-}
-
-/// As [`crate::replay`], of a group.
-pub fn replay(config: &Config, seed: u64) -> Outcome {
-    replay_runner(&Runner::Group(None), config, seed)
-}
-
-/// Every planted bug of views and of the table below them that a sweep must find.
-pub fn mutants() -> Vec<Mutant> {
-    let mutant = |bug: Bug| Mutant {
-        name: bug.name(),
-        broken: Runner::Group(Some(bug)),
-        sound: Runner::Group(None),
-    };
-    Bug::all().filter(|bug| bug.caught().is_hunted_in(NAME)).map(mutant).collect()
-}

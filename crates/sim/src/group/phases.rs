@@ -13,9 +13,9 @@ use crate::world::Phase;
 use proto::vsync::View;
 
 /// The time in which late effects of faults end, and suspicions with them.
-const HEALING_NS: u64 = 3_000 * MS;
+const HEALING_NS: u64 = 1_500 * MS;
 /// The time in which members multicast though no fault is left...
-const BUSY_NS: u64 = 300 * MS;
+const BUSY_NS: u64 = 200 * MS;
 /// ... and the time after it in which everything must become well.
 const QUIET_NS: u64 = 2_000 * MS;
 

@@ -95,11 +95,11 @@ impl Scenario {
                 message_bytes: 24 + 8 * rng.below(20) as u32,
             },
             timing: Timing {
-                beat_every: Duration::from_millis(10),
+                beat_every: Duration::from_millis(20),
                 suspect_after: Duration::from_millis(if is_mild {
-                    300
+                    400
                 } else {
-                    60 << rng.below(3)
+                    90 << rng.below(3)
                 }),
                 ask_every: Duration::from_millis(20),
             },

@@ -28,7 +28,7 @@ impl World {
     }
 
     /// The seat of the first member of the latest view: it leads, if it is not suspected.
-    fn leader(&self) -> Option<usize> {
+    pub(super) fn leader(&self) -> Option<usize> {
         Some(self.latest()?.members.first()?.seat().index())
     }
 
@@ -96,45 +96,6 @@ impl World {
         }
     }
 
-    /// Strikes soon, perhaps, since `seat` has just wedged: its view ends.
-    pub(super) fn lay_ambush(&mut self, seat: usize) {
-        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_ambushes, 8) {
-            let weather = &self.scenario.plan.weather;
-            let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
-            let leader = self.leader().filter(|_| self.outages.rng.chance(1, 2));
-            self.push_in(soon, Happening::Spring(leader.unwrap_or(seat) as u8));
-        }
-    }
-
-    /// Kills the leader that has just proposed the end of its view, perhaps: a part of the others may
-    /// have the proposal, and none knows which part.
-    pub(super) fn strike_proposer(&mut self, seat: usize) {
-        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_proposers, 8) {
-            self.net.borrow_mut().coverage.hit(Mark::ProposerStruck);
-            self.crash_for(seat);
-        }
-    }
-
-    /// Kills a member that has just installed a view, perhaps: it may be the only one that knows it.
-    pub(super) fn strike_installer(&mut self, seat: usize) {
-        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_installers, 8) {
-            self.net.borrow_mut().coverage.hit(Mark::InstallerStruck);
-            self.crash_for(seat);
-        }
-    }
-
-    pub(super) fn on_spring(&mut self, seat: usize) {
-        if self.phase != Phase::Safety || !self.is_alive(seat) {
-            return;
-        }
-        if self.outages.rng.chance(1, 2) {
-            self.crash_for(seat);
-        } else {
-            let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
-            self.pause_for(seat, lasts);
-        }
-    }
-
     /// S1.
     pub(super) fn may_die(&self, seat: usize) -> bool {
         if !self.is_alive(seat) {
@@ -157,12 +118,12 @@ impl World {
         all_there && latest.is_majority(rest)
     }
 
-    fn crash_for(&mut self, seat: usize) {
+    pub(super) fn crash_for(&mut self, seat: usize) {
         self.crash(seat);
         self.start_later(seat);
     }
 
-    fn pause_for(&mut self, seat: usize, lasts: u64) {
+    pub(super) fn pause_for(&mut self, seat: usize, lasts: u64) {
         if !self.outages.is_paused(seat) {
             self.outages.pause(&mut self.net.borrow_mut(), seat);
             self.push_in(lasts, Happening::Mend(Fault::Pause(seat as u8)));

@@ -36,6 +36,10 @@ pub(super) struct World {
     pub(super) is_quiet: bool,
     /// Seats on which a process will be started.
     pub(super) awaited: SeatSet,
+    /// Seats whose processes die when their ambush springs (`aims`, A2).
+    pub(super) doomed: SeatSet,
+    /// A stopped proposer, which wakes when the next leader proposes (`aims`, A3).
+    pub(super) stopped_proposer: Option<usize>,
     /// The number of messages that were asked for.
     pub(super) n_messages: u64,
     n_events: u64,
@@ -68,6 +72,8 @@ impl World {
             phase: Phase::Safety,
             is_quiet: false,
             awaited: SeatSet::EMPTY,
+            doomed: SeatSet::EMPTY,
+            stopped_proposer: None,
             n_messages: 0,
             n_events: 0,
         }
