@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 56] = [
+pub(crate) const KINDS: [Kind; 57] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -32,6 +32,7 @@ pub(crate) const KINDS: [Kind; 56] = [
     ("multipaxos-cluster", None),
     ("replicate", None),
     ("replicate-durable", None),
+    ("vsync", None),
     ("mu", None),
     ("multipaxos", None),
     ("velos", Some(FIVE)),

@@ -110,7 +110,7 @@ fn days() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 22] = [
+const SWEEPS: [(&str, &str, bool); 23] = [
     ("velos", "100", true),
     ("velos-narrow", "100", true),
     ("velos-members", "60", true),
@@ -125,6 +125,7 @@ const SWEEPS: [(&str, &str, bool); 22] = [
     ("multipaxos-cluster", "15", false),
     ("replicate", "100", true),
     ("replicate-durable", "60", false),
+    ("vsync", "150", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),
     ("fastcast", "200", false),

@@ -8,6 +8,9 @@ use core::fmt;
 /// proposers, or none (see `proto::velos::word`).
 pub const MAX_MEMBERS: usize = 7;
 
+/// The most seats of one fabric. A group whose size no slot word bounds may take all of them.
+pub const SEATS_MAX: usize = 32;
+
 /// A node's identity for life, from 1. Printed in every listing and never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
@@ -35,7 +38,8 @@ impl Incarnation {
     pub const FIRST: Incarnation = Incarnation(1);
 }
 
-/// A member's position in its view, from 0, below [`MAX_MEMBERS`].
+/// A member's position in its view, from 0, below [`MAX_MEMBERS`]; in a group of views, its seat,
+/// below [`SEATS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(u8);
 
@@ -48,13 +52,18 @@ impl Rank {
     /// The member at `position`.
     ///
     /// # Panics
-    /// From [`MAX_MEMBERS`] on: for positions that our own code counted.
+    /// From [`SEATS_MAX`] on: for positions that our own code counted.
     #[track_caller]
     pub const fn at(position: usize) -> Rank {
-        match Rank::new(position) {
+        match Rank::seat(position) {
             Some(rank) => rank,
             None => panic!("no such rank"),
         }
+    }
+
+    /// The seat at `position`, or `None` from [`SEATS_MAX`] on.
+    pub const fn seat(position: usize) -> Option<Rank> {
+        if position < SEATS_MAX { Some(Rank(position as u8)) } else { None }
     }
 
     /// This position as an array index.
@@ -64,7 +73,7 @@ impl Rank {
 
     /// Every rank of a group of `members`, in order.
     pub fn all(members: usize) -> impl DoubleEndedIterator<Item = Rank> + Clone {
-        assert!(members <= MAX_MEMBERS, "{members} members, the most is {MAX_MEMBERS}");
+        assert!(members <= SEATS_MAX, "{members} members, the most is {SEATS_MAX}");
         (0..members as u8).map(Rank)
     }
 
@@ -121,7 +130,11 @@ impl MemberSet {
     }
 
     /// Adds `rank`; true if it was not in the set.
+    ///
+    /// # Panics
+    /// If it is a seat that no log's member has.
     pub fn insert(&mut self, rank: Rank) -> bool {
+        assert!(rank.index() < MAX_MEMBERS, "{rank} is no member's: use a SeatSet");
         let before = self.0;
         self.0 |= 1 << rank.0;
         self.0 != before

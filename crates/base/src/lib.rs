@@ -5,6 +5,7 @@
 //! slots cannot be mistaken for the last of them.
 //!
 //! - [`id`]: identities ([`NodeId`], [`Rank`], [`MemberSet`]) and majorities ([`majority`]).
+//! - [`seats`]: sets of more seats than a log has members ([`SeatSet`]).
 //! - [`order`]: places in the replicated order ([`Slot`], [`Prefix`]) and the right to propose
 //!   ([`Ballot`]).
 //! - [`verb`]: operations on another node's memory ([`Port`]) and their results ([`Event`]).
@@ -19,13 +20,15 @@ extern crate alloc;
 pub mod id;
 pub mod order;
 pub mod rng;
+pub mod seats;
 pub mod state_clock;
 pub mod time;
 pub mod verb;
 
-pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, majority};
+pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, SEATS_MAX, majority};
 pub use order::{Ballot, Prefix, Slot};
 pub use rng::Rng;
+pub use seats::SeatSet;
 pub use state_clock::{Evidence, StateClock};
 pub use time::Instant;
 pub use verb::{At, Event, Inbox, Outcome, Port, Token};

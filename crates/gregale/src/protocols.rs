@@ -3,7 +3,7 @@
 use clap::Args;
 use console::{Format, Outcome};
 use proto::registry;
-use proto::table::{MULTICASTS, Row};
+use proto::table::{GROUPS, MULTICASTS, Row};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
 }
 
 fn rows() -> impl Iterator<Item = &'static Row> {
-    registry::rows().chain(MULTICASTS)
+    registry::rows().chain(MULTICASTS).chain(GROUPS)
 }
 
 fn as_json(row: &Row) -> Value {

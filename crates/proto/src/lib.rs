@@ -18,6 +18,8 @@
 //! - [`node`]: one member, Ω and a machine together.
 //! - [`planted`]: mistakes that are planted to test the checks.
 //! - [`registry`]: the lists of protocols that an engine can run.
+//! - [`sst`]: rows that members write into each other's memory (paper 000).
+//! - [`vsync`]: views and ordered multicast in them (paper 000).
 //! - [`table`]: the promises of each protocol, as data.
 #![forbid(unsafe_code)]
 #![no_std]
@@ -36,10 +38,12 @@ pub mod node;
 pub mod omega;
 pub mod planted;
 pub mod registry;
+pub mod sst;
 pub mod table;
 mod terms;
 mod value;
 pub mod velos;
+pub mod vsync;
 
 use base::{Ballot, Event, Incarnation, Instant, MemberSet, Port, Prefix, Rank, Slot};
 

@@ -41,6 +41,8 @@ pub enum Ordering {
     LeaderTotal,
     /// None: the writes of each key have versions, those of different keys no order.
     Versions,
+    /// The senders of a view take turns.
+    RoundRobin,
     /// Each destination group timestamps a message; the largest decides.
     Timestamps,
 }
@@ -51,6 +53,7 @@ impl Ordering {
         match self {
             Ordering::LeaderTotal => "leader, total order",
             Ordering::Versions => "versions, each key by itself",
+            Ordering::RoundRobin => "turns of senders, total order",
             Ordering::Timestamps => "timestamps of groups, acyclic partial order",
         }
     }
@@ -151,9 +154,12 @@ pub const MULTICASTS: &[Row] = &[
     },
 ];
 
+/// Every protocol of groups with views.
+pub const GROUPS: &[Row] = &[crate::vsync::ROW];
+
 /// The row of `name`.
 pub fn protocol(name: &str) -> Option<&'static Row> {
-    rows().chain(MULTICASTS).find(|row| row.name == name)
+    rows().chain(MULTICASTS).chain(GROUPS).find(|row| row.name == name)
 }
 
 #[cfg(test)]
@@ -162,9 +168,10 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for row in rows().chain(MULTICASTS) {
+        for row in rows().chain(MULTICASTS).chain(GROUPS) {
             assert_eq!(protocol(row.name), Some(row));
-            let same = rows().chain(MULTICASTS).filter(|other| other.name == row.name);
+            let same =
+                rows().chain(MULTICASTS).chain(GROUPS).filter(|other| other.name == row.name);
             assert_eq!(same.count(), 1);
         }
         assert_eq!(protocol("paxos"), None);

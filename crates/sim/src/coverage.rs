@@ -145,11 +145,29 @@ pub enum Mark {
     LeaderDeposed,
     /// A process learned that it is no longer a member, and ended.
     PartedEnded,
+    /// A member of a group left it, as it had asked to.
+    MemberLeft,
+    /// A member of a group found that the others had excluded it.
+    MemberExcluded,
+    /// A member of a group could not reach a majority of its view, and stopped.
+    MinorityStopped,
+    /// A newcomer to a group took the application's state.
+    StateTaken,
+    /// A leader died right after it had proposed the end of a view.
+    ProposerStruck,
+    /// A member died right after it had installed a view.
+    InstallerStruck,
+    /// A view had nine members or more.
+    NineMembers,
+    /// A group ended, since more than a minority of a view had failed.
+    GroupEnded,
+    /// A group that faults had struck was whole at the end.
+    GroupSurvived,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 69] = [
+    pub const ALL: [Mark; 78] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -219,7 +237,49 @@ impl Mark {
         Mark::WatchedKeyTouched,
         Mark::LeaderDeposed,
         Mark::PartedEnded,
+        Mark::MemberLeft,
+        Mark::MemberExcluded,
+        Mark::MinorityStopped,
+        Mark::StateTaken,
+        Mark::ProposerStruck,
+        Mark::InstallerStruck,
+        Mark::NineMembers,
+        Mark::GroupEnded,
+        Mark::GroupSurvived,
     ];
+
+    /// Whether only groups with views reach it.
+    pub const fn is_of_groups(self) -> bool {
+        matches!(
+            self,
+            Mark::MemberLeft
+                | Mark::MemberExcluded
+                | Mark::MinorityStopped
+                | Mark::StateTaken
+                | Mark::ProposerStruck
+                | Mark::InstallerStruck
+                | Mark::NineMembers
+                | Mark::GroupEnded
+                | Mark::GroupSurvived
+        )
+    }
+
+    /// Whether groups reach it, of which a world sees the network and the processes.
+    pub const fn can_be_seen_in_groups(self) -> bool {
+        self.is_of_groups()
+            || matches!(
+                self,
+                Mark::TornVerb
+                    | Mark::LinkBroke
+                    | Mark::BackBeforeHeard
+                    | Mark::Crashed
+                    | Mark::Restarted
+                    | Mark::Paused
+                    | Mark::ClockJumped
+                    | Mark::FalseHint
+                    | Mark::Partitioned
+            )
+    }
 
     /// Whether only whole members reach it.
     pub const fn is_of_clusters(self) -> bool {
@@ -363,12 +423,17 @@ impl Coverage {
 
     /// The marks that were never reached.
     pub fn missing(&self) -> impl Iterator<Item = Mark> + '_ {
-        self.never().filter(|mark| !mark.is_of_clusters())
+        self.never().filter(|mark| !mark.is_of_clusters() && !mark.is_of_groups())
     }
 
     /// The same, for clusters.
     pub fn missing_in_clusters(&self) -> impl Iterator<Item = Mark> + '_ {
         self.never().filter(|mark| mark.can_be_seen_in_clusters())
+    }
+
+    /// The same, for groups.
+    pub fn missing_in_groups(&self) -> impl Iterator<Item = Mark> + '_ {
+        self.never().filter(|mark| mark.can_be_seen_in_groups())
     }
 
     fn never(&self) -> impl Iterator<Item = Mark> + '_ {

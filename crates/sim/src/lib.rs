@@ -9,6 +9,7 @@
 //!   lists them.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
 //! - [`cluster`]: whole members, as they are released, and clients that speak RESP.
+//! - [`group`]: processes with views, over the same network and memory.
 //! - [`amcast`]: the world of atomic multicast, with judges of its own.
 //! - [`script::Script`]: a world that a test steps by hand.
 //!
@@ -27,7 +28,9 @@ mod disk;
 mod disk_all;
 mod disk_faults;
 mod disks;
+mod dying;
 mod faults;
+pub mod group;
 mod history;
 mod kinds;
 mod kv;
@@ -43,6 +46,7 @@ mod outage;
 mod outcome;
 mod phases;
 mod plan;
+mod port;
 mod queue;
 mod requests;
 mod runner;
@@ -114,6 +118,20 @@ pub enum Property {
     Membership,
     /// State time follows elapsed time.
     StateTime,
+    /// Views of one number are one view.
+    ViewAgreement,
+    /// A minority of a view makes no next one.
+    Minority,
+    /// Views deliver in one order.
+    TotalOrder,
+    /// A view ends at one position.
+    SameTrim,
+    /// The same messages are delivered between two views.
+    VirtualSynchrony,
+    /// What its sender saw delivered is not lost.
+    Kept,
+    /// Messages of one sender keep their order, and none is missing.
+    SenderFifo,
     /// A healed majority serves.
     Liveness,
     /// The machine's own assertions.

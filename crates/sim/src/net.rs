@@ -22,7 +22,7 @@ use crate::memory::Region;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
-use base::{At, Event, Inbox, MemberSet, Outcome, Rank, Rng, Token};
+use base::{At, Event, Inbox, Outcome, Rank, Rng, SeatSet, Token};
 
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
 /// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
@@ -481,14 +481,14 @@ impl Net {
     }
 
     /// The links whose break is among the events that the loop of `node` takes.
-    pub(crate) fn tells_of_breaks(&self, node: usize) -> MemberSet {
+    pub(crate) fn tells_of_breaks(&self, node: usize) -> SeatSet {
         let is_unheard = |to: &Rank| self.links[self.link_index(node, to.index())].unheard;
         Rank::all(self.members).filter(is_unheard).collect()
     }
 
     /// Notes that the loop of `node` has handled them: the links that are back meanwhile are up
     /// (I4).
-    pub(crate) fn breaks_are_heard(&mut self, node: usize, heard: MemberSet) {
+    pub(crate) fn breaks_are_heard(&mut self, node: usize, heard: SeatSet) {
         for to in heard.iter() {
             let index = self.link_index(node, to.index());
             let link = &mut self.links[index];

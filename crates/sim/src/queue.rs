@@ -168,8 +168,8 @@ struct Timers {
 /// Not scheduled.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Enough for all timers of the largest group.
-const N_PLACES: usize = 1 << 8;
+/// Enough for all timers of the largest group, of eleven seats.
+const N_PLACES: usize = 1 << 9;
 /// The lowest bits of a key are the timer's index.
 const INDEX_BITS: u32 = 8;
 

@@ -1,6 +1,7 @@
 //! One seed, in whichever world it belongs to.
 
 use crate::cluster::{Kinship, run as run_cluster};
+use crate::group;
 use crate::subject::Subject;
 use crate::world::run;
 use crate::{Config, Outcome, Property, Violation};
@@ -13,6 +14,8 @@ pub(crate) enum Runner {
     World(Subject),
     /// Whole members.
     Cluster(Kinship),
+    /// Processes of a group, perhaps with a planted bug.
+    Group(Option<group::Bug>),
 }
 
 impl Runner {
@@ -21,6 +24,7 @@ impl Runner {
         let run = || match self {
             Runner::World(subject) => run(subject, config, seed),
             Runner::Cluster(kind) => run_cluster(*kind, config, seed),
+            Runner::Group(bug) => group::run(*bug, config, seed),
         };
         caught(run).unwrap_or_else(|detail| {
             Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })

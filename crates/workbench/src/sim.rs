@@ -6,8 +6,8 @@ mod multicast;
 
 pub(crate) use args::SimArgs;
 
-use ::sim::cluster;
 use ::sim::{Config, Finding, Mark, Report};
+use ::sim::{cluster, group};
 use args::SimProtocol;
 use console::{Failure, Format, Outcome};
 use serde_json::{Value, json};
@@ -16,21 +16,28 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 /// The most seeds that a mutant gets before it counts as survived. One of a cluster has as many
-/// operations as some hundred of the others.
+/// operations as some hundred of the others, one of a group as some ten.
 const fn mutant_seeds_max(protocol: SimProtocol) -> u64 {
-    if is_cluster(protocol) { 400 } else { 3000 }
+    match protocol {
+        SimProtocol::Cluster(_) => 400,
+        SimProtocol::Group => 2000,
+        SimProtocol::Log(_) | SimProtocol::Multicast(_) => 3000,
+    }
 }
 
-const fn is_cluster(protocol: SimProtocol) -> bool {
-    matches!(protocol, SimProtocol::Cluster(_))
+/// Whether runs are of whole members, or processes, which have no days yet.
+const fn has_no_days(protocol: SimProtocol) -> bool {
+    matches!(protocol, SimProtocol::Cluster(_) | SimProtocol::Group)
 }
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
     if let Some(outcome) = multicast::run(args) {
         return outcome;
     }
-    if args.long && is_cluster(args.protocol) {
-        return Err(Failure::new("days of whole members are not simulated yet: leave --long out"));
+    if args.long && has_no_days(args.protocol) {
+        return Err(Failure::new(
+            "days of whole members and of groups are not simulated yet: leave --long out",
+        ));
     }
     let members = args.members.map(usize::from);
     let config = Config { members, is_long: args.long, ..Config::default() };
@@ -54,6 +61,7 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
     let outcome = match args.protocol {
         SimProtocol::Log(subject) => ::sim::replay(&subject, config, seed),
         SimProtocol::Cluster(protocol) => cluster::replay(protocol, config, seed),
+        SimProtocol::Group => group::replay(config, seed),
         SimProtocol::Multicast(_) => unreachable!("multicast has a world of its own"),
     };
     if args.trace {
@@ -91,6 +99,7 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
         match args.protocol {
             SimProtocol::Log(subject) => ::sim::sweep(&subject, config, seeds, tell),
             SimProtocol::Cluster(protocol) => cluster::sweep(protocol, config, seeds, tell),
+            SimProtocol::Group => group::sweep(config, seeds, tell),
             SimProtocol::Multicast(_) => unreachable!("multicast has a world of its own"),
         }
     });
@@ -108,6 +117,7 @@ fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
         SimProtocol::Log(subject) if config.is_long => subject.long_mutants(),
         SimProtocol::Log(subject) => subject.mutants(),
         SimProtocol::Cluster(protocol) => cluster::mutants(protocol),
+        SimProtocol::Group => group::mutants(),
         SimProtocol::Multicast(_) => Vec::new(),
     };
     crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
@@ -173,6 +183,7 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
             let can = |mark: &Mark| protocol.can_reach(*mark);
             names(report.coverage.missing_in_clusters().filter(can).collect())
         }
+        SimProtocol::Group => names(report.coverage.missing_in_groups().collect()),
         SimProtocol::Multicast(_) => Vec::new(),
     }
 }

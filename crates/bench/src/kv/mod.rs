@@ -155,7 +155,7 @@ fn ours(
     })?;
     let servers: &[(&str, Option<bool>)] = match protocol.ordering {
         Ordering::LeaderTotal => &[("the leader", Some(true)), ("a follower", Some(false))],
-        Ordering::Versions | Ordering::Timestamps => &[("a member", None)],
+        Ordering::Versions | Ordering::RoundRobin | Ordering::Timestamps => &[("a member", None)],
     };
     let mut rows = Vec::new();
     for (server, leads) in servers {

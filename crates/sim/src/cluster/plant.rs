@@ -1,57 +1,45 @@
 //! The environment of a simulated member: the world's network, its clocks, and a planted mistake.
 
-use crate::link::Action;
-use crate::net::{Net, Posting};
-use crate::words::words_of;
-use crate::{Property, Provider};
-use base::verb::Unsupported;
-use base::{At, Inbox, Instant, MemberSet, Port, Rank, Token};
+use crate::Property;
+use crate::net::Net;
+use crate::port::SimPort;
+use base::verb::Relay;
+use base::{Inbox, Instant, Rank};
 use engine::{Bug, Plant};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::disk::Platter;
-use super::halfway::Dying;
-
-/// The most verbs and messages on the way to one peer before a message is refused.
-const N_POSTED_MAX: usize = 256;
 
 /// The most bytes in the pipe of a client that does not read.
 pub(super) const UNREAD_BYTES_MAX: usize = 4 << 10;
 
 /// The environment of the module's text.
 pub(super) struct SimPlant {
-    me: Rank,
-    net: Rc<RefCell<Net>>,
+    port: SimPort,
     bug: Option<Bug>,
-    /// The links whose break was reported at the last poll.
-    told: MemberSet,
-    scratch: Vec<u64>,
-    /// The death in the middle of a turn, if it is to be (`halfway`).
-    pub(super) dying: Option<Dying>,
 }
 
 impl SimPlant {
     pub(super) fn new(me: Rank, net: Rc<RefCell<Net>>, bug: Option<Bug>) -> SimPlant {
-        SimPlant { me, net, bug, told: MemberSet::EMPTY, scratch: Vec::new(), dying: None }
-    }
-
-    /// Whether the next effect happens (H1).
-    fn acts(&mut self) -> bool {
-        self.dying.as_mut().is_none_or(Dying::acts)
-    }
-
-    fn post(&mut self, to: Rank, posting: Posting<'_>) {
-        if !self.acts() {
-            return;
-        }
-        self.net.borrow_mut().post(self.me.index(), to.index(), posting);
+        SimPlant { port: SimPort::new(me, net), bug }
     }
 
     /// Notes that the reports of breaks have been handled (fabric T10).
     pub(super) fn breaks_are_heard(&mut self) {
-        let told = std::mem::replace(&mut self.told, MemberSet::EMPTY);
-        self.net.borrow_mut().breaks_are_heard(self.me.index(), told);
+        self.port.breaks_are_heard();
+    }
+}
+
+impl Relay for SimPlant {
+    type Port = SimPort;
+
+    fn port(&self) -> &SimPort {
+        &self.port
+    }
+
+    fn port_mut(&mut self) -> &mut SimPort {
+        &mut self.port
     }
 }
 
@@ -59,8 +47,7 @@ impl Plant for SimPlant {
     type Disk = Platter;
 
     fn now(&self) -> Instant {
-        let net = self.net.borrow();
-        net.processes[self.me.index()].clock.at(net.now())
+        self.port.now()
     }
 
     fn boot_now(&self) -> Instant {
@@ -68,114 +55,28 @@ impl Plant for SimPlant {
     }
 
     fn wall_ms(&self) -> u64 {
-        let net = self.net.borrow();
-        net.processes[self.me.index()].wall.at(net.now()) / crate::plan::MS
+        let net = self.port.net().borrow();
+        net.processes[self.port.me().index()].wall.at(net.now()) / crate::plan::MS
     }
 
     fn flush(&mut self) {}
 
     fn poll(&mut self, inbox: &mut Inbox) {
-        self.breaks_are_heard();
-        let mut net = self.net.borrow_mut();
-        self.told = net.tells_of_breaks(self.me.index());
-        std::mem::swap(&mut net.processes[self.me.index()].inbox, inbox);
+        self.port.poll(inbox);
     }
 
     fn lead(&mut self, leads: bool) {
-        self.net.borrow_mut().processes[self.me.index()].leads = leads;
+        self.port.net().borrow_mut().processes[self.port.me().index()].leads = leads;
     }
 
     /// Nothing is damaged in this world, so the code itself made any damage that it finds.
     fn say(&mut self, line: &str) {
-        let detail = format!("{} says: {line}", self.me);
-        self.net.borrow_mut().violate(Property::Validity, detail);
+        let me = self.port.me();
+        let detail = format!("{me} says: {line}");
+        self.port.net().borrow_mut().violate(Property::Validity, detail);
     }
 
     fn has_planted(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
-    }
-}
-
-impl Port for SimPlant {
-    fn load(&self, at: At) -> u64 {
-        let own = self.dying.as_ref().and_then(|dying| dying.stored(at));
-        own.unwrap_or_else(|| self.net.borrow().regions[self.me.index()].load(at.0 as usize))
-    }
-
-    fn load_into(&self, at: At, words: &mut [u64]) {
-        let net = self.net.borrow();
-        words.copy_from_slice(net.regions[self.me.index()].words(at.0 as usize, words.len()));
-        if let Some(dying) = &self.dying {
-            dying.overlay(at, words);
-        }
-    }
-
-    fn store(&mut self, at: At, word: u64) {
-        if !self.acts() {
-            return self.dying.iter_mut().for_each(|dying| dying.store(at, word));
-        }
-        let (me, net) = (self.me.index(), &mut *self.net.borrow_mut());
-        if let Err(detail) = net.regions[me].write(at.0 as usize, word, self.me) {
-            net.violate(Property::SingleWriter, format!("in its own region, r{me}: {detail}"));
-        }
-    }
-
-    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        let n_words = words.len() as u32;
-        self.post(to, Posting { action: Action::Write, at, n_words, payload: words, token });
-    }
-
-    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        let (n_words, token) = (n_words as u32, Some(token));
-        self.post(to, Posting { action: Action::Read, at, n_words, payload: &[], token });
-    }
-
-    fn cas(&mut self, to: Rank, at: At, expected: u64, desired: u64, token: Option<Token>) {
-        let action = Action::Cas { expected, desired };
-        self.post(to, Posting { action, at, n_words: 1, payload: &[], token });
-    }
-
-    fn fetch_add(&mut self, to: Rank, at: At, add: u64, token: Option<Token>) {
-        let action = Action::FetchAdd(add);
-        self.post(to, Posting { action, at, n_words: 1, payload: &[], token });
-    }
-
-    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        if self.net.borrow().n_posted(self.me.index(), to.index()) >= N_POSTED_MAX {
-            return false;
-        }
-        if !self.acts() {
-            return true;
-        }
-        let mut words = std::mem::take(&mut self.scratch);
-        words_of(message, &mut words);
-        let action = Action::Message(message.len() as u32);
-        let n_words = words.len() as u32;
-        let posting = Posting { action, at: At(0), n_words, payload: &words, token: None };
-        self.net.borrow_mut().post(self.me.index(), to.index(), posting);
-        self.scratch = words;
-        true
-    }
-
-    fn wake(&mut self, to: Rank) {
-        if !self.acts() {
-            return;
-        }
-        let net = &mut *self.net.borrow_mut();
-        let delay = net.weather.latency_ns + net.rng.below(10_000);
-        let at = net.now() + delay;
-        net.arm_run(to.index(), at);
-    }
-
-    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        let (me, net) = (self.me.index(), &mut *self.net.borrow_mut());
-        match net.weather.provider {
-            Provider::Shm => Err(Unsupported("a mapping cannot be revoked; use tcp")),
-            Provider::Tcp => {
-                net.regions[me].set_exclusive(from.0 as usize);
-                net.processes[me].permitted = writer.map(|rank| (from.0, rank));
-                Ok(())
-            }
-        }
     }
 }

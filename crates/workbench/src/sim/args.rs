@@ -1,7 +1,7 @@
 //! `gregale sim` on the command line.
 
 use ::sim::subjects::{SUBJECTS, VELOS};
-use ::sim::{Subject, cluster};
+use ::sim::{Subject, cluster, group};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use console::Format;
@@ -16,6 +16,8 @@ pub(crate) enum SimProtocol {
     Log(Subject),
     /// Whole members, as they are released.
     Cluster(cluster::Protocol),
+    /// Processes of a group with views.
+    Group,
     /// Atomic multicast.
     Multicast(Multicast),
 }
@@ -53,7 +55,9 @@ impl ValueEnum for SimProtocol {
             let logs = SUBJECTS.iter().copied().map(SimProtocol::Log);
             let clusters = cluster::Protocol::ALL.iter().copied().map(SimProtocol::Cluster);
             let multicasts = Multicast::value_variants().iter().copied();
-            logs.chain(clusters).chain(multicasts.map(SimProtocol::Multicast)).collect()
+            let groups = [SimProtocol::Group];
+            let alone = logs.chain(clusters).chain(groups);
+            alone.chain(multicasts.map(SimProtocol::Multicast)).collect()
         });
         &ALL
     }
@@ -62,6 +66,7 @@ impl ValueEnum for SimProtocol {
         match self {
             SimProtocol::Log(subject) => Some(PossibleValue::new(subject.name).help(subject.text)),
             SimProtocol::Cluster(of) => Some(PossibleValue::new(of.name()).help(of.text())),
+            SimProtocol::Group => Some(PossibleValue::new(group::NAME).help(group::TEXT)),
             SimProtocol::Multicast(of) => of.to_possible_value(),
         }
     }
@@ -114,7 +119,7 @@ pub(crate) struct SimArgs {
     /// With --seed: print every step.
     #[arg(long, requires = "seed")]
     pub(crate) trace: bool,
-    /// The number of members; without it each seed decides.
+    /// The number of members (of a group: of founders); without it each seed decides.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
     pub(crate) members: Option<u8>,
     /// Multicast: the number of groups; without it each seed decides.

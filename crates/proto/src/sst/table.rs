@@ -1,0 +1,227 @@
+//! The table of one view at one member: the own row, and copies of the others.
+
+use super::bugs::Bug;
+use super::columns::{Column, Columns, Kind};
+use crate::planted::Planting;
+use alloc::vec;
+use alloc::vec::Vec;
+use base::{At, Rank, SeatSet};
+
+/// The two places of each seat in every region (S3): one for odd views and one for even ones.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    base: At,
+    /// The words of one place.
+    stride: u32,
+}
+
+impl Places {
+    /// Places of `stride` words each, from `base` on.
+    pub const fn new(base: At, stride: u32) -> Places {
+        Places { base, stride }
+    }
+
+    /// The place of `seat` in `view`.
+    pub const fn of(&self, seat: Rank, view: u64) -> At {
+        self.base.plus((2 * seat.index() as u32 + (view % 2) as u32) * self.stride)
+    }
+
+    /// The first word behind the places of `n_seats`.
+    pub const fn end(&self, n_seats: usize) -> At {
+        self.base.plus(2 * n_seats as u32 * self.stride)
+    }
+}
+
+/// What a look at the others' rows showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Rows of this view, and older ones.
+    Present,
+    /// A row of a later view in a place of this one: this process was left behind.
+    Later,
+}
+
+/// One member's table of one view.
+#[derive(Debug)]
+pub struct Table<P> {
+    planted: P,
+    columns: Columns,
+    me: Rank,
+    view: u64,
+    /// Rows by seat; those of seats that are not in the view stay zero.
+    rows: Vec<Vec<u64>>,
+    /// Seats whose rows have named the view (S2), the own one among them.
+    counted: SeatSet,
+    frozen: SeatSet,
+    /// Columns of the own row that changed since they were pushed.
+    changed: u64,
+}
+
+impl<P: Planting<Bug>> Table<P> {
+    /// The table of `view`: every value is zero, and no row but the own one counts.
+    pub fn new(columns: &Columns, n_seats: usize, me: Rank, view: u64, planted: P) -> Table<P> {
+        assert!(view > 0, "S2: no view has the number of memory that was never written");
+        let mut rows = vec![vec![0; columns.row_words() as usize]; n_seats];
+        rows[me.index()][columns.view() as usize] = view;
+        Table {
+            planted,
+            columns: columns.clone(),
+            me,
+            view,
+            rows,
+            counted: [me].into_iter().collect(),
+            frozen: SeatSet::EMPTY,
+            changed: 0,
+        }
+    }
+
+    // ---- the own row ----
+
+    /// Changes a word of the own row.
+    pub fn set(&mut self, column: Column, index: usize, value: u64) {
+        let word = &mut self.rows[self.me.index()][column.range()][index];
+        match column.kind() {
+            Kind::Rising => assert!(*word <= value, "S4: {column:?} falls from {word} to {value}"),
+            Kind::Growing => {
+                assert!(*word & !value == 0, "S4: {column:?} shrinks from {word:#x} to {value:#x}");
+            }
+            Kind::Guarded => {}
+        }
+        if *word != value {
+            *word = value;
+            self.changed |= column.bit();
+        }
+    }
+
+    /// The WRITEs that tell what changed since the last push, in their order: an offset in the row,
+    /// and the words there. They go to every member of the view.
+    pub fn push(&mut self, mut write: impl FnMut(u32, &[u64])) {
+        let changed = core::mem::take(&mut self.changed);
+        self.write_columns(changed, &mut write);
+    }
+
+    /// The WRITEs that tell the whole row, its view's number last (S2): to members that may have
+    /// nothing of it yet, or not all that was pushed.
+    pub fn push_all(&self, mut write: impl FnMut(u32, &[u64])) {
+        let view = self.columns.view();
+        let is_first = self.planted.has(Bug::ViewFirst);
+        if is_first {
+            write(view, &[self.view]);
+        }
+        self.write_columns(u64::MAX, &mut write);
+        if !is_first {
+            write(view, &[self.view]);
+        }
+    }
+
+    /// S1: in the order of declaration.
+    fn write_columns(&self, which: u64, write: &mut impl FnMut(u32, &[u64])) {
+        let own = &self.rows[self.me.index()];
+        let mut one = |column: Column| {
+            if which & column.bit() != 0 {
+                write(column.first(), &own[column.range()]);
+            }
+        };
+        if self.planted.has(Bug::GuardFirst) {
+            self.columns.iter().rev().for_each(&mut one);
+        } else {
+            self.columns.iter().for_each(&mut one);
+        }
+    }
+
+    /// Whether something waits to be pushed.
+    pub const fn is_changed(&self) -> bool {
+        self.changed != 0
+    }
+
+    // ---- the others' rows ----
+
+    /// Stops reading the row of `seat` (S5).
+    pub fn freeze(&mut self, seat: Rank) {
+        self.frozen.insert(seat);
+    }
+
+    /// Copies the rows of `seats` by `load`, which fills words from an offset in a seat's place.
+    pub fn refresh(&mut self, seats: SeatSet, mut load: impl FnMut(Rank, u32, &mut [u64])) -> Seen {
+        let mut buffer = Vec::new();
+        let mut seen = Seen::Present;
+        for seat in seats.iter().filter(|seat| *seat != self.me) {
+            if self.frozen.contains(seat) && !self.planted.has(Bug::FrozenIsRead) {
+                continue;
+            }
+            let mut view = [0];
+            load(seat, self.columns.view(), &mut view);
+            if view[0] > self.view {
+                seen = Seen::Later;
+            }
+            let is_any = self.planted.has(Bug::AnyView) && view[0] > 0;
+            // S2
+            if view[0] != self.view && !is_any {
+                continue;
+            }
+            self.counted.insert(seat);
+            // S1: from the last to the first.
+            for column in self.columns.iter().rev() {
+                buffer.clear();
+                buffer.resize(column.words() as usize, 0);
+                load(seat, column.first(), &mut buffer);
+                join(column, &mut self.rows[seat.index()][column.range()], &buffer);
+            }
+        }
+        seen
+    }
+
+    /// A word of a row: the own one's, or the copy's. Zero while the row does not count.
+    pub fn get(&self, seat: Rank, column: Column, index: usize) -> u64 {
+        self.rows[seat.index()][column.range()][index]
+    }
+
+    /// The words of one column of a row.
+    pub fn words(&self, seat: Rank, column: Column) -> &[u64] {
+        &self.rows[seat.index()][column.range()]
+    }
+
+    /// The seats whose rows count (S2).
+    pub const fn counted(&self) -> SeatSet {
+        self.counted
+    }
+
+    /// The number of the view.
+    pub const fn view(&self) -> u64 {
+        self.view
+    }
+
+    // ---- reducers ----
+
+    /// The smallest value of one word over `seats`.
+    pub fn min(&self, seats: impl IntoIterator<Item = Rank>, column: Column, index: usize) -> u64 {
+        let values = seats.into_iter().map(|seat| self.get(seat, column, index));
+        values.min().unwrap_or(0)
+    }
+
+    /// The seats of `seats` whose rows count and satisfy `holds`.
+    pub fn those(&self, seats: SeatSet, holds: impl Fn(Rank) -> bool) -> SeatSet {
+        seats.intersection(self.counted).iter().filter(|seat| holds(*seat)).collect()
+    }
+
+    /// Whether the rows of all of `seats` count and satisfy `holds`.
+    pub fn all(&self, seats: SeatSet, holds: impl Fn(Rank) -> bool) -> bool {
+        self.those(seats, holds) == seats
+    }
+
+    /// The number of rows of `seats` that count and satisfy `holds`.
+    pub fn count(&self, seats: SeatSet, holds: impl Fn(Rank) -> bool) -> usize {
+        self.those(seats, holds).len()
+    }
+}
+
+/// S4: a copy never falls, whatever is read.
+fn join(column: Column, copy: &mut [u64], read: &[u64]) {
+    for (copy, read) in copy.iter_mut().zip(read) {
+        match column.kind() {
+            Kind::Rising => *copy = (*copy).max(*read),
+            Kind::Growing => *copy |= *read,
+            Kind::Guarded => *copy = *read,
+        }
+    }
+}

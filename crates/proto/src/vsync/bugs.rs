@@ -1,0 +1,77 @@
+//! The planted mistakes of views. `gregale sim --protocol vsync --mutants` hunts them, and those of
+//! the table below (`sst::bugs`).
+
+use crate::planted::{Planted, Planting};
+use crate::sst::bugs::Bug as TableBug;
+
+crate::planted_bugs! {
+    /// The trim is taken over the rows of suspected members too, which are frozen and stale.
+    TrimOfSuspected = TRIM_OF_SUSPECTED: sweep ["vsync"],
+    /// The trim is taken before every member that is not suspected has wedged.
+    TrimUnwedged = TRIM_UNWEDGED: sweep ["vsync"],
+    /// A leader proposes its own change, whatever an earlier leader has proposed.
+    NoAdoption = NO_ADOPTION: sweep ["vsync"],
+    /// Of the changes that earlier leaders proposed, the first one's is adopted.
+    AdoptFirst = ADOPT_FIRST: sweep ["vsync"],
+    /// A change is acted upon as soon as it is proposed.
+    UnechoedChange = UNECHOED_CHANGE: sweep ["vsync"],
+    /// The echoes of half of the view are enough.
+    EchoOfHalf = ECHO_OF_HALF: sweep ["vsync"],
+    /// A member leads as soon as it suspects all members before it, be it alone with that.
+    LeadAlone = LEAD_ALONE: sweep ["vsync"],
+    /// A member still takes changes from a leader that it suspects.
+    EchoSuspected = ECHO_SUSPECTED: sweep ["vsync"],
+    /// The members that are left need not be a majority of the view.
+    MinorityContinues = MINORITY_CONTINUES: sweep ["vsync"],
+    /// A member that has wedged still receives.
+    ReceiveWedged = RECEIVE_WEDGED: sweep ["vsync"],
+    /// What other members suspect is not suspected here.
+    SuspicionKept = SUSPICION_KEPT: sweep ["vsync"],
+    /// Messages are delivered when they have been received here.
+    DeliverUnstable = DELIVER_UNSTABLE: sweep ["vsync"],
+    /// Of the senders with the fewest messages the last one decides how far the order goes (A.3.1).
+    LastLagging = LAST_LAGGING: sweep ["vsync"],
+    /// A sender waits for room while there is some, and takes it when there is none (A.2.3).
+    WindowInverted = WINDOW_INVERTED: sweep ["vsync"],
+    /// A sender that is silent blocks the order.
+    NoNulls = NO_NULLS: sweep ["vsync"],
+    /// A receiver takes the turn of a silent sender for a null.
+    NullsInvented = NULLS_INVENTED: sweep ["vsync"],
+    /// Messages behind the trim are not sent again.
+    NotSentAgain = NOT_SENT_AGAIN: sweep ["vsync"],
+    /// Messages behind the trim are sent again after those that wait.
+    SentAgainLast = SENT_AGAIN_LAST: sweep ["vsync"],
+    /// The echo of a member that leaves does not count.
+    LeaverUncounted = LEAVER_UNCOUNTED: sweep ["vsync"],
+    /// A member that leaves is gone as soon as it knows that it may.
+    LeaveAtOnce = LEAVE_AT_ONCE: sweep ["vsync"],
+    /// A newcomer delivers from its first view on, without the state.
+    NoState = NO_STATE: sweep ["vsync"],
+    /// A newcomer delivers what the state that it was given covers.
+    StateRepeated = STATE_REPEATED: sweep ["vsync"],
+    /// Newcomers are let in although they could outnumber the members that have the state.
+    CrowdOfNewcomers = CROWD_OF_NEWCOMERS: sweep ["vsync"],
+    /// A member that has installed a view leaves those behind alone that have not.
+    NoCommit = NO_COMMIT: sweep ["vsync"],
+    /// After a link was down, a member tells what changes from then on, and not its whole row.
+    NoRenewal = NO_RENEWAL: sweep ["vsync"],
+}
+
+/// A table has no mistake if the view has one.
+impl Planting<TableBug> for Planted<Bug> {
+    fn has(self, _: TableBug) -> bool {
+        false
+    }
+}
+
+/// A view has no mistake if the table has one.
+impl Planting<Bug> for Planted<TableBug> {
+    fn has(self, _: Bug) -> bool {
+        false
+    }
+}
+
+/// At most one mistake, in a view or in the table below.
+pub trait Plantings: Planting<Bug> + Planting<TableBug> {}
+
+impl<P: Planting<Bug> + Planting<TableBug>> Plantings for P {}

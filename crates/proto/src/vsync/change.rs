@@ -1,0 +1,296 @@
+//! The end of a view: suspicion, wedging, the leader's change, its echoes, the decision (paper 000,
+//! A.4, B.1, B.3 and B.5).
+//!
+//! ```text
+//! active --suspicion, leave, join, or another's wedge--> wedged --decision--> the next view
+//! ```
+//!
+//! A *change* is the next view and the trim of this one, together. To agree on it is consensus, in
+//! the form of Paxos with the leader's standing as its ballot: to suspect a member is to promise
+//! that no change of it will be echoed, and to echo a change is to accept it.
+//!
+//! - C1 *Wedged rows are final.* A member that has wedged neither receives nor sends, and a row says
+//!   that it is wedged behind what it has received. Mutant `RECEIVE_WEDGED`.
+//! - C2 *Suspicion spreads.* A member suspects what a member that it does not suspect suspects, and
+//!   its row is frozen at once. One that finds itself suspected stops. Mutant `SUSPICION_KEPT`.
+//! - C3 *Promise.* A member echoes a change only if its leader proposed it, and its leader is the
+//!   first member that it does not suspect. Its row says whom it suspects behind what it has echoed
+//!   (`columns`), so that a row with a suspicion shows every echo that was made before it. Mutant
+//!   `ECHO_SUSPECTED`.
+//! - C4 *Lead.* A member leads when it suspects every member before it, and every member that it
+//!   does not suspect has wedged and suspects them too. The rows of these, a majority of the view
+//!   (C7), are read again each time: A.4.1 forgets to ask again. Mutants `LEAD_ALONE`,
+//!   `TRIM_UNWEDGED`.
+//! - C5 *Adoption.* A leader proposes the change that the last leader before it proposed, of those
+//!   that rows of unsuspected members show. Frozen rows are not asked: one may have been read while
+//!   it was written. Mutants `NO_ADOPTION`, `ADOPT_FIRST`.
+//! - C6 *Trim.* Otherwise it is the shortest of the orders that the *unsuspected* members hold, all
+//!   of them wedged. The row of a suspected member is stale, and could cut off what was delivered.
+//!   What any member delivered before, every member had received (V3), so no trim is below that.
+//!   Mutants `TRIM_OF_SUSPECTED`, `TRIM_UNWEDGED`.
+//! - C7 *Majority.* A member that does not trust a strict majority of the view stops, and tells it.
+//!   (A.4.1 counts what all rows suspect; it is the own row that counts.) Mutant
+//!   `MINORITY_CONTINUES`.
+//! - C8 *Decision.* A change is decided when a majority of the view has echoed it under one leader;
+//!   members that leave count. It is acted upon only then. Mutants `UNECHOED_CHANGE`,
+//!   `ECHO_OF_HALF`, `LEAVER_UNCOUNTED`.
+//! - C9 *Commit.* A member that acts on a change says so in its old row, which stays readable. A
+//!   member that did not see the echoes of those that have moved on, or died, learns it there.
+//!   Mutant `NO_COMMIT`.
+//!
+//! *One change is decided in a view.* Say the leader of standing b has its change echoed by a
+//! majority, and a later one, b' > b, proposes. It trusts a majority, so some member q that echoed
+//! b is in it; q suspects b (C4), it echoed before that (C3), and its row shows the echo (`sst`,
+//! S1). So b' adopts (C5): the change of the last leader before it that any such row shows. That is
+//! b, or one between them, whose change is that of b by induction. Two changes of one leader do not
+//! exist: it proposes once. And rows with echoes of b are not read while they are overwritten: q
+//! echoes later leaders only after it suspects b, and by then, of those between b and b', none.
+
+use super::End;
+use super::bugs::{Bug, Plantings};
+use super::columns::ballot;
+use super::current::Current;
+use super::view::{Change, Knock, Standing};
+use alloc::vec::Vec;
+use base::{Rank, SeatSet};
+
+/// A change that this view ends with: only `Current::decided` makes one (C8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Decided {
+    /// The leader's that it was decided under.
+    ballot: u64,
+    change: Change,
+}
+
+impl Decided {
+    pub(super) const fn change(&self) -> &Change {
+        &self.change
+    }
+}
+
+/// How a turn leaves a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It lasts.
+    Stay,
+    /// It ends with this change.
+    Install(Decided),
+    /// This process is no longer a member of anything.
+    End(End),
+}
+
+impl<P: Plantings> Current<P> {
+    // ---- suspicion ----
+
+    /// Suspects `seat`: from now on its row is frozen (C2), and this member is wedged.
+    pub(super) fn suspect(&mut self, seat: Rank) {
+        if seat == self.me || !self.seats.contains(seat) || !self.trusted().contains(seat) {
+            return;
+        }
+        if !self.planted.has(Bug::EchoSuspected) {
+            self.table.freeze(seat);
+        }
+        self.raise(self.row.wedged);
+        let suspected = self.own(self.row.suspected) | SeatSet::from_iter([seat]).bits();
+        self.table.set(self.row.suspected, 0, suspected);
+    }
+
+    /// C2: takes over what the rows of trusted members suspect, one row after the other. Returns
+    /// whether one of them suspects this member.
+    fn spread(&mut self) -> bool {
+        if self.planted.has(Bug::SuspicionKept) {
+            return false;
+        }
+        for seat in self.others().iter() {
+            if !self.trusted().contains(seat) {
+                continue;
+            }
+            let theirs = self.suspected(seat);
+            if theirs.contains(self.me) {
+                return true;
+            }
+            theirs.iter().for_each(|seat| self.suspect(seat));
+        }
+        false
+    }
+
+    /// C7
+    fn has_majority(&self) -> bool {
+        self.planted.has(Bug::MinorityContinues) || self.view.is_majority(self.trusted())
+    }
+
+    /// Whether no member that is left has the state, or can have it.
+    fn is_state_lost(&self) -> bool {
+        self.table.all(self.trusted(), |seat| self.of(seat, self.row.ready) == 0)
+    }
+
+    // ---- wedging ----
+
+    /// Wedges if there is a reason to end the view. For its leader a process that can join is one.
+    fn wedge_if_due(&mut self, knocks: &[Knock]) {
+        let row = self.row;
+        let ends = |seat| self.of(seat, row.wedged) == 1 || self.of(seat, row.leaving) == 1;
+        let is_due = self.trusted().iter().any(ends)
+            || !self.suspected(self.me).is_empty()
+            || self.leader() == self.me && !self.admitted(self.trusted(), knocks).is_empty();
+        if is_due {
+            self.raise(row.wedged);
+        }
+    }
+
+    // ---- the leader ----
+
+    /// Proposes a change, if this member leads and has not done so.
+    fn propose(&mut self, knocks: &[Knock]) {
+        if self.leader() != self.me || self.own(self.row.proposer) >= ballot(self.standing) {
+            return;
+        }
+        if !self.leads() {
+            return;
+        }
+        let change = self.adopted().unwrap_or_else(|| self.fresh(knocks));
+        self.row.publish(&mut self.table, &change, self.standing);
+    }
+
+    /// C4
+    fn leads(&self) -> bool {
+        let before = self.view.before(self.standing);
+        let agrees = |seat| {
+            let is_wedged = self.of(seat, self.row.wedged) == 1;
+            let is_with = self.suspected(seat).covers(before);
+            (is_wedged || self.planted.has(Bug::TrimUnwedged))
+                && (is_with || self.planted.has(Bug::LeadAlone))
+        };
+        self.table.all(self.trusted(), agrees)
+    }
+
+    /// C5
+    fn adopted(&self) -> Option<Change> {
+        if self.planted.has(Bug::NoAdoption) {
+            return None;
+        }
+        let proposals = self.trusted().iter().map(|seat| (self.of(seat, self.row.proposer), seat));
+        let proposals = proposals.filter(|(ballot, _)| *ballot > 0);
+        let (_, seat) = if self.planted.has(Bug::AdoptFirst) {
+            proposals.min_by_key(|(ballot, _)| *ballot)
+        } else {
+            proposals.max_by_key(|(ballot, _)| *ballot)
+        }?;
+        Some(self.row.change(&self.table, seat))
+    }
+
+    /// A change of this member's own making (C6).
+    fn fresh(&self, knocks: &[Knock]) -> Change {
+        let trusted = self.trusted();
+        let asked = if self.planted.has(Bug::TrimOfSuspected) { self.seats } else { trusted };
+        let trim = asked.iter().map(|seat| self.held_by(seat)).min();
+        let left = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
+        let removed = self.seats.difference(trusted);
+        Change {
+            removed,
+            left,
+            joined: self.admitted(trusted.difference(left), knocks),
+            trim: trim.unwrap_or(0),
+        }
+    }
+
+    /// The first of `knocks` that may join those that stay: of every majority of the next view at
+    /// least one member must have the state, or a failure of less could lose it.
+    fn admitted(&self, staying: SeatSet, knocks: &[Knock]) -> Vec<Knock> {
+        let n_ready = self.table.count(staying, |seat| self.of(seat, self.row.ready) == 1);
+        let n_unready = staying.len() - n_ready;
+        let mut n_most = n_ready.saturating_sub(n_unready);
+        if self.planted.has(Bug::CrowdOfNewcomers) {
+            n_most = usize::MAX;
+        }
+        let free = |knock: &&Knock| !self.seats.contains(knock.seat);
+        knocks.iter().filter(free).take(n_most).copied().collect()
+    }
+
+    // ---- the others ----
+
+    /// Echoes what the leader proposes (C3).
+    fn echo(&mut self) {
+        let bound = self
+            .seats
+            .iter()
+            .filter(|seat| *seat == self.leader() || self.planted.has(Bug::EchoSuspected));
+        for leader in bound.collect::<Vec<_>>() {
+            let standing = self.view.standing(leader).expect("V1: a member stands somewhere");
+            let proposed = self.of(leader, self.row.proposer);
+            if proposed == ballot(standing) && proposed > self.own(self.row.proposer) {
+                let change = self.row.change(&self.table, leader);
+                self.row.publish(&mut self.table, &change, standing);
+            }
+        }
+    }
+
+    // ---- the decision ----
+
+    /// The change of this view, once it is decided (C8, C9).
+    pub(super) fn decided(&self) -> Option<Decided> {
+        let row = self.row;
+        let committed = self.seats.iter().find(|seat| self.of(*seat, row.committed) == 1);
+        let seat = committed.or_else(|| self.seats.iter().find(|seat| self.is_echoed(*seat)))?;
+        let ballot = self.of(seat, row.proposer);
+        Some(Decided { ballot, change: row.change(&self.table, seat) })
+    }
+
+    /// Whether a majority has echoed the change that the row of `seat` shows, under its leader.
+    fn is_echoed(&self, seat: Rank) -> bool {
+        let ballot = self.of(seat, self.row.proposer);
+        if ballot == 0 {
+            return false;
+        }
+        if self.planted.has(Bug::UnechoedChange) {
+            return true;
+        }
+        let is_echo = |seat| self.of(seat, self.row.proposer) == ballot;
+        let mut echoes = self.table.those(self.seats, is_echo);
+        if self.planted.has(Bug::LeaverUncounted) {
+            echoes = self.table.those(echoes, |seat| self.of(seat, self.row.leaving) == 0);
+        }
+        let is_half = 2 * echoes.len() >= self.seats.len();
+        self.view.is_majority(echoes)
+            || is_half && self.planted.has(Bug::EchoOfHalf)
+            || echoes.covers(self.trusted()) && self.planted.has(Bug::MinorityContinues)
+    }
+
+    /// Says in the old row that a change is decided, and which (C9).
+    pub(super) fn commit(&mut self, decided: &Decided) {
+        if self.planted.has(Bug::NoCommit) {
+            return;
+        }
+        // (A later change that this member has echoed is the same one.)
+        if decided.ballot > self.own(self.row.proposer) {
+            let standing = Standing(decided.ballot as u16 - 1);
+            self.row.publish(&mut self.table, &decided.change, standing);
+        }
+        self.raise(self.row.committed);
+    }
+
+    // ---- all of it ----
+
+    /// The part of a turn that is about the end of the view.
+    pub(super) fn turn_of_change(&mut self, silent: SeatSet, knocks: &[Knock]) -> Turn {
+        if let Some(decided) = self.decided() {
+            return Turn::Install(decided);
+        }
+        if self.spread() {
+            return Turn::End(End::Excluded);
+        }
+        silent.iter().for_each(|seat| self.suspect(seat));
+        if !self.has_majority() {
+            return Turn::End(End::Partitioned);
+        }
+        if self.is_state_lost() {
+            return Turn::End(End::StateLost);
+        }
+        self.wedge_if_due(knocks);
+        if self.is_wedged() {
+            self.propose(knocks);
+            self.echo();
+        }
+        self.decided().map_or(Turn::Stay, Turn::Install)
+    }
+}

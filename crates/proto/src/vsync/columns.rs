@@ -1,0 +1,119 @@
+//! The row of a member: its columns, in the order of knowledge (`sst`, S1).
+//!
+//! ```text
+//! sent        messages and nulls in the owner's ring             guards the ring
+//! received    for each seat, how many of its messages the owner holds without a gap
+//! delivered   the length of the order that the owner has delivered
+//! beat        a counter that rises while the owner runs
+//! leaving     the owner asked to leave
+//! ready       the owner has the application's state
+//! wedged      the owner sends and receives nothing more          guards all above
+//! joiners     for each seat, the process that joins there
+//! ends        removed, left, joined (sets of seats), trim
+//! proposer    1 + standing of the leader whose change this is    guards joiners and ends
+//! committed   the change is decided                              guards proposer
+//! suspected   seats that the owner suspects                      a promise, see `change`
+//! view        (the table's own, behind all)
+//! ```
+
+use super::view::{Change, Knock, METADATA_WORDS, Standing};
+use crate::planted::Planting;
+use crate::sst::{Column, Columns, Kind, Table, bugs};
+use base::{Incarnation, Rank, SeatSet};
+
+/// The words of one joiner: its incarnation, and its metadata.
+const JOINER_WORDS: usize = 1 + METADATA_WORDS;
+
+/// Handles of all columns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
+    n_seats: usize,
+    pub(super) sent: Column,
+    pub(super) received: Column,
+    pub(super) delivered: Column,
+    pub(super) beat: Column,
+    pub(super) leaving: Column,
+    pub(super) ready: Column,
+    pub(super) wedged: Column,
+    joiners: Column,
+    ends: Column,
+    pub(super) proposer: Column,
+    pub(super) committed: Column,
+    pub(super) suspected: Column,
+}
+
+/// Words of the column `ends`.
+const REMOVED: usize = 0;
+const LEFT: usize = 1;
+const JOINED: usize = 2;
+const TRIM: usize = 3;
+
+impl Row {
+    /// Declares the columns of a row among `n_seats`.
+    pub(super) fn declare(columns: &mut Columns, n_seats: usize) -> Row {
+        use Kind::{Growing, Guarded, Rising};
+        Row {
+            n_seats,
+            sent: columns.declare(Rising, 1),
+            received: columns.declare(Rising, n_seats),
+            delivered: columns.declare(Rising, 1),
+            beat: columns.declare(Rising, 1),
+            leaving: columns.declare(Rising, 1),
+            ready: columns.declare(Rising, 1),
+            wedged: columns.declare(Rising, 1),
+            joiners: columns.declare(Guarded, n_seats * JOINER_WORDS),
+            ends: columns.declare(Guarded, 4),
+            proposer: columns.declare(Rising, 1),
+            committed: columns.declare(Rising, 1),
+            suspected: columns.declare(Growing, 1),
+        }
+    }
+
+    /// The change in the row of `seat`. It means something behind the row's `proposer` alone.
+    pub(super) fn change<P: Planting<bugs::Bug>>(&self, table: &Table<P>, seat: Rank) -> Change {
+        let end = |index| table.get(seat, self.ends, index);
+        let set = |index| SeatSet::from_bits(end(index));
+        let joiner = |of: Rank| {
+            let word = |n| table.get(seat, self.joiners, of.index() * JOINER_WORDS + n);
+            Knock {
+                seat: of,
+                incarnation: Incarnation(word(0)),
+                metadata: core::array::from_fn(|n| word(1 + n)),
+            }
+        };
+        let seats = set(JOINED).iter().filter(|seat| seat.index() < self.n_seats);
+        Change {
+            removed: set(REMOVED),
+            left: set(LEFT),
+            joined: seats.map(joiner).collect(),
+            trim: end(TRIM),
+        }
+    }
+
+    /// Puts `change`, as the leader of `standing` proposes it, into the own row.
+    pub(super) fn publish<P: Planting<bugs::Bug>>(
+        &self,
+        table: &mut Table<P>,
+        change: &Change,
+        standing: Standing,
+    ) {
+        for joiner in &change.joined {
+            let at = joiner.seat.index() * JOINER_WORDS;
+            table.set(self.joiners, at, joiner.incarnation.0);
+            for (n, word) in joiner.metadata.iter().enumerate() {
+                table.set(self.joiners, at + 1 + n, *word);
+            }
+        }
+        let joined: SeatSet = change.joined.iter().map(|joiner| joiner.seat).collect();
+        table.set(self.ends, REMOVED, change.removed.bits());
+        table.set(self.ends, LEFT, change.left.bits());
+        table.set(self.ends, JOINED, joined.bits());
+        table.set(self.ends, TRIM, change.trim);
+        table.set(self.proposer, 0, ballot(standing));
+    }
+}
+
+/// The value of the column `proposer` for a change that the leader of `standing` proposes.
+pub(super) const fn ballot(standing: Standing) -> u64 {
+    standing.0 as u64 + 1
+}

@@ -1,0 +1,157 @@
+//! One member inside one view: its table, its place in the succession, and what it suspects.
+
+use super::bugs::Plantings;
+use super::columns::Row;
+use super::detector::Detector;
+use super::layout::Layout;
+use super::order::RoundRobin;
+use super::view::{Standing, View};
+use super::{Config, Position};
+use crate::sst::{Column, Seen, Table};
+use base::{Instant, Port, Rank, SeatSet};
+
+/// The state of a member in one view. The next view has another one: nothing is ever reset.
+#[derive(Debug)]
+pub(super) struct Current<P> {
+    pub(super) planted: P,
+    pub(super) layout: Layout,
+    pub(super) row: Row,
+    pub(super) view: View,
+    /// The seats of all members.
+    pub(super) seats: SeatSet,
+    pub(super) me: Rank,
+    pub(super) standing: Standing,
+    pub(super) order: RoundRobin,
+    pub(super) table: Table<P>,
+    pub(super) detector: Detector,
+    /// Whether the whole row was pushed to every other member.
+    is_told: bool,
+}
+
+impl<P: Plantings> Current<P> {
+    /// Begins `view`, of which the process on `config`'s seat is a member.
+    pub(super) fn begin(
+        config: &Config,
+        layout: &Layout,
+        view: View,
+        is_ready: bool,
+        planted: P,
+        now: Instant,
+    ) -> Current<P> {
+        let me = config.me.seat;
+        let standing = view.standing(me).expect("V1: this process is a member of its view");
+        let n_seats = config.shape.n_seats;
+        let mut table = Table::new(&layout.columns, n_seats, me, view.id.0, planted);
+        table.set(layout.row.ready, 0, u64::from(is_ready));
+        Current {
+            planted,
+            layout: layout.clone(),
+            row: layout.row,
+            seats: view.seats(),
+            me,
+            standing,
+            order: RoundRobin::new(view.members.len()),
+            table,
+            detector: Detector::new(n_seats, config.timing.suspect_after, now),
+            view,
+            is_told: false,
+        }
+    }
+
+    // ---- rows ----
+
+    /// Copies the rows of the others.
+    pub(super) fn look(&mut self, port: &impl Port) -> Seen {
+        let (layout, view) = (&self.layout, self.view.id.0);
+        self.table.refresh(self.seats, |seat, offset, words| {
+            port.load_into(layout.row_of(seat, view, self.planted).plus(offset), words);
+        })
+    }
+
+    /// Pushes what changed in the own row to every other member, the suspected ones included: it
+    /// cannot harm them, and an excluded process learns that it is one. Those of `renewed` get the
+    /// whole row, and the first time all do.
+    pub(super) fn push(&mut self, renewed: SeatSet, port: &mut impl Port) {
+        let at = self.layout.row_of(self.me, self.view.id.0, self.planted);
+        let others = self.others();
+        let whole = if self.is_told { renewed.intersection(others) } else { others };
+        self.is_told = true;
+        for peer in whole.iter() {
+            self.table.push_all(|offset, words| port.write(peer, at.plus(offset), words, None));
+        }
+        let rest = others.difference(whole);
+        self.table.push(|offset, words| {
+            rest.iter().for_each(|peer| port.write(peer, at.plus(offset), words, None));
+        });
+    }
+
+    /// Whether something waits to be pushed.
+    pub(super) const fn has_news(&self) -> bool {
+        !self.is_told || self.table.is_changed()
+    }
+
+    /// A word of the own row.
+    pub(super) fn own(&self, column: Column) -> u64 {
+        self.table.get(self.me, column, 0)
+    }
+
+    /// Sets a flag of the own row.
+    pub(super) fn raise(&mut self, flag: Column) {
+        self.table.set(flag, 0, 1);
+    }
+
+    /// Shows that this member runs.
+    pub(super) fn beat(&mut self) {
+        let beat = self.own(self.row.beat) + 1;
+        self.table.set(self.row.beat, 0, beat);
+    }
+
+    /// Whether every member that this one does not suspect has committed the change.
+    pub(super) fn is_known(&self) -> bool {
+        let others = self.trusted().intersection(self.others());
+        self.table.all(others, |seat| self.of(seat, self.row.committed) == 1)
+    }
+
+    /// The first word of a column of a row. Zero while that does not count.
+    pub(super) fn of(&self, seat: Rank, column: Column) -> u64 {
+        self.table.get(seat, column, 0)
+    }
+
+    // ---- seats ----
+
+    pub(super) fn others(&self) -> SeatSet {
+        self.seats.difference([self.me].into_iter().collect())
+    }
+
+    /// The members that this one does not suspect, itself among them.
+    pub(super) fn trusted(&self) -> SeatSet {
+        self.seats.difference(self.suspected(self.me))
+    }
+
+    /// The members that the row of `seat` suspects.
+    pub(super) fn suspected(&self, seat: Rank) -> SeatSet {
+        SeatSet::from_bits(self.of(seat, self.row.suspected))
+    }
+
+    /// Whether this member sends and receives nothing more.
+    pub(super) fn is_wedged(&self) -> bool {
+        self.own(self.row.wedged) == 1
+    }
+
+    /// The first member in the succession that this one does not suspect.
+    pub(super) fn leader(&self) -> Rank {
+        let trusted = self.trusted();
+        let mut seats = self.view.members.iter().map(|member| member.seat());
+        seats.find(|seat| trusted.contains(*seat)).expect("no member suspects itself")
+    }
+
+    /// The position that this member has delivered up to.
+    pub(super) fn position(&self) -> Position {
+        Position { view: self.view.id, at: self.own(self.row.delivered) }
+    }
+
+    /// Whether this member has the application's state.
+    pub(super) fn is_ready(&self) -> bool {
+        self.own(self.row.ready) == 1
+    }
+}

@@ -1,0 +1,71 @@
+//! Suspicion by silence: the beats of the other members, and when they were last seen to rise.
+//!
+//! A suspicion may be wrong, and every rule of a view holds if it is. A process that was stopped
+//! itself has heard no beats meanwhile: after a late look it gives all members their time again.
+
+use alloc::vec::Vec;
+use base::{Instant, Rank, SeatSet};
+use core::time::Duration;
+
+/// What one member has heard in one view.
+#[derive(Debug)]
+pub(super) struct Detector {
+    /// The longest silence.
+    patience: Duration,
+    /// By seat: the last beat, and when it came.
+    heard: Vec<(u64, Instant)>,
+    looked_at: Instant,
+}
+
+impl Detector {
+    /// At the beginning of a view, at which every member has its time.
+    pub(super) fn new(n_seats: usize, patience: Duration, now: Instant) -> Detector {
+        Detector { patience, heard: alloc::vec![(0, now); n_seats], looked_at: now }
+    }
+
+    /// Takes the beats of `seats`. Returns the seats that have been silent for too long.
+    pub(super) fn look(
+        &mut self,
+        seats: SeatSet,
+        beat: impl Fn(Rank) -> u64,
+        now: Instant,
+    ) -> SeatSet {
+        let was_late = now.since(self.looked_at) > self.patience / 2;
+        self.looked_at = now;
+        let mut silent = SeatSet::EMPTY;
+        for seat in seats.iter() {
+            let (last, at) = &mut self.heard[seat.index()];
+            if beat(seat) != *last || was_late {
+                (*last, *at) = (beat(seat), now);
+            } else if now.since(*at) > self.patience {
+                silent.insert(seat);
+            }
+        }
+        silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn silence_is_suspected_and_a_late_look_forgives() {
+        let seats: SeatSet = [Rank::at(1), Rank::at(2)].into_iter().collect();
+        let at = |ms| Instant(ms * MS);
+        let mut detector = Detector::new(3, Duration::from_millis(100), at(0));
+        let mut look = |ms: u64, beat_of_1: u64| {
+            let beat = |seat: Rank| if seat == Rank::at(1) { beat_of_1 } else { 0 };
+            detector.look(seats, beat, at(ms))
+        };
+        for ms in (20..=100).step_by(20) {
+            assert!(look(ms, ms).is_empty(), "{ms}");
+        }
+        assert_eq!(look(120, 120), [Rank::at(2)].into_iter().collect());
+        assert!(look(300, 120).is_empty(), "this process was stopped");
+        assert!(look(340, 120).is_empty() && look(380, 120).is_empty());
+        assert_eq!(look(420, 120), seats);
+    }
+}

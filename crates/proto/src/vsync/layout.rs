@@ -1,0 +1,68 @@
+//! The region of a seat: two places for each seat, and in each a row and a ring of messages.
+//!
+//! Every word has one writer, the seat whose place it is in (`sst`, S3). The region of a seat is
+//! the copy that this seat reads.
+
+use super::bugs::Plantings;
+use super::columns::Row;
+use crate::node::Layout as Region;
+use crate::sst::bugs::Bug as TableBug;
+use crate::sst::{Columns, Places};
+use base::{At, Rank};
+
+/// The sizes of a group, the same at every member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// The number of seats of the fabric: the most members that a view can have.
+    pub n_seats: usize,
+    /// The number of messages of one sender that are not delivered everywhere.
+    pub window: u32,
+    /// The longest message, in bytes.
+    pub message_bytes: u32,
+}
+
+/// The place of everything.
+#[derive(Clone, Debug)]
+pub(super) struct Layout {
+    pub(super) shape: Shape,
+    pub(super) columns: Columns,
+    pub(super) row: Row,
+    places: Places,
+}
+
+impl Layout {
+    /// The layout of a group of this shape.
+    pub(super) fn new(shape: &Shape) -> Layout {
+        assert!(shape.window > 0 && shape.n_seats > 0, "{shape:?}");
+        let mut columns = Columns::new();
+        let row = Row::declare(&mut columns, shape.n_seats);
+        let stride = columns.row_words() + shape.window * slot_words(shape);
+        Layout { shape: *shape, columns, row, places: Places::new(At(0), stride) }
+    }
+
+    /// The row of `seat` in `view`.
+    pub(super) fn row_of(&self, seat: Rank, view: u64, planted: impl Plantings) -> At {
+        self.places.of(seat, if planted.has(TableBug::OnePlace) { 0 } else { view })
+    }
+
+    /// The slot of message `index` of `seat` in `view`: a header, and the message.
+    pub(super) fn slot_of(&self, seat: Rank, view: u64, index: u64, planted: impl Plantings) -> At {
+        let slot = (index % u64::from(self.shape.window)) as u32;
+        let ring = self.row_of(seat, view, planted).plus(self.columns.row_words());
+        ring.plus(slot * slot_words(&self.shape))
+    }
+
+    /// The whole region.
+    pub(super) fn region(&self) -> Region {
+        let Shape { n_seats, window, message_bytes } = self.shape;
+        let text = alloc::format!("vsync 1 {n_seats} {window} {message_bytes}");
+        Region {
+            n_words: self.places.end(n_seats).0,
+            fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()),
+        }
+    }
+}
+
+const fn slot_words(shape: &Shape) -> u32 {
+    1 + shape.message_bytes.div_ceil(8)
+}

@@ -1,0 +1,524 @@
+//! One process of a group: outside, then inside one view after another, then ended.
+//!
+//! ```text
+//! outside --welcome--> inside view v --decision--> inside view v + 1 ... --> ended
+//!                                     (its own leave is decided) --> leaving --> ended
+//! ```
+//!
+//! - V11 *Last words.* A member that has left remains until the others have committed the change, or
+//!   for a while: its echo may be the one that they lack, and what a process has posted can be lost
+//!   with it. Mutant `LEAVE_AT_ONCE`.
+
+use super::bugs::{Bug, Plantings};
+use super::change::{Decided, Turn};
+use super::current::Current;
+use super::layout::{Layout, Shape};
+use super::outbox::Outbox;
+use super::state::{Gifts, HELD_MAX, Want};
+use super::view::{Knock, View};
+use super::wire::{Message, Piece};
+use super::{Config, End, Output, Position, Refused, Start};
+use crate::node::Layout as Region;
+use crate::planted::Sound;
+use crate::sst::Seen;
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use base::{Event, Instant, Port, Rank, SeatSet};
+use core::time::Duration;
+
+/// The region of a seat in a group of this shape.
+pub fn region(shape: &Shape) -> Region {
+    Layout::new(shape).region()
+}
+
+/// One process of a group. See the module's text.
+///
+/// The caller's part: every event of the fabric goes to [`Machine::on_event`]; [`Machine::poll`] is
+/// called after each batch of events and calls, and not later than [`Machine::deadline`]. What
+/// `poll` appends is performed in its order.
+#[derive(Debug)]
+pub struct Machine<P = Sound> {
+    planted: P,
+    config: Config,
+    layout: Layout,
+    life: Life<P>,
+    outbox: Outbox,
+    gifts: Gifts,
+    /// Seats whose links came up since the last poll: they may miss anything.
+    renewed: SeatSet,
+    /// Outputs between two polls.
+    pending: Vec<Output>,
+    next_beat_at: Instant,
+}
+
+/// Where a process is.
+#[derive(Debug)]
+enum Life<P> {
+    /// It asks to be let in.
+    Outside {
+        next_knock_at: Instant,
+    },
+    Inside(Box<Inside<P>>),
+    /// It has left, and its old row stays for those that have not seen the decision (V11).
+    Leaving {
+        current: Box<Current<P>>,
+        until: Instant,
+    },
+    Ended,
+}
+
+/// A member.
+#[derive(Debug)]
+struct Inside<P> {
+    current: Current<P>,
+    /// The view before, whose row stays readable (C9).
+    last: Option<Current<P>>,
+    /// Processes that ask to be let in, the latest of each seat.
+    knocks: BTreeMap<Rank, Knock>,
+    /// Members whose failure was reported since the last poll.
+    reported: SeatSet,
+    /// A newcomer's wait for the state.
+    want: Option<Want>,
+}
+
+impl<P: Plantings> Inside<P> {
+    fn new(current: Current<P>, last: Option<Current<P>>, want: Option<Want>) -> Inside<P> {
+        Inside { current, last, knocks: BTreeMap::new(), reported: SeatSet::EMPTY, want }
+    }
+
+    /// Asks a member for the application's state, if this one waits for it and no answer comes.
+    fn ask_for_state(&mut self, config: &Config, now: Instant, port: &mut impl Port) {
+        let (current, Some(want)) = (&self.current, &mut self.want) else { return };
+        let elders = current.view.members.iter().map(|member| member.seat());
+        let is_asked = |seat: &Rank| *seat != current.me && current.trusted().contains(*seat);
+        let givers = elders.filter(is_asked);
+        if let Some(giver) = want.ask(givers, config.timing.ask_every, now) {
+            // If there is no room, the next one is asked in a while.
+            let _ = port.send(giver, &Message::WantState.encoded());
+        }
+    }
+}
+
+impl Machine {
+    /// A process of a group.
+    pub fn new(config: Config, now: Instant) -> Machine {
+        Machine::with(config, Sound, now)
+    }
+}
+
+impl<P: Plantings> Machine<P> {
+    /// The same, perhaps with a planted mistake.
+    pub fn with(config: Config, planted: P, now: Instant) -> Machine<P> {
+        let layout = Layout::new(&config.shape);
+        assert!(config.me.seat.index() < config.shape.n_seats, "no such seat: {:?}", config.me);
+        let mut machine = Machine {
+            planted,
+            layout,
+            life: Life::Outside { next_knock_at: now },
+            outbox: Outbox::default(),
+            gifts: Gifts::default(),
+            renewed: SeatSet::EMPTY,
+            pending: Vec::new(),
+            next_beat_at: now,
+            config,
+        };
+        if let Start::Found(founders) = &machine.config.start {
+            let view = View::founded_by(founders);
+            machine.enter(view, true, now);
+        }
+        machine
+    }
+
+    // ---- the application's calls ----
+
+    /// Multicasts `message` to the view. It will be delivered, here too, unless this process is no
+    /// longer in the group first: it is sent again in the next view if this one ends before that.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing happened.
+    pub fn multicast(&mut self, message: &[u8]) -> Result<(), Refused> {
+        let Life::Inside(inside) = &self.life else { return Err(Refused::NotMember) };
+        if message.len() > self.config.shape.message_bytes as usize {
+            return Err(Refused::TooLong);
+        }
+        if inside.current.view.members.len() < self.config.n_adequate {
+            return Err(Refused::Inadequate);
+        }
+        if self.outbox.n_waiting() >= self.config.shape.window as usize {
+            return Err(Refused::Full);
+        }
+        self.outbox.put(message);
+        Ok(())
+    }
+
+    /// Asks to leave. The process stays a member until [`End::Left`].
+    pub fn leave(&mut self) {
+        match &mut self.life {
+            Life::Inside(inside) => {
+                let flag = inside.current.row.leaving;
+                inside.current.raise(flag);
+            }
+            Life::Outside { .. } => self.end(End::Left),
+            Life::Leaving { .. } | Life::Ended => {}
+        }
+    }
+
+    /// Takes the application's word, or another detector's, that the member on `seat` has failed.
+    pub fn suspect(&mut self, seat: Rank) {
+        if let Life::Inside(inside) = &mut self.life {
+            inside.reported.insert(seat);
+        }
+    }
+
+    /// Gives the state that [`Output::GiveState`] asked for.
+    pub fn give(&mut self, to: Rank, at: Position, state: Vec<u8>) {
+        self.gifts.give(to, at, state);
+    }
+
+    // ---- what is told ----
+
+    /// The view that this process is in.
+    pub fn view(&self) -> Option<&View> {
+        self.inside().map(|inside| &inside.current.view)
+    }
+
+    /// The position up to which this process has delivered.
+    pub fn position(&self) -> Option<Position> {
+        self.inside().map(|inside| inside.current.position())
+    }
+
+    /// Whether this process is a member that has the application's state.
+    pub fn is_ready(&self) -> bool {
+        self.inside().is_some_and(|inside| inside.current.is_ready())
+    }
+
+    /// Whether this process sends and receives nothing more in its view.
+    pub fn is_wedged(&self) -> bool {
+        self.inside().is_some_and(|inside| inside.current.is_wedged())
+    }
+
+    /// The leader whose change of its view this process has echoed last; itself, if it proposed.
+    pub fn echoed(&self) -> Option<Rank> {
+        let current = &self.inside()?.current;
+        let ballot = current.own(current.row.proposer).checked_sub(1)?;
+        current.view.members.get(ballot as usize).map(|member| member.seat())
+    }
+
+    fn inside(&self) -> Option<&Inside<P>> {
+        if let Life::Inside(inside) = &self.life { Some(inside) } else { None }
+    }
+
+    /// The time at which [`Machine::poll`] is due even if nothing happens.
+    pub fn deadline(&self) -> Instant {
+        match &self.life {
+            Life::Outside { next_knock_at } => *next_knock_at,
+            Life::Inside(_) | Life::Leaving { .. } => self.next_beat_at,
+            Life::Ended => Instant(u64::MAX),
+        }
+    }
+
+    // ---- the fabric's events ----
+
+    /// Takes one event of the fabric.
+    pub fn on_event(&mut self, event: Event<'_>, now: Instant, port: &mut impl Port) {
+        match event {
+            Event::LinkUp(seat) => {
+                self.renewed.insert(seat);
+                if let Life::Outside { next_knock_at } = &mut self.life {
+                    *next_knock_at = now;
+                }
+            }
+            Event::LinkDown(seat) => self.gifts.stop(seat),
+            Event::ProcessFailed(seat) => self.suspect(seat),
+            Event::Message { from, bytes } => {
+                if let Some(message) = Message::decoded(bytes) {
+                    self.on_message(from, message, now, port);
+                }
+            }
+            // No verb of this machine has a token.
+            Event::Completed { .. } => {}
+        }
+    }
+
+    fn on_message(&mut self, from: Rank, message: Message<'_>, now: Instant, port: &mut impl Port) {
+        match message {
+            Message::Knock(knock) => self.on_knock(from, knock, port),
+            Message::Welcome(view) => self.on_welcome(view, now),
+            Message::WantState => self.on_want_state(from),
+            Message::Piece(piece) => self.on_piece(from, &piece, now),
+        }
+    }
+
+    /// Any member takes a knock, and passes it on to the one that leads.
+    fn on_knock(&mut self, from: Rank, knock: Knock, port: &mut impl Port) {
+        let Life::Inside(inside) = &mut self.life else { return };
+        let current = &inside.current;
+        if knock.seat.index() >= self.config.shape.n_seats {
+            return;
+        }
+        if current.view.has(&knock) {
+            // It has not heard of its first view.
+            let welcome = Message::Welcome(current.view.clone());
+            let _ = port.send(knock.seat, &welcome.encoded());
+            return;
+        }
+        if let Some(member) = current.view.member(knock.seat) {
+            if member.process.incarnation > knock.incarnation {
+                return;
+            }
+            // The seat is taken by another process, so the member's has ended.
+            inside.reported.insert(knock.seat);
+        }
+        let known = inside.knocks.entry(knock.seat).or_insert(knock);
+        if known.incarnation < knock.incarnation {
+            *known = knock;
+        }
+        let leader = current.leader();
+        if leader != current.me && from == knock.seat {
+            let _ = port.send(leader, &Message::Knock(knock).encoded());
+        }
+    }
+
+    fn on_welcome(&mut self, view: View, now: Instant) {
+        let is_outside = matches!(self.life, Life::Outside { .. });
+        let fits = view.seats().iter().all(|seat| seat.index() < self.config.shape.n_seats);
+        if is_outside && fits && view.has(&self.config.me) {
+            self.enter(view, self.planted.has(Bug::NoState), now);
+        }
+    }
+
+    fn on_want_state(&mut self, from: Rank) {
+        let Life::Inside(inside) = &self.life else { return };
+        if inside.current.is_ready() && inside.current.seats.contains(from) {
+            self.pending.push(Output::GiveState { to: from, at: inside.current.position() });
+        }
+    }
+
+    fn on_piece(&mut self, from: Rank, piece: &Piece<'_>, now: Instant) {
+        let Life::Inside(inside) = &mut self.life else { return };
+        if let Some(want) = &mut inside.want {
+            want.take(from, piece, now);
+        }
+    }
+
+    // ---- turns ----
+
+    /// Does everything that there is to do now, and appends what the application has to know.
+    pub fn poll(&mut self, now: Instant, port: &mut impl Port, out: &mut Vec<Output>) {
+        while let Life::Inside(_) = &self.life {
+            out.append(&mut self.pending);
+            match self.turn(now, port, out) {
+                Turn::Stay => break,
+                Turn::End(end) => self.end(end),
+                Turn::Install(decided) => self.install(&decided, now, port, out),
+            }
+        }
+        if let Life::Leaving { current, until } = &mut self.life {
+            current.look(port);
+            if current.is_known() || *until <= now {
+                self.end(End::Left);
+            }
+        }
+        out.append(&mut self.pending);
+        self.tell(now, port);
+    }
+
+    /// One turn inside a view.
+    fn turn(&mut self, now: Instant, port: &mut impl Port, out: &mut Vec<Output>) -> Turn {
+        let Life::Inside(inside) = &mut self.life else { return Turn::Stay };
+        let current = &mut inside.current;
+        // V10
+        if current.look(port) == Seen::Later {
+            return Turn::End(End::Excluded);
+        }
+        let (table, beat) = (&current.table, current.row.beat);
+        let trusted = current.trusted().intersection(current.others());
+        let silent = current.detector.look(trusted, |seat| table.get(seat, beat, 0), now);
+        let failed = silent.union(core::mem::take(&mut inside.reported));
+        let knocks: Vec<Knock> = inside.knocks.values().copied().collect();
+        let turn = current.turn_of_change(failed, &knocks);
+        if turn != Turn::Stay {
+            return turn;
+        }
+        if let Some(end) = Self::take_state(inside, &mut self.outbox, out, self.planted) {
+            return Turn::End(end);
+        }
+        let current = &mut inside.current;
+        if current.is_wedged() {
+            if self.planted.has(Bug::ReceiveWedged) {
+                current.receive();
+            }
+            return Turn::Stay;
+        }
+        loop {
+            current.receive();
+            if let Err(damaged) = current.deliver_stable(&mut self.outbox, port, out) {
+                return Turn::End(End::Damaged(damaged.0));
+            }
+            if !current.send(&mut self.outbox, port) {
+                return Turn::Stay;
+            }
+        }
+    }
+
+    /// Takes a state that is complete, once this member is where it belongs (V9).
+    fn take_state(
+        inside: &mut Inside<P>,
+        outbox: &mut Outbox,
+        out: &mut Vec<Output>,
+        planted: P,
+    ) -> Option<End> {
+        let (want, current) = (inside.want.as_ref()?, &mut inside.current);
+        if want.held.len() > HELD_MAX {
+            return Some(End::Overrun);
+        }
+        let at = want.complete()?;
+        let position = current.position();
+        if at.view > position.view
+            || at.view == position.view && at.at > current.held_by(current.me)
+        {
+            // It is of a view that this member does not know yet, or of messages on their way.
+            return None;
+        }
+        let (bytes, held) = inside.want.take()?.finish();
+        out.push(Output::TakeState { at, bytes });
+        if at.view == position.view && !planted.has(Bug::StateRepeated) {
+            current.skip_to(at.at.max(position.at), outbox);
+        }
+        let follows = |one: &super::Delivery| one.at >= at || planted.has(Bug::StateRepeated);
+        out.extend(held.into_iter().filter(follows).map(Output::Deliver));
+        let ready = current.row.ready;
+        current.raise(ready);
+        None
+    }
+
+    /// Ends the view with what was decided, and begins the next.
+    fn install(
+        &mut self,
+        decided: &Decided,
+        now: Instant,
+        port: &mut impl Port,
+        out: &mut Vec<Output>,
+    ) {
+        let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended) else { return };
+        let Inside { mut current, mut want, .. } = *inside;
+        let (me, change) = (current.me, decided.change());
+        current.commit(decided);
+        current.push(self.renewed, port);
+        if change.removed.contains(me) {
+            // The trim was made without the row of this process, and may be beyond what it holds.
+            return self.end(End::Excluded);
+        }
+        let take = |one| match &mut want {
+            Some(want) => want.held.push(one),
+            None => out.push(Output::Deliver(one)),
+        };
+        if let Err(damaged) = current.deliver_before(change.trim, &mut self.outbox, port, take) {
+            return self.end(End::Damaged(damaged.0));
+        }
+        if change.left.contains(me) {
+            let is_rude = self.planted.has(Bug::LeaveAtOnce);
+            let span = if is_rude { Duration::ZERO } else { self.config.timing.suspect_after };
+            self.life = Life::Leaving { current: Box::new(current), until: now.plus(span) };
+            return;
+        }
+        self.outbox.end_view(self.planted);
+        let next = current.view.after(change);
+        for joiner in &change.joined {
+            let welcome = Message::Welcome(next.clone());
+            let _ = port.send(joiner.seat, &welcome.encoded());
+        }
+        let still_suspected = current.suspected(me);
+        out.append(&mut self.pending);
+        self.begin(next, current.is_ready(), Some(current), want, now);
+        if let Life::Inside(inside) = &mut self.life {
+            inside.reported = still_suspected;
+        }
+    }
+
+    /// Enters the group with `view`.
+    fn enter(&mut self, view: View, is_ready: bool, now: Instant) {
+        let want = (!is_ready).then(Want::new);
+        self.begin(view, is_ready, None, want, now);
+    }
+
+    fn begin(
+        &mut self,
+        view: View,
+        is_ready: bool,
+        last: Option<Current<P>>,
+        want: Option<Want>,
+        now: Instant,
+    ) {
+        self.pending.push(Output::View { view: view.clone(), n_tolerated: view.n_tolerated() });
+        let n_members = view.members.len();
+        if n_members < self.config.n_adequate {
+            self.pending.push(Output::Inadequate { n_members });
+        }
+        let current = Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
+        self.life = Life::Inside(Box::new(Inside::new(current, last, want)));
+    }
+
+    fn end(&mut self, end: End) {
+        self.life = Life::Ended;
+        self.pending.push(Output::Ended(end));
+    }
+
+    // ---- what is told to others ----
+
+    /// Tells the others what is new.
+    fn tell(&mut self, now: Instant, port: &mut impl Port) {
+        let mut renewed = core::mem::replace(&mut self.renewed, SeatSet::EMPTY);
+        if self.planted.has(Bug::NoRenewal) {
+            renewed = SeatSet::EMPTY;
+        }
+        let is_beat = self.next_beat_at <= now;
+        if is_beat {
+            self.next_beat_at = now.plus(self.config.timing.beat_every);
+        }
+        match &mut self.life {
+            Life::Outside { next_knock_at } if *next_knock_at <= now => {
+                *next_knock_at = now.plus(self.config.timing.ask_every);
+                self.knock(port);
+            }
+            Life::Inside(inside) => {
+                let current = &mut inside.current;
+                let is_news = current.has_news() || !renewed.is_empty();
+                if is_beat {
+                    current.beat();
+                }
+                // In the order in which a member needs them: the end of the last view, messages of
+                // this one, and the row that guards them.
+                if let Some(last) = &mut inside.last {
+                    last.push(renewed, port);
+                }
+                let whole = renewed.intersection(current.others());
+                current.write_ring(&self.outbox, whole, port);
+                current.push(renewed, port);
+                if is_news {
+                    current.others().iter().for_each(|peer| port.wake(peer));
+                }
+                inside.ask_for_state(&self.config, now, port);
+                self.gifts.send(port);
+            }
+            Life::Leaving { current, .. } => {
+                if is_beat {
+                    current.beat();
+                }
+                current.push(renewed, port);
+            }
+            Life::Outside { .. } | Life::Ended => {}
+        }
+    }
+
+    /// Asks to be let in, at every seat: any member will do.
+    fn knock(&self, port: &mut impl Port) {
+        let knock = Message::Knock(self.config.me).encoded();
+        let seats = Rank::all(self.config.shape.n_seats);
+        for seat in seats.filter(|seat| *seat != self.config.me.seat) {
+            // A knock that finds no room is repeated with the next.
+            let _ = port.send(seat, &knock);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Views and virtual synchrony over one-sided writes: Derecho's membership and ordered multicast
+//! (paper 000, appendices A and B).
+//!
+//! **Purpose.** A group of processes has a *view*, a numbered list of its members. Each member can
+//! multicast; all members deliver the same messages in the same order. When members fail, leave or
+//! join, the survivors agree on the next view and on the end of this one, so that all of them have
+//! delivered the same messages when it begins (*virtual synchrony*). Nothing is sent between
+//! members but one-sided writes into rows and rings ([`sst`](crate::sst)); only a process that is
+//! not a member yet sends messages.
+//!
+//! **Assumes.** Processes stop; they do not lie. At most a minority of each view fails, or is
+//! suspected, before the next one begins; otherwise the group ends. Suspicions may be wrong. Of the
+//! fabric: T1, T2, T4, T10; of a seat: a process is there only after the one before it has ended,
+//! and nothing that one posted takes effect any longer (shm: its lock; tcp: its incarnation). A
+//! process that lost its memory comes back with a higher incarnation, as another member. Everything
+//! is in memory: what all members of a view forget at once is lost. Durability, leases and
+//! subgroups are to come (`docs/decisions/0018-groups.md`).
+//!
+//! **Invariants.** Those of the end of a view are C1 to C9 in `change`.
+//! - V1 *View agreement.* All processes that install a view with one number install the same one,
+//!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
+//! - V2 *Order*, V3 *Stability*, V4 *Room*, V5 *Turns*: in `delivery`.
+//! - V6 *Virtual synchrony.* Members that install two views one after the other deliver the same
+//!   messages between them: those before the trim. A survivor holds all of these, since its own
+//!   wedged row counted in the trim (C6). Checked under seeds (`same_trim`, `virtual_synchrony`).
+//! - V7 *Sent again, in order, once*: in `outbox`.
+//! - V8 *Installed before the next.* A member of view v + 1 that was one of v has installed v: its
+//!   row of v counted and was wedged when the change was made (C4). So when v + 2 begins, no member
+//!   of it reads places of v (`sst`, S3).
+//! - V9 *State, then what follows it*: in `state`.
+//! - V10 *Later views.* A process that sees a row of a later view in a place of its own view was
+//!   left behind, and stops. By [`Seen::Later`](crate::sst::Seen).
+//!
+//! **Liveness.** If a majority of a view is alive and connected, and no member of it suspects
+//! another, the next view begins and every message of a member that stays is delivered. Every wait
+//! ends: by a decision, or by suspicion of whatever is silent (`detector`), or by
+//! [`End::Partitioned`].
+//!
+//! **Cost.** A message: one WRITE of it and one of a counter to each other member; one or two WRITEs
+//! of counters at each receiver to each other member. A view change: wedge, propose, echo, commit:
+//! three one-way delays after the suspicion, WRITEs from each member to each.
+//!
+//! **Differs from the paper**: see `docs/protocols/vsync.md`.
+
+pub mod bugs;
+mod change;
+mod columns;
+mod current;
+mod delivery;
+mod detector;
+mod layout;
+mod machine;
+mod order;
+mod outbox;
+mod spec;
+mod state;
+mod view;
+mod wire;
+
+pub use layout::Shape;
+pub use machine::{Machine, region};
+pub use spec::ROW;
+pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
+
+use alloc::vec::Vec;
+use base::Rank;
+use core::time::Duration;
+
+/// The spans after which a member acts, the same at every member.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// The time between two beats.
+    pub beat_every: Duration,
+    /// The silence after which a member is suspected.
+    pub suspect_after: Duration,
+    /// The time after which a process asks again: to join, or for the state.
+    pub ask_every: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            beat_every: Duration::from_millis(10),
+            suspect_after: Duration::from_millis(200),
+            ask_every: Duration::from_millis(50),
+        }
+    }
+}
+
+/// How a process begins.
+#[derive(Clone, Debug)]
+pub enum Start {
+    /// It is one of the founders, all of which begin with the same list and the same state.
+    Found(Vec<Knock>),
+    /// It asks to be let in.
+    Join,
+}
+
+/// The parameters of a process in a group.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// This process.
+    pub me: Knock,
+    /// The way in which it begins.
+    pub start: Start,
+    /// The sizes.
+    pub shape: Shape,
+    /// The spans.
+    pub timing: Timing,
+    /// The number of members below which a view is inadequate: nothing is multicast in it.
+    pub n_adequate: usize,
+}
+
+/// A point of the order of all views: everything before `at` in `view`, and all earlier views.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The view.
+    pub view: ViewId,
+    /// The number of messages and nulls of the view before it.
+    pub at: u64,
+}
+
+/// A message that is delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Its position. Positions rise; between two there may be nulls.
+    pub at: Position,
+    /// Its sender.
+    pub sender: Knock,
+    /// Its bytes.
+    pub message: Vec<u8>,
+}
+
+/// What a machine tells the application, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// A view begins.
+    View {
+        /// The view.
+        view: View,
+        /// The number of its members that may fail: none, in a view of two.
+        n_tolerated: usize,
+    },
+    /// The view that began has fewer members than [`Config::n_adequate`].
+    Inadequate {
+        /// The number of its members.
+        n_members: usize,
+    },
+    /// A message is delivered.
+    Deliver(Delivery),
+    /// The state, as it is at this point of the outputs, is wanted: call [`Machine::give`].
+    GiveState {
+        /// The newcomer.
+        to: Rank,
+        /// The position of the state.
+        at: Position,
+    },
+    /// The state of a newcomer's application. Deliveries follow, the first at this position or
+    /// behind it.
+    TakeState {
+        /// The position of the state.
+        at: Position,
+        /// What another member's application gave.
+        bytes: Vec<u8>,
+    },
+    /// This process is no longer in the group, and does nothing more. Its own messages that were
+    /// not delivered here may be delivered by others, unless it has left.
+    Ended(End),
+}
+
+/// The reason why a process is no longer in the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It asked to leave, and has.
+    Left,
+    /// The others suspect it, or have gone on to views without it.
+    Excluded,
+    /// It does not reach a majority of its view.
+    Partitioned,
+    /// No member that is left had the application's state.
+    StateLost,
+    /// The state did not come, and no more messages can be held for it.
+    Overrun,
+    /// The ring of the process on this seat held what no process writes.
+    Damaged(Rank),
+}
+
+impl core::fmt::Display for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            End::Left => f.write_str("left, as it was asked to"),
+            End::Excluded => f.write_str(
+                "excluded: the others took this process for failed; start it again, to join",
+            ),
+            End::Partitioned => f.write_str(
+                "no majority of the view can be reached; if others have it, start again, to join",
+            ),
+            End::StateLost => f.write_str(
+                "the members that had the state failed before others had it: found the group again",
+            ),
+            End::Overrun => f.write_str("the state did not come in time: start again, to join"),
+            End::Damaged(seat) => {
+                write!(f, "the memory of {seat}'s messages is damaged: exclude it, and join again")
+            }
+        }
+    }
+}
+
+/// The reason why a message was not taken. Nothing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Too many messages wait: try again after a delivery.
+    Full,
+    /// The message is longer than [`Shape::message_bytes`].
+    TooLong,
+    /// The view has fewer members than [`Config::n_adequate`].
+    Inadequate,
+    /// This process is not a member, not yet or no longer.
+    NotMember,
+}

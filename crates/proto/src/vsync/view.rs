@@ -1,0 +1,205 @@
+//! Views: the membership, as a value. A new view is a new value; nothing in one is ever changed.
+
+use alloc::vec::Vec;
+use base::{Incarnation, Rank, SeatSet, majority};
+use core::fmt;
+
+/// The number of a view. The first is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "epoch")]
+pub struct ViewId(pub u64);
+
+impl ViewId {
+    /// That of a new group.
+    pub const FIRST: ViewId = ViewId(1);
+
+    /// The one after it.
+    #[must_use]
+    pub const fn next(self) -> ViewId {
+        ViewId(self.0 + 1)
+    }
+}
+
+impl fmt::Display for ViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The words that a member carries in every view: its address, its tags; no member interprets them.
+pub const METADATA_WORDS: usize = 2;
+
+/// What a process says of itself when it asks to be a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Knock {
+    /// The seat of the process, free of any earlier one.
+    pub seat: Rank,
+    /// The process: a later one on the same seat has a higher number.
+    pub incarnation: Incarnation,
+    /// The words that it carries in every view.
+    pub metadata: [u64; METADATA_WORDS],
+}
+
+/// One member of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// The process.
+    pub process: Knock,
+    /// The first view that it is a member of.
+    pub since: ViewId,
+}
+
+impl Member {
+    /// The seat of the process.
+    pub const fn seat(&self) -> Rank {
+        self.process.seat
+    }
+}
+
+/// A member's position in the succession of its view, from 0: the leader is the first member that
+/// is not suspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "rank")]
+pub struct Standing(pub u16);
+
+impl Standing {
+    /// As an array index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An agreed membership.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct View {
+    /// Its number.
+    pub id: ViewId,
+    /// Its members in the order of succession: the eldest first, those of one age by seat.
+    pub members: Vec<Member>,
+}
+
+/// The agreed end of a view: what the next one is, and how much of this one's order its survivors
+/// deliver.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Members that were suspected.
+    pub removed: SeatSet,
+    /// Members that asked to leave.
+    pub left: SeatSet,
+    /// Processes that are members from the next view on, in order of their seats.
+    pub joined: Vec<Knock>,
+    /// The ragged trim: every message of the order before this position is delivered, and none from
+    /// it on. Deliveries end at the first gap of the order, so one number says it for all senders.
+    pub trim: u64,
+}
+
+impl Change {
+    /// Members of this view that are not in the next one.
+    pub const fn departing(&self) -> SeatSet {
+        self.removed.union(self.left)
+    }
+}
+
+impl View {
+    /// A view of these members.
+    ///
+    /// # Panics
+    /// If two of them have one seat.
+    pub fn new(id: ViewId, mut members: Vec<Member>) -> View {
+        members.sort_by_key(|member| (member.since, member.seat()));
+        let view = View { id, members };
+        assert_eq!(view.seats().len(), view.members.len(), "V1: a seat has one member: {view:?}");
+        view
+    }
+
+    /// The first view of a group that these processes found.
+    pub fn founded_by(founders: &[Knock]) -> View {
+        let since = ViewId::FIRST;
+        let members = founders.iter().map(|process| Member { process: *process, since });
+        View::new(since, members.collect())
+    }
+
+    /// The view after this one.
+    pub fn after(&self, change: &Change) -> View {
+        let (id, departing) = (self.id.next(), change.departing());
+        let stays = |member: &&Member| !departing.contains(member.seat());
+        let joined = change.joined.iter().map(|process| Member { process: *process, since: id });
+        View::new(id, self.members.iter().filter(stays).copied().chain(joined).collect())
+    }
+
+    /// The seats of all members.
+    pub fn seats(&self) -> SeatSet {
+        self.members.iter().map(Member::seat).collect()
+    }
+
+    /// The member on `seat`.
+    pub fn member(&self, seat: Rank) -> Option<&Member> {
+        self.members.iter().find(|member| member.seat() == seat)
+    }
+
+    /// The position of the member on `seat`.
+    pub fn standing(&self, seat: Rank) -> Option<Standing> {
+        let found = self.members.iter().position(|member| member.seat() == seat);
+        found.map(|position| Standing(position as u16))
+    }
+
+    /// Whether `process` is a member: the process, and not its seat alone.
+    pub fn has(&self, process: &Knock) -> bool {
+        self.member(process.seat).is_some_and(|of| of.process.incarnation == process.incarnation)
+    }
+
+    /// The seats of the members before `standing`.
+    pub fn before(&self, standing: Standing) -> SeatSet {
+        self.members.iter().take(standing.index()).map(Member::seat).collect()
+    }
+
+    /// Whether `seats` are a strict majority of this view.
+    pub fn is_majority(&self, seats: SeatSet) -> bool {
+        seats.intersection(self.seats()).len() >= majority(self.members.len())
+    }
+
+    /// The number of members that may fail in this view. A view of one or two survives none.
+    pub const fn n_tolerated(&self) -> usize {
+        self.members.len().saturating_sub(1) / 2
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) fn process(seat: usize, incarnation: u64) -> Knock {
+        let incarnation = Incarnation(incarnation);
+        Knock { seat: Rank::at(seat), incarnation, metadata: [seat as u64; METADATA_WORDS] }
+    }
+
+    fn seats(seats: &[usize]) -> SeatSet {
+        seats.iter().map(|at| Rank::at(*at)).collect()
+    }
+
+    #[test]
+    fn the_eldest_stand_first_and_newcomers_behind_them() {
+        let view = View::founded_by(&[4, 2, 7].map(|seat| process(seat, 1)));
+        let change = Change {
+            removed: seats(&[2]),
+            joined: [0, 2].map(|seat| process(seat, 9)).to_vec(),
+            ..Change::default()
+        };
+        let next = view.after(&change);
+        let order: Vec<usize> = next.members.iter().map(|one| one.seat().index()).collect();
+        assert_eq!((next.id, order), (ViewId(2), [4, 7, 0, 2].to_vec()));
+        assert_eq!(next.standing(Rank::at(0)), Some(Standing(2)));
+        assert_eq!(next.before(Standing(2)), seats(&[4, 7]));
+        assert!(next.has(&process(2, 9)) && !next.has(&process(2, 1)), "another process");
+    }
+
+    #[test]
+    fn a_view_of_two_survives_no_failure() {
+        let of =
+            |n: usize| View::founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
+        let tolerated: Vec<usize> = (1..=7).map(|n| of(n).n_tolerated()).collect();
+        assert_eq!(tolerated, [0, 0, 1, 1, 2, 2, 3]);
+        assert!(of(4).is_majority(seats(&[0, 1, 2])) && !of(4).is_majority(seats(&[0, 1])));
+        assert!(!of(3).is_majority(seats(&[0, 5, 6])), "strangers do not count");
+    }
+}

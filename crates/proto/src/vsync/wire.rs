@@ -1,0 +1,178 @@
+//! The messages of a group, as bytes: what a process and a group say to each other before the
+//! process has a row, and the application's state on its way.
+//!
+//! Everything else is told by rows. A message that cannot be read is dropped.
+
+use super::Position;
+use super::view::{Knock, METADATA_WORDS, Member, View, ViewId};
+use crate::MESSAGE_CHANNEL;
+use alloc::vec::Vec;
+use base::{Incarnation, Rank, SEATS_MAX};
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Message<'a> {
+    /// A process asks to be a member. A member that does not lead passes it on to its leader.
+    Knock(Knock),
+    /// A view that the receiver is a member of from now on.
+    Welcome(View),
+    /// A newcomer asks for the application's state.
+    WantState,
+    /// A piece of the application's state.
+    Piece(Piece<'a>),
+}
+
+/// A piece of the application's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece<'a> {
+    /// The position that the state covers everything before.
+    pub(super) at: Position,
+    /// The number of bytes of the whole state.
+    pub(super) n_bytes: u64,
+    /// The number of bytes before this piece.
+    pub(super) offset: u64,
+    pub(super) bytes: &'a [u8],
+}
+
+/// The longest piece.
+pub(super) const PIECE_BYTES: usize = 8 << 10;
+
+const KNOCK: u8 = 1;
+const WELCOME: u8 = 2;
+const WANT_STATE: u8 = 3;
+const PIECE: u8 = 4;
+
+impl<'a> Message<'a> {
+    /// The bytes of the message.
+    pub(super) fn encoded(&self) -> Vec<u8> {
+        let mut out = alloc::vec![MESSAGE_CHANNEL];
+        match self {
+            Message::Knock(knock) => {
+                out.push(KNOCK);
+                put_knock(&mut out, knock);
+            }
+            Message::Welcome(view) => {
+                out.push(WELCOME);
+                put(&mut out, view.id.0);
+                for member in &view.members {
+                    put(&mut out, member.since.0);
+                    put_knock(&mut out, &member.process);
+                }
+            }
+            Message::WantState => out.push(WANT_STATE),
+            Message::Piece(piece) => {
+                out.push(PIECE);
+                for word in [piece.at.view.0, piece.at.at, piece.n_bytes, piece.offset] {
+                    put(&mut out, word);
+                }
+                out.extend(piece.bytes);
+            }
+        }
+        out
+    }
+
+    /// The message with these bytes.
+    pub(super) fn decoded(bytes: &'a [u8]) -> Option<Message<'a>> {
+        let mut rest = bytes;
+        if take_byte(&mut rest)? != MESSAGE_CHANNEL {
+            return None;
+        }
+        match take_byte(&mut rest)? {
+            KNOCK => {
+                let knock = take_knock(&mut rest)?;
+                rest.is_empty().then_some(Message::Knock(knock))
+            }
+            WELCOME => take_view(rest).map(Message::Welcome),
+            WANT_STATE => rest.is_empty().then_some(Message::WantState),
+            PIECE => {
+                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
+                let (n_bytes, offset) = (take(&mut rest)?, take(&mut rest)?);
+                Some(Message::Piece(Piece { at, n_bytes, offset, bytes: rest }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, word: u64) {
+    out.extend(word.to_le_bytes());
+}
+
+fn put_knock(out: &mut Vec<u8>, knock: &Knock) {
+    put(out, knock.seat.index() as u64);
+    put(out, knock.incarnation.0);
+    knock.metadata.iter().for_each(|word| put(out, *word));
+}
+
+fn take_byte(rest: &mut &[u8]) -> Option<u8> {
+    let (first, behind) = rest.split_first()?;
+    *rest = behind;
+    Some(*first)
+}
+
+fn take(rest: &mut &[u8]) -> Option<u64> {
+    let (word, behind) = rest.split_first_chunk()?;
+    *rest = behind;
+    Some(u64::from_le_bytes(*word))
+}
+
+fn take_knock(rest: &mut &[u8]) -> Option<Knock> {
+    let seat = Rank::seat(usize::try_from(take(rest)?).ok()?)?;
+    let incarnation = Incarnation(take(rest)?);
+    let mut metadata = [0; METADATA_WORDS];
+    for word in &mut metadata {
+        *word = take(rest)?;
+    }
+    Some(Knock { seat, incarnation, metadata })
+}
+
+fn take_view(mut rest: &[u8]) -> Option<View> {
+    let id = ViewId(take(&mut rest)?);
+    let mut members: Vec<Member> = Vec::new();
+    while !rest.is_empty() {
+        let since = ViewId(take(&mut rest)?);
+        let process = take_knock(&mut rest)?;
+        let is_new = members.iter().all(|member| member.seat() != process.seat);
+        if !is_new || since > id || members.len() == SEATS_MAX {
+            return None;
+        }
+        members.push(Member { process, since });
+    }
+    (id.0 > 0 && !members.is_empty()).then(|| View::new(id, members))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vsync::view::tests::process;
+
+    #[test]
+    fn messages_come_back_as_they_were_and_cut_ones_do_not() {
+        let view = View::founded_by(&[process(3, 1), process(9, 4)]);
+        let at = Position { view: ViewId(7), at: 12 };
+        let messages = [
+            Message::Knock(process(5, 8)),
+            Message::Welcome(view),
+            Message::WantState,
+            Message::Piece(Piece { at, n_bytes: 9, offset: 4, bytes: b"state" }),
+        ];
+        for message in messages {
+            let bytes = message.encoded();
+            assert_eq!(Message::decoded(&bytes), Some(message.clone()));
+            let shorter = &bytes[..bytes.len() - 1];
+            assert_ne!(Message::decoded(shorter), Some(message));
+        }
+        assert_eq!(Message::decoded(&[1, KNOCK]), None, "of another channel");
+    }
+
+    #[test]
+    fn a_view_with_two_members_on_one_seat_is_no_view() {
+        let mut bytes = alloc::vec![MESSAGE_CHANNEL, WELCOME];
+        put(&mut bytes, 3);
+        for incarnation in [1, 2] {
+            put(&mut bytes, 2);
+            put_knock(&mut bytes, &process(4, incarnation));
+        }
+        assert_eq!(Message::decoded(&bytes), None);
+    }
+}

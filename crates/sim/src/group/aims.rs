@@ -1,0 +1,90 @@
+//! Faults that are aimed at moments of a view change which faults drawn by time meet too rarely.
+//!
+//! - A1 *A proposer dies at once*: a part of the others may have its proposal.
+//! - A2 *A proposer dies with a confidant*: what the two say does not reach some of the others; the
+//!   confidant may install what was proposed, and die with that knowledge.
+//! - A3 *A proposer is stopped*, and wakes when the next leader proposes.
+//! - A4 *An installer dies*: it may be the only one that knows the decision.
+//! - A5 *A member dies or stops soon after it has wedged*; or its leader does.
+
+use super::world::World;
+use crate::coverage::Mark;
+use crate::plan::MS;
+use crate::queue::{Fault, Happening};
+use crate::world::Phase;
+
+impl World {
+    /// A1 to A3.
+    pub(super) fn strike_proposer(&mut self, seat: usize) {
+        if let Some(stopped) = self.stopped_proposer.take_if(|stopped| *stopped != seat) {
+            self.mend(Fault::Pause(stopped as u8));
+        }
+        if self.phase != Phase::Safety || !self.outages.rng.chance(self.scenario.n_proposers, 8) {
+            return;
+        }
+        self.net.borrow_mut().coverage.hit(Mark::ProposerStruck);
+        match self.outages.rng.below(4) {
+            0 => self.crash_for(seat),
+            1 | 2 => self.strike_pair(seat),
+            _ => {
+                self.stopped_proposer = Some(seat);
+                self.pause_for(seat, self.scenario.plan.fault_ns_max);
+            }
+        }
+    }
+
+    /// A2
+    fn strike_pair(&mut self, seat: usize) {
+        let n_seats = self.n_seats();
+        let confidant = self.outages.rng.below(n_seats as u64) as usize;
+        let deaf: Vec<bool> = (0..n_seats).map(|_| self.outages.rng.chance(1, 2)).collect();
+        let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
+        for from in [seat, confidant] {
+            for to in (0..n_seats).filter(|to| deaf[*to] && ![seat, confidant].contains(to)) {
+                let net = &mut *self.net.borrow_mut();
+                let wire = net.link_index(from, to);
+                if !self.outages.is_cut(wire) {
+                    self.outages.cut(net, wire);
+                    net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u8)));
+                }
+            }
+            let weather = &self.scenario.plan.weather;
+            let soon =
+                self.outages.rng.below(20 * (weather.latency_ns + weather.jitter_ns) + MS / 8);
+            self.doomed.insert(base::Rank::at(from));
+            self.push_in(soon, Happening::Spring(from as u8));
+        }
+    }
+
+    /// A4
+    pub(super) fn strike_installer(&mut self, seat: usize) {
+        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_installers, 8) {
+            self.net.borrow_mut().coverage.hit(Mark::InstallerStruck);
+            self.crash_for(seat);
+        }
+    }
+
+    /// A5
+    pub(super) fn lay_ambush(&mut self, seat: usize) {
+        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_ambushes, 8) {
+            let weather = &self.scenario.plan.weather;
+            let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
+            let leader = self.leader().filter(|_| self.outages.rng.chance(1, 2));
+            self.push_in(soon, Happening::Spring(leader.unwrap_or(seat) as u8));
+        }
+    }
+
+    /// Springs what was laid for `seat`.
+    pub(super) fn on_spring(&mut self, seat: usize) {
+        let is_doomed = self.doomed.remove(base::Rank::at(seat));
+        if self.phase != Phase::Safety || !self.is_alive(seat) {
+            return;
+        }
+        if is_doomed || self.outages.rng.chance(1, 2) {
+            self.crash_for(seat);
+        } else {
+            let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
+            self.pause_for(seat, lasts);
+        }
+    }
+}

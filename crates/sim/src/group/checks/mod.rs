@@ -1,0 +1,38 @@
+//! The promises of a group, a file each. Each states the property, and why a report is never a
+//! false alarm; each is tested on made-up histories.
+
+mod copies;
+mod kept;
+mod minority;
+mod same_trim;
+mod sender_fifo;
+mod total_order;
+mod validity;
+mod view_agreement;
+mod virtual_synchrony;
+
+use super::history::History;
+use crate::Property;
+
+type Check = fn(&History) -> Result<(), String>;
+
+/// Each property with its check, the most telling first.
+const CHECKS: [(Property, Check); 9] = [
+    (Property::ViewAgreement, view_agreement::check),
+    (Property::Minority, minority::check),
+    (Property::Validity, validity::check),
+    (Property::TotalOrder, total_order::check),
+    (Property::SameTrim, same_trim::check),
+    (Property::VirtualSynchrony, virtual_synchrony::check),
+    (Property::Kept, kept::check),
+    (Property::SenderFifo, sender_fifo::check),
+    (Property::Digest, copies::check),
+];
+
+/// The first property that does not hold.
+pub(super) fn judge(history: &History) -> Result<(), (Property, String)> {
+    for (property, check) in CHECKS {
+        check(history).map_err(|detail| (property, detail))?;
+    }
+    Ok(())
+}

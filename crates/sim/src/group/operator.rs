@@ -1,0 +1,80 @@
+//! What the application and its operator do: multicast, leave, suspect, start processes.
+
+use super::scenario::Manner;
+use super::world::World;
+use crate::queue::Happening;
+use crate::world::Phase;
+use base::Rank;
+
+/// The most messages of a run's first phase.
+const N_MESSAGES_MAX: u64 = 800;
+/// The mean time between two acts when all is well.
+const CALM_NS: u64 = 5 * crate::plan::MS;
+
+impl World {
+    pub(super) fn on_operate(&mut self) {
+        match self.phase {
+            Phase::Safety => self.act(),
+            Phase::Liveness if !self.is_quiet => self.multicast(2),
+            Phase::Healing | Phase::Liveness | Phase::Over => {}
+        }
+        let mean = if self.phase == Phase::Safety { self.scenario.act_every_ns } else { CALM_NS };
+        let pause = 1 + self.rng.below(2 * mean);
+        self.push_in(pause, Happening::Operate);
+        self.finish_early();
+    }
+
+    fn act(&mut self) {
+        let seat = self.rng.below(self.n_seats() as u64) as usize;
+        let mut dice = self.rng.below(256);
+        let mut is = |n: u64| {
+            let hit = dice < n;
+            dice = dice.saturating_sub(n);
+            hit
+        };
+        let (leaves, suspects, starts) = (
+            is(self.scenario.n_leaves),
+            is(self.scenario.n_suspicions),
+            is(self.scenario.n_starts),
+        );
+        if leaves && self.may_leave(seat) {
+            self.with(seat, |process, record| process.leave(record));
+            self.run_soon(seat);
+        } else if suspects {
+            let other = Rank::at(self.rng.below(self.n_seats() as u64) as usize);
+            self.with(seat, |process, _| process.suspect(other));
+            self.run_soon(seat);
+        } else if starts && !self.awaited.contains(Rank::at(seat)) {
+            self.start(seat);
+        } else {
+            let n = 1 + self.rng.below(self.scenario.n_burst);
+            let room = N_MESSAGES_MAX.saturating_sub(self.n_messages);
+            self.multicast(n.min(room));
+        }
+    }
+
+    /// A mild run does not leave so few members that one more failure ends the group.
+    fn may_leave(&self, seat: usize) -> bool {
+        self.scenario.manner != Manner::Mild || self.may_die(seat)
+    }
+
+    fn multicast(&mut self, n: u64) {
+        let seat = self.rng.below(self.n_seats() as u64) as usize;
+        self.n_messages += n;
+        for _ in 0..n {
+            let n_ballast = self.rng.below(200);
+            self.with(seat, |process, record| {
+                if !process.is_silent && !record.asked_to_leave {
+                    process.multicast(n_ballast, record);
+                }
+            });
+        }
+        self.run_soon(seat);
+    }
+
+    pub(super) fn run_soon(&self, seat: usize) {
+        let net = &mut *self.net.borrow_mut();
+        let now = net.now();
+        net.arm_run(seat, now);
+    }
+}

@@ -1,0 +1,120 @@
+//! Safety, healing, liveness: when a run moves from one to the next, and what is judged then.
+
+use super::history::ProcessId;
+use super::process::Process;
+use super::scenario::Manner;
+use super::world::World;
+use crate::Property;
+use crate::coverage::Mark;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::trace::Topic;
+use crate::world::Phase;
+use proto::vsync::View;
+
+/// The time in which late effects of faults end, and suspicions with them.
+const HEALING_NS: u64 = 1_500 * MS;
+/// The time in which members multicast though no fault is left...
+const BUSY_NS: u64 = 200 * MS;
+/// ... and the time after it in which everything must become well.
+const QUIET_NS: u64 = 2_000 * MS;
+
+impl World {
+    pub(super) fn on_phase(&mut self) {
+        match self.phase {
+            Phase::Safety => {
+                self.phase = Phase::Healing;
+                self.heal();
+                self.push_in(HEALING_NS, Happening::Phase);
+            }
+            Phase::Healing => {
+                self.phase = Phase::Liveness;
+                self.push_in(BUSY_NS, Happening::Phase);
+            }
+            Phase::Liveness if !self.is_quiet => {
+                self.is_quiet = true;
+                self.push_in(QUIET_NS, Happening::Phase);
+            }
+            Phase::Liveness | Phase::Over => {
+                if let Some(detail) = self.unachieved() {
+                    self.violate(Property::Liveness, detail);
+                }
+                self.phase = Phase::Over;
+            }
+        }
+        let net = &mut *self.net.borrow_mut();
+        net.trace.record(net.queue.now(), 0, Topic::Phase, self.phase as u64, 0);
+    }
+
+    /// Whether no process is in the group any longer.
+    fn is_dead(&self) -> bool {
+        self.living().all(|process| process.view().is_none())
+    }
+
+    /// Ends a run that has all that is required; and one whose group has ended, which a mild one
+    /// must not.
+    pub(super) fn finish_early(&mut self) {
+        if self.is_quiet && self.phase != Phase::Over && self.unachieved().is_none() {
+            self.net.borrow_mut().coverage.hit(Mark::GroupSurvived);
+            self.phase = Phase::Over;
+        }
+        if self.is_dead() && self.phase != Phase::Over {
+            self.net.borrow_mut().coverage.hit(Mark::GroupEnded);
+            if self.scenario.manner == Manner::Mild {
+                let detail = "the group ended, although only minorities failed".to_owned();
+                self.violate(Property::Liveness, detail);
+            }
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// I2: what is missing, in words.
+    fn unachieved(&self) -> Option<String> {
+        if self.is_dead() {
+            return None;
+        }
+        let say = |process: &Process| {
+            let view = process.view().map(|view| (view.id, view.seats()));
+            let knock = process.knock;
+            format!(
+                "{} {}: {view:?} {:?} ready {} wedged {}",
+                knock.seat,
+                knock.incarnation.0,
+                process.position(),
+                process.is_ready(),
+                process.is_wedged()
+            )
+        };
+        let all = || self.living().map(say).collect::<Vec<_>>().join("; ");
+        let latest: &View = self.latest()?;
+        for process in self.living() {
+            let is_in =
+                process.view() == Some(latest) && process.is_ready() && !process.is_wedged();
+            if !is_in {
+                return Some(format!("{} is not in: {}", process.knock.seat, all()));
+            }
+        }
+        if self.living().count() != latest.members.len() {
+            return Some(format!("view {latest:?} has dead members: {}", all()));
+        }
+        let digest = self.living().next()?.digest();
+        for process in self.living() {
+            if process.digest() != digest {
+                return Some(format!("{} has another state: {}", process.knock.seat, all()));
+            }
+            for member in &latest.members {
+                let member = ProcessId::of(&member.process);
+                let n_multicast = self.history.records[&member].n_multicast;
+                let n_executed = process.executed(member);
+                if n_executed != n_multicast {
+                    return Some(format!(
+                        "{} has executed {n_executed} of {n_multicast} messages of {member:?}: {}",
+                        process.knock.seat,
+                        all()
+                    ));
+                }
+            }
+        }
+        None
+    }
+}

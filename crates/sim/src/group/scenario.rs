@@ -1,0 +1,123 @@
+//! What a seed decides about a group before its first event.
+
+use crate::plan::{Kind, MS, Plan};
+use crate::{Config, Provider};
+use base::Rng;
+use core::time::Duration;
+use proto::vsync::{Shape, Timing};
+
+/// The most seats of a simulated group: the queue has room for the timers of so many.
+pub(super) const N_SEATS_MAX: usize = 11;
+
+/// How much befalls a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Only minorities of installed views die, and nothing else happens (I1).
+    Mild,
+    /// No view loses its majority by deaths alone, and little else happens at a time.
+    Moderate,
+    /// Everything.
+    Harsh,
+}
+
+/// A run, before it begins.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    /// Network, weather and faults; its members are the seats.
+    pub(super) plan: Plan,
+    pub(super) shape: Shape,
+    pub(super) timing: Timing,
+    pub(super) n_founders: usize,
+    pub(super) manner: Manner,
+    /// The mean time between two acts of the operator.
+    pub(super) act_every_ns: u64,
+    /// Of 256 acts: members that leave, wrong suspicions, processes that are started.
+    pub(super) n_leaves: u64,
+    pub(super) n_suspicions: u64,
+    pub(super) n_starts: u64,
+    /// The most messages of one act.
+    pub(super) n_burst: u64,
+    /// Of 8 members those that never say anything.
+    pub(super) n_silent: u64,
+    /// The most bytes of ballast in a state.
+    pub(super) n_ballast: u64,
+    /// Whether memory outlives its process, where it is shared.
+    pub(super) keeps_memory: bool,
+    /// Of 8 ends of views those that a process dies or stops in...
+    pub(super) n_ambushes: u64,
+    /// ... of 8 proposals those whose proposer dies at once...
+    pub(super) n_proposers: u64,
+    /// ... and of 8 installed views those whose installer does.
+    pub(super) n_installers: u64,
+    pub(super) n_adequate: usize,
+}
+
+impl Scenario {
+    pub(super) fn draw(config: &Config, rng: &mut Rng) -> Scenario {
+        let mut plan = Plan::draw(config, rng);
+        let n_founders = config.members.unwrap_or_else(|| match rng.below(8) {
+            0 => rng.range(1, 2),
+            1 | 2 => rng.range(6, 9),
+            3 | 4 => rng.range(4, 5),
+            _ => 3,
+        } as usize);
+        let n_spare = rng.below(3) as usize;
+        let n_seats = (n_founders.max(3) + n_spare).min(N_SEATS_MAX).max(n_founders);
+        plan.members = n_seats;
+        plan.n_clients = 0;
+        let manner = match rng.below(4) {
+            0 => Manner::Mild,
+            1 | 2 => Manner::Moderate,
+            _ => Manner::Harsh,
+        };
+        let is_mild = manner == Manner::Mild;
+        if is_mild {
+            let resets = plan.weather.provider == Provider::Tcp && rng.chance(1, 2);
+            plan.kinds = vec![Kind::Crash, Kind::CrashLeader];
+            plan.kinds.extend(resets.then_some(Kind::Reset));
+            plan.weather.spike = 1;
+        } else {
+            plan.kinds.extend(rng.chance(1, 2).then_some(Kind::Deaf));
+        }
+        let calm = if manner == Manner::Harsh { 0 } else { 3 };
+        plan.strike_every_ns = MS * (10 << rng.below(5) << calm);
+        plan.fault_ns_max = MS * (20 << rng.below(6));
+        plan.safety_ns = MS * rng.range(800, 2500);
+        let rarely = |rng: &mut Rng, often: u64| match manner {
+            Manner::Mild => 0,
+            Manner::Moderate => rng.below(often + 1) / 2,
+            Manner::Harsh => rng.below(often + 1),
+        };
+        Scenario {
+            shape: Shape {
+                n_seats,
+                window: 1 << rng.below(5),
+                message_bytes: 24 + 8 * rng.below(20) as u32,
+            },
+            timing: Timing {
+                beat_every: Duration::from_millis(20),
+                suspect_after: Duration::from_millis(if is_mild {
+                    400
+                } else {
+                    90 << rng.below(3)
+                }),
+                ask_every: Duration::from_millis(20),
+            },
+            n_founders,
+            manner,
+            act_every_ns: (MS / 4) << rng.below(6),
+            n_leaves: [0, 0, 1, 2][rng.below(4) as usize],
+            n_suspicions: rarely(rng, 2),
+            n_starts: [0, 1, 4][rng.below(3) as usize],
+            n_burst: 1 << rng.below(4),
+            n_silent: rng.below(5),
+            n_ballast: if rng.chance(1, 4) { 20_000 } else { 100 },
+            keeps_memory: rng.chance(1, 2),
+            n_ambushes: rarely(rng, 3),
+            n_proposers: rarely(rng, 4),
+            n_installers: rarely(rng, 3),
+            n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
+            plan,
+        }
+    }
+}

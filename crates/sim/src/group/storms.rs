@@ -1,0 +1,168 @@
+//! The faults around a simulated group, and their end.
+//!
+//! - S1 a run that is not harsh kills a process only if every living member of the latest view is in
+//!   it, and the rest are a majority of it with the state. What follows for mild runs is judged in
+//!   `phases`. (What is aimed at proposers and installers may kill more.)
+
+use super::process::Process;
+use super::scenario::Manner;
+use super::world::World;
+use crate::coverage::Mark;
+use crate::plan::{Kind, MS};
+use crate::queue::{Fault, Happening};
+use crate::world::Phase;
+use base::{Rank, SeatSet};
+
+impl World {
+    pub(super) fn on_strike(&mut self) {
+        if self.phase != Phase::Safety || self.scenario.plan.kinds.is_empty() {
+            return;
+        }
+        let plan = &self.scenario.plan;
+        let rng = &mut self.outages.rng;
+        let pause = 1 + rng.below(2 * plan.strike_every_ns);
+        let kind = plan.kinds[rng.below(plan.kinds.len() as u64) as usize];
+        let lasts = 1 + rng.below(plan.fault_ns_max);
+        self.push_in(pause, Happening::Strike);
+        self.strike(kind, lasts);
+    }
+
+    /// The seat of the first member of the latest view: it leads, if it is not suspected.
+    pub(super) fn leader(&self) -> Option<usize> {
+        Some(self.latest()?.members.first()?.seat().index())
+    }
+
+    fn strike(&mut self, kind: Kind, lasts: u64) {
+        let at_leader = matches!(kind, Kind::CrashLeader | Kind::PauseLeader | Kind::Deaf);
+        let any = self.outages.rng.below(self.n_seats() as u64) as usize;
+        let seat = if at_leader { self.leader().unwrap_or(any) } else { any };
+        match kind {
+            Kind::Crash | Kind::CrashLeader if self.may_die(seat) => self.crash_for(seat),
+            Kind::Pause | Kind::PauseLeader => self.pause_for(seat, lasts),
+            _ => self.strike_network(kind, seat, lasts),
+        }
+    }
+
+    fn strike_network(&mut self, kind: Kind, seat: usize, lasts: u64) {
+        let n_seats = self.n_seats();
+        let wire = self.outages.rng.below((n_seats * n_seats) as u64) as usize;
+        let is_loop = wire / n_seats == wire % n_seats;
+        let net = &mut *self.net.borrow_mut();
+        let now = net.now();
+        let mut ends = |fault: Fault| net.queue.push(now + lasts, Happening::Mend(fault));
+        match kind {
+            Kind::Cut if !is_loop && !self.outages.is_cut(wire) => {
+                ends(Fault::Cut(wire as u8));
+                self.outages.cut(net, wire);
+            }
+            Kind::Slow if !is_loop => {
+                ends(Fault::Slow(wire as u8));
+                net.wires[wire].slowness = 1 << self.outages.rng.range(2, 12);
+            }
+            Kind::Sluggish => {
+                ends(Fault::Sluggish(seat as u8));
+                net.processes[seat].effort = 500 << self.outages.rng.range(2, 14);
+            }
+            Kind::Partition if !self.outages.is_partitioned() => {
+                ends(Fault::Partition);
+                self.outages.partition(net);
+            }
+            Kind::Drift => {
+                let rate = self.outages.rng.range(900, 1100);
+                net.processes[seat].clock.run_at(now, rate);
+                net.arm_run(seat, now);
+            }
+            Kind::Jump => {
+                net.processes[seat].clock.jump(now, lasts);
+                net.coverage.hit(Mark::ClockJumped);
+                net.arm_run(seat, now);
+            }
+            Kind::FalseHint => {
+                let about = self.outages.rng.below(n_seats as u64) as usize;
+                let life = net.processes[about].life;
+                crate::outage::Outages::hint(net, seat, about, life);
+            }
+            Kind::Reset if !is_loop => self.outages.reset(net, wire),
+            Kind::Deaf => {
+                // It hears nothing for a while, is excluded, and goes on writing.
+                for from in (0..n_seats).filter(|from| *from != seat) {
+                    let wire = net.link_index(from, seat);
+                    net.wires[wire].slowness = 1 << 12;
+                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
+                }
+            }
+            // The same lasts already, or it must not happen now, or not in this world.
+            _ => {}
+        }
+    }
+
+    /// S1.
+    pub(super) fn may_die(&self, seat: usize) -> bool {
+        if !self.is_alive(seat) {
+            return false;
+        }
+        let is_harsh = self.scenario.manner == Manner::Harsh;
+        let Some(latest) = self.latest().filter(|_| !is_harsh) else { return true };
+        let inside = |process: &&Process| latest.has(&process.knock);
+        let members: Vec<&Process> = self.living().filter(inside).collect();
+        let all_there = members.iter().all(|one| {
+            one.view().is_some_and(|view| view.id == latest.id)
+                && one.is_ready()
+                && !one.is_wedged()
+        });
+        let rest: SeatSet = members
+            .iter()
+            .map(|one| one.knock.seat)
+            .filter(|other| *other != Rank::at(seat))
+            .collect();
+        all_there && latest.is_majority(rest)
+    }
+
+    pub(super) fn crash_for(&mut self, seat: usize) {
+        self.crash(seat);
+        self.start_later(seat);
+    }
+
+    pub(super) fn pause_for(&mut self, seat: usize, lasts: u64) {
+        if !self.outages.is_paused(seat) {
+            self.outages.pause(&mut self.net.borrow_mut(), seat);
+            self.push_in(lasts, Happening::Mend(Fault::Pause(seat as u8)));
+        }
+    }
+
+    // ---- mending ----
+
+    pub(super) fn mend(&mut self, fault: Fault) {
+        if let Fault::Crash(seat) = fault {
+            return self.start(seat as usize);
+        }
+        let net = &mut *self.net.borrow_mut();
+        match fault {
+            Fault::Pause(seat) => self.outages.resume(net, seat as usize),
+            Fault::Cut(wire) => self.outages.heal_cut(net, wire as usize),
+            Fault::Slow(wire) => net.wires[wire as usize].slowness = 1,
+            Fault::Sluggish(seat) => net.processes[seat as usize].effort = 500,
+            Fault::Partition => self.outages.unite(net),
+            Fault::Crash(_) | Fault::Disk(_) | Fault::Wall(_) => {}
+        }
+    }
+
+    /// Ends all faults.
+    pub(super) fn heal(&mut self) {
+        let n_seats = self.n_seats();
+        let net = &mut *self.net.borrow_mut();
+        self.outages.unite(net);
+        (0..n_seats * n_seats).for_each(|wire| self.outages.repair_wire(net, wire));
+        for seat in 0..n_seats {
+            self.outages.resume(net, seat);
+            let now = net.now();
+            net.processes[seat].effort = 500;
+            net.processes[seat].clock.run_at(now, crate::clock::TRUE_RATE);
+            net.arm_run(seat, now);
+            let founds = seat < self.scenario.n_founders && !net.processes[seat].alive;
+            if founds && self.awaited.insert(Rank::at(seat)) {
+                net.queue.push(now + 50 * MS, Happening::Mend(Fault::Crash(seat as u8)));
+            }
+        }
+    }
+}

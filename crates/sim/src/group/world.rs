@@ -1,0 +1,334 @@
+//! A group, its operator, and the one loop in which everything happens.
+
+use super::bugs::Bug;
+use super::checks;
+use super::history::{History, ProcessId};
+use super::process::Process;
+use super::scenario::{Manner, Scenario};
+use crate::coverage::Mark;
+use crate::net::Net;
+use crate::outage::Outages;
+use crate::plan::MS;
+use crate::queue::{Fault, Happening};
+use crate::trace::{Topic, Trace};
+use crate::world::Phase;
+use crate::{Config, Outcome, Property, Provider};
+use base::{Event, Incarnation, Rank, Rng, SeatSet};
+use proto::vsync::{self, Knock, METADATA_WORDS, Start, View};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// The number of events beyond which a run is taken for one that spins.
+const N_EVENTS_MAX: u64 = 5_000_000;
+
+/// A simulated group.
+pub(super) struct World {
+    pub(super) scenario: Scenario,
+    bug: Option<Bug>,
+    pub(super) net: Rc<RefCell<Net>>,
+    pub(super) outages: Outages,
+    pub(super) rng: Rng,
+    /// Processes by seat; one that is dead stays until the next one begins.
+    pub(super) processes: Vec<Option<Process>>,
+    pub(super) history: History,
+    pub(super) phase: Phase,
+    /// Whether no new messages come.
+    pub(super) is_quiet: bool,
+    /// Seats on which a process will be started.
+    pub(super) awaited: SeatSet,
+    /// Seats whose processes die when their ambush springs (`aims`, A2).
+    pub(super) doomed: SeatSet,
+    /// A stopped proposer, which wakes when the next leader proposes (`aims`, A3).
+    pub(super) stopped_proposer: Option<usize>,
+    /// The number of messages that were asked for.
+    pub(super) n_messages: u64,
+    n_events: u64,
+}
+
+/// Runs one seed, from beginning to end.
+pub(crate) fn run(bug: Option<Bug>, config: &Config, seed: u64) -> Outcome {
+    let mut world = World::new(bug, config, seed);
+    world.begin();
+    world.run_to_the_end();
+    world.judge()
+}
+
+impl World {
+    fn new(bug: Option<Bug>, config: &Config, seed: u64) -> World {
+        let mut rng = Rng::new(seed ^ 0x6772_6f75_7073);
+        let scenario = Scenario::draw(config, &mut rng);
+        let n_seats = scenario.shape.n_seats;
+        let n_words = vsync::region(&scenario.shape).n_words as usize;
+        let weather = scenario.plan.weather;
+        let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
+        World {
+            outages: Outages::new(rng.fork(), &scenario.plan),
+            scenario,
+            bug,
+            net: Rc::new(RefCell::new(net)),
+            rng,
+            processes: (0..n_seats).map(|_| None).collect(),
+            history: History::default(),
+            phase: Phase::Safety,
+            is_quiet: false,
+            awaited: SeatSet::EMPTY,
+            doomed: SeatSet::EMPTY,
+            stopped_proposer: None,
+            n_messages: 0,
+            n_events: 0,
+        }
+    }
+
+    // ---- small things ----
+
+    pub(super) fn n_seats(&self) -> usize {
+        self.scenario.shape.n_seats
+    }
+
+    pub(super) fn push_in(&self, span: u64, what: Happening) {
+        let net = &mut *self.net.borrow_mut();
+        let at = net.now() + span;
+        net.queue.push(at, what);
+    }
+
+    pub(super) fn violate(&self, property: Property, detail: String) {
+        self.net.borrow_mut().violate(property, detail);
+    }
+
+    pub(super) fn is_alive(&self, seat: usize) -> bool {
+        self.net.borrow().processes[seat].alive
+    }
+
+    /// The living processes.
+    pub(super) fn living(&self) -> impl Iterator<Item = &Process> {
+        let living = self.processes.iter().enumerate().filter(|(seat, _)| self.is_alive(*seat));
+        living.filter_map(|(_, process)| process.as_ref())
+    }
+
+    /// The latest view of any living process.
+    pub(super) fn latest(&self) -> Option<&View> {
+        self.living().filter_map(Process::view).max_by_key(|view| view.id)
+    }
+
+    /// The living process on `seat`, and its record.
+    pub(super) fn with<T>(
+        &mut self,
+        seat: usize,
+        act: impl FnOnce(&mut Process, &mut super::history::Record) -> T,
+    ) -> Option<T> {
+        if !self.is_alive(seat) {
+            return None;
+        }
+        let process = self.processes[seat].as_mut()?;
+        let record = self.history.record(process.id());
+        Some(act(process, record))
+    }
+
+    // ---- the run ----
+
+    fn begin(&mut self) {
+        let founders: Vec<Knock> =
+            (0..self.scenario.n_founders).map(|seat| knock(seat, 1)).collect();
+        for seat in 0..founders.len() {
+            self.be_born(seat, Start::Found(founders.clone()));
+        }
+        self.push_in(MS, Happening::Operate);
+        self.push_in(self.scenario.plan.strike_every_ns, Happening::Strike);
+        self.push_in(self.scenario.plan.safety_ns, Happening::Phase);
+    }
+
+    fn run_to_the_end(&mut self) {
+        while self.phase != Phase::Over && self.net.borrow().violation.is_none() {
+            let next = self.net.borrow_mut().queue.pop_until(u64::MAX);
+            let Some(what) = next else { break };
+            self.n_events += 1;
+            if self.n_events > N_EVENTS_MAX {
+                let detail = format!("{N_EVENTS_MAX} events: something spins");
+                self.violate(Property::Liveness, detail);
+            }
+            self.happen(what);
+        }
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Verb(link) => self.net.borrow_mut().on_verb(link as usize),
+            Happening::Completion(link) => self.net.borrow_mut().on_completion(link as usize),
+            Happening::Run(seat) => self.on_run(seat as usize),
+            Happening::Strike => self.on_strike(),
+            Happening::Spring(seat) => self.on_spring(seat as usize),
+            Happening::Mend(fault) => self.mend(fault),
+            Happening::Break(link) => {
+                self.outages.on_break(&mut self.net.borrow_mut(), link as usize);
+            }
+            Happening::Reconnect(link) => {
+                self.outages.on_reconnect(&mut self.net.borrow_mut(), link as usize);
+            }
+            Happening::Reset(link) => {
+                self.outages.reset(&mut self.net.borrow_mut(), link as usize);
+            }
+            Happening::Hint { to, about, life } => {
+                let net = &mut *self.net.borrow_mut();
+                // In a mild run no report is about an earlier process of its seat.
+                if self.scenario.manner != Manner::Mild
+                    || net.processes[about as usize].life == life
+                {
+                    Outages::hint(net, to as usize, about as usize, life);
+                }
+            }
+            Happening::Operate => self.on_operate(),
+            Happening::Phase => self.on_phase(),
+            other => unreachable!("{other:?} is of another world"),
+        }
+    }
+
+    fn on_run(&mut self, seat: usize) {
+        if !self.net.borrow().processes[seat].runs() {
+            return;
+        }
+        let Some(process) = self.processes[seat].as_mut() else { return };
+        let before = process.stage();
+        let deadline = process.turn(self.history.record(process.id()));
+        let (is_ended, after) = (process.is_ended, process.stage());
+        {
+            let net = &mut *self.net.borrow_mut();
+            let now = net.now();
+            net.trace.record(now, seat, Topic::Run, u64::from(after.is_wedged), 0);
+            let busy = 1 + net.rng.below(2 * net.processes[seat].effort);
+            let process = &mut net.processes[seat];
+            process.busy_until = now + busy;
+            let deadline = process.clock.when(deadline);
+            net.arm_run(seat, deadline);
+        }
+        if is_ended {
+            // Its supervisor starts another one.
+            self.crash(seat);
+            return self.start_later(seat);
+        }
+        if after.view > before.view && before.view.is_some() {
+            self.strike_installer(seat);
+        } else if after.proposes && !before.proposes {
+            self.strike_proposer(seat);
+        } else if after.is_wedged && !before.is_wedged {
+            self.lay_ambush(seat);
+        }
+    }
+
+    // ---- processes ----
+
+    pub(super) fn be_born(&mut self, seat: usize, start: Start) {
+        let is_founder = matches!(start, Start::Found(_));
+        let life = Outages::begin_process(&mut self.net.borrow_mut(), seat);
+        if !is_founder {
+            self.renew_memory(seat);
+        }
+        self.awaited.remove(Rank::at(seat));
+        let me = knock(seat, u64::from(life));
+        let config = vsync::Config {
+            me,
+            start,
+            shape: self.scenario.shape,
+            timing: self.scenario.timing,
+            n_adequate: self.scenario.n_adequate,
+        };
+        let is_silent = self.rng.chance(self.scenario.n_silent, 8);
+        let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
+        self.processes[seat] =
+            Some(Process::new(config, self.bug, &self.net, n_ballast, is_silent));
+        self.history.record(ProcessId::of(&me));
+        {
+            let net = &mut *self.net.borrow_mut();
+            net.trace.record(net.queue.now(), seat, Topic::Restart, u64::from(life), 0);
+            if life > 1 {
+                net.coverage.hit(Mark::Restarted);
+            }
+            let now = net.now();
+            net.arm_run(seat, now);
+        }
+        self.connect_born(seat, is_founder);
+    }
+
+    /// A process that begins on shared memory finds what the last one left, or none of it.
+    fn renew_memory(&mut self, seat: usize) {
+        let net = &mut *self.net.borrow_mut();
+        if net.weather.provider == Provider::Shm && self.scenario.keeps_memory {
+            return;
+        }
+        Outages::replace_memory(net, seat);
+        net.clear_region(seat);
+    }
+
+    fn connect_born(&mut self, seat: usize, is_founder: bool) {
+        let net = &mut *self.net.borrow_mut();
+        for peer in (0..self.processes.len()).filter(|peer| *peer != seat) {
+            let (out, back) = (net.link_index(seat, peer), net.link_index(peer, seat));
+            match net.weather.provider {
+                _ if is_founder && peer < self.scenario.n_founders => net.connect(out),
+                Provider::Shm => {
+                    net.connect(out);
+                    net.tell(peer, Event::LinkUp(Rank::at(seat)));
+                    net.kick(back);
+                }
+                Provider::Tcp => {
+                    let at = net.now() + self.outages.rng.below(10 * MS);
+                    net.queue.push(at, Happening::Reconnect(out as u8));
+                }
+            }
+        }
+    }
+
+    pub(super) fn crash(&mut self, seat: usize) {
+        self.outages.crash(&mut self.net.borrow_mut(), seat);
+    }
+
+    /// Starts another process on `seat` in a while.
+    pub(super) fn start_later(&mut self, seat: usize) {
+        if self.awaited.insert(Rank::at(seat)) {
+            let after = self.outages.rng.below(self.scenario.plan.fault_ns_max);
+            self.push_in(after, Happening::Mend(Fault::Crash(seat as u8)));
+        }
+    }
+
+    pub(super) fn start(&mut self, seat: usize) {
+        if !self.is_alive(seat) {
+            self.be_born(seat, Start::Join);
+        }
+    }
+
+    // ---- the end ----
+
+    /// Judges the properties of the whole history.
+    fn judge(self) -> Outcome {
+        let is_sound_so_far = self.net.borrow().violation.is_none();
+        if let (true, Err((property, detail))) = (is_sound_so_far, checks::judge(&self.history)) {
+            self.violate(property, detail);
+        }
+        let records = self.history.records.values();
+        let n_multicast: u64 = records.clone().map(|record| record.n_multicast).sum();
+        let n_own = self.history.records.iter().map(|(process, record)| {
+            let is_own =
+                |id: &super::history::MessageId| ProcessId(id.sender, id.incarnation) == *process;
+            record.deliveries().filter(|(_, id, _)| is_own(id)).count()
+        });
+        let n_answered = n_own.sum();
+        let net = &mut *self.net.borrow_mut();
+        Outcome {
+            violation: net.violation.take(),
+            fingerprint: net.trace.fingerprint(),
+            n_records: net.trace.n_records(),
+            virtual_ns: net.queue.now(),
+            is_judged: true,
+            n_asked: n_multicast as usize,
+            n_answered,
+            coverage: net.coverage.clone(),
+            trace: std::mem::replace(&mut net.trace, Trace::new(false)).into_text(),
+        }
+    }
+}
+
+/// The process of `incarnation` on `seat`.
+fn knock(seat: usize, incarnation: u64) -> Knock {
+    let metadata = [seat as u64, incarnation];
+    const _: () = assert!(METADATA_WORDS == 2, "one word each");
+    Knock { seat: Rank::at(seat), incarnation: Incarnation(incarnation), metadata }
+}
