@@ -28,6 +28,7 @@ pub mod door;
 pub mod entry;
 pub mod feeder;
 pub mod framing;
+pub mod hash;
 pub mod program;
 pub mod state;
 pub mod table;
