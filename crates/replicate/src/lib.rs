@@ -35,3 +35,5 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod transcript;
+pub mod verdict;
+mod words;
