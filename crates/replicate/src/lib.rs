@@ -23,6 +23,7 @@
 
 pub mod batch;
 pub mod bugs;
+pub mod checkpoint;
 pub mod clients;
 pub mod door;
 pub mod entry;
@@ -30,6 +31,7 @@ pub mod feeder;
 pub mod framing;
 pub mod hash;
 pub mod program;
+mod session;
 pub mod state;
 pub mod table;
 #[cfg(test)]
