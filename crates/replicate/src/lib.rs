@@ -18,6 +18,8 @@
 //!
 //! - [`table`], [`state`]: which entries are executed, and the state of the members.
 //! - [`feeder`], [`framing`]: in which order a copy sees them, and when it is at rest.
+//! - [`hash`], [`verdict`]: whether copies answer alike.
+//! - [`checkpoint`]: where a copy begins, so that the transcript ends.
 //! - [`clients`], [`door`]: the clients of one member.
 #![forbid(unsafe_code)]
 
@@ -31,6 +33,8 @@ pub mod feeder;
 pub mod framing;
 pub mod hash;
 pub mod program;
+mod reports;
+mod restoring;
 mod session;
 pub mod state;
 pub mod table;
