@@ -7,7 +7,7 @@ mod program;
 mod protocol;
 
 pub(crate) use args::ServeArgs;
-pub(crate) use program::{InputOrder, Program, RestBy, check_kind};
+pub(crate) use program::{COMPARE, InputOrder, Program, RestBy, WhenSplit, check_kind};
 pub(crate) use protocol::Protocol;
 
 use base::{MAX_MEMBERS, NodeId, Rank};

@@ -19,7 +19,7 @@ use crate::connect;
 use crate::serve::life;
 use crate::status::{
     ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, ProgramStatus,
-    SeatStatus, SentinelStatus,
+    SeatStatus, SentinelStatus, Verdicts,
 };
 use console::{Failure, Outcome};
 use kv::door::Figures;
@@ -167,7 +167,7 @@ impl Board {
     }
 
     fn program(&self) -> Option<ProgramStatus> {
-        *self.program.lock().unwrap_or_else(PoisonError::into_inner)
+        self.program.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// This member's card; "down" if the loop stands still (I3).
@@ -271,7 +271,7 @@ impl Board {
                     decision_p50_us: card.as_ref().and_then(|card| card.decision_p50_us),
                     state_time_ahead_ms: card.as_ref().map_or(0, |card| card.state_time_ahead_ms),
                     sentinel: card.as_ref().and_then(|card| card.sentinel),
-                    program: card.as_ref().and_then(|card| card.program),
+                    program: card.as_ref().and_then(|card| card.program.clone()),
                     disk: card.and_then(|card| card.disk),
                 }
             })
@@ -367,6 +367,31 @@ impl Board {
             put("sentinel", "gauge", help, f64::from(u8::from(pid.is_some())));
             let help = "Sentinels that died and were replaced.";
             put("sentinels_replaced_total", "counter", help, replaced as f64);
+        }
+        if let Some(ProgramStatus { executed, verdicts, transcript_bytes, checkpoints, .. }) =
+            self.program()
+        {
+            let help = "Bytes of the transcript that are kept.";
+            put("program_transcript_bytes", "gauge", help, transcript_bytes as f64);
+            let help = "Checkpoints that counted.";
+            put("program_checkpoints_total", "counter", help, checkpoints as f64);
+            put(
+                "program_executed",
+                "gauge",
+                "Entries that the copy has executed.",
+                executed as f64,
+            );
+            let Verdicts { matched, differed, split, late, agreed_at, split_at, .. } = verdicts;
+            let help = "Comparisons in which all copies had answered alike.";
+            put("program_matched_total", "counter", help, matched as f64);
+            let help = "Comparisons in which a minority had answered otherwise.";
+            put("program_differed_total", "counter", help, differed as f64);
+            let help = "Comparisons in which no majority had answered alike.";
+            put("program_split_total", "counter", help, split as f64);
+            let help = "Comparisons that ended without the hash of every member.";
+            put("program_late_total", "counter", help, late as f64);
+            let help = "Whether the newest comparison found no majority.";
+            put("program_split", "gauge", help, f64::from(u8::from(split_at > agreed_at)));
         }
         let partitions = self.partitions();
         if !partitions.is_empty() {

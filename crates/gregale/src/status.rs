@@ -113,28 +113,99 @@ pub(crate) struct MemberStatus {
 }
 
 /// A copy of a replicated program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProgramStatus {
-    /// The entries that the copy was fed.
+    /// The entries of connections that the copy has executed, those before its beginning included.
     pub(crate) executed: u64,
     /// The bytes that were decided, and not fed yet.
     pub(crate) waiting_bytes: u64,
-    /// The bytes of everything that was decided, which a copy that begins again is fed.
+    /// The bytes of what is kept of everything that was decided: a copy that begins again is fed
+    /// with it.
     pub(crate) transcript_bytes: u64,
     /// The clients of the member, and the connections of all members.
     pub(crate) clients: u64,
     pub(crate) connections: u64,
+    /// The entries before the copy's beginning: those before the checkpoint that it began with.
+    #[serde(default)]
+    pub(crate) began_at: u64,
+    /// The entries before the newest checkpoint that counts; 0 for none.
+    #[serde(default)]
+    pub(crate) checkpoint_at: u64,
+    /// The checkpoints that counted, and those that were begun in vain.
+    #[serde(default)]
+    pub(crate) checkpoints: u64,
+    #[serde(default)]
+    pub(crate) checkpoints_in_vain: u64,
+    /// The reason why this copy was not saved when it was its turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trouble: Option<String>,
+    /// The comparisons of the copies' answers, as this member knows them.
+    #[serde(default)]
+    pub(crate) verdicts: Verdicts,
+}
+
+/// The comparisons of the copies' answers. A point lies after every so many entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Verdicts {
+    /// The points at which all copies had answered alike.
+    pub(crate) matched: u64,
+    /// The points at which a minority had answered otherwise, and was dropped.
+    pub(crate) differed: u64,
+    /// The points at which no majority had answered alike.
+    pub(crate) split: u64,
+    /// The points at which not all members had told their hash in time.
+    pub(crate) late: u64,
+    /// The newest point at which a majority had answered alike; 0 before the first.
+    pub(crate) agreed_at: u64,
+    /// The number of copies in that majority.
+    pub(crate) agreed_by: u64,
+    /// The newest point at which there was no majority; 0 if there was none.
+    pub(crate) split_at: u64,
 }
 
 impl ProgramStatus {
     /// The table for people.
     fn line(&self) -> String {
-        let ProgramStatus { executed, waiting_bytes, transcript_bytes, clients, connections } =
-            self;
+        let ProgramStatus {
+            executed, waiting_bytes, transcript_bytes, clients, connections, ..
+        } = self;
         format!(
             "{executed} entries executed, {waiting_bytes} of {transcript_bytes} bytes wait, {clients} of \
              {connections} connections here"
         )
+    }
+
+    /// The checkpoints, for people, if there is something to say.
+    fn checkpoints(&self) -> Option<String> {
+        let ProgramStatus { began_at, checkpoint_at, checkpoints, checkpoints_in_vain, .. } = self;
+        if checkpoints + checkpoints_in_vain == 0 && self.trouble.is_none() {
+            return None;
+        }
+        let mut text = format!(
+            "{checkpoints} checkpoints, {checkpoints_in_vain} in vain; the newest at entry \
+             {checkpoint_at}, the copy began at {began_at}"
+        );
+        if let Some(trouble) = &self.trouble {
+            text += &format!("; not saved here: {trouble}");
+        }
+        Some(text)
+    }
+
+    /// The verdicts, for people, if there was any.
+    fn verdicts(&self) -> Option<String> {
+        let Verdicts { matched, differed, split, late, agreed_at, agreed_by, split_at } =
+            self.verdicts;
+        if matched + differed + split + late + agreed_at == 0 {
+            return None;
+        }
+        let mut text = format!(
+            "compared: {matched} alike, {differed} with a minority that differed, {split} without a \
+             majority, {late} late; {agreed_by} copies agree up to entry {agreed_at}"
+        );
+        if split_at > agreed_at {
+            text += &format!("; NO MAJORITY at entry {split_at}");
+        }
+        Some(text)
     }
 }
 
@@ -366,8 +437,12 @@ fn table(status: &ClusterStatus) -> String {
             Some(_) => {}
         }
     }
-    for (id, program) in status.members.iter().filter_map(|it| Some((it.id, it.program?))) {
+    for (id, program) in status.members.iter().filter_map(|it| Some((it.id, it.program.as_ref()?)))
+    {
         text += &format!("copy {id}  {}\n", program.line());
+        for line in program.verdicts().into_iter().chain(program.checkpoints()) {
+            text += &format!("copy {id}  {line}\n");
+        }
     }
     for (id, disk) in status.members.iter().filter_map(|it| Some((it.id, it.disk.as_ref()?))) {
         text += &format!("disk {id}  {}\n", disk.line());
@@ -399,6 +474,19 @@ mod tests {
                 transcript_bytes: 70,
                 clients: 1,
                 connections: 3,
+                began_at: 2,
+                checkpoint_at: 4,
+                checkpoints: 1,
+                checkpoints_in_vain: 0,
+                trouble: Some("no room".into()),
+                verdicts: Verdicts {
+                    matched: 4,
+                    split: 1,
+                    agreed_at: 4000,
+                    agreed_by: 3,
+                    split_at: 5000,
+                    ..Verdicts::default()
+                },
             }),
             disk: (id == 1).then(|| DiskStatus {
                 directory: "/data/member-1".into(),
@@ -440,6 +528,10 @@ mod tests {
         assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
         let copy = "copy 2  5 entries executed, 6 of 70 bytes wait, 1 of 3 connections here\n";
         assert!(text.contains(copy), "{text}");
+        let checkpoints = "at entry 4, the copy began at 2; not saved here: no room\n";
+        assert!(text.contains(checkpoints), "{text}");
+        let verdicts = "3 copies agree up to entry 4000; NO MAJORITY at entry 5000\n";
+        assert!(text.contains(verdicts), "{text}");
         assert!(text.contains("partition 0  leader 2, 1 keys, 5 executed\n"), "{text}");
         assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
     }

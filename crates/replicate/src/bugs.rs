@@ -31,6 +31,24 @@ proto::planted_bugs! {
     StateWithoutTable = STATE_WITHOUT_TABLE: sweep ANYWHERE,
     /// The connections of a member that is dead stay open.
     DeadStayOpen = DEAD_STAY_OPEN: tests,
+    /// Two members with the same hash are taken for a majority of any number.
+    TwoAreEnough = TWO_ARE_ENOUGH: tests,
+    /// A hash is taken before the copy has answered everything.
+    HashBeforeRest = HASH_BEFORE_REST: sweep ANYWHERE,
+    /// What was answered on a connection that has ended is not hashed.
+    EndedNotHashed = ENDED_NOT_HASHED: tests,
+    /// A connection is ended before the copy has answered what its client asked.
+    EndedBeforeRest = ENDED_BEFORE_REST: sweep ANYWHERE,
+    /// A checkpoint counts although its maker's copy was not compared behind it.
+    CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
+    /// A copy is saved before it has answered everything.
+    SavedBeforeRest = SAVED_BEFORE_REST: sweep ANYWHERE,
+    /// The transcript is forgotten up to its end, not up to the checkpoint.
+    FreedTooFar = FREED_TOO_FAR: sweep ANYWHERE,
+    /// The requests that made connections what they are are not repeated behind a checkpoint.
+    PrologueForgotten = PROLOGUE_FORGOTTEN: tests,
+    /// A member whose copy differs from a majority goes on.
+    DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
 }
 
 #[cfg(test)]

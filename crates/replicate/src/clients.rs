@@ -139,6 +139,16 @@ impl<B: Planting<Bug>> Clients<B> {
         table.run_of(self.config.me) > self.config.run
     }
 
+    /// The process whose clients they are.
+    pub fn process(&self) -> (Rank, Incarnation) {
+        (self.config.me, self.config.run)
+    }
+
+    /// Ends every connection, as soon as streams are at hand.
+    pub fn abort_all(&mut self) {
+        self.to_abort.extend(self.clients.keys());
+    }
+
     fn id(&self, number: u64) -> ConnectionId {
         ConnectionId { owner: self.config.me, run: self.config.run, number }
     }

@@ -6,14 +6,20 @@
 //!   process had, by an entry: the program must not wait for the dead. It hears a majority then:
 //!   what a leader says that is cut off itself would be decided when it is back, about members that
 //!   were never silent.
+//! - D3 a process whose copy differs from a majority (`verdict`, V3) serves no client from then on.
+//!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
+//!   death must not be what costs the cluster its majority. Where the settings say so, a process
+//!   whose copy is one of a split (V4) serves no client either, until an operator ends it.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};
-use crate::entry::Entry;
+use crate::entry::{self, Entry};
 use crate::feeder::{self, Feeder};
 use crate::program::Program;
+use crate::reports::Reports;
 use crate::state::State;
 use crate::transcript::Transcript;
+use crate::verdict::{Agreed, Counts};
 use base::{Instant, MAX_MEMBERS, MemberSet, Rank};
 use core::time::Duration;
 use engine::streams::{Pipes, Ready, Streams};
@@ -37,6 +43,30 @@ pub struct Figures {
     pub lag_bytes: u64,
     /// The bytes of the transcript.
     pub transcript_bytes: u64,
+    /// The entries of connections that are executed by the own copy.
+    pub position: u64,
+    /// Those of them that were before the copy's beginning.
+    pub began_at: u64,
+    /// Those before the newest checkpoint that counts.
+    pub base: u64,
+    /// The checkpoints that counted, and those that were begun in vain.
+    pub checkpoints: (u64, u64),
+    /// The verdicts about the copies.
+    pub verdicts: Counts,
+    /// The newest point at which a majority of the copies agreed.
+    pub agreed: Agreed,
+    /// The newest point at which there was no majority; 0 if there was none.
+    pub split_at: u64,
+}
+
+/// What a member does when no majority of the copies answers alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenSplit {
+    /// Serves on.
+    #[default]
+    Serve,
+    /// Serves no client until its process has begun again (D3).
+    Stop,
 }
 
 /// The door of the module's text.
@@ -49,12 +79,18 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     pub program: P,
     clients: Clients<B>,
     feeder: Feeder<B>,
+    reports: Reports,
+    when_split: WhenSplit,
     members: usize,
     /// The time since when each member is not heard.
     silent_since: [Option<Instant>; MAX_MEMBERS],
     /// The bytes of the transcript up to which the copy has to be fed first (D1).
     serves_from: Option<u64>,
     serves: bool,
+    /// The own copy may not serve (D3).
+    is_put_down: bool,
+    /// A majority is heard, without this member.
+    is_dispensable: bool,
     now: Instant,
 }
 
@@ -68,23 +104,40 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         program: P,
         planted: B,
     ) -> ReplicateDoor<S, P, B> {
+        let longer = entry::PIECE_HEADER_BYTES - entry::HEADER_BYTES;
+        let piece_bytes_max = of_clients.input_bytes_max - longer;
         ReplicateDoor {
             planted,
             streams,
             program,
             clients: Clients::new(of_clients, planted),
             feeder: Feeder::new(of_feeder, planted),
+            reports: Reports::new(of_feeder.me, of_feeder.run, piece_bytes_max),
+            when_split: WhenSplit::Serve,
             members,
             silent_since: [None; MAX_MEMBERS],
             serves_from: None,
             serves: false,
+            is_put_down: false,
+            is_dispensable: false,
             now: Instant::ZERO,
         }
     }
 
-    /// Whether clients are let in (D1).
+    /// Sets what happens when the copies are split.
+    pub fn when_split(mut self, when_split: WhenSplit) -> ReplicateDoor<S, P, B> {
+        self.when_split = when_split;
+        self
+    }
+
+    /// Whether clients are let in (D1, D3).
     pub fn serves(&self) -> bool {
-        self.serves
+        self.serves && !self.is_put_down
+    }
+
+    /// The feeder of the own copy.
+    pub fn feeder(&self) -> &Feeder<B> {
+        &self.feeder
     }
 
     /// The figures.
@@ -94,8 +147,50 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             connections: state.table().n_open() as u64,
             fed: self.feeder.n_fed(),
             lag_bytes: self.feeder.lag_bytes(state.transcript()),
-            transcript_bytes: state.transcript().len(),
+            transcript_bytes: state.transcript().len() - state.transcript().start(),
+            began_at: self.feeder.position() - self.feeder.n_fed(),
+            base: state.base().position,
+            checkpoints: state.checkpoints().counts(),
+            position: self.feeder.position(),
+            verdicts: state.judge().counts(),
+            agreed: state.judge().agreed(),
+            split_at: state.judge().split_at(),
         }
+    }
+
+    /// The reason why no checkpoint was made here when it was this member's turn.
+    pub fn checkpoint_trouble(&self) -> Option<&str> {
+        self.reports.trouble()
+    }
+
+    /// Whether the copy cannot be fed on, for the entries that it lacks are forgotten: another
+    /// member's state took the place of one that was far behind. It has to begin again (D3).
+    pub fn falls_behind<H: Transcript>(&self, state: &State<H, B>) -> bool {
+        self.is_dispensable && self.feeder.is_behind(state.transcript())
+    }
+
+    /// The reason why this member has to begin again, with its copy, if there is one (D3).
+    pub fn rolls_back<H: Transcript>(&self, state: &State<H, B>) -> Option<String> {
+        let at = self.differs(state).filter(|_| self.is_dispensable)?;
+        Some(format!(
+            "the answers of its copy are not those of a majority's copies, up to entry {at}: the \
+             copy is dropped, and executes the transcript again"
+        ))
+    }
+
+    /// D3
+    fn differs<H: Transcript>(&self, state: &State<H, B>) -> Option<u64> {
+        let (me, run) = self.clients.process();
+        state.judge().differs(me, run).filter(|_| !self.planted.has(Bug::DifferingServes))
+    }
+
+    /// D3
+    fn is_to_put_down<H: Transcript>(&self, state: &State<H, B>) -> bool {
+        let (me, run) = self.clients.process();
+        let is_split = state.judge().is_split(me, run).is_some();
+        let is_behind = self.feeder.is_behind(state.transcript());
+        let differs = self.differs(state).is_some();
+        differs || is_behind || is_split && self.when_split == WhenSplit::Stop
     }
 
     /// The reason why this member has to stop, if there is one.
@@ -107,7 +202,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
     /// Accepts clients that wait.
     pub fn accept<H: Transcript>(&mut self, state: &State<H, B>, desk: &mut Desk) {
-        if self.serves {
+        if self.serves() {
             self.clients.accept(&mut self.streams, state.table(), desk);
         }
     }
@@ -124,7 +219,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     fn pump<H: Transcript>(&mut self, state: &State<H, B>) -> bool {
-        self.feeder.pump(state.transcript(), &mut self.program, &mut self.clients, self.now)
+        self.feeder.pump(state, &mut self.program, &mut self.clients, self.now)
     }
 
     /// The entry about a member that has been silent for too long, if this member leads (D2).
@@ -149,6 +244,9 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     fn listen(&mut self, view: &View) {
+        let mut others = view.heard;
+        others.remove(view.me);
+        self.is_dispensable = others.is_majority_of(self.members);
         for rank in Rank::all(self.members) {
             let is_heard = rank == view.me || view.heard.contains(rank);
             let since = &mut self.silent_since[rank.index()];
@@ -185,7 +283,10 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
     fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, _: &mut Desk) {
-        self.clients.answer(asker, answer);
+        match Reports::is_own(asker) {
+            true => self.reports.answer(asker, matches!(answer, Answer::Executed(..))),
+            false => self.clients.answer(asker, answer),
+        }
     }
 
     fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
@@ -196,7 +297,19 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         self.now = desk.now();
         let view = *desk.view();
         self.listen(&view);
-        let worked = self.pump(state);
+        let mut worked = self.pump(state);
+        while let Some(taken) = self.feeder.take_hash() {
+            self.reports.push(taken);
+        }
+        if let Some(saved) = self.feeder.take_saved() {
+            self.reports.ship(saved);
+        }
+        worked |= self.reports.resume(state, &mut self.program, desk);
+        state.release(self.feeder.needs_from());
+        self.is_put_down = self.is_to_put_down(state);
+        if self.is_put_down {
+            self.clients.abort_all();
+        }
         let lag_bytes = self.feeder.lag_bytes(state.transcript());
         if self.clients.may_enter(state.table()) && !self.serves {
             // The own Begin is decided, and so is all that was answered before it was said.

@@ -9,6 +9,8 @@
 //!   Close      number u64, index u64
 //!   Abort      number u64
 //!   Gone       below u64
+//!   Hash       at u64, value u64
+//!   Piece      at u64, offset u64, length of all u64, a part of a checkpoint
 //! ```
 //! Integers are little-endian.
 
@@ -17,6 +19,8 @@ use thiserror::Error;
 
 /// The bytes of an entry before those of a client.
 pub const HEADER_BYTES: usize = 26;
+/// The bytes of an entry before those of a checkpoint.
+pub const PIECE_HEADER_BYTES: usize = 34;
 
 /// A connection of a client to one process of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,7 +33,7 @@ pub struct ConnectionId {
     pub number: u64,
 }
 
-/// One event in the order of all connections.
+/// One event in the order of all connections, or a member's word about its copy.
 ///
 /// `index` counts a connection's entries from 1; [`Entry::Open`] is before the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,32 @@ pub enum Entry<'a> {
         /// The bound of the numbers.
         below: u64,
     },
+    /// The hash of what a member's copy has answered (`verdict`). No copy is fed with it.
+    Hash {
+        /// The member.
+        owner: Rank,
+        /// Its process.
+        run: Incarnation,
+        /// The point: the number of entries of connections up to it.
+        at: u64,
+        /// The hash.
+        value: u64,
+    },
+    /// A part of a checkpoint (`checkpoint`). No copy is fed with it.
+    Piece {
+        /// The member that has saved.
+        owner: Rank,
+        /// Its process.
+        run: Incarnation,
+        /// The checkpoint's point.
+        at: u64,
+        /// The bytes before it.
+        offset: u64,
+        /// The bytes of all pieces; 0 to give up.
+        len: u64,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
 }
 
 /// The error of bytes that are no entry.
@@ -99,12 +129,16 @@ const HALF_CLOSE: u8 = 4;
 const CLOSE: u8 = 5;
 const ABORT: u8 = 6;
 const GONE: u8 = 7;
+const HASH: u8 = 8;
+const PIECE: u8 = 9;
 
 impl<'a> Entry<'a> {
     /// The connection that the entry is about, if it is about one.
     pub fn connection(&self) -> Option<ConnectionId> {
         match *self {
-            Entry::Begin { .. } | Entry::Gone { .. } => None,
+            Entry::Begin { .. } | Entry::Gone { .. } | Entry::Hash { .. } | Entry::Piece { .. } => {
+                None
+            }
             Entry::Open { id }
             | Entry::Input { id, .. }
             | Entry::HalfClose { id, .. }
@@ -113,10 +147,19 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Whether it is about connections: only then a copy is fed with it, and it counts for the
+    /// places of points.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, Entry::Hash { .. } | Entry::Piece { .. })
+    }
+
     /// The process that the entry is about.
     pub fn process(&self) -> (Rank, Incarnation) {
         match *self {
-            Entry::Begin { owner, run } | Entry::Gone { owner, run, .. } => (owner, run),
+            Entry::Begin { owner, run }
+            | Entry::Gone { owner, run, .. }
+            | Entry::Hash { owner, run, .. }
+            | Entry::Piece { owner, run, .. } => (owner, run),
             Entry::Open { id }
             | Entry::Input { id, .. }
             | Entry::HalfClose { id, .. }
@@ -128,18 +171,20 @@ impl<'a> Entry<'a> {
     /// Appends the entry's bytes to `out`.
     pub fn write(&self, out: &mut Vec<u8>) {
         let (owner, run) = self.process();
-        let (tag, words, bytes): (u8, [Option<u64>; 2], &[u8]) = match *self {
-            Entry::Begin { .. } => (BEGIN, [None; 2], &[]),
-            Entry::Open { id } => (OPEN, [Some(id.number), None], &[]),
-            Entry::Input { id, index, bytes } => (INPUT, [Some(id.number), Some(index)], bytes),
-            Entry::HalfClose { id, index } => (HALF_CLOSE, [Some(id.number), Some(index)], &[]),
-            Entry::Close { id, index } => (CLOSE, [Some(id.number), Some(index)], &[]),
-            Entry::Abort { id } => (ABORT, [Some(id.number), None], &[]),
-            Entry::Gone { below, .. } => (GONE, [Some(below), None], &[]),
+        let (tag, words, bytes): (u8, &[u64], &[u8]) = match *self {
+            Entry::Begin { .. } => (BEGIN, &[], &[]),
+            Entry::Open { id } => (OPEN, &[id.number], &[]),
+            Entry::Input { id, index, bytes } => (INPUT, &[id.number, index], bytes),
+            Entry::HalfClose { id, index } => (HALF_CLOSE, &[id.number, index], &[]),
+            Entry::Close { id, index } => (CLOSE, &[id.number, index], &[]),
+            Entry::Abort { id } => (ABORT, &[id.number], &[]),
+            Entry::Gone { below, .. } => (GONE, &[below], &[]),
+            Entry::Hash { at, value, .. } => (HASH, &[at, value], &[]),
+            Entry::Piece { at, offset, len, bytes, .. } => (PIECE, &[at, offset, len], bytes),
         };
         out.extend_from_slice(&[tag, owner.index() as u8]);
         out.extend_from_slice(&run.0.to_le_bytes());
-        words.iter().flatten().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+        words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
         out.extend_from_slice(bytes);
     }
 
@@ -171,6 +216,12 @@ impl<'a> Entry<'a> {
             CLOSE => Entry::Close { id: connection(&mut rest)?, index: word(&mut rest)? },
             ABORT => Entry::Abort { id: connection(&mut rest)? },
             GONE => Entry::Gone { owner, run, below: word(&mut rest)? },
+            HASH => Entry::Hash { owner, run, at: word(&mut rest)?, value: word(&mut rest)? },
+            PIECE => {
+                let (at, offset) = (word(&mut rest)?, word(&mut rest)?);
+                let len = word(&mut rest)?;
+                Entry::Piece { owner, run, at, offset, len, bytes: std::mem::take(&mut rest) }
+            }
             _ => return Err(EntryError),
         };
         if rest.is_empty() { Ok(entry) } else { Err(EntryError) }
@@ -190,7 +241,7 @@ mod tests {
 
     fn any_entry() -> impl Strategy<Value = (u8, usize, u64, u64, u64, Vec<u8>)> {
         let bytes = prop::collection::vec(any::<u8>(), 1..40);
-        (0u8..7, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
+        (0u8..9, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
     }
 
     proptest! {
@@ -207,16 +258,28 @@ mod tests {
                 3 => Entry::HalfClose { id, index },
                 4 => Entry::Close { id, index },
                 5 => Entry::Abort { id },
-                _ => Entry::Gone { owner, run, below: number },
+                6 => Entry::Gone { owner, run, below: number },
+                7 => Entry::Hash { owner, run, at: number, value: index },
+                _ => Entry::Piece {
+                    owner,
+                    run,
+                    at: number,
+                    offset: index,
+                    len: 7,
+                    bytes: &bytes,
+                },
             };
             let mut written = Vec::new();
             entry.write(&mut written);
             prop_assert_eq!(Entry::parse(&written), Ok(entry));
-            let header = written.len().min(HEADER_BYTES);
+            let header = match entry {
+                Entry::Piece { .. } => PIECE_HEADER_BYTES,
+                _ => written.len().min(HEADER_BYTES),
+            };
             for n in 0..header {
                 prop_assert_eq!(Entry::parse(&written[..n]), Err(EntryError));
             }
-            if kind != 2 {
+            if kind != 2 && kind != 8 {
                 written.push(0);
                 prop_assert_eq!(Entry::parse(&written), Err(EntryError));
             }

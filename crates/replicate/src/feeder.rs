@@ -2,7 +2,7 @@
 //! clients.
 //!
 //! - I1 a copy is fed with executed entries alone, each once, in the order of the transcript. By
-//!   the one cursor.
+//!   the one cursor, which begins where the state begins when the copy is started.
 //! - I2 under [`Order::Serial`] an entry of another connection than the last one's is fed when the
 //!   program is at rest: it has read everything, has answered every request, and has closed every
 //!   leg whose input ended. So all copies take all input in one order. Otherwise a program takes
@@ -17,12 +17,20 @@
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the
 //!   transcript. A leg that the program does not read while it sleeps is blocked too (I3): of its
 //!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed.
+//! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
+//!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read. So
+//!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
+//!   (`checkpoint`).
 
 use crate::bugs::Bug;
+use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
 use crate::framing::Resp;
+use crate::hash::{Answers, Hashes, Taken};
 use crate::program::{Connected, Program};
-use crate::state::first_record;
+use crate::restoring::{COMMON_LEG, Restoring};
+use crate::session::{Common, Session};
+use crate::state::{State, first_record};
 use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
 use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
@@ -80,6 +88,8 @@ pub struct Config {
     pub order: Order,
     /// See [`Rest`].
     pub rest: Rest,
+    /// The entries from one comparison of the copies' answers to the next; 0 for none.
+    pub compare: u64,
 }
 
 /// The clients of this process, which take the output of their legs.
@@ -99,6 +109,8 @@ struct Leg {
     unwritten: Vec<u8>,
     n_written: usize,
     framing: Option<Resp>,
+    session: Option<Session>,
+    answers: Answers,
     /// The requests without a reply.
     n_owed: u64,
     /// The program slept, and had not read what was written.
@@ -112,6 +124,10 @@ struct Leg {
 }
 
 impl Leg {
+    fn is_masked(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_masked)
+    }
+
     fn is_written(&self) -> bool {
         self.n_written == self.unwritten.len()
     }
@@ -121,6 +137,26 @@ impl Leg {
         let n_unwritten = self.unwritten.len() - self.n_written;
         self.is_written() || self.is_stuck && n_unwritten + n_bytes <= STUCK_BYTES_MAX
     }
+}
+
+/// How far a copy is.
+#[derive(Debug)]
+enum Phase {
+    /// Nothing was executed that the program could begin with.
+    Waiting,
+    /// It begins from a checkpoint.
+    Restoring(Restoring),
+    /// It is fed.
+    Feeding,
+}
+
+/// A copy that was saved, or could not be.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    /// The point.
+    pub(crate) at: u64,
+    /// The header and the number of bytes that are the program's; or the reason why there are none.
+    pub(crate) made: Result<(Vec<u8>, u64), String>,
 }
 
 /// The feeder of the module's text.
@@ -149,11 +185,17 @@ pub struct Feeder<B = Sound> {
     /// The time of the next look at the program, if one is due.
     look_at: Option<Instant>,
     n_fed: u64,
-    failure: Option<&'static str>,
+    hashes: Hashes<B>,
+    common: Common,
+    phase: Phase,
+    saved: Option<Saved>,
+    /// The pieces of output that were read, and the ends of legs.
+    n_read: u64,
+    failure: Option<String>,
 }
 
 impl<B: Planting<Bug>> Feeder<B> {
-    /// A feeder of a copy in the program's first state.
+    /// A feeder of a copy that is not started.
     pub fn new(config: Config, planted: B) -> Feeder<B> {
         Feeder {
             planted,
@@ -170,6 +212,11 @@ impl<B: Planting<Bug>> Feeder<B> {
             moved_at: Instant::ZERO,
             look_at: None,
             n_fed: 0,
+            hashes: Hashes::new(config.compare, 0, planted),
+            common: Common::default(),
+            phase: Phase::Waiting,
+            saved: None,
+            n_read: 0,
             failure: None,
         }
     }
@@ -179,14 +226,51 @@ impl<B: Planting<Bug>> Feeder<B> {
         transcript.len() - self.cursor
     }
 
-    /// The number of entries that were fed.
+    /// The first byte of the transcript that the copy still needs.
+    pub fn needs_from(&self) -> u64 {
+        match &self.phase {
+            Phase::Waiting => 0,
+            Phase::Restoring(restoring) => restoring.offset,
+            Phase::Feeding => self.cursor,
+        }
+    }
+
+    /// Whether the state goes on behind entries that the copy was never fed: another member's took
+    /// its place.
+    pub fn is_behind(&self, transcript: &impl Transcript) -> bool {
+        !matches!(self.phase, Phase::Waiting) && transcript.start() > self.needs_from()
+    }
+
+    /// The copy that was saved, once.
+    pub(crate) fn take_saved(&mut self) -> Option<Saved> {
+        self.saved.take()
+    }
+
+    /// The number of entries of connections that were executed by the copy, those before its
+    /// beginning included.
+    pub fn position(&self) -> u64 {
+        self.hashes.position()
+    }
+
+    /// A hash of the copy's answers that was not handed on.
+    pub fn take_hash(&mut self) -> Option<Taken> {
+        self.hashes.pop()
+    }
+
+    /// The open legs, and whether each is that of an own client.
+    pub fn legs(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        let legs = self.legs.iter().zip(0..);
+        legs.filter_map(|(leg, key)| Some((key, self.is_own(leg.as_ref()?.id))))
+    }
+
+    /// The number of entries of connections that were fed.
     pub fn n_fed(&self) -> u64 {
         self.n_fed
     }
 
     /// The reason why this copy cannot be fed on, if there is one.
-    pub fn failure(&self) -> Option<&'static str> {
-        self.failure
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     /// The time of the next look at the program.
@@ -195,27 +279,46 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     /// Feeds what may be fed now. Returns whether anything was.
-    pub fn pump<P: Program>(
+    pub fn pump<H: Transcript, P: Program>(
         &mut self,
-        transcript: &impl Transcript,
+        state: &State<H, B>,
         program: &mut P,
         audience: &mut impl Audience,
         now: Instant,
     ) -> bool {
+        let transcript = state.transcript();
+        if self.failure.is_some() || self.is_behind(transcript) {
+            return false;
+        }
+        if !matches!(self.phase, Phase::Feeding) {
+            return self.begin(state, program, audience, now);
+        }
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(program, now);
         }
         let mut n_fed = 0;
-        while n_fed < ENTRIES_MAX && self.failure.is_none() && self.read_ahead(transcript) {
+        while n_fed < ENTRIES_MAX
+            && self.failure.is_none()
+            && self.pass_point(state, program, audience, now)
+            && self.read_ahead(transcript)
+        {
             let ahead = std::mem::take(&mut self.ahead);
             let (mut at, mut may_go_on) = (0, true);
             while let Some(bytes) = first_record(&ahead[at..]).filter(|_| may_go_on) {
                 // The state has read each of them.
                 let entry = Entry::parse(bytes).expect("a transcript of entries");
-                may_go_on = n_fed < ENTRIES_MAX && self.feed(&entry, program, audience, now);
+                may_go_on = n_fed < ENTRIES_MAX
+                    && (!entry.is_input() || self.feed(&entry, program, audience, now));
                 if may_go_on {
                     at += RECORD_HEADER_BYTES + bytes.len();
                     n_fed += 1;
+                    if entry.is_input() {
+                        self.n_fed += 1;
+                        self.hashes.step();
+                    }
+                }
+                if self.hashes.is_due() {
+                    break;
                 }
             }
             self.ahead = ahead;
@@ -225,11 +328,223 @@ impl<B: Planting<Bug>> Feeder<B> {
                 break;
             }
         }
-        self.n_fed += n_fed as u64;
         if !self.busy.is_empty() && self.look_at.is_none() {
             self.look_at = Some(self.moved_at.plus(self.patience()));
         }
         n_fed > 0
+    }
+
+    /// Begins the copy, a step at a time. Returns whether there is more to do at once.
+    fn begin<H: Transcript>(
+        &mut self,
+        state: &State<H, B>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        let step = match &mut self.phase {
+            Phase::Waiting if state.transcript().is_empty() => return false,
+            Phase::Waiting if state.base().position == 0 => program.start().map(|()| {
+                self.phase = Phase::Feeding;
+                true
+            }),
+            Phase::Waiting => {
+                self.phase = Phase::Restoring(Restoring::new(state.base()));
+                Ok(true)
+            }
+            Phase::Restoring(restoring) if !restoring.is_started => {
+                restoring.find(state.transcript(), program).and_then(|is_whole| {
+                    if is_whole {
+                        restoring.read_header()?;
+                        program.start()?;
+                        restoring.is_started = true;
+                    }
+                    Ok(true)
+                })
+            }
+            Phase::Restoring(_) => Ok(self.open_again(program, audience, now)),
+            Phase::Feeding => Ok(false),
+        };
+        step.unwrap_or_else(|why| {
+            self.failure = Some(why);
+            false
+        })
+    }
+
+    /// Makes the connections again that were open at the checkpoint. Returns whether all are.
+    fn open_again(
+        &mut self,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look(program, now);
+        }
+        let Phase::Restoring(restoring) = &mut self.phase else { return false };
+        let Restoring { position, offset, .. } = *restoring;
+        let mut legs = std::mem::take(&mut restoring.legs);
+        while self.busy.is_empty()
+            && let Some((id, requests)) = legs.front()
+            && self.open(*id, program, now)
+        {
+            self.moved_at = now;
+            let key = self.keys[id];
+            if !requests.is_empty() && !self.planted.has(Bug::PrologueForgotten) {
+                self.input(key, requests, program);
+            }
+            legs.pop_front();
+        }
+        let is_done = legs.is_empty() && self.busy.is_empty();
+        if let Phase::Restoring(restoring) = &mut self.phase {
+            restoring.legs = legs;
+        }
+        if !is_done || !self.is_settled(program, audience, now) {
+            if !self.busy.is_empty() && self.look_at.is_none() {
+                self.look_at = Some(self.moved_at.plus(self.patience()));
+            }
+            return false;
+        }
+        // What the program has said to that was said at the first time.
+        for leg in self.legs.iter_mut().flatten() {
+            leg.answers = Answers::default();
+            if let Some(session) = &mut leg.session {
+                session.pass_point();
+            }
+        }
+        if let Some(key) = self.keys.get(&COMMON_LEG).copied() {
+            self.drop_leg(key, program);
+        }
+        self.hashes = Hashes::new(self.config.compare, position, self.planted);
+        self.cursor = offset;
+        self.phase = Phase::Feeding;
+        true
+    }
+
+    /// I6: takes the hash of a point, if the copy is at one, and saves the copy, if it is chosen.
+    /// Returns whether it may be fed on.
+    fn pass_point<H: Transcript>(
+        &mut self,
+        state: &State<H, B>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        if !self.hashes.is_due() {
+            return true;
+        }
+        let making = state.checkpoints().making();
+        let saves = making.is_some_and(|making| {
+            let me = (self.config.me, self.config.run);
+            making.at == self.position() && making.maker == me && making.len == 0
+        });
+        if saves && self.planted.has(Bug::SavedBeforeRest) && self.saved.is_none() {
+            self.save(program, now);
+        }
+        let is_careless = self.planted.has(Bug::HashBeforeRest);
+        if !is_careless && (!self.busy.is_empty() || !self.is_settled(program, audience, now)) {
+            return false;
+        }
+        if saves && self.saved.is_none() && !self.save(program, now) {
+            return false;
+        }
+        for leg in self.legs.iter_mut().flatten().filter(|leg| !leg.is_over) {
+            let mut answers = std::mem::take(&mut leg.answers);
+            if !leg.is_masked() {
+                self.hashes.add(leg.id, &mut answers, false);
+            }
+            if let Some(session) = &mut leg.session {
+                session.pass_point();
+            }
+        }
+        self.hashes.take();
+        true
+    }
+
+    /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
+    fn save(&mut self, program: &mut impl Program, now: Instant) -> bool {
+        let made = match self.header() {
+            Some(header) => match program.save() {
+                Ok(Some(len)) => Ok((header.bytes(), len)),
+                Ok(None) => {
+                    self.look_at = Some(now.plus(LOOK_EVERY));
+                    return false;
+                }
+                Err(why) => Err(why),
+            },
+            None => Err("a connection is in the middle of something".to_owned()),
+        };
+        self.saved = Some(Saved { at: self.position(), made });
+        true
+    }
+
+    /// What a copy that begins here has to be told (`checkpoint`, K5), if that can be told.
+    fn header(&self) -> Option<Header> {
+        let mut connections = Vec::new();
+        for leg in self.legs.iter().flatten() {
+            let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended;
+            let requests = leg.session.as_ref().filter(|_| is_quiet)?.explanation()?;
+            connections.push((leg.id, requests));
+        }
+        Some(Header { common: self.common.requests()?, connections })
+    }
+
+    /// I6: whether the program sleeps, and all that it has sent was read. If not, it is looked at
+    /// again a moment later.
+    fn is_settled(
+        &mut self,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        let n_read = self.n_read;
+        let is_settled = program.is_asleep() && {
+            // What is read now may have been sent before it slept, or wake it: it has had no room.
+            for key in 0..self.legs.len() as u64 {
+                self.on_ready(key, program, audience, now);
+            }
+            self.n_read == n_read
+        };
+        if !is_settled {
+            self.look_at = Some(now.plus(LOOK_EVERY));
+        }
+        is_settled
+    }
+
+    /// I6: whether `entry` ends connections whose answers may not all have been read.
+    fn ends_early(
+        &mut self,
+        entry: &Entry<'_>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        if !self.hashes.is_on() || self.planted.has(Bug::EndedBeforeRest) {
+            return false;
+        }
+        let keys: Vec<u64> = match *entry {
+            Entry::HalfClose { id, .. } | Entry::Close { id, .. } | Entry::Abort { id } => {
+                self.keys.get(&id).copied().into_iter().collect()
+            }
+            Entry::Begin { owner, .. } => self.keys_of(|id| id.owner == owner),
+            Entry::Gone { owner, run, below } => {
+                self.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
+            }
+            Entry::Open { .. } | Entry::Input { .. } => Vec::new(),
+            Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("it is no input"),
+        };
+        if keys.iter().any(|key| self.busy.contains(key)) {
+            return true;
+        }
+        let is_plain = |key: &u64| {
+            let is_plain = self.leg(*key).session.as_ref().is_some_and(Session::is_plain);
+            is_plain && !self.blocked.contains(key)
+        };
+        !keys.iter().all(is_plain) && !self.is_settled(program, audience, now)
+    }
+
+    fn keys_of(&self, is_one: impl Fn(&ConnectionId) -> bool) -> Vec<u64> {
+        self.keys.iter().filter(|(id, _)| is_one(id)).map(|(_, key)| *key).collect()
     }
 
     /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds
@@ -349,6 +664,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return false;
         }
+        if self.ends_early(entry, program, audience, now) {
+            return false;
+        }
         let key = entry.connection().and_then(|id| self.keys.get(&id)).copied();
         match (*entry, key) {
             (Entry::Open { id }, _) => {
@@ -368,6 +686,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 let ends = |id: &ConnectionId| id.run <= run && id.number < below;
                 self.leave_all(program, audience, |id| id.owner == owner && ends(id));
             }
+            (Entry::Hash { .. } | Entry::Piece { .. }, _) => unreachable!("it is no input"),
             // The program has closed the leg.
             (
                 Entry::Input { .. }
@@ -392,19 +711,21 @@ impl<B: Planting<Bug>> Feeder<B> {
                 return false;
             }
             Connected::Refused => {
-                self.failure = Some("the program does not take connections");
+                self.failure = Some("the program does not take connections".to_owned());
                 return false;
             }
         }
-        let framing = match self.config.rest {
-            Rest::Resp => Some(Resp::default()),
-            Rest::Quiet => None,
+        let (framing, session) = match self.config.rest {
+            Rest::Resp => (Some(Resp::default()), Some(Session::default())),
+            Rest::Quiet => (None, None),
         };
         let leg = Leg {
             id,
             unwritten: Vec::new(),
             n_written: 0,
             framing,
+            session: session.filter(|_| self.hashes.is_on()),
+            answers: Answers::default(),
             n_owed: 0,
             is_stuck: false,
             has_ended: false,
@@ -423,12 +744,15 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     fn input(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
-        let leg = self.leg_mut(key);
+        let leg = self.legs[key as usize].as_mut().expect("a key of an open leg");
         leg.unwritten.drain(..leg.n_written);
         leg.unwritten.extend_from_slice(bytes);
         leg.n_written = 0;
         if let Some(framing) = &mut leg.framing {
             leg.n_owed += framing.requests(bytes);
+        }
+        if let Some(session) = &mut leg.session {
+            session.take(bytes, &mut self.common);
         }
         self.busy.insert(key);
         self.write(key, program);
@@ -467,6 +791,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// client that did not end it is told: the others took this process for dead.
     fn leave(&mut self, key: u64, program: &mut impl Program, audience: &mut impl Audience) {
         self.end(key, program);
+        self.end_answers(key, false);
         let leg = self.leg_mut(key);
         leg.is_over = true;
         let id = leg.id;
@@ -482,10 +807,16 @@ impl<B: Planting<Bug>> Feeder<B> {
         audience: &mut impl Audience,
         ends: impl Fn(&ConnectionId) -> bool,
     ) {
-        let keys: Vec<u64> =
-            self.keys.iter().filter(|(id, _)| ends(id)).map(|(_, key)| *key).collect();
-        for key in keys {
+        for key in self.keys_of(ends) {
             self.leave(key, program, audience);
+        }
+    }
+
+    /// The answers of a leg end; `is_closed` if the program has closed it.
+    fn end_answers(&mut self, key: u64, is_closed: bool) {
+        let leg = self.legs[key as usize].as_mut().expect("a key of an open leg");
+        if self.hashes.is_on() && !leg.is_over && !leg.is_masked() {
+            self.hashes.end(leg.id, &mut leg.answers, is_closed);
         }
     }
 
@@ -522,11 +853,13 @@ impl<B: Planting<Bug>> Feeder<B> {
             match program.read(key, &mut piece) {
                 Ok(Received::Bytes(n)) => {
                     self.moved_at = now;
+                    self.n_read += 1;
                     self.take_output(key, &piece[..n], audience);
                 }
                 Ok(Received::Nothing) => return,
                 Ok(Received::End) | Err(_) => {
                     self.moved_at = now;
+                    self.n_read += 1;
                     let Leg { id, is_over, .. } = *self.leg(key);
                     if !is_over && self.is_own(id) {
                         audience.ended(id.number);
@@ -540,7 +873,11 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     fn take_output(&mut self, key: u64, bytes: &[u8], audience: &mut impl Audience) {
         let is_one_enough = self.planted.has(Bug::RestAfterOneReply);
+        let is_hashed = self.hashes.is_on();
         let leg = self.leg_mut(key);
+        if is_hashed && !leg.is_over {
+            leg.answers.take(bytes);
+        }
         if let Some(framing) = &mut leg.framing {
             // More replies than requests are told to a client that listens.
             leg.n_owed = leg.n_owed.saturating_sub(framing.replies(bytes));
@@ -559,6 +896,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
         program.close(key);
+        self.end_answers(key, true);
         if let Some(leg) = self.legs[key as usize].take() {
             // A connection that is over has no key any longer; another may have been opened.
             self.keys.remove(&leg.id);

@@ -18,19 +18,28 @@
 //!
 //! - [`table`], [`state`]: which entries are executed, and the state of the members.
 //! - [`feeder`], [`framing`]: in which order a copy sees them, and when it is at rest.
+//! - [`hash`], [`verdict`]: whether copies answer alike.
+//! - [`checkpoint`]: where a copy begins, so that the transcript ends.
 //! - [`clients`], [`door`]: the clients of one member.
 #![forbid(unsafe_code)]
 
 pub mod batch;
 pub mod bugs;
+pub mod checkpoint;
 pub mod clients;
 pub mod door;
 pub mod entry;
 pub mod feeder;
 pub mod framing;
+pub mod hash;
 pub mod program;
+mod reports;
+mod restoring;
+mod session;
 pub mod state;
 pub mod table;
 #[cfg(test)]
 mod tests;
 pub mod transcript;
+pub mod verdict;
+mod words;

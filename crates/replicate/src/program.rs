@@ -18,6 +18,32 @@ pub enum Connected {
 /// A leg's key is the feeder's name for it: the lowest number that no open leg has, so that a
 /// program can keep legs in an array.
 pub trait Program {
+    /// Takes the next bytes of a checkpoint, before the program is started.
+    ///
+    /// # Errors
+    /// The cause, and the remedy: the copy cannot begin.
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), String>;
+
+    /// Starts the program, in its first state or in that of the checkpoint.
+    ///
+    /// # Errors
+    /// The cause, and the remedy.
+    fn start(&mut self) -> Result<(), String>;
+
+    /// Saves what the program holds, beside its legs: it is at rest, and is fed nothing until that
+    /// is done. Returns the number of bytes of the checkpoint, once there is one; called again a
+    /// moment later until then.
+    ///
+    /// # Errors
+    /// The program cannot be saved now.
+    fn save(&mut self) -> Result<Option<u64>, String>;
+
+    /// Reads the newest checkpoint from `at` on, as much as fits, and returns the number of bytes.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String>;
+
     /// Connects a leg, and watches it for output of the program.
     fn connect(&mut self, key: u64) -> Connected;
 

@@ -20,8 +20,10 @@
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
+use crate::words;
 use base::{Incarnation, MAX_MEMBERS, Rank};
 use proto::planted::{Planting, Sound};
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// See I5.
@@ -117,7 +119,16 @@ impl<B: Planting<Bug>> Table<B> {
         number - used_to <= SPAN_MAX
     }
 
-    /// Decides about `entry`, and takes its effect.
+    /// Decides about an entry that this process made, by the process alone (I2, I4).
+    pub fn judge_process(&self, (owner, run): (Rank, Incarnation)) -> Verdict {
+        match run.cmp(&self.run_of(owner)) {
+            Ordering::Less => Verdict::Over,
+            Ordering::Equal => Verdict::Execute,
+            Ordering::Greater => Verdict::TooEarly,
+        }
+    }
+
+    /// Decides about `entry`, which is about connections, and takes its effect.
     pub fn execute(&mut self, entry: &Entry<'_>) -> Verdict {
         let (owner, run) = entry.process();
         let known = self.run_of(owner);
@@ -131,14 +142,13 @@ impl<B: Planting<Bug>> Table<B> {
             self.owners[owner.index()] = Owner::new(run);
             return Verdict::Execute;
         }
-        if run < known {
-            return Verdict::Over; // I4
-        }
-        if run > known {
-            return Verdict::TooEarly;
+        let by_process = self.judge_process((owner, run));
+        if by_process != Verdict::Execute {
+            return by_process;
         }
         match *entry {
             Entry::Begin { .. } => unreachable!("handled above"),
+            Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("about no connection"),
             Entry::Open { id } => self.open(id),
             Entry::Input { id, index, .. } | Entry::HalfClose { id, index } => {
                 let verdict = self.judge(id, index);
@@ -161,6 +171,35 @@ impl<B: Planting<Bug>> Table<B> {
                 false => Verdict::Over,
             },
         }
+    }
+
+    /// Appends what it knows.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        for owner in &self.owners {
+            words::put(out, &[owner.run.0, owner.used_to, owner.used.len() as u64]);
+            owner.used.iter().for_each(|number| words::put(out, &[*number]));
+        }
+        words::put(out, &[self.connections.len() as u64]);
+        for (id, next) in &self.connections {
+            words::put(out, &[id.owner.index() as u64, id.run.0, id.number, *next]);
+        }
+    }
+
+    /// Reads that back, into an empty one.
+    pub(crate) fn read(&mut self, rest: &mut &[u8]) -> Option<()> {
+        for owner in &mut self.owners {
+            let [run, used_to, n_used] = words::take_all(rest)?;
+            (owner.run, owner.used_to) = (Incarnation(run), used_to);
+            for _ in 0..n_used {
+                owner.used.insert(words::take(rest)?);
+            }
+        }
+        for _ in 0..words::take(rest)? {
+            let [owner, run, number, next] = words::take_all(rest)?;
+            let owner = Rank::new(owner as usize)?;
+            self.connections.insert(ConnectionId { owner, run: Incarnation(run), number }, next);
+        }
+        Some(())
     }
 
     fn open(&mut self, id: ConnectionId) -> Verdict {
@@ -329,9 +368,9 @@ mod tests {
                 };
                 let done = executed.entry(number).or_default();
                 let expected = match (done.len() as u64).cmp(&index) {
-                    std::cmp::Ordering::Less => Verdict::TooEarly,
-                    std::cmp::Ordering::Equal => Verdict::Execute,
-                    std::cmp::Ordering::Greater => Verdict::Over,
+                    Ordering::Less => Verdict::TooEarly,
+                    Ordering::Equal => Verdict::Execute,
+                    Ordering::Greater => Verdict::Over,
                 };
                 prop_assert_eq!(table.execute(&entry), expected);
                 if expected == Verdict::Execute {

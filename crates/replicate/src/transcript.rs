@@ -1,5 +1,6 @@
 //! The transcript: every entry that was executed, in order. It is the replicated state: a copy of
 //! the program that is fed with it from the program's first state is in the state of all others.
+//! What stands before a checkpoint is forgotten (`checkpoint`).
 //!
 //! ```text
 //! record:  length u32, the entry
@@ -13,10 +14,17 @@ pub const RECORD_HEADER_BYTES: usize = 4;
 /// A store of bytes that grows at its end. A failure to store does not lose bytes: the store keeps
 /// them in memory and names the failure, and its process ends.
 pub trait Transcript: Debug {
-    /// An empty transcript beside this one, which takes its place later, or is dropped.
-    fn beside(&mut self) -> Self;
+    /// An empty transcript beside this one, which takes its place later, or is dropped. Its first
+    /// byte is the one behind the first `start` of all.
+    fn beside(&mut self, start: u64) -> Self;
 
-    /// The number of bytes.
+    /// The number of bytes that are not there any more.
+    fn start(&self) -> u64;
+
+    /// Forgets the bytes before `at`, which nobody reads again.
+    fn forget(&mut self, at: u64);
+
+    /// The number of bytes, those that were forgotten among them.
     fn len(&self) -> u64;
 
     /// Whether nothing was executed.
@@ -27,7 +35,7 @@ pub trait Transcript: Debug {
     /// Appends bytes.
     fn append(&mut self, bytes: &[u8]);
 
-    /// Reads the bytes from `at` on, as many as there are and `into` has room for, and returns the
+    /// Reads the bytes from `at` on, which were not forgotten, as many as there are and `into` has room for, and returns the
     /// number.
     fn read(&self, at: u64, into: &mut [u8]) -> usize;
 
@@ -39,23 +47,38 @@ pub trait Transcript: Debug {
 
 /// A transcript in memory, for simulations and tests.
 #[derive(Clone, Debug, Default)]
-pub struct InMemory(Vec<u8>);
+pub struct InMemory {
+    start: u64,
+    bytes: Vec<u8>,
+}
 
 impl Transcript for InMemory {
-    fn beside(&mut self) -> InMemory {
-        InMemory::default()
+    fn beside(&mut self, start: u64) -> InMemory {
+        InMemory { start, bytes: Vec::new() }
+    }
+
+    fn start(&self) -> u64 {
+        self.start
+    }
+
+    fn forget(&mut self, at: u64) {
+        if at > self.start {
+            self.bytes.drain(..(at - self.start) as usize);
+            self.start = at;
+        }
     }
 
     fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.start + self.bytes.len() as u64
     }
 
     fn append(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
     }
 
     fn read(&self, at: u64, into: &mut [u8]) -> usize {
-        let there = &self.0[at as usize..];
+        assert!(at >= self.start, "byte {at} was forgotten, with all before {}", self.start);
+        let there = &self.bytes[(at - self.start) as usize..];
         let n = there.len().min(into.len());
         into[..n].copy_from_slice(&there[..n]);
         n

@@ -127,6 +127,12 @@ pub enum Mark {
     WallClockSet,
     /// A leader heard everything late, and the others suspected it.
     LeaderDeaf,
+    /// A member began again because its copy had answered otherwise than a majority's.
+    CopyPutDown,
+    /// A checkpoint of a copy counted.
+    CheckpointCounted,
+    /// A copy began with a checkpoint.
+    CheckpointBegun,
     /// A member's engine sent a command to the leader.
     CommandForwarded,
     /// The same, of a read.
@@ -167,7 +173,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 78] = [
+    pub const ALL: [Mark; 81] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -228,6 +234,9 @@ impl Mark {
         Mark::SuccessorStruck,
         Mark::WallClockSet,
         Mark::LeaderDeaf,
+        Mark::CopyPutDown,
+        Mark::CheckpointCounted,
+        Mark::CheckpointBegun,
         Mark::CommandForwarded,
         Mark::ReadForwarded,
         Mark::PassedOn,
@@ -286,6 +295,9 @@ impl Mark {
         matches!(
             self,
             Mark::CommandForwarded
+                | Mark::CopyPutDown
+                | Mark::CheckpointCounted
+                | Mark::CheckpointBegun
                 | Mark::ReadForwarded
                 | Mark::PassedOn
                 | Mark::StateReceived

@@ -13,7 +13,7 @@ pub(crate) enum InputOrder {
     /// One connection after the other: the next one's input waits until the program is at rest.
     #[default]
     Serial,
-    /// As the program takes it: copies may differ, and nothing notices.
+    /// As the program takes it: copies may differ, which only their answers show.
     Relaxed,
 }
 
@@ -26,6 +26,23 @@ pub(crate) enum RestBy {
     /// The program says nothing for 2 ms, and all its threads sleep.
     Quiet,
 }
+
+/// What a member does when no majority of the copies answers alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum WhenSplit {
+    /// It serves on, and `status` says so.
+    #[default]
+    Serve,
+    /// It serves no client until its process is begun again.
+    Stop,
+}
+
+/// The entries of connections from one comparison of the copies' answers to the next.
+pub(crate) const COMPARE: u64 = 1000;
+
+/// The least number of entries from one checkpoint to the next, where there is a way to save.
+const CHECKPOINT: u64 = 100_000;
 
 /// A program that is replicated. The same at all members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,9 +60,24 @@ pub(crate) struct Program {
     /// See [`RestBy`]; by default as the program's name says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rest: Option<RestBy>,
+    /// The entries of connections from one comparison of the copies' answers to the next; 0 for
+    /// none.
+    #[serde(default = "usual_compare")]
+    pub(crate) compare: u64,
+    /// The least number of entries from one checkpoint to the next; 0 for none. By default as the
+    /// program's name says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) checkpoint: Option<u64>,
+    /// See [`WhenSplit`].
+    #[serde(default)]
+    pub(crate) split: WhenSplit,
     /// Whether the program asks its clients for a password: then it may be served to other hosts.
     #[serde(default)]
     pub(crate) authenticates: bool,
+}
+
+fn usual_compare() -> u64 {
+    COMPARE
 }
 
 /// The parts of a command line in braces that are replaced.
@@ -81,6 +113,12 @@ impl Program {
         })
     }
 
+    /// The least number of entries from one checkpoint to the next; 0 for none.
+    pub(crate) fn checkpoint(&self) -> u64 {
+        let can_save = self.rest() == RestBy::Resp && self.compare > 0;
+        self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
+    }
+
     /// Refuses a command that cannot be replicated.
     pub(crate) fn check(&self) -> Outcome<()> {
         let words = self.words()?;
@@ -104,6 +142,18 @@ impl Program {
                 "--replicate: there is no program {:?}: install it, or name its path",
                 words[0]
             )));
+        }
+        if self.checkpoint() > 0 && self.compare == 0 {
+            return Err(Failure::new(
+                "--program-checkpoint: a checkpoint counts when the copies have answered alike, so \
+                 say --program-compare 1000 too",
+            ));
+        }
+        if self.checkpoint() > 0 && self.rest() != RestBy::Resp {
+            return Err(Failure::new(
+                "--program-checkpoint: a copy is saved by SAVE, in Redis's protocol; say \
+                 --program-rest resp if the program knows it, or --program-checkpoint 0",
+            ));
         }
         if let Some(genesis) = self.genesis.as_ref().filter(|genesis| !genesis.is_dir()) {
             return Err(Failure::new(format_args!(
@@ -187,6 +237,9 @@ mod tests {
             genesis: None,
             order: InputOrder::Serial,
             rest: None,
+            compare: COMPARE,
+            checkpoint: None,
+            split: WhenSplit::Serve,
             authenticates: false,
         }
     }
@@ -206,6 +259,20 @@ mod tests {
         assert!(refused("sh {socket} {data}").contains("{data} stands for nothing"));
         assert!(refused("no-such-program {socket}").contains("no program \"no-such-program\""));
         assert!(refused("/bin/no-such {socket}").contains("install it"));
+    }
+
+    #[test]
+    fn checkpoints_take_a_way_to_save_and_comparisons() {
+        assert_eq!(program("redis-server {socket}").checkpoint(), CHECKPOINT);
+        assert_eq!(program("memcached -s {socket}").checkpoint(), 0);
+        let none = Program { compare: 0, ..program("redis-server {socket}") };
+        assert_eq!(none.checkpoint(), 0);
+        let asked = |of: Program| Program { checkpoint: Some(9), ..of }.check();
+        let refused = asked(Program { compare: 0, ..program("sh {socket}") });
+        assert!(refused.unwrap_err().to_string().contains("--program-compare"));
+        assert!(asked(program("sh {socket}")).unwrap_err().to_string().contains("SAVE"));
+        let resp = Program { rest: Some(RestBy::Resp), ..program("sh {socket}") };
+        assert!(asked(resp).is_ok());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::asleep::is_asleep;
 use super::place::{Address, Place};
+use super::save::{Restored, Saved, Saver};
 use crate::config::Program as Settings;
 use console::{Failure, Outcome};
 use replicate::program::{Broken, Connected, Interest, Program, Received};
@@ -26,23 +27,44 @@ const LAST_WORDS_BYTES: usize = 300;
 /// The copy of the module's text.
 #[derive(Debug)]
 pub(crate) struct Copy {
-    child: Child,
-    /// The descriptor that is readable once the process has ended.
-    pidfd: OwnedFd,
-    name: String,
+    /// The words of its command.
+    words: Vec<String>,
+    /// The process, and the descriptor that is readable once it has ended; none before the start.
+    child: Option<(Child, OwnedFd)>,
     place: Place,
     starts_by: Instant,
     has_listened: bool,
-    poller: Option<Poller>,
+    /// Who watches, and under which key the process.
+    poller: Option<(Poller, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
     connecting: Option<OwnedFd>,
     legs: Vec<Option<OwnedFd>>,
+    saver: Option<Saver>,
+    saved: Option<Saved>,
+    restored: Restored,
 }
 
 impl Copy {
-    /// Starts the program in `place`.
-    pub(crate) fn start(settings: &Settings, place: Place) -> Outcome<Copy> {
-        let words = place.fill(&settings.words()?);
+    /// A copy that is to begin in `place`.
+    pub(crate) fn new(settings: &Settings, place: Place) -> Outcome<Copy> {
+        Ok(Copy {
+            words: place.fill(&settings.words()?),
+            child: None,
+            place,
+            starts_by: Instant::now(),
+            has_listened: false,
+            poller: None,
+            connecting: None,
+            legs: Vec::new(),
+            saver: None,
+            saved: None,
+            restored: Restored::default(),
+        })
+    }
+
+    /// Starts the program.
+    fn begin(&mut self) -> Outcome<()> {
+        let Copy { words, place, .. } = self;
         let gregale =
             std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
         let output = File::create(place.output())
@@ -50,8 +72,8 @@ impl Copy {
         let errors = output.try_clone().map_err(|error| Failure::os("copy a descriptor", error))?;
         let child = Command::new(gregale)
             .args(["launch", "--parent", &std::process::id().to_string(), "--"])
-            .args(&words)
-            .current_dir(place.run().join("dir"))
+            .args(&*words)
+            .current_dir(place.dir())
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)
@@ -59,35 +81,35 @@ impl Copy {
             .map_err(|error| Failure::os(format_args!("start {}", words[0]), error))?;
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)
             .map_err(|error| Failure::os("watch the program", error))?;
-        Ok(Copy {
-            child,
-            pidfd,
-            name: words[0].clone(),
-            place,
-            starts_by: Instant::now() + STARTS_WITHIN,
-            has_listened: false,
-            poller: None,
-            connecting: None,
-            legs: Vec::new(),
-        })
+        if let Some((poller, key)) = &self.poller {
+            poller
+                .add(&pidfd, *key, Interest::Read)
+                .map_err(|error| Failure::os("watch the program", error))?;
+        }
+        self.child = Some((child, pidfd));
+        self.starts_by = Instant::now() + STARTS_WITHIN;
+        Ok(())
     }
 
-    /// Watches the process under `key`, and from now on each leg.
+    /// Watches the process under `key`, and each leg, from now on.
     pub(super) fn register(&mut self, poller: &Poller, key: u64) -> io::Result<()> {
-        poller.add(&self.pidfd, key, Interest::Read)?;
-        self.poller = Some(poller.clone());
+        if let Some((_, pidfd)) = &self.child {
+            poller.add(pidfd, key, Interest::Read)?;
+        }
+        self.poller = Some((poller.clone(), key));
         Ok(())
     }
 
     /// What became of the program, if it has ended.
     pub(super) fn death(&mut self) -> Option<String> {
-        let status = self.child.try_wait().ok().flatten()?;
+        let (child, _) = self.child.as_mut()?;
+        let status = child.try_wait().ok().flatten()?;
         let said = std::fs::read(self.place.output()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said[said.len().saturating_sub(LAST_WORDS_BYTES)..])
             .trim()
             .replace('\n', " | ");
         let said = if said.is_empty() { "nothing".to_owned() } else { format!("{said:?}") };
-        let (name, output) = (&self.name, self.place.output());
+        let (name, output) = (&self.words[0], self.place.output());
         let when = if self.has_listened { "" } else { " before it listened" };
         Some(format!(
             "{name} has ended{when} ({status}), and its member with it; it said {said}, in {}",
@@ -139,6 +161,39 @@ impl Copy {
 }
 
 impl Program for Copy {
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.restored.take(bytes, &self.place.dir())
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        // The file of a checkpoint is whole.
+        self.restored = Restored::default();
+        self.begin().map_err(|failure| failure.to_string())
+    }
+
+    fn save(&mut self) -> Result<Option<u64>, String> {
+        let mut saver = match self.saver.take() {
+            Some(saver) => saver,
+            None => match self.connected() {
+                Ok(connection) => Saver::begin(connection)?,
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(format!("cannot ask the program to save: {error}")),
+            },
+        };
+        let Some(path) = saver.poll()? else {
+            self.saver = Some(saver);
+            return Ok(None);
+        };
+        let saved = Saved::open(&path, &self.place.dir())?;
+        let len = saved.len();
+        self.saved = Some(saved);
+        Ok(Some(len))
+    }
+
+    fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
+        self.saved.as_ref().ok_or("nothing was saved")?.read(at, into)
+    }
+
     fn connect(&mut self, key: u64) -> Connected {
         let fd = match self.connected() {
             Ok(fd) => fd,
@@ -154,7 +209,7 @@ impl Program for Copy {
         let watched = self
             .poller
             .as_ref()
-            .is_some_and(|poller| poller.add(&fd, LEG | key, Interest::Read).is_ok());
+            .is_some_and(|(poller, _)| poller.add(&fd, LEG | key, Interest::Read).is_ok());
         if !watched {
             return Connected::Refused;
         }
@@ -192,7 +247,7 @@ impl Program for Copy {
 
     fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken> {
         let leg = self.leg(key)?;
-        let poller = self.poller.as_ref().ok_or(Broken)?;
+        let (poller, _) = self.poller.as_ref().ok_or(Broken)?;
         poller.change(leg, LEG | key, interest).map_err(|_| Broken)
     }
 
@@ -203,19 +258,20 @@ impl Program for Copy {
     }
 
     fn is_asleep(&mut self) -> bool {
-        is_asleep(self.child.id())
+        self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
     }
 }
 
 impl Drop for Copy {
     /// The copy, and whatever it has forked, end with the member.
     fn drop(&mut self) {
+        let Some((child, _)) = &mut self.child else { return };
         // It leads a group of its own (`launch`), unless it has ended already.
         let _ = rustix::process::kill_process_group(
-            Pid::from_child(&self.child),
+            Pid::from_child(child),
             rustix::process::Signal::KILL,
         );
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }

@@ -4,20 +4,20 @@ use super::copy::{Copy, LEG};
 use super::place::Place;
 use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
-use crate::config::{Config, InputOrder, Program as Settings, RestBy};
+use crate::config::{Config, InputOrder, Program as Settings, RestBy, WhenSplit};
 use crate::control::Board;
 use crate::door::{
     ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_PROGRAM, KEY_SIGNALS, Supervised, Supervision,
 };
 use crate::signals::Signals;
-use crate::status::ProgramStatus;
+use crate::status::{ProgramStatus, Verdicts};
 use base::Incarnation;
 use console::{Failure, Outcome};
 use kv::door::Figures;
 use proto::planted::Sound;
-use replicate::door::ReplicateDoor;
+use replicate::door::{self, ReplicateDoor};
 use replicate::feeder::{self, Order, Rest};
-use replicate::state::State;
+use replicate::state::{self, State};
 use replicate::{batch, clients, entry};
 use runtime::{Answer, Asker, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View};
 use std::net::TcpListener;
@@ -37,8 +37,8 @@ pub(crate) struct ProgramDoor {
 }
 
 impl ProgramDoor {
-    /// A door behind `listener`, with a copy that is started now, and the state in which nothing
-    /// was executed.
+    /// A door behind `listener`, with a copy that begins as soon as something was executed, and the
+    /// state in which nothing was.
     pub(crate) fn new(
         config: &Config,
         settings: &Settings,
@@ -47,7 +47,12 @@ impl ProgramDoor {
         board: Arc<Board>,
     ) -> Outcome<(State<FileTranscript>, ProgramDoor)> {
         let place = Place::make(config, settings, life)?;
-        let state = State::new(FileTranscript::create(place.run()), Sound);
+        let of_state = state::Settings {
+            members: config.members.len(),
+            compare: settings.compare,
+            checkpoint: settings.checkpoint(),
+        };
+        let state = State::new(of_state, FileTranscript::create(place.run()), Sound);
         let of_clients = clients::Config {
             me: config.rank(),
             run: life,
@@ -65,11 +70,16 @@ impl ProgramDoor {
                 RestBy::Resp => Rest::Resp,
                 RestBy::Quiet => Rest::Quiet,
             },
+            compare: settings.compare,
         };
-        let copy = Copy::start(settings, place)?;
+        let copy = Copy::new(settings, place)?;
         let streams = ClientSockets::new(listener)?;
         let door =
-            ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy, Sound);
+            ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy, Sound)
+                .when_split(match settings.split {
+                    WhenSplit::Serve => door::WhenSplit::Serve,
+                    WhenSplit::Stop => door::WhenSplit::Stop,
+                });
         let supervision = Supervision::new(config);
         Ok((state, ProgramDoor { door, board, supervision, failure: None }))
     }
@@ -134,6 +144,14 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
         if let Some(why) = self.door.failure(state) {
             self.failure.get_or_insert_with(|| why.to_owned());
         }
+        if self.door.falls_behind(state) {
+            let why = "the copy was so far behind that the cluster has forgotten what it lacks: it \
+                       begins again with the newest checkpoint";
+            self.failure.get_or_insert_with(|| why.to_owned());
+        }
+        if let Some(why) = self.door.rolls_back(state) {
+            self.failure.get_or_insert(why);
+        }
         worked
     }
 
@@ -153,11 +171,25 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
         self.supervision.report(self.door.serves() && view.is_led(), view);
         let figures = self.door.figures(state);
         self.board.leave_program(ProgramStatus {
-            executed: figures.fed,
+            executed: figures.position,
             waiting_bytes: figures.lag_bytes,
             transcript_bytes: figures.transcript_bytes,
             clients: figures.clients,
             connections: figures.connections,
+            began_at: figures.began_at,
+            checkpoint_at: figures.base,
+            checkpoints: figures.checkpoints.0,
+            checkpoints_in_vain: figures.checkpoints.1,
+            trouble: self.door.checkpoint_trouble().map(str::to_owned),
+            verdicts: Verdicts {
+                matched: figures.verdicts.matched,
+                differed: figures.verdicts.differed,
+                split: figures.verdicts.split,
+                late: figures.verdicts.late,
+                agreed_at: figures.agreed.at,
+                agreed_by: figures.agreed.members.len() as u64,
+                split_at: figures.split_at,
+            },
         });
         let of_store = Figures { clients: figures.clients, ..Figures::default() };
         self.board.leave(view, stats, of_store);

@@ -10,6 +10,7 @@ mod copy;
 mod door;
 mod launch;
 mod place;
+mod save;
 mod transcript;
 
 pub(crate) use door::ProgramDoor;

@@ -79,6 +79,11 @@ impl Place {
         &self.run
     }
 
+    /// The copy's own directory.
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.run.join("dir")
+    }
+
     /// The file with what the copy prints.
     pub(crate) fn output(&self) -> PathBuf {
         self.run.join("output")
@@ -90,7 +95,7 @@ impl Place {
             Address::Socket(path) => (path.display().to_string(), String::new()),
             Address::Port(address) => (String::new(), address.port().to_string()),
         };
-        let dir = self.run.join("dir").display().to_string();
+        let dir = self.dir().display().to_string();
         let fill = |word: &String| {
             word.replace("{socket}", &socket).replace("{port}", &port).replace("{dir}", &dir)
         };

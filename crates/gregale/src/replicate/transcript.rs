@@ -2,9 +2,11 @@
 //!
 //! The file is no log: the cluster's log and its snapshots are. A process begins an empty one and
 //! fills it again. So nothing here is synced, and a file that cannot be written or read ends the
-//! process.
+//! process. What is forgotten is a hole at the beginning of the file; a file system that makes none
+//! keeps it.
 
 use replicate::transcript::Transcript;
+use rustix::fs::FallocateFlags;
 use std::cell::OnceCell;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,7 +23,11 @@ pub(crate) struct FileTranscript {
     /// The number of the file among those of this process.
     number: u64,
     file: Option<File>,
-    /// The number of bytes in the file.
+    /// The number of bytes of all that are not in the file because it begins behind them.
+    origin: u64,
+    /// The number of bytes that were forgotten.
+    start: u64,
+    /// The number of bytes before the tail.
     n_in_file: u64,
     /// The bytes behind those.
     tail: Vec<u8>,
@@ -31,15 +37,17 @@ pub(crate) struct FileTranscript {
 impl FileTranscript {
     /// An empty transcript in a new file of `directory`.
     pub(crate) fn create(directory: &Path) -> FileTranscript {
-        FileTranscript::numbered(directory, 1)
+        FileTranscript::numbered(directory, 1, 0)
     }
 
-    fn numbered(directory: &Path, number: u64) -> FileTranscript {
+    fn numbered(directory: &Path, number: u64, start: u64) -> FileTranscript {
         let mut transcript = FileTranscript {
             directory: directory.to_path_buf(),
             number,
             file: None,
-            n_in_file: 0,
+            origin: start,
+            start,
+            n_in_file: start,
             tail: Vec::new(),
             failure: OnceCell::new(),
         };
@@ -67,7 +75,7 @@ impl FileTranscript {
     /// Moves the tail into the file; if that fails, it stays.
     fn spill(&mut self) {
         let Some(file) = &self.file else { return };
-        match file.write_all_at(&self.tail, self.n_in_file) {
+        match file.write_all_at(&self.tail, self.n_in_file - self.origin) {
             Ok(()) => {
                 self.n_in_file += self.tail.len() as u64;
                 self.tail.clear();
@@ -78,8 +86,22 @@ impl FileTranscript {
 }
 
 impl Transcript for FileTranscript {
-    fn beside(&mut self) -> FileTranscript {
-        FileTranscript::numbered(&self.directory, self.number + 1)
+    fn beside(&mut self, start: u64) -> FileTranscript {
+        FileTranscript::numbered(&self.directory, self.number + 1, start)
+    }
+
+    fn start(&self) -> u64 {
+        self.start
+    }
+
+    fn forget(&mut self, at: u64) {
+        let Some(file) = self.file.as_ref().filter(|_| at > self.start) else { return };
+        self.start = at;
+        let len = at.min(self.n_in_file) - self.origin;
+        if len > 0 {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let _ = rustix::fs::fallocate(file, flags, 0, len);
+        }
     }
 
     fn len(&self) -> u64 {
@@ -101,6 +123,7 @@ impl Transcript for FileTranscript {
             return n;
         }
         let n = into.len().min((self.n_in_file - at) as usize);
+        let at = at - self.origin;
         let read = self.file.as_ref().map(|file| file.read_exact_at(&mut into[..n], at));
         match read {
             Some(Ok(())) => n,
@@ -148,10 +171,37 @@ mod tests {
             read.extend_from_slice(&buffer[..n]);
         }
         assert!(read == all && transcript.failure().is_none());
-        let beside = transcript.beside();
-        assert!(beside.is_empty() && transcript.len() == all.len() as u64);
+        let mut beside = transcript.beside(1000);
+        assert!(beside.len() == 1000 && transcript.len() == all.len() as u64);
+        beside.append(b"abc");
+        let mut three = [0; 3];
+        assert_eq!((beside.read(1000, &mut three), &three), (3, b"abc"));
         drop((transcript, beside));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_forgotten_takes_no_room_and_the_rest_is_there() {
+        use std::os::unix::fs::MetadataExt;
+        let directory = tempfile::tempdir().unwrap();
+        let mut transcript = FileTranscript::create(directory.path()).beside(5000);
+        let piece: Vec<u8> = (0..1 << 20).map(|n: u32| (n % 251) as u8).collect();
+        transcript.append(&piece);
+        transcript.append(b"tail");
+        let before = std::fs::metadata(transcript.path()).unwrap().blocks();
+        transcript.forget(5000 + (1 << 19));
+        assert_eq!((transcript.start(), transcript.len()), (5000 + (1 << 19), 5004 + (1 << 20)));
+        let after = std::fs::metadata(transcript.path()).unwrap().blocks();
+        assert!(after < before * 2 / 3, "{after} of {before} blocks are left");
+        let mut read = vec![0; 1 << 19];
+        assert_eq!(transcript.read(5000 + (1 << 19), &mut read), 1 << 19);
+        assert!(read == piece[1 << 19..]);
+        transcript.forget(transcript.len());
+        let mut none = [0];
+        assert_eq!(transcript.read(transcript.len(), &mut none), 0);
+        transcript.append(b"x");
+        assert_eq!((transcript.read(transcript.len() - 1, &mut none), none), (1, *b"x"));
+        assert!(transcript.failure().is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::config::{
     self, Durability, FabricKind, InputOrder, Order, Partitioning, Program, Protocol, RestBy,
+    WhenSplit,
 };
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -111,6 +112,17 @@ pub(crate) struct ProgramArgs {
     /// How it is known that the program is at rest. Without it, by the program's name.
     #[arg(long, requires = "replicate", value_enum)]
     pub(crate) program_rest: Option<RestBy>,
+    /// Compare what the copies have answered after every N entries (openings, inputs and ends of
+    /// connections). The copy of a minority is dropped, and begins again. 0: never.
+    #[arg(long, requires = "replicate", default_value_t = config::COMPARE, value_name = "N")]
+    pub(crate) program_compare: u64,
+    /// Save a copy after at least N entries, so that what stands before is forgotten. 0: never.
+    /// Without it, 100000 for programs that speak Redis's protocol, and never for others.
+    #[arg(long, requires = "replicate", value_name = "N")]
+    pub(crate) program_checkpoint: Option<u64>,
+    /// What a member does when no majority of the copies answers alike.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = WhenSplit::Serve)]
+    pub(crate) program_split: WhenSplit,
     /// The program asks its clients for a password, so that --bind may name any address.
     #[arg(long, requires = "replicate")]
     pub(crate) program_authenticates: bool,
@@ -124,6 +136,9 @@ impl ProgramArgs {
             genesis: self.genesis.clone(),
             order: self.program_order,
             rest: self.program_rest,
+            compare: self.program_compare,
+            checkpoint: self.program_checkpoint,
+            split: self.program_split,
             authenticates: self.program_authenticates,
         })
     }

@@ -54,19 +54,31 @@ fn leader(cluster: &Cluster, asked: u16) -> u16 {
     leader as u16
 }
 
-/// The copies' own answers to `DEBUG DIGEST`, which no member takes part in.
-fn digests(cluster: &Cluster) -> BTreeSet<String> {
+/// The part of a member's status that is about its copy; nothing while it is down.
+fn program(cluster: &Cluster, asked: u16, id: u16) -> serde_json::Value {
+    let status = status(cluster, asked).unwrap_or_default();
+    status["members"][usize::from(id) - 1]["program"].clone()
+}
+
+/// The sockets of the copies.
+fn sockets(cluster: &Cluster) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(cluster.directory()).unwrap().flatten();
-    let sockets = entries.map(|entry| entry.path()).filter(|path| {
+    let sockets = entries.map(|entry| entry.path());
+    let of_copies = sockets.filter(|path| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         name.starts_with("copy-") && name.contains('.')
     });
+    of_copies.collect()
+}
+
+/// The copies' own answers to `DEBUG DIGEST`, which no member takes part in.
+fn digests(cluster: &Cluster) -> BTreeSet<String> {
     let digest = |socket: std::path::PathBuf| {
         let mut cli = Command::new("redis-cli");
         let output = cli.arg("-s").arg(socket).args(["DEBUG", "DIGEST"]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    sockets.map(digest).collect()
+    sockets(cluster).into_iter().map(digest).collect()
 }
 
 fn every_member_takes_any_request_and_the_copies_agree(flags: &[&str]) {
@@ -180,6 +192,117 @@ fn the_leader_dies_and_a_survivors_client_goes_on() {
         let seen: i64 = cluster.connect(leader).get("n").unwrap();
         assert_eq!(seen, after);
     }
+}
+
+/// A copy that has gone its own way is found by its answers, and begins again, while the others
+/// serve.
+#[test]
+fn a_copy_that_answers_otherwise_is_dropped_and_begins_again() {
+    let mut cluster = start(&["--program-compare", "20"]);
+    assert_eq!(cluster.cli(1, &["SET", "k", "right"]), "OK");
+    wait_until("the copies to be equal", || digests(&cluster).len() == 1);
+    let name = |path: &std::path::Path| path.file_name().unwrap().to_string_lossy().into_owned();
+    let socket = sockets(&cluster).into_iter().find(|path| name(path).starts_with("copy-3."));
+    let mut cli = Command::new("redis-cli");
+    let wrong = cli.arg("-s").arg(socket.unwrap()).args(["SET", "k", "wrong"]).output().unwrap();
+    assert_eq!(wrong.stdout, b"OK\n");
+    let mut survivor = cluster.connect(1);
+    let mut ask = || {
+        let value: String = survivor.get("k").unwrap();
+        assert_eq!(value, "right");
+    };
+    (0..60).for_each(|_| ask());
+    let line = cluster.wait_for("are not those of a majority's copies");
+    assert!(line.contains("up to entry"), "{line}");
+    cluster.wait_for("serves again");
+    assert_eq!(cluster.cli(3, &["GET", "k"]), "right");
+    wait_until("the copies to be equal", || digests(&cluster).len() == 1);
+    let verdicts = program(&cluster, 1, 1)["verdicts"].clone();
+    assert!(verdicts["differed"].as_u64().unwrap() > 0, "{verdicts}");
+    assert_eq!(verdicts["split"], 0, "{verdicts}");
+    (0..60).for_each(|_| ask());
+    wait_until("all copies to answer alike", || {
+        let verdicts = program(&cluster, 1, 1)["verdicts"].clone();
+        verdicts["agreed_by"] == 3
+    });
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// No majority answers alike: each copy's own ids.
+#[test]
+fn copies_without_a_majority_are_named_and_serve_on() {
+    let cluster = start(&["--program-compare", "20"]);
+    let id = "return redis.call('info', 'server')";
+    for _ in 0..30 {
+        assert!(cluster.cli(1, &["EVAL", id, "0"]).contains("process_id"));
+    }
+    wait_until("a split", || program(&cluster, 1, 1)["verdicts"]["split"].as_u64() > Some(0));
+    assert_eq!(cluster.cli(2, &["SET", "k", "v"]), "OK");
+    let output = gregale(&["status", "--control", &control(&cluster, 1)]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("NO MAJORITY"), "{text}");
+}
+
+/// A member that comes back begins with a checkpoint, and executes only what comes after it; what
+/// stands before is forgotten.
+#[test]
+fn a_member_that_comes_back_begins_with_the_checkpoint() {
+    begin_with_the_checkpoint(&["--durability", "memory-quorum"]);
+}
+
+#[test]
+fn a_member_that_comes_back_begins_with_the_checkpoint_on_disk() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
+    begin_with_the_checkpoint(&["--durability", "disk-quorum", "--data", path]);
+}
+
+fn begin_with_the_checkpoint(flags: &[&str]) {
+    let every = ["--program-compare", "100", "--program-checkpoint", "300"];
+    let rest = ["--snapshot-log-bytes", "200kb", "--replicate", REDIS];
+    let rest = if flags.contains(&"--data") { &rest[..] } else { &rest[2..] };
+    let mut cluster = Cluster::start_with(&[flags, &every[..], rest].concat());
+    // A connection whose database a new copy has to be told, and a script that it has to know.
+    let mut connection = cluster.connect(1);
+    let _: () = redis::cmd("SELECT").arg(3).query(&mut connection).unwrap();
+    let script = "return redis.call('incr', KEYS[1])";
+    let sha: String = redis::cmd("SCRIPT").arg("LOAD").arg(script).query(&mut connection).unwrap();
+    let value = "x".repeat(1000);
+    let mut n_sent = 0;
+    let mut write = |n: u64| {
+        for _ in 0..n {
+            n_sent += 1;
+            let _: () = connection.set(format!("key {}", n_sent % 200), &value).unwrap();
+            let n: u64 =
+                redis::cmd("EVALSHA").arg(&sha).arg(1).arg("n").query(&mut connection).unwrap();
+            assert_eq!(n, n_sent);
+        }
+        n_sent
+    };
+    write(1000);
+    wait_until("two checkpoints", || program(&cluster, 1, 1)["checkpoints"].as_u64() >= Some(2));
+    let (checkpoint, pid) =
+        (program(&cluster, 1, 1)["checkpoint_at"].as_u64().unwrap(), pid_of(&cluster, 1, 2));
+    assert!(checkpoint >= 300, "{checkpoint}");
+    signal(pid, "KILL");
+    wait_until("the member to be back", || {
+        let program = program(&cluster, 1, 2);
+        program["began_at"].as_u64() >= Some(checkpoint) && program["waiting_bytes"] == 0
+    });
+    wait_until("the copies to be equal", || digests(&cluster).len() == 1);
+    // The one that is told again what the connection was goes on as the others do.
+    let n_sent = write(1000);
+    assert_eq!(cluster.cli(2, &["-n", "3", "GET", "n"]), n_sent.to_string());
+    wait_until("the copies to be equal", || digests(&cluster).len() == 1);
+    let of_second = program(&cluster, 1, 2);
+    assert_eq!(of_second["verdicts"]["differed"], 0, "{of_second}");
+    for id in 1..=3 {
+        // Of two megabytes that were sent, and as many checkpoints of 200 kB as there were.
+        wait_until("the transcript to be short", || {
+            program(&cluster, 1, id)["transcript_bytes"].as_u64().is_some_and(|n| n < 1_500_000)
+        });
+    }
+    assert_eq!(cluster.stop(), Some(0));
 }
 
 /// Copy and member end together, and the next ones begin together.

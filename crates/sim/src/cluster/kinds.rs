@@ -105,12 +105,16 @@ impl Protocol {
             && (!self.has_disks() || mark != Mark::DiedHalfway)
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
+            && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)
             // Where machines send messages, memory has beats alone, of one word each.
             && (self.has_jumps() || !matches!(mark, Mark::ClockJumped | Mark::TornVerb))
     }
 }
+
+/// Cases that take copies of a program.
+const OF_PROGRAMS: [Mark; 3] = [Mark::CopyPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
 
 /// Cases that take members that change.
 const OF_CHANGES: [Mark; 5] = [

@@ -57,6 +57,22 @@ pub(super) trait Member {
     fn configuration(&self) -> Option<Configuration>;
     /// The seats on which a new incarnation is to begin, for its supervisor.
     fn take_renewals(&mut self) -> Vec<Rank>;
+    /// The reason why it has to begin again with its copy of a program, if there is one.
+    fn rolls_back(&mut self) -> Option<String> {
+        None
+    }
+    /// Whether it has to begin again because its copy lacks entries that are forgotten.
+    fn falls_behind(&mut self) -> bool {
+        false
+    }
+    /// The checkpoints that counted, and whether its copy began with one.
+    fn checkpoints(&self) -> (u64, bool) {
+        (0, false)
+    }
+    /// The entries that its copy has executed since it first answered otherwise than it should.
+    fn n_since_deviation(&self) -> Option<u64> {
+        None
+    }
     /// The number of open connections to all members, if members agree on that.
     fn n_open(&self) -> Option<usize> {
         None

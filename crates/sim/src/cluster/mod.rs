@@ -20,6 +20,8 @@
 //!   is called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
 //! - I8 where a program is replicated, no connection stays open without its client when all is
 //!   well. Judged in `phases`.
+//! - I9 a copy that answers otherwise than the others is put down within two comparisons, and no
+//!   other is. Judged in `deviants`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -27,6 +29,7 @@ mod aims;
 mod changes;
 mod client;
 mod clients;
+mod deviants;
 mod disk;
 mod halfway;
 mod kinds;

@@ -118,7 +118,7 @@ impl World {
         if let Some(detail) = self.unachieved_goal().or_else(|| self.ghost()) {
             return Some(detail);
         }
-        if let Some(detail) = self.leak() {
+        if let Some(detail) = self.leak().or_else(|| self.deviant()) {
             return Some(detail);
         }
         let node = self.straggler()?;
@@ -131,8 +131,12 @@ impl World {
     /// during requests, and the same is required again (I6).
     pub(super) fn finish_early(&mut self) {
         let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
-        let is_settled =
-            || self.unachieved_goal().is_none() && self.ghost().is_none() && self.leak().is_none();
+        let is_settled = || {
+            self.unachieved_goal().is_none()
+                && self.ghost().is_none()
+                && self.leak().is_none()
+                && self.deviant().is_none()
+        };
         if !is_asked_for || self.laggard().is_some() || self.straggler().is_some() || !is_settled()
         {
             return;

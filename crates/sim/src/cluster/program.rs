@@ -5,12 +5,17 @@
 //!   copies that are given the same input at once do different things. A copy that is given one
 //!   request at a time does the same as all others.
 //! - P2 a program is asleep when it has read, executed, sent and closed everything.
+//! - P3 a program that *deviates* answers on legs of other members' clients with other bytes from
+//!   some request on. Its own clients notice nothing, so the history stays linearizable, and the
+//!   hashes alone can tell.
+//! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
+//!   what its connections have told it, is not in that.
 
 use super::resp::{self, Value};
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
 use replicate::program::{Connected, Program};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most steps of a program in one turn of its member.
 const STEPS_MAX: u64 = 32;
@@ -53,10 +58,20 @@ pub(super) struct SimProgram {
     version: u64,
     /// The most unread input of a leg.
     room_bytes: usize,
+    n_executed: u64,
+    /// The requests after which it deviates, if it does (P3).
+    deviates_after: Option<u64>,
+    has_deviated: bool,
+    /// The legs of other members' clients.
+    foreign: BTreeSet<u64>,
+    /// See P4.
+    saved: Vec<u8>,
+    restored: Vec<u8>,
+    is_tainted: bool,
 }
 
 impl SimProgram {
-    pub(super) fn new(mut rng: Rng) -> SimProgram {
+    pub(super) fn new(mut rng: Rng, deviates_after: Option<u64>) -> SimProgram {
         SimProgram {
             room_bytes: 256 << rng.below(4),
             rng,
@@ -64,7 +79,29 @@ impl SimProgram {
             keys: BTreeMap::new(),
             gone: BTreeMap::new(),
             version: 0,
+            n_executed: 0,
+            deviates_after,
+            has_deviated: false,
+            foreign: BTreeSet::new(),
+            saved: Vec::new(),
+            restored: Vec::new(),
+            is_tainted: false,
         }
+    }
+
+    /// Says which legs are those of other members' clients.
+    pub(super) fn know_foreign(&mut self, legs: impl Iterator<Item = u64>) {
+        self.foreign = legs.collect();
+    }
+
+    /// Whether it began with what a program had saved that deviated.
+    pub(super) fn is_tainted(&self) -> bool {
+        self.is_tainted
+    }
+
+    /// Whether it has answered otherwise than it should.
+    pub(super) fn has_deviated(&self) -> bool {
+        self.has_deviated
     }
 
     /// Does something, or nothing yet.
@@ -144,6 +181,12 @@ impl SimProgram {
             }
             (_, None) => self.command(&words, &mut reply),
         }
+        self.n_executed += 1;
+        let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
+        if deviates && self.foreign.contains(&key) {
+            reply = b"+DIFFERENT\r\n".to_vec();
+            self.has_deviated = true;
+        }
         self.legs.get_mut(&key).expect("a request of a leg").replies.extend(reply);
     }
 
@@ -214,6 +257,71 @@ fn bytes_of(word: Value) -> Vec<u8> {
 }
 
 impl Program for SimProgram {
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.restored.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Reads what [`SimProgram::save`] wrote.
+    fn start(&mut self) -> Result<(), String> {
+        let restored = std::mem::take(&mut self.restored);
+        let Some((has_deviated, mut rest)) = restored.split_first() else { return Ok(()) };
+        self.is_tainted = *has_deviated > 0;
+        let mut word = || {
+            let (len, left) = rest.split_first_chunk().expect("a length");
+            let (word, left) = left.split_at(u64::from_le_bytes(*len) as usize);
+            rest = left;
+            word.to_vec()
+        };
+        let number = |word: Vec<u8>| u64::from_le_bytes(word.try_into().expect("a number"));
+        self.version = number(word());
+        for _ in 0..number(word()) {
+            let (key, value, version) = (word(), word(), number(word()));
+            self.keys.insert(key, (value, version));
+        }
+        for _ in 0..number(word()) {
+            let (key, version) = (word(), number(word()));
+            self.gone.insert(key, version);
+        }
+        Ok(())
+    }
+
+    /// P4
+    fn save(&mut self) -> Result<Option<u64>, String> {
+        if self.rng.chance(1, 2) {
+            return Ok(None);
+        }
+        if self.rng.chance(1, 16) {
+            return Err("the program has no wish to be saved".to_owned());
+        }
+        let mut out = vec![u8::from(self.has_deviated)];
+        let mut put = |word: &[u8]| {
+            out.extend_from_slice(&(word.len() as u64).to_le_bytes());
+            out.extend_from_slice(word);
+        };
+        put(&self.version.to_le_bytes());
+        put(&(self.keys.len() as u64).to_le_bytes());
+        for (key, (value, version)) in &self.keys {
+            put(key);
+            put(value);
+            put(&version.to_le_bytes());
+        }
+        put(&(self.gone.len() as u64).to_le_bytes());
+        for (key, version) in &self.gone {
+            put(key);
+            put(&version.to_le_bytes());
+        }
+        self.saved = out;
+        Ok(Some(self.saved.len() as u64))
+    }
+
+    fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
+        let there = &self.saved[at as usize..];
+        let n = there.len().min(into.len());
+        into[..n].copy_from_slice(&there[..n]);
+        Ok(n)
+    }
+
     fn connect(&mut self, key: u64) -> Connected {
         if self.rng.chance(1, 8) {
             return Connected::Later;

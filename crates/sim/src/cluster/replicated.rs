@@ -18,7 +18,7 @@ use proto::registry::{self, LogSpec};
 use replicate::bugs::Bug;
 use replicate::door::ReplicateDoor;
 use replicate::program::Program;
-use replicate::state::State;
+use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
 use replicate::{batch, clients, entry, feeder};
 
@@ -30,19 +30,48 @@ type Replicated<R> = Log<SimPlant, R, State<InMemory, Option<Bug>>, Door>;
 /// The time after which a copy with something to do is run again.
 const RUNS_EVERY: Duration = Duration::from_micros(20);
 
+/// How a copy is compared with the others, and what it does of which they know nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Around {
+    /// See `replicate::state::Settings`.
+    pub(super) compare: u64,
+    /// Likewise.
+    pub(super) checkpoint: u64,
+    /// See `SimProgram`, P3.
+    pub(super) deviates_after: Option<u64>,
+}
+
 /// The member of the module's text.
-struct Copied<R: Replicator>(Engine<Replicated<R>>);
+struct Copied<R: Replicator> {
+    engine: Engine<Replicated<R>>,
+    /// The entries that the copy has executed, and those when it first deviated.
+    position: u64,
+    /// Those before its beginning.
+    began_at: u64,
+    deviated_at: Option<u64>,
+}
 
 impl<R: Replicator> Member for Copied<R> {
     fn turn(&mut self) -> Duration {
-        let idle = turn(&mut self.0, |door, state, desk| {
+        let idle = turn(&mut self.engine, |door, state, desk| {
+            let legs = door.feeder().legs().collect::<Vec<_>>();
+            let foreign = legs.into_iter().filter(|(_, is_own)| !is_own);
+            door.program.know_foreign(foreign.map(|(key, _)| key));
             door.program.run();
             for key in door.program.ready() {
                 door.on_leg(key, desk);
             }
             door.poll(state, desk);
         });
-        let Parts { plant, door, app, .. } = self.0.parts();
+        let Parts { plant, door, app, .. } = self.engine.parts();
+        self.position = door.feeder().position();
+        self.began_at = door.figures(app).began_at;
+        if door.program.is_tainted() {
+            plant.say("it begins with what a copy had saved that answered otherwise");
+        }
+        if door.program.has_deviated() {
+            self.deviated_at.get_or_insert(self.position);
+        }
         if let Some(why) = door.failure(app) {
             let why = why.to_owned();
             plant.say(&why);
@@ -52,35 +81,54 @@ impl<R: Replicator> Member for Copied<R> {
     }
 
     fn view(&self) -> &View {
-        self.0.view()
+        self.engine.view()
     }
 
     fn stats(&self) -> &Stats {
-        self.0.stats()
+        self.engine.stats()
     }
 
     fn pipes(&mut self) -> &mut Pipes {
-        &mut self.0.parts().door.streams
+        &mut self.engine.parts().door.streams
     }
 
     fn plant(&mut self) -> &mut SimPlant {
-        self.0.parts().plant
+        self.engine.parts().plant
     }
 
     fn disk(&mut self) -> Option<&mut Platter> {
-        self.0.disk()
+        self.engine.disk()
     }
 
     fn configuration(&self) -> Option<Configuration> {
-        self.0.node().configuration()
+        self.engine.node().configuration()
     }
 
     fn take_renewals(&mut self) -> Vec<Rank> {
         Vec::new()
     }
 
+    fn falls_behind(&mut self) -> bool {
+        let Parts { door, app, .. } = self.engine.parts();
+        door.falls_behind(app)
+    }
+
+    fn checkpoints(&self) -> (u64, bool) {
+        let (n_adopted, _) = self.engine.app().checkpoints().counts();
+        (n_adopted, self.began_at > 0)
+    }
+
+    fn rolls_back(&mut self) -> Option<String> {
+        let Parts { door, app, .. } = self.engine.parts();
+        door.rolls_back(app)
+    }
+
+    fn n_since_deviation(&self) -> Option<u64> {
+        Some(self.position - self.deviated_at?)
+    }
+
     fn n_open(&self) -> Option<usize> {
-        Some(self.0.app().table().n_open())
+        Some(self.engine.app().table().n_open())
     }
 }
 
@@ -95,7 +143,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 24 + batch::OVERHEAD_BYTES + entry::HEADER_B
 pub(super) fn copied<S: LogSpec>(
     config: &Config,
     plant: SimPlant,
-    program: SimProgram,
+    (program, around): (SimProgram, Around),
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
     plan: &Plan,
@@ -108,15 +156,17 @@ pub(super) fn copied<S: LogSpec>(
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
     };
-    let of_feeder =
-        feeder::Config { me, run, order: feeder::Order::Serial, rest: feeder::Rest::Resp };
+    let (order, rest) = (feeder::Order::Serial, feeder::Rest::Resp);
+    let Around { compare, checkpoint, .. } = around;
+    let of_feeder = feeder::Config { me, run, order, rest, compare };
+    let settings = Settings { members: plan.members, compare, checkpoint };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
-    let served = (State::new(InMemory::default(), planted), door);
+    let served = (State::new(settings, InMemory::default(), planted), door);
     let engine =
         Engine::<Replicated<S::Machine<Sound>>>::new(config, plant, served, disk, |host| {
             registry::member::<S, _, _>(of_node, &plan.shape, Sound, host)
                 .map_err(|error| error.to_string())
         })?;
-    Ok(Box::new(Copied(engine)))
+    Ok(Box::new(Copied { engine, position: 0, began_at: 0, deviated_at: None }))
 }

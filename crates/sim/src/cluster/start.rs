@@ -5,7 +5,7 @@ use super::kinds::{Bug, Protocol};
 use super::member::{Around, Member, kept, made};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
-use super::replicated::copied;
+use super::replicated::{self, copied};
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::{Provider, Shape};
@@ -37,6 +37,8 @@ pub(super) struct Beginning {
     /// See `World`.
     pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
+    /// Of a copy of a program.
+    pub(super) around: replicated::Around,
 }
 
 impl Protocol {
@@ -60,7 +62,7 @@ impl Protocol {
         plan: &Plan,
         net: &Rc<RefCell<Net>>,
     ) -> Result<Box<dyn Member>, String> {
-        let Beginning { bug, room: (backlog_bytes, bounds), patience, .. } = beginning;
+        let Beginning { bug, room: (backlog_bytes, bounds), patience, around, .. } = beginning;
         let Beginning { me, life, disk, founds, founders, joins, .. } = beginning;
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
         let usual = Config::new(origin, plan.members);
@@ -93,7 +95,8 @@ impl Protocol {
         let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
         if self.replicates_program() {
             let bug = bug.and_then(Bug::replicate);
-            let program = SimProgram::new(net.borrow_mut().rng.fork());
+            let program = SimProgram::new(net.borrow_mut().rng.fork(), around.deviates_after);
+            let program = (program, around);
             let disk = (disk, found);
             return if self.has_disks() {
                 copied::<durable::Spec>(&config, plant, program, disk, of_node, plan, bug)
@@ -101,7 +104,7 @@ impl Protocol {
                 copied::<velos::Spec>(&config, plant, program, disk, of_node, plan, bug)
             };
         }
-        let around = Around { bug: bug.and_then(Bug::door), ..Around::default() };
+        let outside = Around { bug: bug.and_then(Bug::door), ..Around::default() };
         let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
         let seats = (0..plan.members).map(|at| door::Member {
             id: at as u16 + 1,
@@ -113,7 +116,7 @@ impl Protocol {
             members: seats.collect(),
             ..door::Config::default()
         };
-        let door = RespDoor::new(of_door, around, pipes);
+        let door = RespDoor::new(of_door, outside, pipes);
         let shape = &plan.shape;
         let disk = (disk, found);
         match self {

@@ -2,6 +2,7 @@
 
 use super::aims::{self, Aims};
 use super::client::Client;
+use super::deviants::Deviants;
 use super::disk::Platter;
 use super::kinds::Kinship;
 use super::member::Member;
@@ -47,6 +48,7 @@ pub(crate) struct World {
     /// The bytes of values that a member keeps for others, and what else may pile up in it.
     pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
+    pub(super) deviants: Deviants,
     pub(super) leader: Option<usize>,
     pub(super) aims: Aims,
     /// Whether the leader is to die once more while all is well (I6).
@@ -143,6 +145,7 @@ impl World {
             aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             is_to_depose: false,
+            deviants: Deviants::draw(seed, members),
             leader: None,
             n_events: 0,
             lists: Vec::new(),
@@ -299,6 +302,7 @@ impl World {
             bug: self.kind.bug,
             room: self.room,
             patience: self.patience,
+            around: self.deviants.around(node, life),
         };
         match self.kind.protocol.start(beginning, &self.plan, &self.net) {
             Ok(member) => self.members[node] = Some(member),
@@ -382,6 +386,7 @@ impl World {
             self.on_new_leader(node, changes);
         }
         self.hear_reports(node);
+        self.hear_copy(node);
         self.wake_clients_of(node);
         self.finish_early();
     }
@@ -405,6 +410,7 @@ impl World {
     pub(super) fn cover(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let n_snapshots = member.disk().map_or(0, |disk| disk.n_snapshots);
+        let (n_checkpoints, began_with_one) = member.checkpoints();
         let stats = member.stats();
         let reached = [
             (Mark::CommandForwarded, stats.commands_forwarded),
@@ -412,6 +418,8 @@ impl World {
             (Mark::PassedOn, stats.frames_passed_on),
             (Mark::StateReceived, stats.state_bytes_received),
             (Mark::SnapshotWritten, n_snapshots),
+            (Mark::CheckpointCounted, n_checkpoints),
+            (Mark::CheckpointBegun, u64::from(began_with_one)),
         ];
         let coverage = &mut self.net.borrow_mut().coverage;
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {

@@ -1,0 +1,119 @@
+//! The beginning of a copy from a checkpoint.
+//!
+//! The checkpoint stands in the transcript, in pieces behind its own point. It is put together, the
+//! program is started with it, and the connections that were open at the point are made again: a
+//! leg each, with the requests that made it what it was (`checkpoint`, K5).
+
+use crate::checkpoint::{HEADER_LEN_BYTES, Header};
+use crate::entry::{ConnectionId, Entry};
+use crate::program::Program;
+use crate::state::{Base, first_record};
+use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
+use base::{Incarnation, Rank};
+use std::collections::VecDeque;
+
+/// The bytes of the transcript that are read in one step.
+const STEP_BYTES: usize = 1 << 20;
+
+/// The name of the leg that is no client's, on which the program is told what is common.
+pub(crate) const COMMON_LEG: ConnectionId =
+    ConnectionId { owner: Rank::at(0), run: Incarnation(0), number: 0 };
+
+/// A beginning under way.
+#[derive(Debug)]
+pub(crate) struct Restoring {
+    /// The point, and where the entries behind it begin.
+    pub(crate) position: u64,
+    pub(crate) offset: u64,
+    /// The bytes of the transcript before this one were looked at.
+    cursor: u64,
+    /// The bytes of the checkpoint that were found.
+    n_found: u64,
+    /// The header, with its length, as far as it was found.
+    header: Vec<u8>,
+    /// The legs to be opened, once the program was started.
+    pub(crate) legs: VecDeque<(ConnectionId, Vec<u8>)>,
+    pub(crate) is_started: bool,
+}
+
+impl Restoring {
+    pub(crate) fn new(base: &Base) -> Restoring {
+        Restoring {
+            position: base.position,
+            offset: base.offset,
+            cursor: base.offset,
+            n_found: 0,
+            header: Vec::new(),
+            legs: VecDeque::new(),
+            is_started: false,
+        }
+    }
+
+    /// Looks for more of the checkpoint. Returns whether all of it was found.
+    ///
+    /// # Errors
+    /// The copy cannot begin.
+    pub(crate) fn find(
+        &mut self,
+        transcript: &impl Transcript,
+        program: &mut impl Program,
+    ) -> Result<bool, String> {
+        let mut bytes = vec![0; STEP_BYTES];
+        let n = transcript.read(self.cursor, &mut bytes);
+        bytes.truncate(n);
+        let mut at = 0;
+        while let Some(record) = first_record(&bytes[at..]) {
+            at += RECORD_HEADER_BYTES + record.len();
+            let entry = Entry::parse(record).map_err(|error| error.to_string())?;
+            let Entry::Piece { at: point, offset, len, bytes, .. } = entry else { continue };
+            if point != self.position || len == 0 {
+                continue;
+            }
+            assert_eq!(offset, self.n_found, "pieces are executed in order");
+            self.n_found += bytes.len() as u64;
+            self.take(bytes, program)?;
+            if self.n_found == len {
+                return Ok(true);
+            }
+        }
+        self.cursor += at as u64;
+        if at == 0 {
+            return Err("the checkpoint is not whole in the transcript".to_owned());
+        }
+        Ok(false)
+    }
+
+    /// Takes the next bytes of the checkpoint: first the header, then what is the program's.
+    fn take(&mut self, mut bytes: &[u8], program: &mut impl Program) -> Result<(), String> {
+        loop {
+            let len = match self.header.first_chunk::<HEADER_LEN_BYTES>() {
+                Some(len) => HEADER_LEN_BYTES + u32::from_le_bytes(*len) as usize,
+                None => HEADER_LEN_BYTES,
+            };
+            if self.header.len() == len && len > HEADER_LEN_BYTES {
+                break;
+            }
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            let (part, rest) = bytes.split_at(bytes.len().min(len - self.header.len()));
+            self.header.extend_from_slice(part);
+            bytes = rest;
+        }
+        if bytes.is_empty() { Ok(()) } else { program.restore(bytes) }
+    }
+
+    /// Reads the header: which legs are to be opened.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub(crate) fn read_header(&mut self) -> Result<(), String> {
+        let header = self.header.get(HEADER_LEN_BYTES..).and_then(Header::parse);
+        let header = header.ok_or("the checkpoint's header is damaged")?;
+        if !header.common.is_empty() {
+            self.legs.push_back((COMMON_LEG, header.common.concat()));
+        }
+        self.legs.extend(header.connections);
+        Ok(())
+    }
+}
