@@ -16,14 +16,14 @@ struct Reader {
     line: Vec<u8>,
     /// The bytes of a payload that are still to come, its line end included.
     skip: u64,
-    /// Whether a request ends with that payload.
+    /// Whether a request, or a reply, ends with that payload.
     ends: bool,
     is_lost: bool,
 }
 
 impl Reader {
     /// Hands the lines in `bytes`, whose payloads `take` reports by their lengths, to `take`.
-    /// Returns the number of requests that have ended with their payload.
+    /// Returns the number of requests, or replies, that have ended with their payload.
     fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> u64 {
         let mut n_ended = 0;
         while !bytes.is_empty() && !self.is_lost {
@@ -61,7 +61,7 @@ enum Line {
     Alone,
     /// So many bytes, and a line end.
     Payload(u64),
-    /// The same, and the end of the request.
+    /// The same, and the end of the request, or of the reply.
     LastPayload(u64),
     Unknown,
 }
@@ -127,7 +127,7 @@ impl Resp {
     pub fn replies(&mut self, bytes: &[u8]) -> u64 {
         let Resp { replies, parts, is_push, .. } = self;
         let mut n = 0;
-        replies.read(bytes, |line| {
+        let n_ended = replies.read(bytes, |line| {
             let Some((kind, rest)) = line.split_first() else { return Line::Unknown };
             if *parts == 0 {
                 (*parts, *is_push) = (1, false);
@@ -141,10 +141,18 @@ impl Resp {
                     is_whole(0, parts);
                     Line::Alone
                 }
-                (b'$' | b'!' | b'=', Some(len)) => {
-                    // A payload is not waited for: the program has sent its header.
+                (b'$' | b'!' | b'=', Some(len)) if len >= 0 => {
+                    *parts -= 1;
+                    match (*parts, *is_push) {
+                        // The reply counts when all of it has come: a long one comes in pieces, and
+                        // all of them are compared.
+                        (0, false) => Line::LastPayload(len as u64),
+                        _ => Line::Payload(len as u64),
+                    }
+                }
+                (b'$' | b'!' | b'=', Some(_)) => {
                     is_whole(0, parts);
-                    if len < 0 { Line::Alone } else { Line::Payload(len as u64) }
+                    Line::Alone
                 }
                 (b'*' | b'~', Some(len)) => {
                     is_whole(len.max(0), parts);
@@ -167,7 +175,7 @@ impl Resp {
                 _ => Line::Unknown,
             }
         });
-        n
+        n + n_ended
     }
 }
 
@@ -197,6 +205,16 @@ mod tests {
         assert_eq!(resp.requests(b"*2\r\n$4\r\nECHO\r\n$6\r\nabc"), 0);
         assert_eq!(resp.requests(b"def\r"), 0);
         assert_eq!(resp.requests(b"\n*1\r\n$4\r\nPING\r\n"), 2);
+    }
+
+    /// What is still to come of it would be compared with the whole of another copy's.
+    #[test]
+    fn a_reply_is_counted_when_all_of_it_is_there() {
+        let mut resp = Resp::default();
+        assert_eq!(resp.replies(b"$6\r\nabc"), 0);
+        assert_eq!(resp.replies(b"def\r"), 0);
+        assert_eq!(resp.replies(b"\n*2\r\n:1\r\n$2\r\nh"), 1);
+        assert_eq!(resp.replies(b"i\r\n"), 1);
     }
 
     #[test]
