@@ -253,7 +253,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                 }
                 Reader::Described { origin, life, id, .. } => {
                     if origin == self.host.origin.rank {
+                        // This member trusts itself, and does not lead yet: at once the same check
+                        // would be refused again, in each turn.
                         self.host.desk.asked.again(Sequence(id));
+                        self.read_pause_until = self.host.desk.now.plus(REFUSED_PAUSE);
                         continue;
                     }
                     self.refuse_described(origin, life, id);

@@ -209,6 +209,23 @@ fn reads_that_the_leader_refused_are_asked_again() {
     assert!(!core.host.desk.asked.has_undispatched());
 }
 
+/// Without the pause it would do that in every turn, and take a processor.
+#[test]
+fn a_member_that_trusts_itself_and_does_not_lead_asks_itself_again_a_little_later() {
+    let mut core = mock::core(0, Default::default());
+    core.target = Some(Rank::at(0));
+    core.host.desk.now = Instant(1);
+    core.host.desk.asked.push(reader(1), b"get", Instant(99));
+    assert!(core.dispatch_reads());
+    let begun = core.host.desk.begin_round();
+    assert_eq!(begun, None, "the read is in the round that was begun");
+    core.on_read_refused(proto::Ticket(0));
+    assert!(core.host.desk.asked.has_undispatched());
+    assert!(!core.dispatch_reads(), "a little later");
+    core.host.desk.now = core.read_pause_until;
+    assert!(core.dispatch_reads());
+}
+
 #[test]
 fn i3_a_round_that_takes_several_turns_leaves_no_read_out() {
     let mut core = mock::core(0, Default::default());
