@@ -45,6 +45,10 @@ crate::planted_bugs! {
     LeaverUncounted = LEAVER_UNCOUNTED: sweep ["vsync"],
     /// A member that leaves is gone as soon as it knows that it may.
     LeaveAtOnce = LEAVE_AT_ONCE: sweep ["vsync"],
+    /// A wish to leave ends with the view that it was told in.
+    LeaveForgotten = LEAVE_FORGOTTEN: sweep ["vsync"],
+    /// The last member that has the state leaves while newcomers wait for it.
+    LastLeaves = LAST_LEAVES: sweep ["vsync"],
     /// A newcomer delivers from its first view on, without the state.
     NoState = NO_STATE: sweep ["vsync"],
     /// A newcomer delivers what the state that it was given covers.

@@ -129,8 +129,9 @@ impl<P: Plantings> Current<P> {
     /// Wedges if there is a reason to end the view. For its leader a process that can join is one.
     fn wedge_if_due(&mut self, knocks: &[Knock]) {
         let row = self.row;
-        let ends = |seat| self.of(seat, row.wedged) == 1 || self.of(seat, row.leaving) == 1;
-        let is_due = self.trusted().iter().any(ends)
+        let wedged = self.trusted().iter().any(|seat| self.of(seat, row.wedged) == 1);
+        let is_due = wedged
+            || !self.leavers().is_empty()
             || !self.suspected(self.me).is_empty()
             || self.leader() == self.me && !self.admitted(self.trusted(), knocks).is_empty();
         if is_due {
@@ -184,7 +185,7 @@ impl<P: Plantings> Current<P> {
         let trusted = self.trusted();
         let asked = if self.planted.has(Bug::TrimOfSuspected) { self.seats } else { trusted };
         let trim = asked.iter().map(|seat| self.held_by(seat)).min();
-        let left = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
+        let left = self.leavers();
         let removed = self.seats.difference(trusted);
         Change {
             removed,
@@ -192,6 +193,17 @@ impl<P: Plantings> Current<P> {
             joined: self.admitted(trusted.difference(left), knocks),
             trim: trim.unwrap_or(0),
         }
+    }
+
+    /// The members that may leave now: all that want to, unless the state would leave with them while
+    /// newcomers wait for it.
+    fn leavers(&self) -> SeatSet {
+        let trusted = self.trusted();
+        let leavers = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
+        let staying = trusted.difference(leavers);
+        let has_state = |seat| self.of(seat, self.row.ready) == 1;
+        let is_kept = staying.is_empty() || self.table.count(staying, has_state) > 0;
+        if is_kept || self.planted.has(Bug::LastLeaves) { leavers } else { SeatSet::EMPTY }
     }
 
     /// The first of `knocks` that may join those that stay: of every majority of the next view at

@@ -13,7 +13,7 @@ use super::wire::{Message, PIECE_BYTES, Piece};
 use super::{Delivery, Position};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use base::{Instant, Port, Rank};
+use base::{Instant, Port, Rank, SeatSet};
 use core::time::Duration;
 
 /// The most messages that are held for a state that has not come.
@@ -40,6 +40,11 @@ impl Gifts {
     /// Stops giving to `to`: its link broke, so that pieces are lost.
     pub(super) fn stop(&mut self, to: Rank) {
         self.0.remove(&to);
+    }
+
+    /// Gives to members of a view alone, which has these seats.
+    pub(super) fn keep(&mut self, seats: SeatSet) {
+        self.0.retain(|to, _| seats.contains(*to));
     }
 
     /// Sends as many pieces as there is room for.

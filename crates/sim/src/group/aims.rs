@@ -6,6 +6,7 @@
 //! - A3 *A proposer is stopped*, and wakes when the next leader proposes.
 //! - A4 *An installer dies*: it may be the only one that knows the decision.
 //! - A5 *A member dies or stops soon after it has wedged*; or its leader does.
+//! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::world::World;
 use crate::coverage::Mark;
@@ -71,6 +72,20 @@ impl World {
             let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
             let leader = self.leader().filter(|_| self.outages.rng.chance(1, 2));
             self.push_in(soon, Happening::Spring(leader.unwrap_or(seat) as u8));
+        }
+    }
+
+    /// A6
+    pub(super) fn bid_farewell(&mut self, newcomer: usize) {
+        if self.phase != Phase::Safety || !self.outages.rng.chance(self.scenario.n_farewells, 8) {
+            return;
+        }
+        for seat in (0..self.n_seats()).filter(|seat| *seat != newcomer) {
+            let leaves = self.processes[seat].as_ref().is_some_and(|one| one.view().is_some());
+            if leaves {
+                self.with(seat, |process, record| process.leave(record));
+                self.run_soon(seat);
+            }
         }
     }
 
