@@ -1,5 +1,5 @@
 //! The planted mistakes of views. `gregale sim --protocol vsync --mutants` hunts them, and those of
-//! the table below (`sst::bugs`).
+//! the table below (`sst::bugs`); `tests` shows those of the end of a view one by one.
 
 use crate::planted::{Planted, Planting};
 use crate::sst::bugs::Bug as TableBug;
@@ -12,7 +12,7 @@ crate::planted_bugs! {
     /// A leader proposes its own change, whatever an earlier leader has proposed.
     NoAdoption = NO_ADOPTION: sweep ["vsync"],
     /// Of the changes that earlier leaders proposed, the first one's is adopted.
-    AdoptFirst = ADOPT_FIRST: sweep ["vsync"],
+    AdoptFirst = ADOPT_FIRST: tests,
     /// A change is acted upon as soon as it is proposed.
     UnechoedChange = UNECHOED_CHANGE: sweep ["vsync"],
     /// The echoes of half of the view are enough.

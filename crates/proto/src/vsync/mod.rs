@@ -54,6 +54,8 @@ mod order;
 mod outbox;
 mod spec;
 mod state;
+#[cfg(test)]
+mod tests;
 mod view;
 mod wire;
 

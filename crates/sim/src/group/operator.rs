@@ -6,8 +6,8 @@ use crate::queue::Happening;
 use crate::world::Phase;
 use base::Rank;
 
-/// The most messages of a run's first phase.
-const N_MESSAGES_MAX: u64 = 800;
+/// The most messages of a run's first phase, times the seats: a message costs the square of those.
+const N_MESSAGES_MAX: u64 = 1200;
 /// The mean time between two acts when all is well.
 const CALM_NS: u64 = 5 * crate::plan::MS;
 
@@ -48,7 +48,8 @@ impl World {
             self.start(seat);
         } else {
             let n = 1 + self.rng.below(self.scenario.n_burst);
-            let room = N_MESSAGES_MAX.saturating_sub(self.n_messages);
+            let n_most = N_MESSAGES_MAX / self.n_seats() as u64;
+            let room = n_most.saturating_sub(self.n_messages);
             self.multicast(n.min(room));
         }
     }
