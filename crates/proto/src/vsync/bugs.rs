@@ -31,7 +31,7 @@ crate::planted_bugs! {
     DeliverUnstable = DELIVER_UNSTABLE: sweep ["vsync"],
     /// Of the senders with the fewest messages the last one decides how far the order goes (A.3.1).
     LastLagging = LAST_LAGGING: sweep ["vsync"],
-    /// A sender waits for room while there is some, and takes it when there is none (A.2.3).
+    /// A sender waits for room while there is some, and takes it when it has gone (A.2.3).
     WindowInverted = WINDOW_INVERTED: sweep ["vsync"],
     /// A sender that is silent blocks the order.
     NoNulls = NO_NULLS: sweep ["vsync"],

@@ -5,9 +5,9 @@
 //!                                     (its own leave is decided) --> leaving --> ended
 //! ```
 //!
-//! - V11 *Last words.* A member that has left remains until the others have committed the change, or
-//!   for a while: its echo may be the one that they lack, and what a process has posted can be lost
-//!   with it. Mutant `LEAVE_AT_ONCE`.
+//! - V11 *Last words.* A member that has left remains until the others have committed the change,
+//!   or for a while: its echo may be the one that they lack, and what a process has posted can be
+//!   lost with it. Mutant `LEAVE_AT_ONCE`.
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
@@ -411,6 +411,7 @@ impl<P: Plantings> Machine<P> {
             // The trim was made without the row of this process, and may be beyond what it holds.
             return self.end(End::Excluded);
         }
+        // V6
         let take = |one| match &mut want {
             Some(want) => want.held.push(one),
             None => out.push(Output::Deliver(one)),

@@ -1,10 +1,11 @@
 //! The application's state on its way to a newcomer: the second of two steps. The first is the
 //! view, in which the newcomer counts from then on.
 //!
-//! - V9 *State, then what follows it.* A newcomer delivers nothing before it has the state, and then
-//!   exactly what the state does not cover. A state names the position that it covers everything
-//!   before; the newcomer has received everything from its first view on, so any such position will
-//!   do, and any member that has the state can give it. Mutants `NO_STATE`, `STATE_REPEATED`.
+//! - V9 *State, then what follows it.* A newcomer delivers nothing before it has the state, and
+//!   then exactly what the state does not cover. A state names the position that it covers
+//!   everything before; the newcomer has received everything from its first view on, so any such
+//!   position will do, and any member that has the state can give it. Mutants `NO_STATE`,
+//!   `STATE_REPEATED`.
 //!
 //! Meanwhile the newcomer leaves what is stable in the rings, which holds the senders up when their
 //! window is full. Only what the end of a view delivers is held in memory, up to a bound.

@@ -1,8 +1,8 @@
 //! Faults that are aimed at moments of a view change which faults drawn by time meet too rarely.
 //!
 //! - A1 *A proposer dies at once*: a part of the others may have its proposal.
-//! - A2 *A proposer dies with a confidant*, which alone may have seen that the change was decided, and
-//!   has installed the next view.
+//! - A2 *A proposer dies with a confidant*, which alone may have seen that the change was decided,
+//!   and has installed the next view.
 //! - A3 *A proposer is stopped*, and wakes when the next leader proposes.
 //! - A4 *An installer dies*: it may be the only one that knows the decision.
 //! - A5 *A member dies or stops soon after it has wedged*; or its leader does.
@@ -35,8 +35,8 @@ impl World {
         }
     }
 
-    /// A2: the confidant sees the echoes of a bare majority, its own among them, and is not heard; no
-    /// other member sees so many.
+    /// A2: the confidant sees the echoes of a bare majority, its own among them, and is not heard;
+    /// no other member sees so many.
     fn strike_pair(&mut self, seat: usize) {
         let Some(view) = self.processes[seat].as_ref().and_then(|one| one.view().cloned()) else {
             return;

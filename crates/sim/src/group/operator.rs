@@ -37,7 +37,7 @@ impl World {
             is(self.scenario.n_suspicions),
             is(self.scenario.n_starts),
         );
-        if leaves && self.may_leave(seat) {
+        if leaves && self.may_leave() {
             self.with(seat, |process, record| process.leave(record));
             self.run_soon(seat);
         } else if suspects {
@@ -54,9 +54,10 @@ impl World {
         }
     }
 
-    /// A mild run does not leave so few members that one more failure ends the group.
-    fn may_leave(&self, seat: usize) -> bool {
-        self.scenario.manner != Manner::Mild || self.may_die(seat)
+    /// In a mild run a member leaves while all is well, and not as the last one.
+    fn may_leave(&self) -> bool {
+        let is_several = self.latest().is_some_and(|view| view.members.len() > 1);
+        self.scenario.manner != Manner::Mild || is_several && self.are_all_there()
     }
 
     fn multicast(&mut self, n: u64) {

@@ -1,7 +1,8 @@
 //! The state is kept (`vsync`, V9): it is lost only with members that fail, never since the members
 //! that have it leave.
 //!
-//! No false alarm: a group whose last member with the state has died, or was excluded, is not judged.
+//! No false alarm: a group whose last member with the state has died, or was excluded, is not
+//! judged.
 
 use super::History;
 use crate::group::history::{Record, Told};
