@@ -76,8 +76,13 @@ impl SeatSet {
     }
 
     /// In order of seats.
-    pub fn iter(self) -> impl DoubleEndedIterator<Item = Rank> + Clone {
-        Rank::all(SEATS_MAX).filter(move |seat| self.contains(*seat))
+    pub fn iter(self) -> impl Iterator<Item = Rank> + Clone {
+        let mut bits = self.0;
+        core::iter::from_fn(move || {
+            let first = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+            bits &= bits - 1;
+            Some(Rank::at(first))
+        })
     }
 }
 

@@ -130,6 +130,8 @@ pub enum Property {
     VirtualSynchrony,
     /// What its sender saw delivered is not lost.
     Kept,
+    /// The state is not lost by members that leave.
+    StateKept,
     /// Messages of one sender keep their order, and none is missing.
     SenderFifo,
     /// A healed majority serves.

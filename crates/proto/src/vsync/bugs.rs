@@ -1,5 +1,5 @@
 //! The planted mistakes of views. `gregale sim --protocol vsync --mutants` hunts them, and those of
-//! the table below (`sst::bugs`).
+//! the table below (`sst::bugs`); `tests` shows those of the end of a view one by one.
 
 use crate::planted::{Planted, Planting};
 use crate::sst::bugs::Bug as TableBug;
@@ -12,7 +12,7 @@ crate::planted_bugs! {
     /// A leader proposes its own change, whatever an earlier leader has proposed.
     NoAdoption = NO_ADOPTION: sweep ["vsync"],
     /// Of the changes that earlier leaders proposed, the first one's is adopted.
-    AdoptFirst = ADOPT_FIRST: sweep ["vsync"],
+    AdoptFirst = ADOPT_FIRST: tests,
     /// A change is acted upon as soon as it is proposed.
     UnechoedChange = UNECHOED_CHANGE: sweep ["vsync"],
     /// The echoes of half of the view are enough.
@@ -31,7 +31,7 @@ crate::planted_bugs! {
     DeliverUnstable = DELIVER_UNSTABLE: sweep ["vsync"],
     /// Of the senders with the fewest messages the last one decides how far the order goes (A.3.1).
     LastLagging = LAST_LAGGING: sweep ["vsync"],
-    /// A sender waits for room while there is some, and takes it when there is none (A.2.3).
+    /// A sender waits for room while there is some, and takes it when it has gone (A.2.3).
     WindowInverted = WINDOW_INVERTED: sweep ["vsync"],
     /// A sender that is silent blocks the order.
     NoNulls = NO_NULLS: sweep ["vsync"],
@@ -45,6 +45,10 @@ crate::planted_bugs! {
     LeaverUncounted = LEAVER_UNCOUNTED: sweep ["vsync"],
     /// A member that leaves is gone as soon as it knows that it may.
     LeaveAtOnce = LEAVE_AT_ONCE: sweep ["vsync"],
+    /// A wish to leave ends with the view that it was told in.
+    LeaveForgotten = LEAVE_FORGOTTEN: sweep ["vsync"],
+    /// The last member that has the state leaves while newcomers wait for it.
+    LastLeaves = LAST_LEAVES: sweep ["vsync"],
     /// A newcomer delivers from its first view on, without the state.
     NoState = NO_STATE: sweep ["vsync"],
     /// A newcomer delivers what the state that it was given covers.

@@ -9,14 +9,14 @@
 //! the form of Paxos with the leader's standing as its ballot: to suspect a member is to promise
 //! that no change of it will be echoed, and to echo a change is to accept it.
 //!
-//! - C1 *Wedged rows are final.* A member that has wedged neither receives nor sends, and a row says
-//!   that it is wedged behind what it has received. Mutant `RECEIVE_WEDGED`.
+//! - C1 *Wedged rows are final.* A member that has wedged neither receives nor sends, and a row
+//!   says that it is wedged behind what it has received. Mutant `RECEIVE_WEDGED`.
 //! - C2 *Suspicion spreads.* A member suspects what a member that it does not suspect suspects, and
 //!   its row is frozen at once. One that finds itself suspected stops. Mutant `SUSPICION_KEPT`.
 //! - C3 *Promise.* A member echoes a change only if its leader proposed it, and its leader is the
-//!   first member that it does not suspect. Its row says whom it suspects behind what it has echoed
-//!   (`columns`), so that a row with a suspicion shows every echo that was made before it. Mutant
-//!   `ECHO_SUSPECTED`.
+//!   first member that it does not suspect. Its row says which it suspects behind what it has
+//!   echoed (`columns`), so that a row with a suspicion shows every echo that was made before it.
+//!   Mutant `ECHO_SUSPECTED`.
 //! - C4 *Lead.* A member leads when it suspects every member before it, and every member that it
 //!   does not suspect has wedged and suspects them too. The rows of these, a majority of the view
 //!   (C7), are read again each time: A.4.1 forgets to ask again. Mutants `LEAD_ALONE`,
@@ -129,8 +129,9 @@ impl<P: Plantings> Current<P> {
     /// Wedges if there is a reason to end the view. For its leader a process that can join is one.
     fn wedge_if_due(&mut self, knocks: &[Knock]) {
         let row = self.row;
-        let ends = |seat| self.of(seat, row.wedged) == 1 || self.of(seat, row.leaving) == 1;
-        let is_due = self.trusted().iter().any(ends)
+        let wedged = self.trusted().iter().any(|seat| self.of(seat, row.wedged) == 1);
+        let is_due = wedged
+            || !self.leavers().is_empty()
             || !self.suspected(self.me).is_empty()
             || self.leader() == self.me && !self.admitted(self.trusted(), knocks).is_empty();
         if is_due {
@@ -152,7 +153,7 @@ impl<P: Plantings> Current<P> {
         self.row.publish(&mut self.table, &change, self.standing);
     }
 
-    /// C4
+    /// C4, and so V8
     fn leads(&self) -> bool {
         let before = self.view.before(self.standing);
         let agrees = |seat| {
@@ -184,7 +185,7 @@ impl<P: Plantings> Current<P> {
         let trusted = self.trusted();
         let asked = if self.planted.has(Bug::TrimOfSuspected) { self.seats } else { trusted };
         let trim = asked.iter().map(|seat| self.held_by(seat)).min();
-        let left = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
+        let left = self.leavers();
         let removed = self.seats.difference(trusted);
         Change {
             removed,
@@ -192,6 +193,17 @@ impl<P: Plantings> Current<P> {
             joined: self.admitted(trusted.difference(left), knocks),
             trim: trim.unwrap_or(0),
         }
+    }
+
+    /// The members that may leave now: all that want to, unless the state would leave with them
+    /// while newcomers wait for it.
+    fn leavers(&self) -> SeatSet {
+        let trusted = self.trusted();
+        let leavers = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
+        let staying = trusted.difference(leavers);
+        let has_state = |seat| self.of(seat, self.row.ready) == 1;
+        let is_kept = staying.is_empty() || self.table.count(staying, has_state) > 0;
+        if is_kept || self.planted.has(Bug::LastLeaves) { leavers } else { SeatSet::EMPTY }
     }
 
     /// The first of `knocks` that may join those that stay: of every majority of the next view at

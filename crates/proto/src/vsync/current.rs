@@ -100,6 +100,11 @@ impl<P: Plantings> Current<P> {
         self.table.set(flag, 0, 1);
     }
 
+    /// Shows that this member wants to leave.
+    pub(super) fn ask_to_leave(&mut self) {
+        self.raise(self.row.leaving);
+    }
+
     /// Shows that this member runs.
     pub(super) fn beat(&mut self) {
         let beat = self.own(self.row.beat) + 1;

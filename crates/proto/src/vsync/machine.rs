@@ -5,9 +5,9 @@
 //!                                     (its own leave is decided) --> leaving --> ended
 //! ```
 //!
-//! - V11 *Last words.* A member that has left remains until the others have committed the change, or
-//!   for a while: its echo may be the one that they lack, and what a process has posted can be lost
-//!   with it. Mutant `LEAVE_AT_ONCE`.
+//! - V11 *Last words.* A member that has left remains until the others have committed the change,
+//!   or for a while: its echo may be the one that they lack, and what a process has posted can be
+//!   lost with it. Mutant `LEAVE_AT_ONCE`.
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
@@ -49,6 +49,8 @@ pub struct Machine<P = Sound> {
     renewed: SeatSet,
     /// Outputs between two polls.
     pending: Vec<Output>,
+    /// Whether the application wants to leave: through as many views as it takes.
+    is_leaving: bool,
     next_beat_at: Instant,
 }
 
@@ -120,6 +122,7 @@ impl<P: Plantings> Machine<P> {
             gifts: Gifts::default(),
             renewed: SeatSet::EMPTY,
             pending: Vec::new(),
+            is_leaving: false,
             next_beat_at: now,
             config,
         };
@@ -154,11 +157,9 @@ impl<P: Plantings> Machine<P> {
 
     /// Asks to leave. The process stays a member until [`End::Left`].
     pub fn leave(&mut self) {
+        self.is_leaving = true;
         match &mut self.life {
-            Life::Inside(inside) => {
-                let flag = inside.current.row.leaving;
-                inside.current.raise(flag);
-            }
+            Life::Inside(inside) => inside.current.ask_to_leave(),
             Life::Outside { .. } => self.end(End::Left),
             Life::Leaving { .. } | Life::Ended => {}
         }
@@ -410,6 +411,7 @@ impl<P: Plantings> Machine<P> {
             // The trim was made without the row of this process, and may be beyond what it holds.
             return self.end(End::Excluded);
         }
+        // V6
         let take = |one| match &mut want {
             Some(want) => want.held.push(one),
             None => out.push(Output::Deliver(one)),
@@ -456,7 +458,12 @@ impl<P: Plantings> Machine<P> {
         if n_members < self.config.n_adequate {
             self.pending.push(Output::Inadequate { n_members });
         }
-        let current = Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
+        self.gifts.keep(view.seats());
+        let mut current =
+            Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
+        if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
+            current.ask_to_leave();
+        }
         self.life = Life::Inside(Box::new(Inside::new(current, last, want)));
     }
 

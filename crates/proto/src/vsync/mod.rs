@@ -16,18 +16,16 @@
 //! is in memory: what all members of a view forget at once is lost. Durability, leases and
 //! subgroups are to come (`docs/decisions/0018-groups.md`).
 //!
-//! **Invariants.** Those of the end of a view are C1 to C9 in `change`.
+//! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5, of messages, are
+//! in `delivery`, V7 in `outbox`, V9 in `state`, V11 in `machine`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
-//! - V2 *Order*, V3 *Stability*, V4 *Room*, V5 *Turns*: in `delivery`.
 //! - V6 *Virtual synchrony.* Members that install two views one after the other deliver the same
 //!   messages between them: those before the trim. A survivor holds all of these, since its own
 //!   wedged row counted in the trim (C6). Checked under seeds (`same_trim`, `virtual_synchrony`).
-//! - V7 *Sent again, in order, once*: in `outbox`.
 //! - V8 *Installed before the next.* A member of view v + 1 that was one of v has installed v: its
 //!   row of v counted and was wedged when the change was made (C4). So when v + 2 begins, no member
 //!   of it reads places of v (`sst`, S3).
-//! - V9 *State, then what follows it*: in `state`.
 //! - V10 *Later views.* A process that sees a row of a later view in a place of its own view was
 //!   left behind, and stops. By [`Seen::Later`](crate::sst::Seen).
 //!
@@ -36,9 +34,9 @@
 //! ends: by a decision, or by suspicion of whatever is silent (`detector`), or by
 //! [`End::Partitioned`].
 //!
-//! **Cost.** A message: one WRITE of it and one of a counter to each other member; one or two WRITEs
-//! of counters at each receiver to each other member. A view change: wedge, propose, echo, commit:
-//! three one-way delays after the suspicion, WRITEs from each member to each.
+//! **Cost.** A message: one WRITE of it and one of a counter to each other member; one or two
+//! WRITEs of counters at each receiver to each other member. A view change: wedge, propose, echo,
+//! commit: three one-way delays after the suspicion, WRITEs from each member to each.
 //!
 //! **Differs from the paper**: see `docs/protocols/vsync.md`.
 
@@ -54,6 +52,8 @@ mod order;
 mod outbox;
 mod spec;
 mod state;
+#[cfg(test)]
+mod tests;
 mod view;
 mod wire;
 
@@ -173,7 +173,7 @@ pub enum Output {
 pub enum End {
     /// It asked to leave, and has.
     Left,
-    /// The others suspect it, or have gone on to views without it.
+    /// The others suspect it, or have moved to views without it.
     Excluded,
     /// It does not reach a majority of its view.
     Partitioned,

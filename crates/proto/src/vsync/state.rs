@@ -1,10 +1,11 @@
 //! The application's state on its way to a newcomer: the second of two steps. The first is the
 //! view, in which the newcomer counts from then on.
 //!
-//! - V9 *State, then what follows it.* A newcomer delivers nothing before it has the state, and then
-//!   exactly what the state does not cover. A state names the position that it covers everything
-//!   before; the newcomer has received everything from its first view on, so any such position will
-//!   do, and any member that has the state can give it. Mutants `NO_STATE`, `STATE_REPEATED`.
+//! - V9 *State, then what follows it.* A newcomer delivers nothing before it has the state, and
+//!   then exactly what the state does not cover. A state names the position that it covers
+//!   everything before; the newcomer has received everything from its first view on, so any such
+//!   position will do, and any member that has the state can give it. Mutants `NO_STATE`,
+//!   `STATE_REPEATED`.
 //!
 //! Meanwhile the newcomer leaves what is stable in the rings, which holds the senders up when their
 //! window is full. Only what the end of a view delivers is held in memory, up to a bound.
@@ -13,7 +14,7 @@ use super::wire::{Message, PIECE_BYTES, Piece};
 use super::{Delivery, Position};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use base::{Instant, Port, Rank};
+use base::{Instant, Port, Rank, SeatSet};
 use core::time::Duration;
 
 /// The most messages that are held for a state that has not come.
@@ -40,6 +41,11 @@ impl Gifts {
     /// Stops giving to `to`: its link broke, so that pieces are lost.
     pub(super) fn stop(&mut self, to: Rank) {
         self.0.remove(&to);
+    }
+
+    /// Gives to members of a view alone, which has these seats.
+    pub(super) fn keep(&mut self, seats: SeatSet) {
+        self.0.retain(|to, _| seats.contains(*to));
     }
 
     /// Sends as many pieces as there is room for.

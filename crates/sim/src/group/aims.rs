@@ -1,17 +1,19 @@
 //! Faults that are aimed at moments of a view change which faults drawn by time meet too rarely.
 //!
 //! - A1 *A proposer dies at once*: a part of the others may have its proposal.
-//! - A2 *A proposer dies with a confidant*: what the two say does not reach some of the others; the
-//!   confidant may install what was proposed, and die with that knowledge.
+//! - A2 *A proposer dies with a confidant*, which alone may have seen that the change was decided,
+//!   and has installed the next view.
 //! - A3 *A proposer is stopped*, and wakes when the next leader proposes.
 //! - A4 *An installer dies*: it may be the only one that knows the decision.
 //! - A5 *A member dies or stops soon after it has wedged*; or its leader does.
+//! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::world::World;
 use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
+use base::{Rank, majority};
 
 impl World {
     /// A1 to A3.
@@ -33,26 +35,42 @@ impl World {
         }
     }
 
-    /// A2
+    /// A2: the confidant sees the echoes of a bare majority, its own among them, and is not heard;
+    /// no other member sees so many.
     fn strike_pair(&mut self, seat: usize) {
-        let n_seats = self.n_seats();
-        let confidant = self.outages.rng.below(n_seats as u64) as usize;
-        let deaf: Vec<bool> = (0..n_seats).map(|_| self.outages.rng.chance(1, 2)).collect();
-        let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
+        let Some(view) = self.processes[seat].as_ref().and_then(|one| one.view().cloned()) else {
+            return;
+        };
+        let mut others: Vec<usize> = view.members.iter().map(|one| one.seat().index()).collect();
+        others.retain(|other| *other != seat);
+        for n in (1..others.len()).rev() {
+            others.swap(n, self.outages.rng.below(n as u64 + 1) as usize);
+        }
+        let Some(confidant) = others.pop() else { return };
+        let n_hearing = majority(view.members.len()).saturating_sub(2);
+        for to in others.iter().skip(n_hearing) {
+            self.cut(seat, *to);
+        }
+        for to in others.iter().chain([&seat]) {
+            self.cut(confidant, *to);
+        }
         for from in [seat, confidant] {
-            for to in (0..n_seats).filter(|to| deaf[*to] && ![seat, confidant].contains(to)) {
-                let net = &mut *self.net.borrow_mut();
-                let wire = net.link_index(from, to);
-                if !self.outages.is_cut(wire) {
-                    self.outages.cut(net, wire);
-                    net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u8)));
-                }
-            }
             let weather = &self.scenario.plan.weather;
             let soon =
-                self.outages.rng.below(20 * (weather.latency_ns + weather.jitter_ns) + MS / 8);
-            self.doomed.insert(base::Rank::at(from));
+                MS / 4 + self.outages.rng.below(20 * (weather.latency_ns + weather.jitter_ns));
+            self.doomed.insert(Rank::at(from));
             self.push_in(soon, Happening::Spring(from as u8));
+        }
+    }
+
+    /// Cuts one direction between two seats for a while.
+    fn cut(&mut self, from: usize, to: usize) {
+        let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
+        let net = &mut *self.net.borrow_mut();
+        let wire = net.link_index(from, to);
+        if !self.outages.is_cut(wire) {
+            self.outages.cut(net, wire);
+            net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u8)));
         }
     }
 
@@ -74,9 +92,23 @@ impl World {
         }
     }
 
+    /// A6
+    pub(super) fn bid_farewell(&mut self, newcomer: usize) {
+        if self.phase != Phase::Safety || !self.outages.rng.chance(self.scenario.n_farewells, 8) {
+            return;
+        }
+        for seat in (0..self.n_seats()).filter(|seat| *seat != newcomer) {
+            let leaves = self.processes[seat].as_ref().is_some_and(|one| one.view().is_some());
+            if leaves {
+                self.with(seat, |process, record| process.leave(record));
+                self.run_soon(seat);
+            }
+        }
+    }
+
     /// Springs what was laid for `seat`.
     pub(super) fn on_spring(&mut self, seat: usize) {
-        let is_doomed = self.doomed.remove(base::Rank::at(seat));
+        let is_doomed = self.doomed.remove(Rank::at(seat));
         if self.phase != Phase::Safety || !self.is_alive(seat) {
             return;
         }

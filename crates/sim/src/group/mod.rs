@@ -1,10 +1,10 @@
 //! Groups with views under seeds: the machine of `proto::vsync` over the simulated memory and
-//! network, an application that executes what it delivers, and an operator who starts processes,
+//! network, an application that executes what it delivers, and an operator that starts processes,
 //! lets members leave, and suspects some wrongly.
 //!
 //! The network, its faults and its clocks are those of the other worlds. A process that is no
 //! longer in the group ends, and another one begins on its seat later; one that is stopped while
-//! it is excluded goes on writing when it wakes.
+//! it is excluded still writes when it wakes.
 //!
 //! - I1 *Mild runs survive.* A run in which only minorities of fully installed views die keeps its
 //!   group: judged in `phases`. In others a group may end, and says so at every process.

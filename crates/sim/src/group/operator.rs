@@ -6,8 +6,8 @@ use crate::queue::Happening;
 use crate::world::Phase;
 use base::Rank;
 
-/// The most messages of a run's first phase.
-const N_MESSAGES_MAX: u64 = 800;
+/// The most messages of a run's first phase, times the seats: a message costs the square of those.
+const N_MESSAGES_MAX: u64 = 1200;
 /// The mean time between two acts when all is well.
 const CALM_NS: u64 = 5 * crate::plan::MS;
 
@@ -37,7 +37,7 @@ impl World {
             is(self.scenario.n_suspicions),
             is(self.scenario.n_starts),
         );
-        if leaves && self.may_leave(seat) {
+        if leaves && self.may_leave() {
             self.with(seat, |process, record| process.leave(record));
             self.run_soon(seat);
         } else if suspects {
@@ -48,14 +48,16 @@ impl World {
             self.start(seat);
         } else {
             let n = 1 + self.rng.below(self.scenario.n_burst);
-            let room = N_MESSAGES_MAX.saturating_sub(self.n_messages);
+            let n_most = N_MESSAGES_MAX / self.n_seats() as u64;
+            let room = n_most.saturating_sub(self.n_messages);
             self.multicast(n.min(room));
         }
     }
 
-    /// A mild run does not leave so few members that one more failure ends the group.
-    fn may_leave(&self, seat: usize) -> bool {
-        self.scenario.manner != Manner::Mild || self.may_die(seat)
+    /// In a mild run a member leaves while all is well, and not as the last one.
+    fn may_leave(&self) -> bool {
+        let is_several = self.latest().is_some_and(|view| view.members.len() > 1);
+        self.scenario.manner != Manner::Mild || is_several && self.are_all_there()
     }
 
     fn multicast(&mut self, n: u64) {

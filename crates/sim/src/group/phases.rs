@@ -99,6 +99,9 @@ impl World {
         }
         let digest = self.living().next()?.digest();
         for process in self.living() {
+            if self.history.records[&process.id()].asked_to_leave {
+                return Some(format!("{} has not left: {}", process.knock.seat, all()));
+            }
             if process.digest() != digest {
                 return Some(format!("{} has another state: {}", process.knock.seat, all()));
             }

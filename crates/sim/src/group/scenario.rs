@@ -49,6 +49,8 @@ pub(super) struct Scenario {
     pub(super) n_proposers: u64,
     /// ... and of 8 installed views those whose installer does.
     pub(super) n_installers: u64,
+    /// Of 8 newcomers those at whose arrival the others leave.
+    pub(super) n_farewells: u64,
     pub(super) n_adequate: usize,
 }
 
@@ -116,6 +118,7 @@ impl Scenario {
             n_ambushes: rarely(rng, 3),
             n_proposers: rarely(rng, 4),
             n_installers: rarely(rng, 3),
+            n_farewells: rarely(rng, 3),
             n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
             plan,
         }

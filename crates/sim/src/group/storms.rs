@@ -1,8 +1,8 @@
 //! The faults around a simulated group, and their end.
 //!
-//! - S1 a run that is not harsh kills a process only if every living member of the latest view is in
-//!   it, and the rest are a majority of it with the state. What follows for mild runs is judged in
-//!   `phases`. (What is aimed at proposers and installers may kill more.)
+//! - S1 a run that is not harsh kills a process only if every living member of the latest view is
+//!   in it, and the rest are a majority of it with the state. What follows for mild runs is judged
+//!   in `phases`. (What is aimed at proposers and installers may kill more.)
 
 use super::process::Process;
 use super::scenario::Manner;
@@ -84,7 +84,7 @@ impl World {
             }
             Kind::Reset if !is_loop => self.outages.reset(net, wire),
             Kind::Deaf => {
-                // It hears nothing for a while, is excluded, and goes on writing.
+                // It hears nothing for a while, is excluded, and still writes.
                 for from in (0..n_seats).filter(|from| *from != seat) {
                     let wire = net.link_index(from, seat);
                     net.wires[wire].slowness = 1 << 12;
@@ -103,19 +103,20 @@ impl World {
         }
         let is_harsh = self.scenario.manner == Manner::Harsh;
         let Some(latest) = self.latest().filter(|_| !is_harsh) else { return true };
-        let inside = |process: &&Process| latest.has(&process.knock);
-        let members: Vec<&Process> = self.living().filter(inside).collect();
-        let all_there = members.iter().all(|one| {
-            one.view().is_some_and(|view| view.id == latest.id)
-                && one.is_ready()
-                && !one.is_wedged()
-        });
-        let rest: SeatSet = members
-            .iter()
-            .map(|one| one.knock.seat)
-            .filter(|other| *other != Rank::at(seat))
-            .collect();
-        all_there && latest.is_majority(rest)
+        let rest = self.living().filter(|one| latest.has(&one.knock)).map(|one| one.knock.seat);
+        let rest: SeatSet = rest.filter(|other| *other != Rank::at(seat)).collect();
+        self.are_all_there() && latest.is_majority(rest)
+    }
+
+    /// Whether every living member of the latest view is in it, with the state, and no change is
+    /// under way.
+    pub(super) fn are_all_there(&self) -> bool {
+        let Some(latest) = self.latest() else { return false };
+        let is_there = |one: &Process| {
+            let is_in = one.view().is_some_and(|view| view.id == latest.id);
+            is_in && one.is_ready() && !one.is_wedged()
+        };
+        self.living().filter(|one| latest.has(&one.knock)).all(is_there)
     }
 
     pub(super) fn crash_for(&mut self, seat: usize) {

@@ -205,7 +205,9 @@ impl World {
             self.crash(seat);
             return self.start_later(seat);
         }
-        if after.view > before.view && before.view.is_some() {
+        if before.view.is_none() && after.view.is_some() {
+            self.bid_farewell(seat);
+        } else if after.view > before.view {
             self.strike_installer(seat);
         } else if after.proposes && !before.proposes {
             self.strike_proposer(seat);

@@ -1,5 +1,6 @@
-//! Nothing stable is lost: what a sender has delivered itself, and so takes for stable, every process
-//! delivers that is in the next view with the state, or has it in the state that it is given.
+//! Nothing stable is lost: what a sender has delivered itself, and so takes for stable, every
+//! process delivers that is in the next view with the state, or has it in the state that it is
+//! given.
 //!
 //! No false alarm: a process is asked only for views that it survived, from its state on.
 

@@ -6,6 +6,7 @@ mod kept;
 mod minority;
 mod same_trim;
 mod sender_fifo;
+mod state_kept;
 mod total_order;
 mod validity;
 mod view_agreement;
@@ -17,7 +18,7 @@ use crate::Property;
 type Check = fn(&History) -> Result<(), String>;
 
 /// Each property with its check, the most telling first.
-const CHECKS: [(Property, Check); 9] = [
+const CHECKS: [(Property, Check); 10] = [
     (Property::ViewAgreement, view_agreement::check),
     (Property::Minority, minority::check),
     (Property::Validity, validity::check),
@@ -27,6 +28,7 @@ const CHECKS: [(Property, Check); 9] = [
     (Property::Kept, kept::check),
     (Property::SenderFifo, sender_fifo::check),
     (Property::Digest, copies::check),
+    (Property::StateKept, state_kept::check),
 ];
 
 /// The first property that does not hold.

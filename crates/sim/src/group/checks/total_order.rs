@@ -1,5 +1,5 @@
-//! Total order (`vsync`, V2): a position has one message, at every process; and each process is told
-//! messages in the order of their positions.
+//! Total order (`vsync`, V2): a position has one message, at every process; and each process is
+//! told messages in the order of their positions.
 //!
 //! No false alarm: a position is delivered once in a view, and views are agreed on.
 

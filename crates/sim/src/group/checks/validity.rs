@@ -1,5 +1,5 @@
-//! Validity: what is delivered was multicast, once at each process, in a view of which its sender is
-//! a member.
+//! Validity: what is delivered was multicast, once at each process, in a view of which its sender
+//! is a member.
 //!
 //! No false alarm: messages are counted when the machine takes them, before it can send them.
 

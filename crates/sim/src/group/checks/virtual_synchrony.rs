@@ -1,9 +1,9 @@
-//! Virtual synchrony (`vsync`, V6): what any process delivers in a view, every process that delivers
-//! something later has delivered before it, unless its state covers it. So survivors deliver the
-//! same messages between two views, and the dead a prefix of them.
+//! Virtual synchrony (`vsync`, V6): what any process delivers in a view, every process that
+//! delivers something later has delivered before it, unless its state covers it. So survivors
+//! deliver the same messages between two views, and the dead a prefix of them.
 //!
-//! No false alarm: a process is asked only for what lies between the beginning of its record and its
-//! last delivery, or the end of a view that it survived.
+//! No false alarm: a process is asked only for what lies between the beginning of its record and
+//! its last delivery, or the end of a view that it survived.
 
 use super::History;
 use crate::group::history::{MessageId, Record};

@@ -1,0 +1,273 @@
+//! The rules of the end of a view, each at one member whose copies of the other rows are given; and
+//! the planted mistakes that break them.
+
+use super::bugs::{Bug, Plantings};
+use super::change::Turn;
+use super::columns::{Row, ballot};
+use super::current::Current;
+use super::layout::{Layout, Shape};
+use super::view::tests::process;
+use super::view::{Change, Knock, Standing, View};
+use super::{Config, End, Start, Timing};
+use crate::planted::{Planted, Sound};
+use crate::sst::Table;
+use alloc::vec;
+use alloc::vec::Vec;
+use base::{Instant, Rank, SeatSet};
+
+/// The rows of a view, as one member's memory has them.
+struct Rows {
+    layout: Layout,
+    view: View,
+    tables: Vec<Table<Sound>>,
+}
+
+impl Rows {
+    /// Rows of `n` members on the first seats of eight.
+    fn of(n: usize) -> Rows {
+        let shape = Shape { n_seats: 8, window: 4, message_bytes: 16 };
+        let layout = Layout::new(&shape);
+        let view = View::founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
+        let table = |seat| Table::new(&layout.columns, 8, Rank::at(seat), view.id.0, Sound);
+        let tables = (0..n).map(table).collect();
+        let mut rows = Rows { layout, view, tables };
+        (0..n).for_each(|seat| rows.tell(seat, |row, table| table.set(row.ready, 0, 1)));
+        rows
+    }
+
+    fn tell(&mut self, seat: usize, act: impl FnOnce(&Row, &mut Table<Sound>)) {
+        act(&self.layout.row, &mut self.tables[seat]);
+    }
+
+    /// The row of `seat` is wedged, holds `received` of each member, and suspects `suspected`.
+    fn wedge(&mut self, seat: usize, received: u64, suspected: &[usize]) {
+        let n = self.view.members.len();
+        self.tell(seat, |row, table| {
+            (0..n).for_each(|sender| table.set(row.received, sender, received));
+            table.set(row.wedged, 0, 1);
+            table.set(row.suspected, 0, set(suspected).bits());
+        });
+    }
+
+    /// The row of `seat` shows that `leader` proposed a change with this trim.
+    fn echo(&mut self, seat: usize, leader: u16, trim: u64) {
+        let change = Change { trim, ..Change::default() };
+        self.tell(seat, |row, table| row.publish(table, &change, Standing(leader)));
+    }
+
+    /// The member on `me`, which has read all rows, and has said what its own one says.
+    fn read_by<P: Plantings>(&self, me: usize, planted: P) -> Current<P> {
+        let config = Config {
+            me: process(me, 1),
+            start: Start::Join,
+            shape: self.layout.shape,
+            timing: Timing::default(),
+            n_adequate: 1,
+        };
+        let view = self.view.clone();
+        let mut current = Current::begin(&config, &self.layout, view, true, planted, Instant::ZERO);
+        let own = &self.tables[me];
+        let row = self.layout.row;
+        (0..8).for_each(|at| {
+            current.table.set(row.received, at, own.get(Rank::at(me), row.received, at));
+        });
+        for column in [row.wedged, row.leaving, row.suspected] {
+            current.table.set(column, 0, own.get(Rank::at(me), column, 0));
+        }
+        let proposer = own.get(Rank::at(me), row.proposer, 0);
+        if proposer > 0 {
+            let change = row.change(own, Rank::at(me));
+            row.publish(&mut current.table, &change, Standing(proposer as u16 - 1));
+        }
+        self.show(&mut current);
+        current
+    }
+
+    /// Lets `current` read the rows as they are now.
+    fn show<P: Plantings>(&self, current: &mut Current<P>) {
+        let n_words = self.layout.columns.row_words() as usize;
+        let memory: Vec<Vec<u64>> = self
+            .tables
+            .iter()
+            .map(|table| {
+                let mut memory = vec![0; n_words];
+                table.push_all(|offset, words| {
+                    memory[offset as usize..][..words.len()].copy_from_slice(words);
+                });
+                memory
+            })
+            .collect();
+        current.table.refresh(self.view.seats(), |seat, offset, words| {
+            words.copy_from_slice(&memory[seat.index()][offset as usize..][..words.len()]);
+        });
+    }
+}
+
+fn set(seats: &[usize]) -> SeatSet {
+    seats.iter().map(|seat| Rank::at(*seat)).collect()
+}
+
+/// What the row of the member on `me` shows after a turn: the leader's ballot, and the change.
+fn shown<P: Plantings>(rows: &Rows, me: usize, planted: P) -> (u64, Change) {
+    shown_with(rows, me, &[], planted)
+}
+
+fn shown_with<P: Plantings>(rows: &Rows, me: usize, knocks: &[Knock], planted: P) -> (u64, Change) {
+    let mut current = rows.read_by(me, planted);
+    current.turn_of_change(SeatSet::EMPTY, knocks);
+    (current.own(current.row.proposer), current.row.change(&current.table, Rank::at(me)))
+}
+
+/// How the turn of the member on `me` ends.
+fn turn<P: Plantings>(rows: &Rows, me: usize, planted: P) -> Turn {
+    rows.read_by(me, planted).turn_of_change(SeatSet::EMPTY, &[])
+}
+
+fn is_decided<P: Plantings>(rows: &Rows, me: usize, planted: P) -> bool {
+    matches!(turn(rows, me, planted), Turn::Install(_))
+}
+
+/// A view of five whose first member has failed; the second leads.
+fn without_the_first() -> Rows {
+    let mut rows = Rows::of(5);
+    (1..5).for_each(|seat| rows.wedge(seat, 4, &[0]));
+    rows
+}
+
+#[test]
+fn c2_a_member_that_finds_itself_suspected_stops_and_frozen_rows_do_not_count() {
+    let mut rows = Rows::of(3);
+    rows.wedge(1, 0, &[2]);
+    assert_eq!(turn(&rows, 2, Sound), Turn::End(End::Excluded));
+    // Two that suspect each other do not end the third.
+    rows.wedge(2, 0, &[1]);
+    let mut third = rows.read_by(0, Sound);
+    assert_eq!(third.turn_of_change(SeatSet::EMPTY, &[]), Turn::Stay);
+    assert_eq!(third.trusted(), set(&[0, 1]), "the row of 2 was frozen before it was read");
+    let alone = rows.read_by(0, Planted(Bug::SuspicionKept));
+    assert_eq!(alone.trusted(), set(&[0, 1, 2]));
+}
+
+#[test]
+fn c3_a_change_of_a_suspected_leader_is_not_echoed() {
+    let mut rows = without_the_first();
+    rows.echo(0, 0, 7);
+    rows.wedge(0, 4, &[]);
+    assert_eq!(shown(&rows, 3, Sound).0, 0);
+    assert_eq!(shown(&rows, 3, Planted(Bug::EchoSuspected)).0, ballot(Standing(0)));
+    rows.echo(1, 1, 9);
+    assert_eq!(shown(&rows, 3, Sound), (2, Change { trim: 9, ..Change::default() }));
+}
+
+#[test]
+fn c4_a_member_leads_when_all_that_it_trusts_have_wedged_and_agree() {
+    let mut rows = Rows::of(5);
+    (1..4).for_each(|seat| rows.wedge(seat, 4, &[0]));
+    assert_eq!(shown(&rows, 1, Sound).0, 0, "4 has not wedged");
+    rows.tell(4, |row, table| table.set(row.wedged, 0, 1));
+    assert_eq!(shown(&rows, 1, Sound).0, 0, "4 does not suspect 0");
+    assert_eq!(shown(&rows, 1, Planted(Bug::LeadAlone)).0, 2);
+    rows.wedge(4, 4, &[0]);
+    assert_eq!(shown(&rows, 1, Sound).0, 2);
+    let mut unwedged = Rows::of(3);
+    unwedged.wedge(0, 4, &[]);
+    assert_eq!(shown(&unwedged, 0, Sound).0, 0);
+    assert_eq!(shown(&unwedged, 0, Planted(Bug::TrimUnwedged)).0, 1);
+}
+
+#[test]
+fn c5_the_change_of_the_last_leader_before_is_adopted() {
+    let mut rows = Rows::of(5);
+    (2..5).for_each(|seat| rows.wedge(seat, 4, &[0, 1]));
+    rows.echo(3, 0, 7);
+    rows.echo(4, 1, 8);
+    rows.echo(1, 1, 8);
+    assert_eq!(shown(&rows, 2, Sound), (3, Change { trim: 8, ..Change::default() }));
+    assert_eq!(shown(&rows, 2, Planted(Bug::AdoptFirst)).1.trim, 7);
+    let own = shown(&rows, 2, Planted(Bug::NoAdoption)).1;
+    assert_eq!((own.trim, own.removed), (20, set(&[0, 1])));
+}
+
+#[test]
+fn c6_the_trim_is_what_the_unsuspected_hold() {
+    let mut rows = without_the_first();
+    // A stale row: 0 had received three messages of each when it was last read.
+    rows.tell(0, |row, table| (0..5).for_each(|sender| table.set(row.received, sender, 3)));
+    assert_eq!(shown(&rows, 1, Sound).1.trim, 20);
+    assert_eq!(shown(&rows, 1, Planted(Bug::TrimOfSuspected)).1.trim, 15);
+}
+
+#[test]
+fn c7_a_member_without_a_strict_majority_stops() {
+    let mut rows = Rows::of(4);
+    (2..4).for_each(|seat| rows.wedge(seat, 0, &[0, 1]));
+    assert_eq!(turn(&rows, 2, Sound), Turn::End(End::Partitioned));
+    assert_ne!(turn(&rows, 2, Planted(Bug::MinorityContinues)), Turn::End(End::Partitioned));
+    let mut five = Rows::of(5);
+    (2..5).for_each(|seat| five.wedge(seat, 0, &[0, 1]));
+    assert_eq!(turn(&five, 3, Sound), Turn::Stay);
+}
+
+#[test]
+fn c8_a_change_is_decided_by_the_echoes_of_a_majority_and_leavers_count() {
+    let mut rows = Rows::of(4);
+    (0..4).for_each(|seat| rows.wedge(seat, 4, &[]));
+    rows.echo(0, 0, 7);
+    assert!(!is_decided(&rows, 0, Sound));
+    assert!(is_decided(&rows, 0, Planted(Bug::UnechoedChange)));
+    rows.echo(1, 0, 7);
+    assert!(!is_decided(&rows, 0, Sound) && is_decided(&rows, 0, Planted(Bug::EchoOfHalf)));
+    rows.echo(2, 0, 7);
+    assert!(is_decided(&rows, 0, Sound));
+    rows.tell(2, |row, table| table.set(row.leaving, 0, 1));
+    assert!(is_decided(&rows, 0, Sound) && !is_decided(&rows, 0, Planted(Bug::LeaverUncounted)));
+}
+
+#[test]
+fn c9_a_member_that_saw_no_majority_learns_the_decision_from_one_that_has_moved_on() {
+    let mut rows = without_the_first();
+    rows.echo(2, 0, 7);
+    assert!(!is_decided(&rows, 3, Sound));
+    rows.tell(2, |row, table| table.set(row.committed, 0, 1));
+    let Turn::Install(decided) = turn(&rows, 3, Sound) else { panic!("C9") };
+    assert_eq!(decided.change().trim, 7);
+    // It says so too, whatever it had echoed; or else those behind it never learn it.
+    rows.echo(3, 0, 7);
+    for (bug, committed) in [(None, 1), (Some(Bug::NoCommit), 0)] {
+        let mut current = match bug {
+            None => committed_by(rows.read_by(3, Sound), &decided),
+            Some(bug) => committed_by(rows.read_by(3, Planted(bug)), &decided),
+        };
+        assert_eq!(current.pop(), Some(committed));
+    }
+}
+
+fn committed_by<P: Plantings>(
+    mut current: Current<P>,
+    decided: &super::change::Decided,
+) -> Vec<u64> {
+    current.commit(decided);
+    vec![current.own(current.row.committed)]
+}
+
+#[test]
+fn v9_newcomers_do_not_outnumber_the_members_that_have_the_state() {
+    let mut rows = Rows::of(2);
+    (0..2).for_each(|seat| rows.wedge(seat, 0, &[]));
+    let knocks: Vec<Knock> = (3..7).map(|seat| process(seat, 1)).collect();
+    let joined = |change: Change| change.joined.len();
+    assert_eq!(joined(shown_with(&rows, 0, &knocks, Sound).1), 2);
+    assert_eq!(joined(shown_with(&rows, 0, &knocks, Planted(Bug::CrowdOfNewcomers)).1), 4);
+}
+
+#[test]
+fn v9_the_last_member_that_has_the_state_stays_until_another_has_it() {
+    let mut rows = Rows::of(2);
+    rows.tables[1] = Table::new(&rows.layout.columns, 8, Rank::at(1), 1, Sound);
+    (0..2).for_each(|seat| rows.wedge(seat, 0, &[]));
+    rows.tell(0, |row, table| table.set(row.leaving, 0, 1));
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[]));
+    assert_eq!(shown(&rows, 0, Planted(Bug::LastLeaves)).1.left, set(&[0]));
+    rows.tell(1, |row, table| table.set(row.ready, 0, 1));
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[0]));
+}
