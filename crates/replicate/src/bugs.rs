@@ -47,7 +47,7 @@ proto::planted_bugs! {
     FreedTooFar = FREED_TOO_FAR: sweep ANYWHERE,
     /// The requests that made connections what they are are not repeated behind a checkpoint.
     PrologueForgotten = PROLOGUE_FORGOTTEN: tests,
-    /// A member whose copy differs from a majority goes on.
+    /// A member whose copy differs from a majority continues to serve.
     DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
 }
 

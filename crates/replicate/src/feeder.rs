@@ -22,13 +22,16 @@
 //!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
 //!   (`checkpoint`).
 
+mod beginning;
+mod leg;
+mod points;
+
 use crate::bugs::Bug;
-use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
 use crate::framing::Resp;
-use crate::hash::{Answers, Hashes, Taken};
+use crate::hash::{Answers, Hashes};
 use crate::program::{Connected, Program};
-use crate::restoring::{COMMON_LEG, Restoring};
+use crate::restoring::Restoring;
 use crate::session::{Common, Session};
 use crate::state::{State, first_record};
 use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
@@ -37,6 +40,8 @@ use core::time::Duration;
 use engine::streams::{Interest, Received};
 use proto::planted::{Planting, Sound};
 use std::collections::{BTreeMap, BTreeSet};
+
+use leg::Leg;
 
 /// See I3.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
@@ -101,44 +106,6 @@ pub trait Audience {
     fn ended(&mut self, number: u64);
 }
 
-/// The local stream to a copy for one connection.
-#[derive(Debug)]
-struct Leg {
-    id: ConnectionId,
-    /// The input that the program has had no room for, and how much of it was written.
-    unwritten: Vec<u8>,
-    n_written: usize,
-    framing: Option<Resp>,
-    session: Option<Session>,
-    answers: Answers,
-    /// The requests without a reply.
-    n_owed: u64,
-    /// The program slept, and had not read what was written.
-    is_stuck: bool,
-    /// The input has ended: the program is expected to close the leg.
-    has_ended: bool,
-    /// The program was told so: all input before that is written.
-    is_end_told: bool,
-    /// The connection has ended: its output is dropped.
-    is_over: bool,
-}
-
-impl Leg {
-    fn is_masked(&self) -> bool {
-        self.session.as_ref().is_some_and(Session::is_masked)
-    }
-
-    fn is_written(&self) -> bool {
-        self.n_written == self.unwritten.len()
-    }
-
-    /// I5
-    fn has_room(&self, n_bytes: usize) -> bool {
-        let n_unwritten = self.unwritten.len() - self.n_written;
-        self.is_written() || self.is_stuck && n_unwritten + n_bytes <= STUCK_BYTES_MAX
-    }
-}
-
 /// How far a copy is.
 #[derive(Debug)]
 enum Phase {
@@ -155,7 +122,7 @@ enum Phase {
 pub(crate) struct Saved {
     /// The point.
     pub(crate) at: u64,
-    /// The header and the number of bytes that are the program's; or the reason why there are none.
+    /// The header and the number of bytes that are the program's; or the reason why nothing was saved.
     pub(crate) made: Result<(Vec<u8>, u64), String>,
 }
 
@@ -224,43 +191,6 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// The bytes of `transcript` that were not fed.
     pub fn lag_bytes(&self, transcript: &impl Transcript) -> u64 {
         transcript.len() - self.cursor
-    }
-
-    /// The first byte of the transcript that the copy still needs.
-    pub fn needs_from(&self) -> u64 {
-        match &self.phase {
-            Phase::Waiting => 0,
-            Phase::Restoring(restoring) => restoring.offset,
-            Phase::Feeding => self.cursor,
-        }
-    }
-
-    /// Whether the state goes on behind entries that the copy was never fed: another member's took
-    /// its place.
-    pub fn is_behind(&self, transcript: &impl Transcript) -> bool {
-        !matches!(self.phase, Phase::Waiting) && transcript.start() > self.needs_from()
-    }
-
-    /// The copy that was saved, once.
-    pub(crate) fn take_saved(&mut self) -> Option<Saved> {
-        self.saved.take()
-    }
-
-    /// The number of entries of connections that were executed by the copy, those before its
-    /// beginning included.
-    pub fn position(&self) -> u64 {
-        self.hashes.position()
-    }
-
-    /// A hash of the copy's answers that was not handed on.
-    pub fn take_hash(&mut self) -> Option<Taken> {
-        self.hashes.pop()
-    }
-
-    /// The open legs, and whether each is that of an own client.
-    pub fn legs(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
-        let legs = self.legs.iter().zip(0..);
-        legs.filter_map(|(leg, key)| Some((key, self.is_own(leg.as_ref()?.id))))
     }
 
     /// The number of entries of connections that were fed.
@@ -332,219 +262,6 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(self.moved_at.plus(self.patience()));
         }
         n_fed > 0
-    }
-
-    /// Begins the copy, a step at a time. Returns whether there is more to do at once.
-    fn begin<H: Transcript>(
-        &mut self,
-        state: &State<H, B>,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        now: Instant,
-    ) -> bool {
-        let step = match &mut self.phase {
-            Phase::Waiting if state.transcript().is_empty() => return false,
-            Phase::Waiting if state.base().position == 0 => program.start().map(|()| {
-                self.phase = Phase::Feeding;
-                true
-            }),
-            Phase::Waiting => {
-                self.phase = Phase::Restoring(Restoring::new(state.base()));
-                Ok(true)
-            }
-            Phase::Restoring(restoring) if !restoring.is_started => {
-                restoring.find(state.transcript(), program).and_then(|is_whole| {
-                    if is_whole {
-                        restoring.read_header()?;
-                        program.start()?;
-                        restoring.is_started = true;
-                    }
-                    Ok(true)
-                })
-            }
-            Phase::Restoring(_) => Ok(self.open_again(program, audience, now)),
-            Phase::Feeding => Ok(false),
-        };
-        step.unwrap_or_else(|why| {
-            self.failure = Some(why);
-            false
-        })
-    }
-
-    /// Makes the connections again that were open at the checkpoint. Returns whether all are.
-    fn open_again(
-        &mut self,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        now: Instant,
-    ) -> bool {
-        if self.look_at.is_some_and(|at| at <= now) {
-            self.look(program, now);
-        }
-        let Phase::Restoring(restoring) = &mut self.phase else { return false };
-        let Restoring { position, offset, .. } = *restoring;
-        let mut legs = std::mem::take(&mut restoring.legs);
-        while self.busy.is_empty()
-            && let Some((id, requests)) = legs.front()
-            && self.open(*id, program, now)
-        {
-            self.moved_at = now;
-            let key = self.keys[id];
-            if !requests.is_empty() && !self.planted.has(Bug::PrologueForgotten) {
-                self.input(key, requests, program);
-            }
-            legs.pop_front();
-        }
-        let is_done = legs.is_empty() && self.busy.is_empty();
-        if let Phase::Restoring(restoring) = &mut self.phase {
-            restoring.legs = legs;
-        }
-        if !is_done || !self.is_settled(program, audience, now) {
-            if !self.busy.is_empty() && self.look_at.is_none() {
-                self.look_at = Some(self.moved_at.plus(self.patience()));
-            }
-            return false;
-        }
-        // What the program has said to that was said at the first time.
-        for leg in self.legs.iter_mut().flatten() {
-            leg.answers = Answers::default();
-            if let Some(session) = &mut leg.session {
-                session.pass_point();
-            }
-        }
-        if let Some(key) = self.keys.get(&COMMON_LEG).copied() {
-            self.drop_leg(key, program);
-        }
-        self.hashes = Hashes::new(self.config.compare, position, self.planted);
-        self.cursor = offset;
-        self.phase = Phase::Feeding;
-        true
-    }
-
-    /// I6: takes the hash of a point, if the copy is at one, and saves the copy, if it is chosen.
-    /// Returns whether it may be fed on.
-    fn pass_point<H: Transcript>(
-        &mut self,
-        state: &State<H, B>,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        now: Instant,
-    ) -> bool {
-        if !self.hashes.is_due() {
-            return true;
-        }
-        let making = state.checkpoints().making();
-        let saves = making.is_some_and(|making| {
-            let me = (self.config.me, self.config.run);
-            making.at == self.position() && making.maker == me && making.len == 0
-        });
-        if saves && self.planted.has(Bug::SavedBeforeRest) && self.saved.is_none() {
-            self.save(program, now);
-        }
-        let is_careless = self.planted.has(Bug::HashBeforeRest);
-        if !is_careless && (!self.busy.is_empty() || !self.is_settled(program, audience, now)) {
-            return false;
-        }
-        if saves && self.saved.is_none() && !self.save(program, now) {
-            return false;
-        }
-        for leg in self.legs.iter_mut().flatten().filter(|leg| !leg.is_over) {
-            let mut answers = std::mem::take(&mut leg.answers);
-            if !leg.is_masked() {
-                self.hashes.add(leg.id, &mut answers, false);
-            }
-            if let Some(session) = &mut leg.session {
-                session.pass_point();
-            }
-        }
-        self.hashes.take();
-        true
-    }
-
-    /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
-    fn save(&mut self, program: &mut impl Program, now: Instant) -> bool {
-        let made = match self.header() {
-            Some(header) => match program.save() {
-                Ok(Some(len)) => Ok((header.bytes(), len)),
-                Ok(None) => {
-                    self.look_at = Some(now.plus(LOOK_EVERY));
-                    return false;
-                }
-                Err(why) => Err(why),
-            },
-            None => Err("a connection is in the middle of something".to_owned()),
-        };
-        self.saved = Some(Saved { at: self.position(), made });
-        true
-    }
-
-    /// What a copy that begins here has to be told (`checkpoint`, K5), if that can be told.
-    fn header(&self) -> Option<Header> {
-        let mut connections = Vec::new();
-        for leg in self.legs.iter().flatten() {
-            let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended;
-            let requests = leg.session.as_ref().filter(|_| is_quiet)?.explanation()?;
-            connections.push((leg.id, requests));
-        }
-        Some(Header { common: self.common.requests()?, connections })
-    }
-
-    /// I6: whether the program sleeps, and all that it has sent was read. If not, it is looked at
-    /// again a moment later.
-    fn is_settled(
-        &mut self,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        now: Instant,
-    ) -> bool {
-        let n_read = self.n_read;
-        let is_settled = program.is_asleep() && {
-            // What is read now may have been sent before it slept, or wake it: it has had no room.
-            for key in 0..self.legs.len() as u64 {
-                self.on_ready(key, program, audience, now);
-            }
-            self.n_read == n_read
-        };
-        if !is_settled {
-            self.look_at = Some(now.plus(LOOK_EVERY));
-        }
-        is_settled
-    }
-
-    /// I6: whether `entry` ends connections whose answers may not all have been read.
-    fn ends_early(
-        &mut self,
-        entry: &Entry<'_>,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        now: Instant,
-    ) -> bool {
-        if !self.hashes.is_on() || self.planted.has(Bug::EndedBeforeRest) {
-            return false;
-        }
-        let keys: Vec<u64> = match *entry {
-            Entry::HalfClose { id, .. } | Entry::Close { id, .. } | Entry::Abort { id } => {
-                self.keys.get(&id).copied().into_iter().collect()
-            }
-            Entry::Begin { owner, .. } => self.keys_of(|id| id.owner == owner),
-            Entry::Gone { owner, run, below } => {
-                self.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
-            }
-            Entry::Open { .. } | Entry::Input { .. } => Vec::new(),
-            Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("it is no input"),
-        };
-        if keys.iter().any(|key| self.busy.contains(key)) {
-            return true;
-        }
-        let is_plain = |key: &u64| {
-            let is_plain = self.leg(*key).session.as_ref().is_some_and(Session::is_plain);
-            is_plain && !self.blocked.contains(key)
-        };
-        !keys.iter().all(is_plain) && !self.is_settled(program, audience, now)
-    }
-
-    fn keys_of(&self, is_one: impl Fn(&ConnectionId) -> bool) -> Vec<u64> {
-        self.keys.iter().filter(|(id, _)| is_one(id)).map(|(_, key)| *key).collect()
     }
 
     /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds
@@ -785,39 +502,6 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.leg_mut(key).has_ended = true;
         self.busy.insert(key);
         self.write(key, program);
-    }
-
-    /// The connection of a leg is over: its input ends, and its output is dropped from now on. A
-    /// client that did not end it is told: the others took this process for dead.
-    fn leave(&mut self, key: u64, program: &mut impl Program, audience: &mut impl Audience) {
-        self.end(key, program);
-        self.end_answers(key, false);
-        let leg = self.leg_mut(key);
-        leg.is_over = true;
-        let id = leg.id;
-        self.keys.remove(&id);
-        if self.is_own(id) {
-            audience.ended(id.number);
-        }
-    }
-
-    fn leave_all(
-        &mut self,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        ends: impl Fn(&ConnectionId) -> bool,
-    ) {
-        for key in self.keys_of(ends) {
-            self.leave(key, program, audience);
-        }
-    }
-
-    /// The answers of a leg end; `is_closed` if the program has closed it.
-    fn end_answers(&mut self, key: u64, is_closed: bool) {
-        let leg = self.legs[key as usize].as_mut().expect("a key of an open leg");
-        if self.hashes.is_on() && !leg.is_over && !leg.is_masked() {
-            self.hashes.end(leg.id, &mut leg.answers, is_closed);
-        }
     }
 
     /// Takes a leg off the busy ones if nothing of it is waited for.

@@ -130,7 +130,7 @@ impl<B: Planting<Bug>> Hashes<B> {
     pub(crate) fn take(&mut self) {
         let (at, value) = (self.position, std::mem::take(&mut self.sum));
         if self.taken.len() == TAKEN_MAX {
-            self.taken.pop_front(); // nobody waits for one that is so old
+            self.taken.pop_front(); // one that is so old is not waited for
         }
         self.taken.push_back(Taken { at, value });
         self.hashed_at = at;

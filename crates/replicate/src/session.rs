@@ -6,12 +6,12 @@
 //! - R1 a connection that has asked for something that is the copy's own (the time, chance, ids,
 //!   the order of a hash table) is *masked* until the next point; within a transaction until the
 //!   first point behind it.
-//! - R2 a connection is *explained* by its requests if it is between two of them, and a program that
-//!   is told those that a session keeps, in order, treats a new connection as it treats this one.
-//!   Those that the program's checkpoint does not hold are kept for the program as a whole, in
+//! - R2 a connection is *explained* by its requests if it is between two of them, and a program
+//!   that is told those that a session keeps, in order, treats a new connection as it treats this
+//!   one. Those that the program's checkpoint does not hold are kept for the program as a whole, in
 //!   [`Common`]: scripts, settings, users.
-//! - R3 what is kept is bounded. A request that is repeated is kept once, at its last place: it does
-//!   then what it did before, and nothing between depends on the first time. What does not fit
+//! - R3 what is kept is bounded. A request that is repeated is kept once, at its last place: it
+//!   does then what it did before, and nothing between depends on the first time. What does not fit
 //!   cannot be explained.
 
 use std::collections::VecDeque;
@@ -233,7 +233,7 @@ impl Common {
     }
 }
 
-/// A script as a request that only loads it. Without bytes, or not in parts, there is none.
+/// A script as a request that only loads it. It needs the bytes, in parts.
 fn loading(raw: Option<&[u8]>) -> Option<Vec<u8>> {
     let mut rest = raw?;
     let mut body = None;

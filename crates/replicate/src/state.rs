@@ -3,17 +3,17 @@
 //!
 //! - I1 states that applied the same values are equal, byte by byte of the transcript.
 //! - I2 the transcript is the whole state: executing its entries in order on an empty ground gives
-//!   the ground, which is everything else. So a state that is moved to another member is a transcript, and
-//!   [`State::restore_piece`] checks that each of its entries executes.
+//!   the ground, which is everything else. So a state that is moved to another member is a
+//!   transcript, and [`State::restore_piece`] checks that each of its entries executes.
 //! - I3 an entry that comes too early is not answered, so its owner keeps it and sends it again
 //!   behind the missing one (`table`, I2).
 //! - I4 a transcript never shrinks at its end, and a state that is put in place continues the one
 //!   that was there: what has been fed to a copy stays a prefix. Asserted in
 //!   [`State::end_restore`].
 //! - I5 a state begins at its *base*: the program's first state and no entries, or the newest
-//!   checkpoint that counts (`checkpoint`), with the ground at its point. The entries behind it hold
-//!   the checkpoint itself. So I2 holds from there, and what stands before is forgotten: not before
-//!   the own copy and every save under way have read it ([`State::release`]).
+//!   checkpoint that counts (`checkpoint`), with the ground at its point. The entries behind it
+//!   hold the checkpoint itself. So I2 holds from there, and what stands before is forgotten: not
+//!   before the own copy and every save under way have read it ([`State::release`]).
 
 use crate::batch::{self, Batch};
 use crate::bugs::Bug;

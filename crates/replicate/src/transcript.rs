@@ -18,10 +18,10 @@ pub trait Transcript: Debug {
     /// byte is the one behind the first `start` of all.
     fn beside(&mut self, start: u64) -> Self;
 
-    /// The number of bytes that are not there any more.
+    /// The number of bytes that were forgotten.
     fn start(&self) -> u64;
 
-    /// Forgets the bytes before `at`, which nobody reads again.
+    /// Forgets the bytes before `at`, which are not read again.
     fn forget(&mut self, at: u64);
 
     /// The number of bytes, those that were forgotten among them.
@@ -35,8 +35,8 @@ pub trait Transcript: Debug {
     /// Appends bytes.
     fn append(&mut self, bytes: &[u8]);
 
-    /// Reads the bytes from `at` on, which were not forgotten, as many as there are and `into` has room for, and returns the
-    /// number.
+    /// Reads the bytes from `at` on, which were not forgotten, as many as there are and `into` has
+    /// room for, and returns the number.
     fn read(&self, at: u64, into: &mut [u8]) -> usize;
 
     /// The reason why bytes could not be stored or read, if there is one.

@@ -7,7 +7,7 @@
 //!   have proposed nothing count among all.
 //! - V3 a member whose hash is not the agreed one *differs*: the process that proposed it ends, and
 //!   the member's next one executes the transcript again. A later process does not differ by that.
-//! - V4 if no hash can be agreed on any more, the copies are *split* at this point. The processes
+//! - V4 if no hash can be agreed on, the copies are *split* at this point. The processes
 //!   that have proposed a hash there are.
 //! - V5 at most [`POINTS_MAX`] points wait for hashes. The oldest one ends as *late*; a member
 //!   whose hash comes after that is compared at the next points again.
@@ -211,7 +211,7 @@ impl<B: Planting<Bug>> Judge<B> {
                 Some((_, value)) if value == agreed => {
                     members.insert(rank);
                 }
-                Some((run, _)) => self.mark_differing(rank, Mark { run, at }),
+                Some((run, _)) => mark(&mut self.differing[rank.index()], Mark { run, at }),
                 None => {}
             }
         }
@@ -220,17 +220,13 @@ impl<B: Planting<Bug>> Judge<B> {
         }
     }
 
-    fn mark_differing(&mut self, member: Rank, mark: Mark) {
-        self.differing[member.index()].get_or_insert(mark);
-    }
-
     /// V4.
     fn split(&mut self, at: u64, point: &Point) {
         self.counts.split += 1;
         self.split_at = self.split_at.max(at);
         for rank in Rank::all(self.members) {
             if let Some((run, _)) = point.hashes[rank.index()] {
-                self.split[rank.index()].get_or_insert(Mark { run, at });
+                mark(&mut self.split[rank.index()], Mark { run, at });
             }
         }
     }
@@ -278,6 +274,13 @@ impl<B: Planting<Bug>> Judge<B> {
             self.points.insert(at, point);
         }
         Some(())
+    }
+}
+
+/// Sets a mark; the first one of the latest process stays.
+fn mark(slot: &mut Option<Mark>, mark: Mark) {
+    if slot.is_none_or(|there| there.run < mark.run) {
+        *slot = Some(mark);
     }
 }
 
@@ -348,6 +351,24 @@ mod tests {
         assert_eq!(judge.differs(member, Incarnation(2)), None);
         judge.begun(member);
         assert_eq!(judge.differs(member, RUN), None);
+    }
+
+    /// Hashes of an earlier process may be judged after a later one has begun.
+    #[test]
+    fn v3_what_an_earlier_process_proposed_does_not_hide_what_a_later_one_did() {
+        let mut judge = told(3, Sound, &[(0, 7), (2, 8)]);
+        let (member, later) = (Rank::at(2), Incarnation(2));
+        judge.begun(member);
+        judge.take(Rank::at(1), RUN, 10, 7);
+        assert_eq!(judge.differs(member, RUN), Some(10));
+        (0..10).for_each(|_| {
+            judge.step();
+        });
+        for (rank, run, value) in [(Rank::at(0), RUN, 7), (Rank::at(1), RUN, 7), (member, later, 9)]
+        {
+            judge.take(rank, run, 20, value);
+        }
+        assert_eq!(judge.differs(member, later), Some(20));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::asleep::is_asleep;
 use super::place::{Address, Place};
-use super::save::{Restored, Saved, Saver};
+use super::save::{Loading, Restored, Saved, Saver};
 use crate::config::Program as Settings;
 use console::{Failure, Outcome};
 use replicate::program::{Broken, Connected, Interest, Program, Received};
@@ -34,7 +34,7 @@ pub(crate) struct Copy {
     place: Place,
     starts_by: Instant,
     has_listened: bool,
-    /// Who watches, and under which key the process.
+    /// The poller of the legs, and the key of the process there.
     poller: Option<(Poller, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
     connecting: Option<OwnedFd>,
@@ -42,6 +42,8 @@ pub(crate) struct Copy {
     saver: Option<Saver>,
     saved: Option<Saved>,
     restored: Restored,
+    /// The program reads a checkpoint, as far as is known.
+    loads: Option<Loading>,
 }
 
 impl Copy {
@@ -59,6 +61,7 @@ impl Copy {
             saver: None,
             saved: None,
             restored: Restored::default(),
+            loads: None,
         })
     }
 
@@ -155,6 +158,28 @@ impl Copy {
         }
     }
 
+    /// Whether the program has read its checkpoint: until then it listens, and refuses requests.
+    fn loaded(&mut self) -> Result<(), Errno> {
+        let Some(mut loading) = self.loads.take() else { return Ok(()) };
+        if loading.connection.is_none() {
+            match self.connected() {
+                Ok(connection) => {
+                    self.has_listened = true;
+                    loading.connection = Some(connection);
+                }
+                Err(error) => {
+                    self.loads = Some(loading);
+                    return Err(error);
+                }
+            }
+        }
+        if loading.is_over() {
+            return Ok(());
+        }
+        self.loads = Some(loading);
+        Err(Errno::AGAIN)
+    }
+
     fn leg(&self, key: u64) -> Result<&OwnedFd, Broken> {
         self.legs.get(key as usize).and_then(Option::as_ref).ok_or(Broken)
     }
@@ -167,7 +192,8 @@ impl Program for Copy {
 
     fn start(&mut self) -> Result<(), String> {
         // The file of a checkpoint is whole.
-        self.restored = Restored::default();
+        let restored = std::mem::take(&mut self.restored);
+        self.loads = restored.is_there().then(Loading::default);
         self.begin().map_err(|failure| failure.to_string())
     }
 
@@ -195,7 +221,7 @@ impl Program for Copy {
     }
 
     fn connect(&mut self, key: u64) -> Connected {
-        let fd = match self.connected() {
+        let fd = match self.loaded().and_then(|()| self.connected()) {
             Ok(fd) => fd,
             // The program starts, or has many to accept.
             Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN)

@@ -135,6 +135,11 @@ pub(super) struct Restored {
 }
 
 impl Restored {
+    /// Whether anything was written.
+    pub(super) fn is_there(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Writes the next bytes into `directory`.
     pub(super) fn take(&mut self, mut bytes: &[u8], directory: &Path) -> Result<(), String> {
         if self.file.is_none() {
@@ -163,6 +168,37 @@ impl Restored {
         file.write_all(bytes).map_err(|error| {
             format!("cannot write a checkpoint to {}: {error}; make room", directory.display())
         })
+    }
+}
+
+/// A program that reads its checkpoint: it listens already, and refuses what it is asked.
+#[derive(Debug, Default)]
+pub(super) struct Loading {
+    /// A connection on which it is asked whether it still does.
+    pub(super) connection: Option<OwnedFd>,
+    is_asked: bool,
+    answer: Vec<u8>,
+}
+
+impl Loading {
+    /// Whether the program has said something else than that it loads.
+    pub(super) fn is_over(&mut self) -> bool {
+        let Some(connection) = &self.connection else { return false };
+        if !self.is_asked {
+            self.is_asked = rustix::io::write(connection, b"PING\r\n") == Ok(6);
+        }
+        let mut piece = [0; 256];
+        match rustix::io::read(connection, &mut piece) {
+            Ok(0) => *self = Loading::default(),
+            Ok(n) => self.answer.extend_from_slice(&piece[..n]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => *self = Loading::default(),
+        }
+        if self.answer.ends_with(b"\r\n") && self.answer.starts_with(b"-LOADING") {
+            self.answer.clear();
+            self.is_asked = false;
+        }
+        self.answer.ends_with(b"\r\n")
     }
 }
 

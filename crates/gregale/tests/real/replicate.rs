@@ -285,12 +285,14 @@ fn begin_with_the_checkpoint(flags: &[&str]) {
         (program(&cluster, 1, 1)["checkpoint_at"].as_u64().unwrap(), pid_of(&cluster, 1, 2));
     assert!(checkpoint >= 300, "{checkpoint}");
     signal(pid, "KILL");
+    // On disk it begins with its own newest snapshot, which may hold the checkpoint before.
+    let least = if flags.contains(&"--data") { 1 } else { checkpoint };
     wait_until("the member to be back", || {
         let program = program(&cluster, 1, 2);
-        program["began_at"].as_u64() >= Some(checkpoint) && program["waiting_bytes"] == 0
+        program["began_at"].as_u64() >= Some(least) && program["waiting_bytes"] == 0
     });
     wait_until("the copies to be equal", || digests(&cluster).len() == 1);
-    // The one that is told again what the connection was goes on as the others do.
+    // The one that is told again what the connection was does as the others do.
     let n_sent = write(1000);
     assert_eq!(cluster.cli(2, &["-n", "3", "GET", "n"]), n_sent.to_string());
     wait_until("the copies to be equal", || digests(&cluster).len() == 1);

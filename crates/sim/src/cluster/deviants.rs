@@ -1,7 +1,7 @@
-//! Copies of a program that answer otherwise than the others: at a minority of the members, in their
-//! first process.
+//! Copies of a program that answer otherwise than the others: at a minority of the members, in
+//! their first process.
 //!
-//! A copy that is put down though it did nothing wrong, or that goes on though it did, violates I9.
+//! A copy that is put down though it did nothing wrong, or that stays though it did, violates I9.
 
 use super::replicated::Around;
 use super::world::World;
@@ -60,7 +60,7 @@ impl World {
         }
     }
 
-    /// I9: a copy that goes on, in words.
+    /// I9: a copy that stays, in words.
     pub(super) fn deviant(&self) -> Option<String> {
         self.seated().find_map(|node| {
             let n = self.members[node].as_ref()?.n_since_deviation()?;

@@ -1,0 +1,100 @@
+//! The beginning of a copy: in the program's first state, or with a checkpoint.
+
+use super::{Audience, Feeder, Phase};
+use crate::bugs::Bug;
+use crate::hash::{Answers, Hashes};
+use crate::program::Program;
+use crate::restoring::{COMMON_LEG, Restoring};
+use crate::state::State;
+use crate::transcript::Transcript;
+use base::Instant;
+use proto::planted::Planting;
+
+impl<B: Planting<Bug>> Feeder<B> {
+    /// Begins the copy, a step at a time. Returns whether there is more to do at once.
+    pub(super) fn begin<H: Transcript>(
+        &mut self,
+        state: &State<H, B>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        let step = match &mut self.phase {
+            Phase::Waiting if state.transcript().is_empty() => return false,
+            Phase::Waiting if state.base().position == 0 => program.start().map(|()| {
+                self.phase = Phase::Feeding;
+                true
+            }),
+            Phase::Waiting => {
+                self.phase = Phase::Restoring(Restoring::new(state.base()));
+                Ok(true)
+            }
+            Phase::Restoring(restoring) if !restoring.is_started => {
+                restoring.find(state.transcript(), program).and_then(|is_whole| {
+                    if is_whole {
+                        restoring.read_header()?;
+                        program.start()?;
+                        restoring.is_started = true;
+                    }
+                    Ok(true)
+                })
+            }
+            Phase::Restoring(_) => Ok(self.open_again(program, audience, now)),
+            Phase::Feeding => Ok(false),
+        };
+        step.unwrap_or_else(|why| {
+            self.failure = Some(why);
+            false
+        })
+    }
+
+    /// Makes the connections again that were open at the checkpoint. Returns whether all are.
+    pub(super) fn open_again(
+        &mut self,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look(program, now);
+        }
+        let Phase::Restoring(restoring) = &mut self.phase else { return false };
+        let Restoring { position, offset, .. } = *restoring;
+        let mut legs = std::mem::take(&mut restoring.legs);
+        while self.busy.is_empty()
+            && let Some((id, requests)) = legs.front()
+            && self.open(*id, program, now)
+        {
+            self.moved_at = now;
+            let key = self.keys[id];
+            if !requests.is_empty() && !self.planted.has(Bug::PrologueForgotten) {
+                self.input(key, requests, program);
+            }
+            legs.pop_front();
+        }
+        let is_done = legs.is_empty() && self.busy.is_empty();
+        if let Phase::Restoring(restoring) = &mut self.phase {
+            restoring.legs = legs;
+        }
+        if !is_done || !self.is_settled(program, audience, now) {
+            if !self.busy.is_empty() && self.look_at.is_none() {
+                self.look_at = Some(self.moved_at.plus(self.patience()));
+            }
+            return false;
+        }
+        // What the program has said to that was said at the first time.
+        for leg in self.legs.iter_mut().flatten() {
+            leg.answers = Answers::default();
+            if let Some(session) = &mut leg.session {
+                session.pass_point();
+            }
+        }
+        if let Some(key) = self.keys.get(&COMMON_LEG).copied() {
+            self.drop_leg(key, program);
+        }
+        self.hashes = Hashes::new(self.config.compare, position, self.planted);
+        self.cursor = offset;
+        self.phase = Phase::Feeding;
+        true
+    }
+}

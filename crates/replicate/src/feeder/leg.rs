@@ -1,0 +1,45 @@
+//! A leg: the local stream to a copy for one connection.
+
+use super::STUCK_BYTES_MAX;
+use crate::entry::ConnectionId;
+use crate::framing::Resp;
+use crate::hash::Answers;
+use crate::session::Session;
+
+/// The local stream to a copy for one connection.
+#[derive(Debug)]
+pub(super) struct Leg {
+    pub(super) id: ConnectionId,
+    /// The input that the program has had no room for, and how much of it was written.
+    pub(super) unwritten: Vec<u8>,
+    pub(super) n_written: usize,
+    pub(super) framing: Option<Resp>,
+    pub(super) session: Option<Session>,
+    pub(super) answers: Answers,
+    /// The requests without a reply.
+    pub(super) n_owed: u64,
+    /// The program slept, and had not read what was written.
+    pub(super) is_stuck: bool,
+    /// The input has ended: the program is expected to close the leg.
+    pub(super) has_ended: bool,
+    /// The program was told so: all input before that is written.
+    pub(super) is_end_told: bool,
+    /// The connection has ended: its output is dropped.
+    pub(super) is_over: bool,
+}
+
+impl Leg {
+    pub(super) fn is_masked(&self) -> bool {
+        self.session.as_ref().is_some_and(Session::is_masked)
+    }
+
+    pub(super) fn is_written(&self) -> bool {
+        self.n_written == self.unwritten.len()
+    }
+
+    /// I5
+    pub(super) fn has_room(&self, n_bytes: usize) -> bool {
+        let n_unwritten = self.unwritten.len() - self.n_written;
+        self.is_written() || self.is_stuck && n_unwritten + n_bytes <= STUCK_BYTES_MAX
+    }
+}

@@ -1,0 +1,217 @@
+//! The points of a copy, where its answers are hashed and it may be saved, and the ends of
+//! connections, which are fed at rest (`feeder`, I6).
+
+use super::{Audience, Feeder, LOOK_EVERY, Phase, Saved};
+use crate::bugs::Bug;
+use crate::checkpoint::Header;
+use crate::entry::{ConnectionId, Entry};
+use crate::hash::Taken;
+use crate::program::Program;
+use crate::session::Session;
+use crate::state::State;
+use crate::transcript::Transcript;
+use base::Instant;
+use proto::planted::Planting;
+
+impl<B: Planting<Bug>> Feeder<B> {
+    /// I6: takes the hash of a point, if the copy is at one, and saves the copy, if it is chosen.
+    /// Returns whether it may be fed on.
+    pub(super) fn pass_point<H: Transcript>(
+        &mut self,
+        state: &State<H, B>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        if !self.hashes.is_due() {
+            return true;
+        }
+        let making = state.checkpoints().making();
+        let saves = making.is_some_and(|making| {
+            let me = (self.config.me, self.config.run);
+            making.at == self.position() && making.maker == me && making.len == 0
+        });
+        if saves && self.planted.has(Bug::SavedBeforeRest) && self.saved.is_none() {
+            self.save(program, now);
+        }
+        let is_careless = self.planted.has(Bug::HashBeforeRest);
+        if !is_careless && (!self.busy.is_empty() || !self.is_settled(program, audience, now)) {
+            return false;
+        }
+        if saves && self.saved.is_none() && !self.save(program, now) {
+            return false;
+        }
+        for leg in self.legs.iter_mut().flatten().filter(|leg| !leg.is_over) {
+            let mut answers = std::mem::take(&mut leg.answers);
+            if !leg.is_masked() {
+                self.hashes.add(leg.id, &mut answers, false);
+            }
+            if let Some(session) = &mut leg.session {
+                session.pass_point();
+            }
+        }
+        self.hashes.take();
+        true
+    }
+
+    /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
+    pub(super) fn save(&mut self, program: &mut impl Program, now: Instant) -> bool {
+        let made = match self.header() {
+            Some(header) => match program.save() {
+                Ok(Some(len)) => Ok((header.bytes(), len)),
+                Ok(None) => {
+                    self.look_at = Some(now.plus(LOOK_EVERY));
+                    return false;
+                }
+                Err(why) => Err(why),
+            },
+            None => Err("a connection is in the middle of something".to_owned()),
+        };
+        self.saved = Some(Saved { at: self.position(), made });
+        true
+    }
+
+    /// What a copy that begins here has to be told (`checkpoint`, K5), if that can be told.
+    pub(super) fn header(&self) -> Option<Header> {
+        let mut connections = Vec::new();
+        for leg in self.legs.iter().flatten() {
+            let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended;
+            let requests = leg.session.as_ref().filter(|_| is_quiet)?.explanation()?;
+            connections.push((leg.id, requests));
+        }
+        Some(Header { common: self.common.requests()?, connections })
+    }
+
+    /// I6: whether the program sleeps, and all that it has sent was read. If not, it is looked at
+    /// again a moment later.
+    pub(super) fn is_settled(
+        &mut self,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        let n_read = self.n_read;
+        let is_settled = program.is_asleep() && {
+            // What is read now may have been sent before it slept, or wake it: it has had no room.
+            for key in 0..self.legs.len() as u64 {
+                self.on_ready(key, program, audience, now);
+            }
+            self.n_read == n_read
+        };
+        if !is_settled {
+            self.look_at = Some(now.plus(LOOK_EVERY));
+        }
+        is_settled
+    }
+
+    /// I6: whether `entry` ends connections whose answers may not all have been read.
+    pub(super) fn ends_early(
+        &mut self,
+        entry: &Entry<'_>,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) -> bool {
+        if !self.hashes.is_on() || self.planted.has(Bug::EndedBeforeRest) {
+            return false;
+        }
+        let keys: Vec<u64> = match *entry {
+            Entry::HalfClose { id, .. } | Entry::Close { id, .. } | Entry::Abort { id } => {
+                self.keys.get(&id).copied().into_iter().collect()
+            }
+            Entry::Begin { owner, .. } => self.keys_of(|id| id.owner == owner),
+            Entry::Gone { owner, run, below } => {
+                self.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
+            }
+            Entry::Open { .. } | Entry::Input { .. } => Vec::new(),
+            Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("it is no input"),
+        };
+        if keys.iter().any(|key| self.busy.contains(key)) {
+            return true;
+        }
+        let is_plain = |key: &u64| {
+            let is_plain = self.leg(*key).session.as_ref().is_some_and(Session::is_plain);
+            is_plain && !self.blocked.contains(key)
+        };
+        !keys.iter().all(is_plain) && !self.is_settled(program, audience, now)
+    }
+
+    pub(super) fn keys_of(&self, is_one: impl Fn(&ConnectionId) -> bool) -> Vec<u64> {
+        self.keys.iter().filter(|(id, _)| is_one(id)).map(|(_, key)| *key).collect()
+    }
+
+    /// The first byte of the transcript that the copy still needs.
+    pub fn needs_from(&self) -> u64 {
+        match &self.phase {
+            Phase::Waiting => 0,
+            Phase::Restoring(restoring) => restoring.offset,
+            Phase::Feeding => self.cursor,
+        }
+    }
+
+    /// Whether the state continues behind entries that the copy was never fed: another member's took
+    /// its place.
+    pub fn is_behind(&self, transcript: &impl Transcript) -> bool {
+        !matches!(self.phase, Phase::Waiting) && transcript.start() > self.needs_from()
+    }
+
+    /// The copy that was saved, once.
+    pub(crate) fn take_saved(&mut self) -> Option<Saved> {
+        self.saved.take()
+    }
+
+    /// The number of entries of connections that were executed by the copy, those before its
+    /// beginning included.
+    pub fn position(&self) -> u64 {
+        self.hashes.position()
+    }
+
+    /// A hash of the copy's answers that was not handed on.
+    pub fn take_hash(&mut self) -> Option<Taken> {
+        self.hashes.pop()
+    }
+
+    /// The open legs, and whether each is that of an own client.
+    pub fn legs(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        let legs = self.legs.iter().zip(0..);
+        legs.filter_map(|(leg, key)| Some((key, self.is_own(leg.as_ref()?.id))))
+    }
+
+    /// The answers of a leg end; `is_closed` if the program has closed it.
+    pub(super) fn end_answers(&mut self, key: u64, is_closed: bool) {
+        let leg = self.legs[key as usize].as_mut().expect("a key of an open leg");
+        if self.hashes.is_on() && !leg.is_over && !leg.is_masked() {
+            self.hashes.end(leg.id, &mut leg.answers, is_closed);
+        }
+    }
+
+    /// The connection of a leg is over: its input ends, and its output is dropped from now on. A
+    /// client that did not end it is told: the others took this process for dead.
+    pub(super) fn leave(
+        &mut self,
+        key: u64,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+    ) {
+        self.end(key, program);
+        self.end_answers(key, false);
+        let leg = self.leg_mut(key);
+        leg.is_over = true;
+        let id = leg.id;
+        self.keys.remove(&id);
+        if self.is_own(id) {
+            audience.ended(id.number);
+        }
+    }
+
+    pub(super) fn leave_all(
+        &mut self,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        ends: impl Fn(&ConnectionId) -> bool,
+    ) {
+        for key in self.keys_of(ends) {
+            self.leave(key, program, audience);
+        }
+    }
+}

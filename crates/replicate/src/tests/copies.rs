@@ -1,0 +1,252 @@
+//! Tests of a whole door: copies that are compared, saved, and begin with a checkpoint.
+
+use super::*;
+use crate::door::WhenSplit;
+
+/// The hash that the rig says after its own beginning, an opening and a request.
+fn said_at_point<B: Planting<Bug>>(rig: &mut Rig<B>) -> (PipeId, Vec<Vec<u8>>) {
+    let client = rig.client();
+    rig.ask(client, b"SET a\r\n");
+    rig.decide();
+    rig.turn();
+    (client, rig.decide())
+}
+
+fn hash_of(said: &[Vec<u8>]) -> Option<(u64, u64)> {
+    let entries = said.iter().map(|bytes| Entry::parse(bytes).unwrap());
+    entries.into_iter().find_map(|entry| match entry {
+        Entry::Hash { at, value, .. } => Some((at, value)),
+        _ => None,
+    })
+}
+
+#[test]
+fn i6_a_hash_is_said_when_the_program_has_answered_and_sleeps() {
+    let mut rig = Rig::comparing(3, Sound).begin();
+    let (_, said) = said_at_point(&mut rig);
+    assert_eq!(hash_of(&said), None, "it has not answered");
+    rig.door.program.is_busy = true;
+    rig.answer_all();
+    rig.turn();
+    assert_eq!(hash_of(&rig.decide()), None, "it may say more");
+    rig.door.program.is_busy = false;
+    rig.turn_after(Duration::from_millis(1));
+    rig.turn();
+    assert_eq!(hash_of(&rig.decide()).map(|(at, _)| at), Some(3));
+    let mut rig = Rig::comparing(3, Planted(Bug::HashBeforeRest)).begin();
+    assert!(hash_of(&said_at_point(&mut rig).1).is_some(), "the mistake shows");
+}
+
+#[test]
+fn i6_a_connection_ends_after_its_answers() {
+    let ends_early = |planted: Option<Bug>| {
+        let mut rig = Rig::comparing(100, planted).begin();
+        let (client, _) = said_at_point(&mut rig);
+        rig.door.streams.break_off(client);
+        rig.turn();
+        rig.decide();
+        rig.turn();
+        rig.door.program.legs[&0].2
+    };
+    assert!(!ends_early(None), "the program has not answered");
+    assert!(ends_early(Some(Bug::EndedBeforeRest)), "the mistake shows");
+}
+
+/// A hash whose fate is unknown is said again, until it is executed.
+#[test]
+fn a_hash_is_said_until_it_is_decided() {
+    let mut rig = Rig::comparing(3, Sound).begin();
+    said_at_point(&mut rig);
+    rig.answer_all();
+    rig.turn();
+    rig.expire();
+    rig.turn();
+    assert!(hash_of(&rig.decide()).is_some(), "again");
+    rig.turn();
+    assert_eq!(hash_of(&rig.decide()), None, "and no more");
+}
+
+/// The others agree on another hash. Returns the rig and its client.
+fn differing<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
+    let mut rig = Rig::comparing(5, planted).begin();
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    let (client, _) = said_at_point(&mut rig);
+    rig.answer_all();
+    rig.turn();
+    let (at, value) = hash_of(&rig.decide()).expect("a hash");
+    let value = value.wrapping_add(1);
+    let hashes = others.map(|(owner, run)| entry(&Entry::Hash { owner, run, at, value }));
+    rig.apply(&hashes[..1]);
+    rig.turn();
+    assert!(rig.door.serves(), "one other is no majority");
+    rig.apply(&hashes[1..]);
+    (rig, client)
+}
+
+#[test]
+fn d3_a_copy_that_differs_serves_no_more_and_ends_when_the_others_can_go_on() {
+    let (mut rig, client) = differing(Sound);
+    rig.view.heard.remove(OTHER);
+    rig.turn();
+    assert!(!rig.door.serves() && rig.door.streams.is_closed(client));
+    assert_eq!(rig.door.rolls_back(&rig.state), None, "its death would cost the majority");
+    rig.view.heard.insert(OTHER);
+    rig.turn();
+    assert!(rig.door.rolls_back(&rig.state).unwrap().contains("up to entry 5"));
+    let (mut rig, client) = differing(Planted(Bug::DifferingServes));
+    rig.turn();
+    assert!(rig.door.serves() && !rig.door.streams.is_closed(client), "the mistake shows");
+    assert_eq!(rig.door.rolls_back(&rig.state), None);
+}
+
+fn split(when_split: WhenSplit) -> (bool, bool) {
+    let mut rig = Rig::comparing(5, Sound);
+    rig.door = rig.door.when_split(when_split);
+    let mut rig = rig.begin();
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    let (client, _) = said_at_point(&mut rig);
+    rig.answer_all();
+    rig.turn();
+    let (at, value) = hash_of(&rig.decide()).expect("a hash");
+    for ((owner, run), more) in others.into_iter().zip(1..) {
+        rig.apply(&[entry(&Entry::Hash { owner, run, at, value: value.wrapping_add(more) })]);
+    }
+    rig.turn();
+    assert_eq!(rig.door.figures(&rig.state).split_at, 5);
+    assert_eq!(rig.door.rolls_back(&rig.state), None);
+    (rig.door.serves(), rig.door.streams.is_closed(client))
+}
+
+#[test]
+fn d3_copies_without_a_majority_serve_on_or_stop_as_the_settings_say() {
+    assert_eq!(split(WhenSplit::Serve), (true, false));
+    assert_eq!(split(WhenSplit::Stop), (false, true));
+}
+
+impl<B: Planting<Bug>> Rig<B> {
+    /// Everything is decided and answered, until nothing happens.
+    fn settle(&mut self) {
+        for _ in 0..20 {
+            self.turn_after(Duration::from_millis(1));
+            self.decide();
+            self.answer_all();
+        }
+    }
+
+    /// The client asks so much that the copies pass the next point, and the other member's copy has
+    /// answered alike.
+    fn pass_point(&mut self, client: PipeId, requests: &[&[u8]]) {
+        for request in requests {
+            self.ask(client, request);
+            self.decide();
+            self.answer_all();
+        }
+        let mut hash = None;
+        for _ in 0..20 {
+            self.turn_after(Duration::from_millis(1));
+            let said = self.decide();
+            hash = hash.or(hash_of(&said));
+            self.answer_all();
+        }
+        let (at, value) = hash.expect("a point was passed");
+        let (owner, run) = (OTHER, Incarnation(3));
+        self.apply(&[entry(&Entry::Hash { owner, run, at, value })]);
+    }
+
+    fn saved(&mut self) -> Vec<u8> {
+        let (saving, mut out) = (self.state.begin_save(), Vec::new());
+        while self.state.save_piece(saving, &mut out) == Some(true) {}
+        self.state.end_save(saving);
+        out
+    }
+
+    fn lines(&self) -> Vec<&str> {
+        self.door.program.seen.iter().map(|line| std::str::from_utf8(line).unwrap()).collect()
+    }
+}
+
+/// A rig that has been saved at its tenth entry, which counts, and has gone on.
+fn with_checkpoint<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
+    let mut rig = Rig::comparing(5, planted).begin();
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    let client = rig.client();
+    rig.pass_point(client, &[b"SET a\r\n"]);
+    rig.pass_point(
+        client,
+        &[b"SELECT 3\r\n", b"SET b\r\n", b"SET c\r\n", b"SET d\r\n", b"SET e\r\n"],
+    );
+    assert_eq!(rig.state.base().position, 0, "nothing was compared behind it");
+    let five: [&[u8]; 5] = [b"SET f\r\n", b"SET g\r\n", b"SET h\r\n", b"SET i\r\n", b"SET j\r\n"];
+    rig.pass_point(client, &five);
+    rig.settle();
+    (rig, client)
+}
+
+const LINES: [&str; 11] = [
+    "SET a", "SELECT 3", "SET b", "SET c", "SET d", "SET e", "SET f", "SET g", "SET h", "SET i",
+    "SET j",
+];
+
+#[test]
+fn i5_the_transcript_ends_at_a_checkpoint_and_another_copy_begins_there() {
+    let (mut rig, _) = with_checkpoint(Sound);
+    assert_eq!(rig.lines(), LINES);
+    let figures = rig.door.figures(&rig.state);
+    assert_eq!((figures.base, figures.checkpoints, figures.began_at), (10, (1, 0), 0));
+    assert_eq!(rig.state.transcript().start(), rig.state.base().offset);
+    assert!(rig.state.base().offset > 0);
+
+    let bytes = rig.saved();
+    let mut other = Rig::comparing(5, Sound);
+    other.state.restore(&bytes).unwrap();
+    assert_eq!(other.saved(), bytes);
+    other.settle();
+    let (before, after) = LINES.split_at(6);
+    assert_eq!(other.lines(), [before, &["SELECT 3"], after].concat(), "K5");
+    let figures = other.door.figures(&other.state);
+    assert_eq!((figures.began_at, figures.base), (10, 10));
+    assert!(figures.position >= 15, "and then the rest");
+}
+
+#[test]
+fn mistakes_behind_a_checkpoint_show() {
+    let (mut rig, _) = with_checkpoint(Planted(Bug::PrologueForgotten));
+    let bytes = rig.saved();
+    let mut other = Rig::comparing(5, Planted(Bug::PrologueForgotten));
+    other.state.restore(&bytes).unwrap();
+    other.settle();
+    assert_eq!(other.lines(), LINES, "the new leg is not told what the old one was");
+    let (mut rig, _) = with_checkpoint(Planted(Bug::FreedTooFar));
+    let bytes = rig.saved();
+    let mut other = Rig::comparing(5, Planted(Bug::FreedTooFar));
+    let is_whole = other.state.restore(&bytes).is_ok();
+    other.settle();
+    assert!(!is_whole || other.lines() != LINES);
+}
+
+#[test]
+fn a_copy_whose_next_entries_are_forgotten_begins_again() {
+    let (mut rig, _) = with_checkpoint(Sound);
+    let bytes = rig.saved();
+    let mut late = Rig::comparing(5, Sound).begin();
+    assert!(!late.door.falls_behind(&late.state));
+    late.state.restore(&bytes).unwrap();
+    late.turn();
+    assert!(late.door.falls_behind(&late.state) && !late.door.serves());
+}
+
+#[test]
+fn k5_a_connection_in_a_transaction_puts_the_checkpoint_off() {
+    let mut rig = Rig::comparing(5, Sound).begin();
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    let client = rig.client();
+    rig.pass_point(client, &[b"MULTI\r\n"]);
+    let five: [&[u8]; 5] = [b"SET f\r\n", b"SET g\r\n", b"SET h\r\n", b"SET i\r\n", b"SET j\r\n"];
+    rig.pass_point(client, &five);
+    assert_eq!(rig.state.checkpoints().counts(), (0, 1));
+    assert!(rig.door.checkpoint_trouble().unwrap().contains("in the middle"));
+}

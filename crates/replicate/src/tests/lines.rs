@@ -1,0 +1,108 @@
+//! A program for tests.
+
+use crate::program::{Connected, Program};
+use engine::streams::{Broken, Interest, Received};
+use std::collections::BTreeMap;
+
+/// A program that answers "$N" with the length of each line in Redis's framing, when it is told to.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) legs: BTreeMap<u64, (Vec<u8>, Vec<u8>, bool)>,
+    /// Every line that was read, in order.
+    pub(super) seen: Vec<Vec<u8>>,
+    pub(super) is_started: bool,
+    pub(super) restored: Vec<u8>,
+    pub(super) saved: Vec<u8>,
+    pub(super) is_busy: bool,
+    /// The bytes of one leg that it leaves unread, at most; 0 for any number.
+    pub(super) room_bytes: usize,
+    /// It does not close a leg whose input has ended, and computes when the leg is closed.
+    pub(super) keeps_legs: bool,
+}
+
+impl Lines {
+    /// The legs with input that was not read.
+    pub(super) fn n_unread(&self) -> usize {
+        self.legs.values().filter(|(input, ..)| !input.is_empty()).count()
+    }
+
+    pub(super) fn answer_all(&mut self) {
+        for (input, output, _) in self.legs.values_mut() {
+            for line in std::mem::take(input).split_inclusive(|byte| *byte == b'\n') {
+                self.seen.push(line.trim_ascii_end().to_vec());
+                output.extend(format!(":{}\r\n", line.trim_ascii_end().len()).bytes());
+            }
+        }
+    }
+}
+
+impl Program for Lines {
+    fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.restored.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        assert!(!std::mem::replace(&mut self.is_started, true), "it was started");
+        let lines = self.restored.split(|byte| *byte == b'\n');
+        self.seen = lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
+        Ok(())
+    }
+
+    /// The lines that it has seen.
+    fn save(&mut self) -> Result<Option<u64>, String> {
+        self.saved = self.seen.join(&b'\n');
+        Ok(Some(self.saved.len() as u64))
+    }
+
+    fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
+        let there = &self.saved[at as usize..];
+        let n = there.len().min(into.len());
+        into[..n].copy_from_slice(&there[..n]);
+        Ok(n)
+    }
+
+    fn connect(&mut self, key: u64) -> Connected {
+        self.legs.insert(key, Default::default());
+        Connected::Done
+    }
+
+    fn read(&mut self, key: u64, into: &mut [u8]) -> Result<Received, Broken> {
+        let (input, output, has_ended) = self.legs.get_mut(&key).ok_or(Broken)?;
+        let n = output.len().min(into.len());
+        into[..n].copy_from_slice(&output[..n]);
+        output.drain(..n);
+        Ok(match n {
+            0 if *has_ended && input.is_empty() && !self.keeps_legs => Received::End,
+            0 => Received::Nothing,
+            n => Received::Bytes(n),
+        })
+    }
+
+    fn write(&mut self, key: u64, bytes: &[u8]) -> Result<usize, Broken> {
+        let (input, _, _) = self.legs.get_mut(&key).ok_or(Broken)?;
+        let n = match self.room_bytes {
+            0 => bytes.len(),
+            room => bytes.len().min(room.saturating_sub(input.len())),
+        };
+        input.extend_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn end(&mut self, key: u64) {
+        self.legs.get_mut(&key).expect("an open leg").2 = true;
+    }
+
+    fn watch(&mut self, _: u64, _: Interest) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    fn close(&mut self, key: u64) {
+        self.legs.remove(&key);
+        self.is_busy |= self.keeps_legs;
+    }
+
+    fn is_asleep(&mut self) -> bool {
+        !self.is_busy
+    }
+}
