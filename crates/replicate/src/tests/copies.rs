@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::door::WhenSplit;
+use crate::transcript::Transcript;
 
 /// The hash that the rig says after its own beginning, an opening and a request.
 fn said_at_point<B: Planting<Bug>>(rig: &mut Rig<B>) -> (PipeId, Vec<Vec<u8>>) {
