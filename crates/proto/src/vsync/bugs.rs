@@ -20,7 +20,7 @@ crate::planted_bugs! {
     /// A member leads as soon as it suspects all members before it, be it alone with that.
     LeadAlone = LEAD_ALONE: sweep ["vsync"],
     /// A member still takes changes from a leader that it suspects.
-    EchoSuspected = ECHO_SUSPECTED: sweep ["vsync"],
+    EchoSuspected = ECHO_SUSPECTED: tests,
     /// The members that are left need not be a majority of the view.
     MinorityContinues = MINORITY_CONTINUES: sweep ["vsync"],
     /// A member that has wedged still receives.
@@ -48,7 +48,7 @@ crate::planted_bugs! {
     /// A wish to leave ends with the view that it was told in.
     LeaveForgotten = LEAVE_FORGOTTEN: sweep ["vsync"],
     /// The last member that has the state leaves while newcomers wait for it.
-    LastLeaves = LAST_LEAVES: sweep ["vsync"],
+    LastLeaves = LAST_LEAVES: tests,
     /// A newcomer delivers from its first view on, without the state.
     NoState = NO_STATE: sweep ["vsync"],
     /// A newcomer delivers what the state that it was given covers.
