@@ -14,11 +14,11 @@ crate::planted_bugs! {
     /// Of the changes that earlier leaders proposed, the first one's is adopted.
     AdoptFirst = ADOPT_FIRST: tests,
     /// A change is acted upon as soon as it is proposed.
-    UnechoedChange = UNECHOED_CHANGE: sweep ["vsync"],
+    UnechoedChange = UNECHOED_CHANGE: tests,
     /// The echoes of half of the view are enough.
-    EchoOfHalf = ECHO_OF_HALF: sweep ["vsync"],
+    EchoOfHalf = ECHO_OF_HALF: tests,
     /// A member leads as soon as it suspects all members before it, be it alone with that.
-    LeadAlone = LEAD_ALONE: sweep ["vsync"],
+    LeadAlone = LEAD_ALONE: tests,
     /// A member still takes changes from a leader that it suspects.
     EchoSuspected = ECHO_SUSPECTED: tests,
     /// The members that are left need not be a majority of the view.
@@ -42,7 +42,7 @@ crate::planted_bugs! {
     /// Messages behind the trim are sent again after those that wait.
     SentAgainLast = SENT_AGAIN_LAST: sweep ["vsync"],
     /// The echo of a member that leaves does not count.
-    LeaverUncounted = LEAVER_UNCOUNTED: sweep ["vsync"],
+    LeaverUncounted = LEAVER_UNCOUNTED: tests,
     /// A member that leaves is gone as soon as it knows that it may.
     LeaveAtOnce = LEAVE_AT_ONCE: sweep ["vsync"],
     /// A wish to leave ends with the view that it was told in.
@@ -54,9 +54,9 @@ crate::planted_bugs! {
     /// A newcomer delivers what the state that it was given covers.
     StateRepeated = STATE_REPEATED: sweep ["vsync"],
     /// Newcomers are let in although they could outnumber the members that have the state.
-    CrowdOfNewcomers = CROWD_OF_NEWCOMERS: sweep ["vsync"],
+    CrowdOfNewcomers = CROWD_OF_NEWCOMERS: tests,
     /// A member that has installed a view leaves those behind alone that have not.
-    NoCommit = NO_COMMIT: sweep ["vsync"],
+    NoCommit = NO_COMMIT: tests,
     /// After a link was down, a member tells what changes from then on, and not its whole row.
     NoRenewal = NO_RENEWAL: sweep ["vsync"],
 }
