@@ -27,7 +27,7 @@ pub(super) const ENTRY: u32 = 4;
 /// The dimensions of the log, the same at every member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The number of slots that are kept; a power of two, at least 16.
+    /// The number of slots that are kept; a power of two, at least 8.
     pub ring_slots: u32,
     /// The longest value, in bytes.
     pub value_bytes: u32,
@@ -40,7 +40,7 @@ impl Default for Shape {
 }
 
 /// The places of the parts, computed once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Places {
     base: At,
     members: u32,
@@ -58,7 +58,7 @@ impl Places {
     /// If the shape is invalid: it comes from our own configuration.
     pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
         let ring = shape.ring_slots;
-        assert!(ring.is_power_of_two() && ring >= 16, "ring_slots {ring}");
+        assert!(ring.is_power_of_two() && ring >= 8, "ring_slots {ring}");
         assert!((1..=MAX_MEMBERS).contains(&members), "{members} members");
         let area_words = HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
         let slots = base.plus(2 * LINE + 2 * LINE * MAX_MEMBERS as u32);

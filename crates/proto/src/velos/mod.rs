@@ -86,7 +86,6 @@ mod learner;
 mod members;
 mod reads;
 mod rpc;
-pub mod single;
 mod slot;
 mod spec;
 #[cfg(test)]
@@ -139,7 +138,7 @@ const DOUBLINGS_MAX: u32 = 5;
 pub type Velos = Machine<Sound, Wide>;
 
 /// One member of a Velos log.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Machine<P: Planting<Bug> = Sound, W: Widths = Wide> {
     me: Rank,
     members: usize,
