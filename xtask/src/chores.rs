@@ -25,6 +25,12 @@ pub(crate) fn fix() -> Result<()> {
     Ok(())
 }
 
+/// Writes what the protocols do into their golden scripts: `git diff` shows what changed.
+pub(crate) fn golden() -> Result<()> {
+    let mut tests = cargo(&["test", "--quiet", "--package", "gregale-proto", "--lib", "golden"]);
+    succeed(tests.env("UPDATE_GOLDEN", "1"))
+}
+
 /// The protocols that `cargo xtask sim` runs if none is named: those below the doors.
 const REPLICATED: [&str; 11] = [
     "velos",

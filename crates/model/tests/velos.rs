@@ -90,7 +90,7 @@ fn g1_g2_g3_two_members_that_lead_and_propose() {
 }
 
 #[test]
-#[ignore = "1.5 million states: cargo xtask test --long"]
+#[ignore = "1.3 million states: cargo xtask test --long"]
 fn g1_g2_g3_two_members_over_any_two_late_ways() {
     const PAIRS: [&[(usize, usize)]; 5] = [
         &[(0, 1), (0, 2)],

@@ -39,6 +39,8 @@ pub mod omega;
 pub mod planted;
 pub mod registry;
 pub mod sst;
+#[cfg(test)]
+mod stage;
 pub mod table;
 mod terms;
 mod value;

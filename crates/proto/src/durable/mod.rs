@@ -63,6 +63,8 @@
 pub mod bugs;
 mod election;
 mod follower;
+#[cfg(test)]
+mod golden;
 mod held;
 mod leader;
 mod log;

@@ -38,6 +38,8 @@
 //! one-sided shows them whether an entry is decided.
 
 pub mod bugs;
+#[cfg(test)]
+mod golden;
 mod leader;
 mod learner;
 mod spec;

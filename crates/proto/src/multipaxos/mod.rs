@@ -52,6 +52,8 @@ mod acceptor;
 pub mod bugs;
 mod candidate;
 mod follower;
+#[cfg(test)]
+mod golden;
 mod leader;
 pub mod lease;
 mod spec;

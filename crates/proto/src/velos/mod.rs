@@ -80,6 +80,8 @@ pub mod bugs;
 mod counters;
 mod eras;
 mod facts;
+#[cfg(test)]
+mod golden;
 mod layout;
 mod leader;
 mod learner;
