@@ -38,8 +38,7 @@ use judge::Ledger;
 use part::Part;
 use proto::node::{NodeConfig, Start, Timing};
 use proto::registry::LogSpec;
-use proto::velos::Shape;
-use proto::{Replicator, Role, Ticket};
+use proto::{LogShape, Replicator, Role, Ticket};
 use std::collections::VecDeque;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -51,7 +50,7 @@ pub const MEMBERS: usize = 3;
 /// The number of turns that a lone member may need; each ends a pause of 20 ms.
 pub const N_LONE_TURNS: usize = 64;
 
-const SHAPE: Shape = Shape { ring_slots: 8, value_bytes: 8 };
+const SHAPE: LogShape = LogShape { ring_slots: 8, value_bytes: 8 };
 const PAUSE: Duration = Duration::from_millis(20);
 /// The time at which the walk stands.
 const START: Instant = Instant(1);

@@ -8,7 +8,7 @@ use crate::registry::LogSpec;
 use crate::stage::{Verb, View, World};
 use alloc::collections::VecDeque;
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
+const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 80 };
 
 /// Three machines that a test steps.
 struct Group<P: Planting<Bug>> {

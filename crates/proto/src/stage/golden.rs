@@ -15,8 +15,7 @@ use crate::node::{NodeConfig, Start, Timing};
 use crate::planted::Sound;
 use crate::registry::LogSpec;
 use crate::stage::disk::TestDisk;
-use crate::velos::Shape;
-use crate::{Note, Replicator, Ticket};
+use crate::{LogShape, Note, Replicator, Ticket};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -76,7 +75,7 @@ pub(crate) trait Readable: LogSpec {
     fn message(bytes: &[u8]) -> String;
 }
 
-pub(crate) const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
+pub(crate) const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 64 };
 pub(crate) const N_MEMBERS: usize = 3;
 
 /// Three members that a script steps.

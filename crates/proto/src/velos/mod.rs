@@ -97,7 +97,6 @@ pub mod word;
 
 pub use counters::Counters;
 pub(crate) use layout::Places;
-pub use layout::Shape;
 pub use spec::{NarrowSpec, Spec};
 
 use crate::members::{Change, ChangeRefused, Configuration, StateHead};
@@ -105,7 +104,7 @@ use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
 use crate::terms::Terms;
 use crate::value::Content;
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
+use crate::{Host, LogShape, Note, Refused, Replicator, Role, Status, Ticket, value};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{
@@ -222,7 +221,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(crate) fn new<H: Host>(
         config: &NodeConfig,
         base: At,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Machine<P, W> {

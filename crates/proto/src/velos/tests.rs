@@ -17,7 +17,7 @@ use crate::stage::{Verb, View, World};
 use alloc::collections::VecDeque;
 use base::{Inbox, Port};
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
+const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 80 };
 
 /// Three machines that a test steps: there is no Ω, so the test chooses the leader.
 struct Group<P: Planting<Bug>, W: Widths = Wide> {

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use base::verb::Unsupported;
 use base::{Inbox, Outcome, Port, Token};
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
+const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 64 };
 
 /// The member that one of `n` trusts where memory outlives its process, when all others have died.
 pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
