@@ -9,6 +9,7 @@ mod house;
 mod programs;
 mod run;
 mod seeds;
+mod sweeps;
 mod test;
 mod tidy;
 mod times;

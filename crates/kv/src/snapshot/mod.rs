@@ -163,8 +163,8 @@ pub fn restore(bytes: &[u8], memory_bytes_max: u64) -> Result<Machine, SnapshotE
 
 impl Machine {
     /// A hash of the whole state: equal at replicas that applied the same values. It is the last
-    /// check of the machine's snapshot, and reads the whole state, so it is for tests, the simulator
-    /// and audits.
+    /// check of the machine's snapshot, and reads the whole state, so it is for tests, the
+    /// simulator and audits.
     pub fn digest(&self) -> u64 {
         let mut saver = Saver::new(self);
         let mut chunk = Vec::with_capacity(2 * CHUNK_BYTES);

@@ -9,7 +9,7 @@ use std::hash::Hash;
 /// What all members together have done.
 #[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Ledger {
-    /// The value of each slot that anybody has delivered; zero is a no-op.
+    /// The value of each slot that any member has delivered; zero is a no-op.
     pub(super) decided: Vec<u8>,
     /// Every value, with its proposer and slot.
     pub(super) proposed: Vec<(u8, usize, u64)>,

@@ -59,7 +59,7 @@ const START: Instant = Instant(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// The number of values that member 0 has decided, and all have applied, before the walk. It
-    /// leads then, unless there are none.
+    /// leads then, unless the number is zero.
     pub prelude: u64,
     /// Terms that begin.
     pub terms: [u8; MEMBERS],
@@ -71,8 +71,8 @@ pub struct Bounds {
     pub returns: [u8; MEMBERS],
     /// Links of the member that break and are back at once.
     pub breaks: [u8; MEMBERS],
-    /// The ways on which verbs and completions are late: by any time, each by its own. On the others
-    /// everything takes effect and completes at once.
+    /// The ways on which verbs and completions are late: by any time, each by its own. On the
+    /// others everything takes effect and completes at once.
     pub late: &'static [(usize, usize)],
     /// Members that look at their memory at any time; the others do whenever it has changed.
     pub lazy: &'static [usize],

@@ -1,8 +1,8 @@
 //! Golden scripts: what a protocol does, step by step, as text that a reviewer can read.
 //!
-//! A script is a file in a protocol's folder: a comment (`#`), commands, and below each command what
-//! it makes the members do, indented. A test runs the commands and compares; with `UPDATE_GOLDEN`
-//! set (`cargo xtask fix --golden`) it writes what it saw instead.
+//! A script is a file in a protocol's folder: a comment (`#`), commands, and below each command
+//! what it makes the members do, indented. A test runs the commands and compares; with
+//! `UPDATE_GOLDEN` set (`cargo xtask fix --golden`) it writes what it saw instead.
 //!
 //! Commands of a log: `lead M`, `follow M`, `propose M VALUE`, `read M`, `run N` (so many rounds of
 //! a millisecond), `hold A B` and `release A B` (what A posts to B), `lose A B`, `kill M` (the
