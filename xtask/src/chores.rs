@@ -25,30 +25,28 @@ pub(crate) fn fix() -> Result<()> {
     Ok(())
 }
 
-/// The protocols that `cargo xtask sim` runs if none is named: those below the doors.
-const REPLICATED: [&str; 11] = [
-    "velos",
-    "velos-members",
-    "durable",
-    "durable-log",
-    "durable-members",
-    "velos-cluster",
-    "durable-cluster",
-    "primcast",
-    "primcast-commuting",
-    "primcast-stable",
-    "primcast-members",
-];
+/// Writes what the protocols do into their golden scripts: `git diff` shows what changed.
+pub(crate) fn golden() -> Result<()> {
+    let mut tests = cargo(&["test", "--quiet", "--package", "gregale-proto", "--lib", "golden"]);
+    succeed(tests.env("UPDATE_GOLDEN", "1"))
+}
 
-/// And these orders in real time, each without planted bugs.
+/// The orders in real time that `cargo xtask sim` runs too if no protocol is named, each without
+/// planted bugs.
 const REALTIME_RULES: [&str; 3] = ["hop", "all-groups", "commit-wait"];
 
 pub(crate) fn sim(protocol: Option<&str>, seeds: u64) -> Result<()> {
     let seeds = seeds.to_string();
-    let protocols = protocol.map_or_else(|| REPLICATED.to_vec(), |one| vec![one]);
+    let protocols = match protocol {
+        Some(one) => vec![one.to_owned()],
+        None => {
+            let by_themselves = crate::sweeps::all()?.into_iter().filter(|sweep| sweep.by_itself);
+            by_themselves.map(|sweep| sweep.protocol).collect()
+        }
+    };
     for protocol in protocols {
         println!("--- sim {protocol}");
-        let sweep = ["sim", "--protocol", protocol, "--seeds", &seeds, "--mutants"];
+        let sweep = ["sim", "--protocol", &protocol, "--seeds", &seeds, "--mutants"];
         succeed(&mut simulator(&sweep)?)?;
     }
     if protocol.is_none() {

@@ -9,6 +9,7 @@ mod house;
 mod programs;
 mod run;
 mod seeds;
+mod sweeps;
 mod test;
 mod tidy;
 mod times;
@@ -47,7 +48,11 @@ enum Chore {
         skip_tests: bool,
     },
     /// Format, apply what clippy can mend by itself, lower the numbers in tidy.toml.
-    Fix,
+    Fix {
+        /// Write the golden scripts of the protocols as they are now, and nothing else.
+        #[arg(long)]
+        golden: bool,
+    },
     /// Count what this workspace should have once: contracts, engines, worlds, lists of protocols;
     /// and what it should not have. Fails if a figure is not what xtask/house.toml says.
     #[command(after_help = "Example: cargo xtask house --json | jq .figures.engines.found")]
@@ -96,7 +101,8 @@ fn main() -> ExitCode {
             test::test(&test::Manner { installs: !no_install, is_long: long })
         }
         Chore::Verify { skip_tests } => verify::verify(skip_tests),
-        Chore::Fix => chores::fix(),
+        Chore::Fix { golden: true } => chores::golden(),
+        Chore::Fix { golden: false } => chores::fix(),
         Chore::House { json, strict, update } => {
             house::house(&house::Manner { json, strict, update })
         }

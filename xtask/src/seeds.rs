@@ -7,80 +7,15 @@
 //! - S3 No kind that `gregale sim` knows is left out. Tested.
 
 use crate::run::{output, show, simulator};
+use crate::sweeps::{Turn, turns};
 use crate::times::Times;
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A protocol, and the rule for real time if it takes one. `long` in its place stands for runs of a
-/// day, `aimed`, there or behind a rule and a comma, for faults that are aimed, `restless` for many
-/// changes of primaries, and `five` for five members.
-pub(crate) type Kind = (&'static str, Option<&'static str>);
-
-/// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 57] = [
-    ("velos", None),
-    ("velos-narrow", None),
-    ("velos-members", None),
-    ("durable", None),
-    ("durable-log", None),
-    ("durable-members", None),
-    ("velos-cluster", None),
-    ("durable-cluster", None),
-    ("abd-cluster", None),
-    ("multipaxos-cluster", None),
-    ("replicate", None),
-    ("replicate-durable", None),
-    ("vsync", None),
-    ("mu", None),
-    ("multipaxos", None),
-    ("velos", Some(FIVE)),
-    ("velos-narrow", Some(FIVE)),
-    ("durable", Some(FIVE)),
-    ("mu", Some(FIVE)),
-    ("multipaxos", Some(FIVE)),
-    ("velos", Some(LONG)),
-    ("velos-narrow", Some(LONG)),
-    ("durable", Some(LONG)),
-    ("durable-log", Some(LONG)),
-    ("mu", Some(LONG)),
-    ("skeen", None),
-    ("skeen", Some("hop")),
-    ("skeen", Some("all-groups")),
-    ("skeen", Some("commit-wait")),
-    ("whitebox", None),
-    ("whitebox", Some(AIMED)),
-    ("fastcast", None),
-    ("fastcast", Some(AIMED)),
-    ("primcast", None),
-    ("primcast", Some(AIMED)),
-    ("primcast", Some(RESTLESS)),
-    ("primcast-commuting", None),
-    ("primcast-commuting", Some(AIMED)),
-    ("primcast-commuting", Some(RESTLESS)),
-    ("primcast-linearizable", Some("hop")),
-    ("primcast-linearizable", Some("hop,aimed")),
-    ("primcast-linearizable", Some("all-groups")),
-    ("primcast-linearizable", Some("commit-wait")),
-    ("primcast-stable", None),
-    ("primcast-stable", Some("hop")),
-    ("primcast-stable", Some("all-groups")),
-    ("primcast-stable", Some("commit-wait")),
-    ("primcast-stable", Some(AIMED)),
-    ("primcast-stable", Some("hop,aimed")),
-    ("primcast-stable", Some("all-groups,aimed")),
-    ("primcast-stable", Some("commit-wait,aimed")),
-    ("primcast-members", None),
-    ("primcast-members", Some(AIMED)),
-    ("primcast-members", Some(RESTLESS)),
-    ("primcast-members", Some("hop")),
-    ("primcast-members", Some("all-groups")),
-    ("primcast-members", Some("commit-wait")),
-];
-
 /// In the place of a rule: each run is a day.
-pub(crate) const LONG: &str = "long";
+const LONG: &str = "long";
 
 /// In the place of a rule, or behind it: faults are aimed.
 const AIMED: &str = "aimed";
@@ -108,6 +43,7 @@ struct Failed {
 
 /// The lines of `xtask/seeds.txt`.
 fn parse(text: &str) -> Result<Vec<Failed>> {
+    let turns = turns()?;
     let mut all = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
@@ -122,7 +58,7 @@ fn parse(text: &str) -> Result<Vec<Failed>> {
             _ => None,
         };
         let one = one.filter(|one| {
-            KINDS.contains(&(one.protocol.as_str(), one.rule.as_deref()))
+            turns.iter().any(|turn| turn.protocol == one.protocol && turn.words == one.rule)
                 || one.protocol == "primcast-linearizable" && one.rule.is_none()
         });
         all.push(one.with_context(|| {
@@ -181,8 +117,8 @@ fn told(run: &std::process::Output) -> String {
 }
 
 /// The first seed of a round of one kind (S2): FNV-1a, which is the same everywhere and for ever.
-fn first_of(text: &str, (protocol, rule): Kind, round: u64) -> u64 {
-    let whole = format!("{text}/{protocol}/{}/{round}", rule.unwrap_or("-"));
+fn first_of(text: &str, Turn { protocol, words }: &Turn, round: u64) -> u64 {
+    let whole = format!("{text}/{protocol}/{}/{round}", words.as_deref().unwrap_or("-"));
     let hash = whole.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -205,8 +141,8 @@ fn run_fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<(
     let today = || output(Command::new("date").args(["-u", "+%Y-%m-%d"]));
     let of = of.map_or_else(today, |of| Ok(of.to_owned()))?;
     let of = of.trim();
-    let kinds: Vec<Kind> =
-        KINDS.into_iter().filter(|(name, _)| protocol.is_none_or(|one| one == *name)).collect();
+    let mut kinds = turns()?;
+    kinds.retain(|turn| protocol.is_none_or(|one| one == turn.protocol));
     if kinds.is_empty() {
         bail!("no protocol is called {}", protocol.unwrap_or_default());
     }
@@ -222,7 +158,7 @@ fn run_fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<(
             if round > 0 && began.elapsed() >= span {
                 return ended(n_failed, of);
             }
-            n_failed += u64::from(!run_turn(*kind, first_of(of, *kind, round), turn)?);
+            n_failed += u64::from(!run_turn(kind, first_of(of, kind, round), turn)?);
         }
     }
     ended(n_failed, of)
@@ -239,9 +175,10 @@ fn ended(n_failed: u64, of: &str) -> Result<()> {
 }
 
 /// One turn of one kind: whether all its seeds passed.
-fn run_turn((protocol, rule): Kind, first: u64, turn: Duration) -> Result<bool> {
+fn run_turn(of: &Turn, first: u64, turn: Duration) -> Result<bool> {
     let (first, seconds) = (first.to_string(), turn.as_secs().to_string());
-    let mut command = simulation(protocol, rule, &["--first", &first, "--seconds", &seconds])?;
+    let mut command =
+        simulation(&of.protocol, of.words.as_deref(), &["--first", &first, "--seconds", &seconds])?;
     let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
     let text = String::from_utf8_lossy(&run.stdout);
     println!("from seed {first}: {}", text.lines().next().unwrap_or("nothing was printed"));
@@ -269,12 +206,13 @@ mod tests {
 
     #[test]
     fn s2_fresh_ranges_follow_from_their_text_and_do_not_meet() {
-        let round = |text: &str, round| first_of(text, ("velos", None), round);
+        let velos = Turn { protocol: "velos".to_owned(), words: None };
+        let round = |text: &str, round| first_of(text, &velos, round);
         assert_eq!(round("2026-11-23", 0), round("2026-11-23", 0));
         let mut firsts: Vec<u64> = ["2026-11-23", "2026-11-24", "2026-11-25"]
             .iter()
             .flat_map(|day| (0..100).map(|n| round(day, n)))
-            .chain(KINDS.iter().map(|kind| first_of("2026-11-26", *kind, 0)))
+            .chain(turns().unwrap().iter().map(|kind| first_of("2026-11-26", kind, 0)))
             .collect();
         firsts.sort_unstable();
         let least = firsts.windows(2).map(|pair| pair[1] - pair[0]).min();
@@ -298,8 +236,9 @@ mod tests {
         let multicasts = variants.filter_map(|line| line.trim().strip_suffix(',')).map(kebab);
         let names: Vec<String> = subjects.chain(clusters).chain(multicasts).collect();
         assert!(names.len() >= 17, "{names:?}");
+        let turns = turns().unwrap();
         for name in names {
-            assert!(KINDS.iter().any(|(kind, _)| *kind == name), "{name} has no turn");
+            assert!(turns.iter().any(|turn| turn.protocol == name), "{name} has no turn");
         }
     }
 

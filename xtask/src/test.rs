@@ -33,7 +33,7 @@ const LONG_ROUNDS: (&str, &str) = ("DURABLE_ROUNDS", "50");
 /// Test binaries in which tests of minutes are ignored. They are chosen by `--test`, never by
 /// `--package`: that would choose other features of what they depend on, and build it all again.
 const POWER_CUTS: [&str; 1] = ["linearizability"];
-const WORLDS: [&str; 3] = ["amcast", "hop", "single_slot"];
+const WORLDS: [&str; 3] = ["amcast", "hop", "velos"];
 /// This one stands in another binary of such a name; `verify` hunts for the same bugs.
 const HUNT: &str = "every_planted_bug_is_caught";
 

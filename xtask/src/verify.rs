@@ -5,6 +5,7 @@
 //! tells everything.
 
 use crate::run::{cargo, cargo_proxy, output, show, simulator, succeed, works};
+use crate::sweeps::Sweep;
 use crate::tidy::{self, Ratchet, Tree};
 use crate::times::Times;
 use anyhow::{Result, bail};
@@ -85,59 +86,25 @@ fn tidy() -> Result<Outcome> {
 }
 
 fn sweeps() -> Result<Outcome> {
-    for (protocol, seeds, hunts) in SWEEPS {
-        let mut args = vec!["sim", "--protocol", protocol, "--seeds", seeds, "--format", "json"];
+    for Sweep { protocol, seeds, hunts, covers, .. } in crate::sweeps::all()? {
+        let seeds = seeds.to_string();
+        let mut args = vec!["sim", "--protocol", &protocol, "--seeds", &seeds, "--format", "json"];
         args.extend(hunts.then_some("--mutants"));
-        args.extend(is_covered(protocol).then_some("--cover"));
+        args.extend(covers.then_some("--cover"));
         passed(&mut simulator(&args)?)?;
     }
     Ok(Outcome::Passed)
-}
-
-/// Whether the sweep of `protocol` counts interesting cases.
-fn is_covered(protocol: &str) -> bool {
-    let multicasts = ["skeen", "whitebox", "fastcast", "primcast"];
-    !multicasts.iter().any(|name| protocol.starts_with(name))
 }
 
 fn days() -> Result<Outcome> {
-    for protocol in LONG {
-        let args = ["sim", "--protocol", protocol, "--long", "--seeds", LONG_SEEDS];
+    for Sweep { protocol, .. } in crate::sweeps::all()?.into_iter().filter(|sweep| sweep.days) {
+        let args = ["sim", "--protocol", &protocol, "--long", "--seeds", LONG_SEEDS];
         passed(&mut simulator(&args)?)?;
     }
     Ok(Outcome::Passed)
 }
 
-/// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
-/// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 23] = [
-    ("velos", "100", true),
-    ("velos-narrow", "100", true),
-    ("velos-members", "60", true),
-    ("durable", "150", true),
-    ("durable-log", "200", true),
-    ("durable-members", "250", true),
-    ("mu", "100", true),
-    ("multipaxos", "150", true),
-    ("velos-cluster", "90", true),
-    ("durable-cluster", "60", true),
-    ("abd-cluster", "120", true),
-    ("multipaxos-cluster", "15", false),
-    ("replicate", "100", true),
-    ("replicate-durable", "60", false),
-    ("vsync", "150", true),
-    ("skeen", "200", false),
-    ("whitebox", "200", false),
-    ("fastcast", "200", false),
-    ("primcast", "200", true),
-    ("primcast-linearizable", "100", false),
-    ("primcast-commuting", "200", false),
-    ("primcast-stable", "100", false),
-    ("primcast-members", "100", false),
-];
-
-/// Protocols of which runs of a day are swept, and how many of each.
-const LONG: [&str; 4] = ["velos", "durable", "durable-log", "mu"];
+/// The number of days of each kind that runs them.
 const LONG_SEEDS: &str = "25";
 
 fn deny() -> Result<Outcome> {

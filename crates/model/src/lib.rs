@@ -6,13 +6,14 @@
 //!
 //! - [`explore()`]: a depth-first walk over hashed states.
 //! - [`amcast`]: a few messages among a few groups.
-//! - [`single`]: one slot of Velos (Algorithm 5), with proposers that stop at any point.
+//! - [`log`]: a few terms of the log protocols that ship, with members that stop at any point.
 //!
 //! Never here: randomness, time.
 #![forbid(unsafe_code)]
 
 pub mod amcast;
 mod explore;
-pub mod single;
+pub mod log;
+mod mix;
 
 pub use explore::{Explored, Violation, World, explore};

@@ -38,12 +38,17 @@ pub mod node;
 pub mod omega;
 pub mod planted;
 pub mod registry;
+mod shape;
 pub mod sst;
+#[cfg(test)]
+mod stage;
 pub mod table;
 mod terms;
 mod value;
 pub mod velos;
 pub mod vsync;
+
+pub use shape::LogShape;
 
 use base::{Ballot, Event, Incarnation, Instant, MemberSet, Port, Prefix, Rank, Slot};
 

@@ -9,7 +9,7 @@ use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, majority};
 /// A rank is a seat; the incarnation names the disk on it. A wiped disk comes back as another
 /// incarnation, and its predecessor's promises do not bind it, so it counts only when a
 /// configuration names it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Members {
     /// The members whose votes and durable copies count.
     pub voters: MemberSet,

@@ -9,8 +9,7 @@
 use crate::disk::DiskEvent;
 use crate::members::{Change, ChangeRefused, Configuration, StateHead};
 use crate::omega::{self, Omega};
-use crate::velos::Shape;
-use crate::{Host, Refused, Replicator, Status, Ticket};
+use crate::{Host, LogShape, Refused, Replicator, Status, Ticket};
 use base::{At, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 pub use omega::Timing;
 
@@ -75,7 +74,7 @@ impl Layout {
     }
 
     /// A region that ends at `end`, for a protocol whose layout has this name and version.
-    pub(crate) fn new(name: &str, members: usize, shape: &Shape, end: At) -> Layout {
+    pub(crate) fn new(name: &str, members: usize, shape: &LogShape, end: At) -> Layout {
         let text = alloc::format!("{name} {members} {} {}", shape.ring_slots, shape.value_bytes);
         Layout { n_words: end.0, fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()) }
     }

@@ -20,7 +20,7 @@ pub trait Planting<B>: Copy + Debug + 'static {
 }
 
 /// No mistake: the released protocol.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Sound;
 
 impl<B> Planting<B> for Sound {
@@ -31,7 +31,7 @@ impl<B> Planting<B> for Sound {
 }
 
 /// One mistake, chosen when the machine is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Planted<B>(pub B);
 
 impl<B: Bugs> Planting<B> for Planted<B> {

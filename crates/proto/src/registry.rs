@@ -9,8 +9,7 @@ use crate::keyed::{KeyedConfig, KeyedMachine};
 use crate::node::{Layout, Node, NodeConfig};
 use crate::planted::{Bugs, Planting};
 use crate::table::Row;
-use crate::velos::Shape;
-use crate::{Host, Replicator, abd, durable, mu, multipaxos, velos};
+use crate::{Host, LogShape, Replicator, abd, durable, mu, multipaxos, velos};
 use base::verb::Unsupported;
 use core::fmt::Debug;
 
@@ -30,7 +29,7 @@ pub trait LogSpec: Copy + Debug + 'static {
     type Machine<P: Planting<Self::Bug>>: Replicator + 'static;
 
     /// The region of a member among `members`.
-    fn layout(members: usize, shape: &Shape) -> Layout;
+    fn layout(members: usize, shape: &LogShape) -> Layout;
 
     /// Makes the machine of a member. `host` is its memory and its disk; nothing is posted yet.
     ///
@@ -38,7 +37,7 @@ pub trait LogSpec: Copy + Debug + 'static {
     /// [`StartError`]: the host is not what the protocol needs.
     fn start<P: Planting<Self::Bug>, H: Host>(
         config: &NodeConfig,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Result<Self::Machine<P>, StartError>;
@@ -87,7 +86,7 @@ impl From<Unsupported> for StartError {
 /// See [`LogSpec::start`].
 pub fn member<S: LogSpec, P: Planting<S::Bug>, H: Host>(
     config: NodeConfig,
-    shape: &Shape,
+    shape: &LogShape,
     planted: P,
     host: &mut H,
 ) -> Result<Node<S::Machine<P>>, StartError> {
@@ -210,8 +209,8 @@ impl KeyedProtocol {
 
 impl LogProtocol {
     /// The region of a member among `members`.
-    pub fn layout(self, members: usize, shape: &Shape) -> Layout {
-        struct Measure<'a>(usize, &'a Shape);
+    pub fn layout(self, members: usize, shape: &LogShape) -> Layout {
+        struct Measure<'a>(usize, &'a LogShape);
         impl LogVisitor for Measure<'_> {
             type Output = Layout;
 
@@ -232,7 +231,7 @@ mod tests {
     fn names_and_layouts_differ() {
         let names: BTreeSet<_> = LogProtocol::ALL.iter().map(|one| one.name()).collect();
         assert_eq!(names.len(), LogProtocol::ALL.len());
-        let layout = |one: &LogProtocol| one.layout(3, &Shape::default()).fingerprint;
+        let layout = |one: &LogProtocol| one.layout(3, &LogShape::default()).fingerprint;
         let layouts: BTreeSet<_> = LogProtocol::ALL.iter().map(layout).collect();
         assert_eq!(layouts.len(), LogProtocol::ALL.len());
     }

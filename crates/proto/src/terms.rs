@@ -21,14 +21,14 @@ pub(crate) const UNANSWERED_MAX: usize = 64;
 pub(crate) const NUMBER_BITS: u32 = 16;
 
 /// Consecutive verbs of one term to one member.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 struct Posted {
     term: u32,
     n_verbs: u32,
 }
 
 /// The verbs under way to one member, by the terms that have posted them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 struct Link {
     /// The terms before the last; each has verbs under way. It is empty except for links that stand
     /// still.
@@ -45,7 +45,7 @@ impl Link {
 }
 
 /// The terms of one member so far, and those that have verbs under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct Terms {
     newest: u32,
     links: [Link; MAX_MEMBERS],

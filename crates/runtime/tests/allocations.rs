@@ -13,7 +13,7 @@ use proto::Role;
 use proto::node::{self, NodeConfig, Start};
 use proto::planted::Sound;
 use proto::registry::{self, LogProtocol};
-use proto::velos::{self, Shape};
+use proto::{LogShape, velos};
 use runtime::replica::{Config, Replica};
 use runtime::{
     Answer, Answers, Appended, Application, Asker, Desk, Door, Origin, Performed, ReadAnswer,
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-const SHAPE: Shape = Shape { ring_slots: 256, value_bytes: 512 };
+const SHAPE: LogShape = LogShape { ring_slots: 256, value_bytes: 512 };
 /// The commands before the count: several times around the ring, and through every queue.
 const WARM_UP: u64 = 20_000;
 const COUNTED: u64 = 20_000;

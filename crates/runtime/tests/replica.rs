@@ -11,7 +11,7 @@ use fabric::shm::ShmFabric;
 use proto::node::{self, NodeConfig, Start};
 use proto::planted::Sound;
 use proto::registry::{self, LogProtocol};
-use proto::velos::{self, Shape};
+use proto::{LogShape, velos};
 use runtime::replica::{Config, Replica};
 use runtime::{
     Answer, Answers, Appended, Application, Asker, Desk, Door, Interest, Origin, Performed,
@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-const SHAPE: Shape = Shape { ring_slots: 32, value_bytes: 512 };
+const SHAPE: LogShape = LogShape { ring_slots: 32, value_bytes: 512 };
 
 /// A list that commands append words to: the order of execution is the state.
 #[derive(Default)]

@@ -70,7 +70,7 @@ pub use node::NodeHost;
 pub use outcome::Outcome;
 pub use plan::Config;
 pub(crate) use plan::Weather;
-pub use proto::velos::Shape;
+pub use proto::LogShape as Shape;
 pub use saving::Snapshots;
 pub use stamps::Stamps;
 pub use stored::Store;

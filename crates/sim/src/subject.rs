@@ -6,12 +6,12 @@
 use crate::coverage::Mark;
 use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
 use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
+use proto::LogShape;
 use proto::disk::DiskEvent;
 use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::Timing;
 use proto::planted::{Bugs, Caught, Sound};
 use proto::registry::LogSpec;
-use proto::velos::Shape;
 use proto::{Refused, Replicator, Status, Ticket};
 
 /// The way in which a life begins.
@@ -47,7 +47,7 @@ pub struct Setup {
     /// The way in which this life begins.
     pub birth: Birth,
     /// The sizes.
-    pub shape: Shape,
+    pub shape: LogShape,
     /// Whether posting to a peer wakes it (`fabric::Capabilities::peer_works`).
     pub peer_works: bool,
     /// Whether a dead process's memory answers.
@@ -160,7 +160,7 @@ pub struct Subject {
     pub(crate) around_for_days: &'static [Surrounding],
     /// The cases that it does not reach, beyond those that its kind cannot.
     pub(crate) beyond: &'static [Mark],
-    pub(crate) n_words: fn(usize, &Shape) -> usize,
+    pub(crate) n_words: fn(usize, &LogShape) -> usize,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
 

@@ -16,11 +16,11 @@ use engine::{
     View as Standing,
 };
 use memory::{MEMBERS, Memory, View};
-use proto::Role;
 use proto::node::{NodeConfig, Start, Timing};
 use proto::planted::Sound;
 use proto::registry::{self, LogSpec};
-use proto::velos::{self, Shape, Velos};
+use proto::velos::{self, Velos};
+use proto::{LogShape, Role};
 use report::{Report, Row};
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -83,7 +83,7 @@ impl Door<Counter> for Clients {
     fn publish(&mut self, _: &Standing, _: &Stats, _: &mut Counter) {}
 }
 
-fn member(me: usize, shape: &Shape, view: View) -> Member {
+fn member(me: usize, shape: &LogShape, view: View) -> Member {
     let of_node = NodeConfig {
         me: Rank::at(me),
         members: MEMBERS,
@@ -106,7 +106,7 @@ impl Core {
     ///
     /// # Panics
     /// If no member becomes leader: the protocol is broken.
-    pub fn new(shape: &Shape) -> Core {
+    pub fn new(shape: &LogShape) -> Core {
         let n_words = velos::Spec::layout(MEMBERS, shape).n_words as usize;
         let memory = Rc::new(RefCell::new(Memory::new(n_words)));
         let clock = Rc::new(Cell::new(Instant(1)));
@@ -209,9 +209,9 @@ fn beside(ours: &Row, rivals: &[Row]) -> Vec<Row> {
 
 /// Each run has a fresh group, so that none inherits the memory layout of another.
 fn run(batch: usize, value: &[u8], span: Duration) -> f64 {
-    let mut core = Core::new(&Shape::default());
+    let mut core = Core::new(&LogShape::default());
     // The warm-up goes twice around the ring: every slot has been recycled, every page is present.
-    let warm_up = 2 * Shape::default().ring_slots;
+    let warm_up = 2 * LogShape::default().ring_slots;
     (0..warm_up).for_each(|_| core.decide(value, batch));
     let began = std::time::Instant::now();
     let mut batches = 0;
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_batch_larger_than_a_slot_is_delivered_whole() {
-        let mut core = Core::new(&Shape::default());
+        let mut core = Core::new(&LogShape::default());
         for entries in [1, 64, 512, 1] {
             core.decide(&[7; VALUE_BYTES], entries);
         }

@@ -8,10 +8,10 @@ use crate::counter::Counter;
 use crate::member::{News, Tap, Wait};
 use base::{Incarnation, MAX_MEMBERS, NodeId, Rank};
 use fabric::Fabric;
+use proto::LogShape;
 use proto::node::{NodeConfig, Start, Timing};
 use proto::planted::Sound;
 use proto::registry::{self, LogSpec, LogVisitor};
-use proto::velos::Shape;
 use runtime::disk::LogDisk;
 use runtime::replica::{LogReplica, Memory};
 use runtime::{Config, Family, HostPlant, Interest, Origin, Replica};
@@ -64,7 +64,7 @@ impl<F: Fabric + 'static> LogVisitor for Run<'_, F> {
             (Counter::default(), Client::new(mail)),
             disk.map(|disk| (disk, None)),
             |memory: &mut Memory<Tap<F>, Counter, Client>| {
-                registry::member::<S, _, _>(node, &Shape::default(), Sound, memory)
+                registry::member::<S, _, _>(node, &LogShape::default(), Sound, memory)
             },
         )?;
         replica.poller().add(&orders, KEY_ORDERS, Interest::Read)?;

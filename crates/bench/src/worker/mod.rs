@@ -16,8 +16,8 @@ use fabric::tcp::{TcpFabric, sentinel};
 use fabric::{Setup, shm::ShmFabric};
 use mail::{Mail, say};
 use order::{Answer, FabricKind, Order, Part, Spec};
+use proto::LogShape;
 use proto::node::Layout;
-use proto::velos::Shape;
 use std::net::{SocketAddr, TcpListener};
 
 /// The number of words of a region that only peers use.
@@ -88,7 +88,9 @@ fn play<F: fabric::Fabric + 'static>(
 
 fn setup_of(spec: &Spec) -> Result<Setup, String> {
     let layout = match spec.part {
-        Part::Member | Part::Sentinel => spec.protocol()?.layout(spec.members, &Shape::default()),
+        Part::Member | Part::Sentinel => {
+            spec.protocol()?.layout(spec.members, &LogShape::default())
+        }
         Part::Memory | Part::Victim => Layout { n_words: MEMORY_WORDS, fingerprint: 1 },
     };
     Ok(Setup {

@@ -30,11 +30,11 @@ use fabric::{OpenError, Setup};
 use kv::keyed::Keys;
 use life::Life;
 use links::{Links, Lookout};
+use proto::LogShape;
 use proto::keyed::{KeyedConfig, KeyedMachine};
 use proto::node::{self, NodeConfig};
 use proto::planted::Sound;
 use proto::registry::{self, KeyedSpec, KeyedVisitor, LogSpec, LogVisitor};
-use proto::velos::Shape;
 use region::Region;
 use runtime::disk::{Found, LogDisk};
 use runtime::replica::Memory;
@@ -104,8 +104,8 @@ pub(crate) struct Opened {
     addresses: Vec<SocketAddr>,
 }
 
-fn shape() -> Shape {
-    Shape::default()
+fn shape() -> LogShape {
+    LogShape::default()
 }
 
 /// The fabric's arguments from the configuration: the members, and the layout of their memory.

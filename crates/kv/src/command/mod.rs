@@ -15,14 +15,14 @@ mod arity;
 mod index;
 mod info;
 mod keys;
+mod run;
 mod table;
 
 pub use arity::{resolve, wrong_arity};
 pub use index::{lookup, lookup_subcommand};
 pub use info::command;
 pub use keys::{KeysError, keys_of};
-
-use crate::exec::Run;
+pub(crate) use run::{Call, Run};
 
 /// The longest name in the table; a longer name in a request is unknown without a search.
 pub const NAME_BYTES_MAX: usize = 16;

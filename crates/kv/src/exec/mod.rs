@@ -30,9 +30,10 @@ pub use lcs::LCS_CELLS_MAX;
 pub(crate) use number::parse as parse_integer;
 pub(crate) use scan::is_short;
 
+pub(crate) use crate::command::{Call, Run};
 use crate::command::{CommandSpec, flag, keys_of};
 use crate::reply::Reply;
-use crate::store::{Db, DbKey, KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
+use crate::store::{Db, KEY_BYTES_MAX, Store, VALUE_BYTES_MAX};
 pub use crate::text::OUT_OF_MEMORY;
 
 /// The most arguments of one command.
@@ -43,40 +44,6 @@ pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of r
 const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub(crate) const NO_SUCH_KEY: &str = "ERR no such key";
 pub(crate) const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
-
-/// The executor of a command.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Run {
-    /// The connection executes it, not the store.
-    Door,
-    /// A store that cannot change executes it.
-    Read(fn(&Store, &Call<'_>, &mut Reply)),
-    /// A store that may change executes it.
-    Write(fn(&mut Store, &Call<'_>, &mut Reply)),
-}
-
-/// A command to execute.
-pub(crate) struct Call<'a> {
-    pub(crate) spec: &'static CommandSpec,
-    /// The database that it concerns.
-    pub(crate) db: Db,
-    /// All arguments, the name first; their number fits the command.
-    pub(crate) args: &'a [&'a [u8]],
-    /// The only randomness a command may use.
-    pub(crate) seed: u64,
-}
-
-impl<'a> Call<'a> {
-    /// An argument as a key of the command's database.
-    fn key(&self, at: usize) -> DbKey<'a> {
-        self.of(self.args[at])
-    }
-
-    /// The key at an index among the arguments, with the command's database.
-    fn of(&self, key: &'a [u8]) -> DbKey<'a> {
-        DbKey { db: self.db, key }
-    }
-}
 
 impl Store {
     /// Executes a command of the store on a database, and appends its reply. `args` begins with the

@@ -122,12 +122,6 @@ impl Machine {
         self.store.now_ms()
     }
 
-    /// A hash of the whole state: equal at replicas that applied the same values. It reads the
-    /// whole state, so it is for tests, the simulator and audits.
-    pub fn digest(&self) -> u64 {
-        crate::snapshot::digest(self)
-    }
-
     /// Executes the value that was decided for `slot`, and gives each of its commands' replies to
     /// `sink`, also those of commands that had been executed before. An empty value changes
     /// nothing.

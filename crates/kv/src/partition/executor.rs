@@ -164,7 +164,7 @@ impl Executor {
     /// executed the same. For tests and audits.
     pub fn digest(&self, partition: usize) -> u64 {
         let Part { store, clients, .. } = self.parts[partition].clone();
-        crate::snapshot::digest(&crate::machine::Machine::of_state(store, clients))
+        crate::machine::Machine::of_state(store, clients).digest()
     }
 
     /// Delivers the next message of `partition`: a batch, addressed to `all`. Answers to this

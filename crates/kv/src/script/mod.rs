@@ -38,7 +38,6 @@
 //! EVALSHA_RO go through the log, too; the error of a library's function that is the last call of a
 //! function names no line.
 
-mod cache;
 mod call;
 mod host;
 mod library;
@@ -49,8 +48,8 @@ mod run;
 mod tests;
 mod values;
 
-pub use cache::{BYTES_MAX, EVALUATED_MAX};
-pub(crate) use cache::{ScriptRef, Scripts, Sha, hex, sha_of};
+pub use crate::store::scripts::{BYTES_MAX, EVALUATED_MAX};
+pub(crate) use crate::store::scripts::{ScriptRef, Sha, hex, parse_sha, sha_of};
 pub use run::MEMORY_BYTES_MAX;
 
 use std::rc::Rc;
@@ -87,7 +86,7 @@ pub(crate) fn eval_within(store: &mut Store, call: &Call<'_>, declared: bool, re
         Err(refusal) => return reply.error(refusal),
     };
     let (text, sha) = if by_hash {
-        match cache::parse_sha(call.args[1]).map(|sha| (store.scripts().get(&sha), sha)) {
+        match parse_sha(call.args[1]).map(|sha| (store.scripts().get(&sha), sha)) {
             Some((Some(text), sha)) => (text, sha),
             _ => return reply.error(NO_SCRIPT),
         }
@@ -143,7 +142,7 @@ pub(crate) fn known_text(
     known: impl Fn(&Sha) -> Option<Arc<[u8]>>,
 ) -> Option<Arc<[u8]>> {
     let is_by_hash = call.spec.name.starts_with("evalsha");
-    is_by_hash.then(|| cache::parse_sha(call.args[1])).flatten().and_then(|sha| known(&sha))
+    is_by_hash.then(|| parse_sha(call.args[1])).flatten().and_then(|sha| known(&sha))
 }
 
 /// SCRIPT LOAD.
@@ -168,7 +167,7 @@ pub(crate) fn load(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
 pub(crate) fn exists(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     reply.array(call.args.len() - 2);
     for name in &call.args[2..] {
-        let known = cache::parse_sha(name).and_then(|sha| store.scripts().get(&sha));
+        let known = parse_sha(name).and_then(|sha| store.scripts().get(&sha));
         reply.integer(i64::from(known.is_some()));
     }
 }

@@ -10,8 +10,8 @@ use mlua::{
 };
 use sha1::{Digest, Sha1};
 
-use super::cache::hex;
 use super::call::Caller;
+use super::hex;
 use super::{host, library, order, pattern, values};
 use crate::reply::Reply;
 
@@ -82,7 +82,7 @@ impl Budget {
 
 /// The script to run.
 pub(super) struct Script<'a> {
-    pub(super) sha: super::cache::Sha,
+    pub(super) sha: super::Sha,
     /// The text without the line that begins with `#!`.
     pub(super) body: &'a [u8],
     pub(super) keys: &'a [&'a [u8]],

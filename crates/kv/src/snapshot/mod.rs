@@ -161,14 +161,18 @@ pub fn restore(bytes: &[u8], memory_bytes_max: u64) -> Result<Machine, SnapshotE
     installer.finish()
 }
 
-/// The last check of the machine's snapshot.
-pub(crate) fn digest(machine: &Machine) -> u64 {
-    let mut saver = Saver::new(machine);
-    let mut chunk = Vec::with_capacity(2 * CHUNK_BYTES);
-    while saver.chunk(machine, &mut chunk).expect("the machine is borrowed, so it stands still") {
-        chunk.clear();
+impl Machine {
+    /// A hash of the whole state: equal at replicas that applied the same values. It is the last
+    /// check of the machine's snapshot, and reads the whole state, so it is for tests, the
+    /// simulator and audits.
+    pub fn digest(&self) -> u64 {
+        let mut saver = Saver::new(self);
+        let mut chunk = Vec::with_capacity(2 * CHUNK_BYTES);
+        while saver.chunk(self, &mut chunk).expect("the machine is borrowed, so it stands still") {
+            chunk.clear();
+        }
+        saver.check()
     }
-    saver.check()
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod database;
 mod frozen;
 mod lend;
 mod published;
+pub(crate) mod scripts;
 mod table;
 mod transfer;
 
@@ -31,9 +32,9 @@ pub use transfer::{Counters, EntryRef, RestoreError};
 
 use std::collections::BTreeSet;
 
-use crate::script::Scripts;
 use database::Keyspace;
 use published::Outbox;
+use scripts::Scripts;
 use table::Walk;
 pub(crate) use table::{Entry, Key, NEVER, position_of};
 

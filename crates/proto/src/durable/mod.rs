@@ -63,6 +63,8 @@
 pub mod bugs;
 mod election;
 mod follower;
+#[cfg(test)]
+mod golden;
 mod held;
 mod leader;
 mod log;
@@ -86,8 +88,7 @@ use crate::disk::DiskEvent;
 use crate::members::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members, StateHead};
 use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
-use crate::velos::Shape;
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use crate::{Host, LogShape, Note, Refused, Replicator, Role, Status, Ticket};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
@@ -180,7 +181,7 @@ impl<P: Planting<Bug>> Durable<P> {
     pub fn new<H: Host>(
         config: &NodeConfig,
         base: At,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Result<Durable<P>, Unusable> {

@@ -12,7 +12,7 @@
 //!   last word is a sum of its head, which holds a sum of its payload and names the stream and its
 //!   place in it. By type: [`Ack::decode`] and [`record::Head::decode`] are the only readers.
 
-use crate::velos::Shape;
+use crate::LogShape;
 use base::{At, Ballot, Incarnation, MAX_MEMBERS, Prefix, Rank};
 use xxhash_rust::xxh3::xxh3_64;
 use zerocopy::IntoBytes;
@@ -28,7 +28,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
+    pub(crate) fn new(base: At, members: usize, shape: &LogShape) -> Places {
         assert!(shape.ring_slots >= 16, "a record must fit four times into a ring");
         let record_words = (record::HEAD_WORDS + 1) as u32 + shape.value_bytes.div_ceil(8);
         let ring_words = (shape.ring_slots * record_words).next_multiple_of(LINE);

@@ -2,13 +2,12 @@
 
 use super::bugs::Bug;
 use super::{Durable, Places};
-use crate::Host;
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
 use crate::registry::{LogSpec, StartError};
 use crate::table::{Ordering, Row};
-use crate::velos::Shape;
+use crate::{Host, LogShape};
 use base::At;
 
 /// The Durable that is released.
@@ -37,14 +36,14 @@ impl LogSpec for Spec {
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Durable<P>;
 
-    fn layout(members: usize, shape: &Shape) -> Layout {
+    fn layout(members: usize, shape: &LogShape) -> Layout {
         let places = Places::new(At(omega::N_WORDS), members, shape);
         Layout::new("durable 2", members, shape, places.end())
     }
 
     fn start<P: Planting<Bug>, H: Host>(
         config: &NodeConfig,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Result<Durable<P>, StartError> {

@@ -9,8 +9,9 @@ use super::wire::Run;
 use super::*;
 use crate::disk::{Disk, EntryHead, Flush};
 use crate::planted::Planted;
+use crate::stage::disk::TestDisk;
 use alloc::vec;
-use group::{Group, TestDisk};
+use group::Group;
 
 mod held;
 mod late;

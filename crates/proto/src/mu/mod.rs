@@ -38,6 +38,8 @@
 //! one-sided shows them whether an entry is decided.
 
 pub mod bugs;
+#[cfg(test)]
+mod golden;
 mod leader;
 mod learner;
 mod spec;
@@ -51,8 +53,7 @@ use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
 use crate::terms::Terms;
 use crate::value;
-use crate::velos::Shape;
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use crate::{Host, LogShape, Note, Refused, Replicator, Role, Status, Ticket};
 use alloc::vec::Vec;
 use base::{
     At, Ballot, Event, Instant, MAX_MEMBERS, MemberSet, Outcome, Prefix, Rank, Slot, Token,
@@ -101,7 +102,7 @@ impl Half {
 }
 
 impl Places {
-    pub(crate) fn new(base: At, shape: &Shape) -> Places {
+    pub(crate) fn new(base: At, shape: &LogShape) -> Places {
         assert!(shape.ring_slots.is_power_of_two() && shape.ring_slots >= 16);
         let area_words = value::HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
         let log = base.plus(LINE + 2 * LINE * MAX_MEMBERS as u32);
@@ -194,7 +195,7 @@ impl<P: Planting<Bug>> Mu<P> {
     pub fn new<H: Host>(
         config: &NodeConfig,
         base: At,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Result<Mu<P>, base::verb::Unsupported> {

@@ -5,145 +5,10 @@ use super::*;
 use crate::node::Timing;
 use crate::planted::Planted;
 use crate::registry::LogSpec;
+use crate::stage::{Verb, View, World};
 use alloc::collections::VecDeque;
-use alloc::vec;
-use base::{Inbox, Port, verb::Unsupported};
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
-
-enum Verb {
-    Write { at: At, words: Vec<u64>, token: Option<Token> },
-    Read { at: At, n_words: usize, token: Token },
-    Message(Vec<u8>),
-}
-
-/// Memory and links. A held link keeps the verbs posted to it.
-#[derive(Default)]
-struct World {
-    memory: Vec<Vec<u64>>,
-    permitted: Vec<Option<(At, Rank)>>,
-    links: Vec<Vec<VecDeque<Verb>>>,
-    held: Vec<(usize, usize)>,
-    /// The links that broke: the effect of what is posted there is unknown.
-    down: Vec<(usize, usize)>,
-    notes: Vec<Vec<Note>>,
-    inboxes: Vec<Inbox>,
-    delivered: Vec<Vec<Vec<u8>>>,
-}
-
-struct View<'w> {
-    world: &'w mut World,
-    me: usize,
-}
-
-impl Port for View<'_> {
-    fn load(&self, at: At) -> u64 {
-        self.world.memory[self.me][at.0 as usize]
-    }
-    fn load_into(&self, at: At, words: &mut [u64]) {
-        let at = at.0 as usize;
-        words.copy_from_slice(&self.world.memory[self.me][at..at + words.len()]);
-    }
-    fn store(&mut self, at: At, word: u64) {
-        self.world.memory[self.me][at.0 as usize] = word;
-    }
-    fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
-        self.post(to, Verb::Write { at, words: words.to_vec(), token });
-    }
-    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
-        self.post(to, Verb::Read { at, n_words, token });
-    }
-    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {
-        unreachable!("Mu has no use for it");
-    }
-    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {
-        unreachable!("Mu has no use for it");
-    }
-    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        self.post(to, Verb::Message(message.to_vec()));
-        true
-    }
-    fn wake(&mut self, _: Rank) {}
-    fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        self.world.permitted[self.me] = writer.map(|writer| (from, writer));
-        Ok(())
-    }
-}
-
-impl View<'_> {
-    fn post(&mut self, to: Rank, verb: Verb) {
-        if self.world.down.contains(&(self.me, to.index())) {
-            let token = match verb {
-                Verb::Write { token, .. } => token,
-                Verb::Read { token, .. } => Some(token),
-                Verb::Message(_) => None,
-            };
-            let lost = |token| Event::Completed { from: to, token, outcome: Outcome::Unknown };
-            let inbox = &mut self.world.inboxes[self.me];
-            return token.into_iter().for_each(|token| inbox.push(lost(token)));
-        }
-        self.world.links[self.me][to.index()].push_back(verb);
-        if !self.world.held.contains(&(self.me, to.index())) {
-            self.world.let_through(self.me, to.index());
-        }
-    }
-}
-
-impl Host for View<'_> {
-    type Disk = crate::disk::NoDisk;
-
-    fn deliver(&mut self, _: Slot, value: &[u8]) {
-        self.world.delivered[self.me].push(value.to_vec());
-    }
-    fn notify(&mut self, note: Note) {
-        self.world.notes[self.me].push(note);
-    }
-}
-
-impl World {
-    fn let_through(&mut self, from: usize, to: usize) {
-        while let Some(verb) = self.links[from][to].pop_front() {
-            let memory = &mut self.memory[to];
-            let done = |token, outcome| Event::Completed { from: Rank::at(to), token, outcome };
-            match verb {
-                Verb::Write { at, words, token } => {
-                    let admits =
-                        |(start, writer): (At, Rank)| at.0 < start.0 || writer.index() == from;
-                    let refused = to != from && !self.permitted[to].is_none_or(admits);
-                    if !refused {
-                        let at = at.0 as usize;
-                        memory[at..at + words.len()].copy_from_slice(&words);
-                    }
-                    let outcome = if refused { Outcome::Refused } else { Outcome::Written };
-                    if let Some(token) = token {
-                        self.inboxes[from].push(done(token, outcome));
-                    }
-                }
-                Verb::Read { at, n_words, token } => {
-                    let at = at.0 as usize;
-                    self.inboxes[from].push(done(token, Outcome::Read(&memory[at..at + n_words])));
-                }
-                Verb::Message(bytes) => {
-                    self.inboxes[to].push(Event::Message { from: Rank::at(from), bytes: &bytes });
-                }
-            }
-        }
-    }
-
-    /// Lets the process of `from` die: the first half of its next WRITE to `to` arrives, and
-    /// nothing else that it has posted.
-    fn tear(&mut self, from: usize, to: usize) {
-        let written = self.links[from][to].iter().find_map(|verb| match verb {
-            Verb::Write { at, words, token: Some(_) } => Some((at.0 as usize, words)),
-            _ => None,
-        });
-        let (at, words) = written.expect("a WRITE of an entry is on its way");
-        for (offset, word) in words.iter().enumerate().take(words.len() / 2) {
-            self.memory[to][at + offset] = *word;
-        }
-        self.links[from].iter_mut().for_each(VecDeque::clear);
-    }
-}
+const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 80 };
 
 /// Three machines that a test steps.
 struct Group<P: Planting<Bug>> {
@@ -156,15 +21,7 @@ struct Group<P: Planting<Bug>> {
 impl<P: Planting<Bug>> Group<P> {
     fn new(planted: P) -> Group<P> {
         let n_words = Spec::layout(3, &SHAPE).n_words as usize;
-        let world = World {
-            memory: vec![vec![0; n_words]; 3],
-            permitted: vec![None; 3],
-            links: (0..3).map(|_| (0..3).map(|_| VecDeque::new()).collect()).collect(),
-            notes: vec![Vec::new(); 3],
-            inboxes: (0..3).map(|_| Inbox::new()).collect(),
-            delivered: vec![Vec::new(); 3],
-            ..World::default()
-        };
+        let world = World::new(3, n_words);
         let mut group = Group { world, machines: Vec::new(), planted, now: Instant(1) };
         for me in 0..3 {
             let machine = group.begin(me, Start::Bootstrap);
@@ -317,7 +174,7 @@ fn decided_without_member_2(group: &mut Group<Sound>) -> Slot {
     assert_eq!(group.values(0), [b"decided"]);
     group.world.held.clear();
     group.world.links[0][2].retain(|verb| !matches!(verb, Verb::Write { token: Some(_), .. }));
-    group.world.let_through(0, 2);
+    group.world.let_through(0, 2, usize::MAX);
     Slot(group.machines[0].applied.0 - 1)
 }
 
@@ -369,7 +226,7 @@ fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
     group.settle(&[1, 2]);
     assert!(group.values(2).is_empty(), "{:?}", group.values(2));
     group.world.held.clear();
-    group.world.let_through(2, 0);
+    group.world.let_through(2, 0, usize::MAX);
     group.settle(&[1, 2]);
     assert_eq!(group.values(2), [b"decided"]);
 }
@@ -386,7 +243,7 @@ fn a_grant_over_a_link_that_has_broken_keeps_nobody_from_reading() {
     group.world.down.push((0, 1));
     group.tell(0, Event::LinkDown(Rank::at(1)));
     group.world.held.clear();
-    group.world.let_through(1, 0);
+    group.world.let_through(1, 0, usize::MAX);
     group.settle(&[0, 2]);
     group.world.notes[0].clear();
     let mut view = View { world: &mut group.world, me: 0 };
@@ -441,7 +298,7 @@ fn a_decision_survives_what_is_late<P: Planting<Bug>>(mut group: Group<P>) -> bo
     let decided = group.world.delivered[0].clone();
     assert_eq!(decided.last(), Some(&b"decided".to_vec()));
     group.world.held.clear();
-    group.world.let_through(1, 1);
+    group.world.let_through(1, 1, usize::MAX);
     group.cut_off(0);
     group.step(1);
     group.lead(2);
@@ -462,13 +319,13 @@ fn survives_a_late_write_of_the_owner<P: Planting<Bug>>(planted: P) -> bool {
     // Member 0's log admits no other writer from now on.
     group.lead(0);
     group.world.held.retain(|link| *link != (1, 0));
-    group.world.let_through(1, 0);
+    group.world.let_through(1, 0, usize::MAX);
     group.follow(1);
     // An unanswered request is repeated.
     group.settle(&[0, 1]);
     if group.machines[0].status().role != Role::Leader {
         group.world.held.retain(|link| *link != (1, 1));
-        group.world.let_through(1, 1);
+        group.world.let_through(1, 1, usize::MAX);
         group.settle(&[0, 1]);
     }
     a_decision_survives_what_is_late(group)
@@ -507,7 +364,7 @@ fn m6_a_log_is_not_granted_while_an_earlier_life_of_its_owner_still_writes_into_
     if group.machines[0].status().role != Role::Leader {
         // It may wait for the card.
         group.world.held.clear();
-        group.world.let_through(1, 1);
+        group.world.let_through(1, 1, usize::MAX);
         group.settle(&[0, 1]);
     }
     assert!(a_decision_survives_what_is_late(group));

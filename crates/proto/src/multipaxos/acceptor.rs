@@ -20,9 +20,9 @@
 //! - A4 Every word has one writer, this member.
 
 use super::bugs::Bug;
+use crate::LogShape;
 use crate::planted::Planting;
 use crate::value::{self, Content, HEADER_WORDS, Label};
-use crate::velos::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
 use base::{At, Ballot, Port, Prefix, Slot};
@@ -38,7 +38,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    pub(crate) fn new(base: At, shape: &Shape) -> Places {
+    pub(crate) fn new(base: At, shape: &LogShape) -> Places {
         assert!(shape.ring_slots.is_power_of_two() && shape.ring_slots >= 16);
         let area_words = HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
         Places { base, ring_slots: shape.ring_slots, area_words }

@@ -52,6 +52,8 @@ mod acceptor;
 pub mod bugs;
 mod candidate;
 mod follower;
+#[cfg(test)]
+mod golden;
 mod leader;
 pub mod lease;
 mod spec;
@@ -65,8 +67,7 @@ pub use spec::Spec;
 use crate::members::StateHead;
 use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
-use crate::velos::Shape;
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket};
+use crate::{Host, LogShape, Note, Refused, Replicator, Role, Status, Ticket};
 use acceptor::Acceptor;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -138,7 +139,7 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
     pub fn new<H: Host>(
         config: &NodeConfig,
         base: At,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> MultiPaxos<P> {

@@ -21,7 +21,7 @@ use crate::members::{Members, StateHead};
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Prefix, Rank, Slot, majority};
 
 /// The slots that one set of members governs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Era {
     /// The prefix before the first slot that the members govern.
     pub(super) from: Prefix,
@@ -43,7 +43,7 @@ impl Era {
 }
 
 /// The rules of counting, which a planted bug may change.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Rules {
     /// The distance from the slot that decides a configuration to the first that it governs.
     pub(super) alpha: u64,
@@ -56,7 +56,7 @@ pub(super) struct Rules {
 }
 
 /// The members of the slots around the applied prefix.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Eras {
     me: Rank,
     own: Incarnation,

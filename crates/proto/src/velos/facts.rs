@@ -3,7 +3,7 @@
 use super::*;
 
 /// A leader's published decision: every slot below `decided` was decided under at most `ballot`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Fact {
     pub(super) ballot: Ballot,
     pub(super) decided: Prefix,

@@ -16,6 +16,7 @@
 //!   construction: the parts do not overlap (test), and each part's writer is in its index.
 
 use super::word::Area;
+use crate::LogShape;
 use crate::value::HEADER_WORDS;
 use base::{At, MAX_MEMBERS, Rank, Slot};
 
@@ -24,23 +25,8 @@ const LINE: u32 = 8;
 /// The slot word and the two words of its sealed state, padded to half a line.
 pub(super) const ENTRY: u32 = 4;
 
-/// The dimensions of the log, the same at every member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// The number of slots that are kept; a power of two, at least 16.
-    pub ring_slots: u32,
-    /// The longest value, in bytes.
-    pub value_bytes: u32,
-}
-
-impl Default for Shape {
-    fn default() -> Shape {
-        Shape { ring_slots: 512, value_bytes: 8192 }
-    }
-}
-
 /// The places of the parts, computed once.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Places {
     base: At,
     members: u32,
@@ -56,9 +42,9 @@ impl Places {
     ///
     /// # Panics
     /// If the shape is invalid: it comes from our own configuration.
-    pub(crate) fn new(base: At, members: usize, shape: &Shape) -> Places {
+    pub(crate) fn new(base: At, members: usize, shape: &LogShape) -> Places {
         let ring = shape.ring_slots;
-        assert!(ring.is_power_of_two() && ring >= 16, "ring_slots {ring}");
+        assert!(ring.is_power_of_two() && ring >= 8, "ring_slots {ring}");
         assert!((1..=MAX_MEMBERS).contains(&members), "{members} members");
         let area_words = HEADER_WORDS as u32 + shape.value_bytes.div_ceil(8);
         let slots = base.plus(2 * LINE + 2 * LINE * MAX_MEMBERS as u32);
@@ -137,7 +123,7 @@ mod tests {
 
     #[test]
     fn i1_no_two_parts_overlap_and_none_sticks_out() {
-        let shape = Shape { ring_slots: 16, value_bytes: 20 };
+        let shape = LogShape { ring_slots: 16, value_bytes: 20 };
         let places = Places::new(At(5), 3, &shape);
         let mut owners = vec![0u32; places.end().0 as usize];
         let mut claim = |at: At, words: u32, who: u32| {

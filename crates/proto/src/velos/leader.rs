@@ -6,7 +6,7 @@ use super::*;
 use crate::members::Members;
 
 /// One attempt to lead.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Term {
     pub(super) ballot: Ballot,
     /// The first slot that has not been proposed for.

@@ -23,7 +23,7 @@ const RUMOUR_PATIENCE: Duration = Duration::from_millis(5);
 pub(super) const ENTRY_READ: usize = 3;
 
 /// A decided slot whose value is being found.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Fetch {
     slot: Slot,
     number: u32,
@@ -35,7 +35,7 @@ pub(super) struct Fetch {
     stage: Stage,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 enum Stage {
     Words,
     Value { accepted: Ballot, since: Instant },

@@ -80,13 +80,14 @@ pub mod bugs;
 mod counters;
 mod eras;
 mod facts;
+#[cfg(test)]
+mod golden;
 mod layout;
 mod leader;
 mod learner;
 mod members;
 mod reads;
 mod rpc;
-pub mod single;
 mod slot;
 mod spec;
 #[cfg(test)]
@@ -96,7 +97,6 @@ pub mod word;
 
 pub use counters::Counters;
 pub(crate) use layout::Places;
-pub use layout::Shape;
 pub use spec::{NarrowSpec, Spec};
 
 use crate::members::{Change, ChangeRefused, Configuration, StateHead};
@@ -104,7 +104,7 @@ use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
 use crate::terms::Terms;
 use crate::value::Content;
-use crate::{Host, Note, Refused, Replicator, Role, Status, Ticket, value};
+use crate::{Host, LogShape, Note, Refused, Replicator, Role, Status, Ticket, value};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{
@@ -139,7 +139,7 @@ const DOUBLINGS_MAX: u32 = 5;
 pub type Velos = Machine<Sound, Wide>;
 
 /// One member of a Velos log.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Machine<P: Planting<Bug> = Sound, W: Widths = Wide> {
     me: Rank,
     members: usize,
@@ -221,7 +221,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(crate) fn new<H: Host>(
         config: &NodeConfig,
         base: At,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Machine<P, W> {

@@ -27,7 +27,7 @@ const ROUND_TIMEOUT: Duration = Duration::from_millis(20);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One check.
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(super) struct Round {
     ticket: Ticket,
     number: u64,
@@ -41,7 +41,7 @@ pub(super) struct Round {
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Hash)]
 enum State {
     /// A value has to be applied first; the check is repeated then.
     Waiting { applied: Prefix, until: Instant },

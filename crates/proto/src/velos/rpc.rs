@@ -35,7 +35,7 @@ pub(super) enum Request {
 }
 
 /// A request that waits until its slot is sealed.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Seal {
     from: Rank,
     slot: Slot,
@@ -78,7 +78,7 @@ pub(super) fn entry_word(packing: Packing, words: &[u64]) -> SlotWord {
 
 /// A message as it is sent, little endian: channel, kind, tag, ok |
 /// number u32 | generation u32 | slot, ballot, min, accepted, incarnation u64.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Message {
     kind: Kind,
     ok: bool,
@@ -91,7 +91,7 @@ struct Message {
     incarnation: Incarnation,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     Prepare = 1,
     Accept = 2,

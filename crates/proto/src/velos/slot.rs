@@ -9,7 +9,7 @@ use super::*;
 use crate::value::Label;
 
 /// The progress of a slot at the leader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// The slot has no phase in this term.
     #[default]
@@ -27,7 +27,7 @@ pub(super) enum Phase {
 }
 
 /// The leader's state of one place of the ring.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Cell {
     pub(super) slot: Slot,
     pub(super) term: u32,

@@ -2,13 +2,13 @@
 
 use super::bugs::Bug;
 use super::word::{Narrow, Wide, Widths};
-use super::{Machine, Places, Shape};
-use crate::Host;
+use super::{Machine, Places};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
 use crate::registry::{LogSpec, StartError};
 use crate::table::{Ordering, Row};
+use crate::{Host, LogShape};
 use base::At;
 use core::marker::PhantomData;
 
@@ -43,7 +43,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Machine<P, W>;
 
-    fn layout(members: usize, shape: &Shape) -> Layout {
+    fn layout(members: usize, shape: &LogShape) -> Layout {
         let places = Places::new(At(omega::N_WORDS), members, shape);
         // The number after the name is the layout's version: raise it when a word changes its
         // meaning.
@@ -52,7 +52,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
 
     fn start<P: Planting<Bug>, H: Host>(
         config: &NodeConfig,
-        shape: &Shape,
+        shape: &LogShape,
         planted: P,
         host: &mut H,
     ) -> Result<Machine<P, W>, StartError> {

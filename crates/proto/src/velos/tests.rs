@@ -6,7 +6,6 @@ mod members;
 mod planted;
 mod states;
 mod traps;
-mod world;
 
 use super::word::Narrow;
 use super::*;
@@ -14,12 +13,11 @@ use crate::members::Members;
 use crate::node::Timing;
 use crate::planted::Planted;
 use crate::registry::LogSpec;
+use crate::stage::{Verb, View, World};
 use alloc::collections::VecDeque;
-use alloc::vec;
 use base::{Inbox, Port};
-use world::{Verb, View, World};
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 80 };
+const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 80 };
 
 /// Three machines that a test steps: there is no Ω, so the test chooses the leader.
 struct Group<P: Planting<Bug>, W: Widths = Wide> {
@@ -54,15 +52,7 @@ impl<P: Planting<Bug>> Group<P> {
 impl<P: Planting<Bug>, W: Widths> Group<P, W> {
     fn made(planted: P) -> Group<P, W> {
         let n_words = Spec::layout(3, &SHAPE).n_words as usize;
-        let mut world = World {
-            memory: vec![vec![0; n_words]; 3],
-            links: (0..3).map(|_| (0..3).map(|_| VecDeque::new()).collect()).collect(),
-            held: Vec::new(),
-            inboxes: (0..3).map(|_| Inbox::new()).collect(),
-            delivered: vec![Vec::new(); 3],
-            notes: vec![Vec::new(); 3],
-            n_wakes: 0,
-        };
+        let mut world = World::new(3, n_words);
         let machines = (0..3)
             .map(|me| {
                 let mut view = View { world: &mut world, me };

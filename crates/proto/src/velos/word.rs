@@ -22,7 +22,7 @@
 use base::{Ballot, Rank, Slot};
 
 /// The proposer and area that hold the accepted value, or none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tag(u8);
 
 impl Tag {
@@ -168,11 +168,11 @@ impl Packing {
 }
 
 /// The use of a ring's place, modulo the width.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generation(pub u32);
 
 /// An acceptor's state for one slot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SlotWord {
     /// The use of the ring's place.
     pub generation: Generation,
@@ -241,7 +241,7 @@ pub trait Widths: core::fmt::Debug + 'static {
 }
 
 /// The widths that are released.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub enum Wide {}
 
 impl Widths for Wide {
@@ -249,7 +249,7 @@ impl Widths for Wide {
 }
 
 /// Widths so narrow that a few leader changes overflow them, for simulations.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub enum Narrow {}
 
 impl Widths for Narrow {

@@ -2,8 +2,8 @@
 //!
 //! - [`run`], [`sweep`]: seeds of a protocol under crashes, false suspicions, pauses, partitions
 //!   and senders that die half way.
-//! - `lives`: members that die for ever, and others that take their seats.
-//! - `recovery`: disks, power cuts, and processes that come back.
+//! - `world::lives`: members that die for ever, and others that take their seats.
+//! - `world::recovery`: disks, power cuts, and processes that come back.
 //! - `aims`: faults and messages that are aimed at bugs which chance rarely meets.
 //! - [`steps`]: communication steps, counted exactly.
 //! - [`wan`]: latencies under load over a wide area.
@@ -17,12 +17,10 @@ mod changes;
 mod checks;
 mod counts;
 pub mod history;
-mod lives;
 mod mutants;
 mod plan;
 mod process;
 mod questions;
-mod recovery;
 mod schedules;
 pub mod script;
 pub mod steps;

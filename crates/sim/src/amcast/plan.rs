@@ -3,8 +3,8 @@
 use super::aims::Aims;
 use super::changes::now_plus;
 use super::process::Protocol;
-use super::recovery::Recovery;
 use super::trace::Trace;
+use super::world::recovery::Recovery;
 use super::world::{MS, Weather, World};
 use super::{Config, Outcome, checks};
 use base::{Rank, Rng};

@@ -7,20 +7,22 @@
 //! - W3 Everything is drawn from one seed; equal times are taken in the order of pushing.
 
 mod links;
+mod lives;
+pub(super) mod recovery;
 
 use super::bytes::round_trip;
 use super::counts::Counts;
 use super::history::{Happened, History, Meant};
-use super::lives::Lives;
 use super::process::{Applied, Outbox, Process, Protocol};
 use super::questions::Questions;
-use super::recovery::{Disk, Recovery};
 use super::trace::Trace;
 use base::{Incarnation, Instant, Rank, Rng};
+use lives::Lives;
 use proto::amcast::wire::Wire;
 use proto::amcast::{
     About, Config, Cut, FOUNDER, Message, MessageId, Pid, RealClock, Timestamp, To,
 };
+use recovery::{Disk, Recovery};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::{Debug, Write};

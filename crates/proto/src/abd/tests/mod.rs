@@ -4,6 +4,7 @@
 //! Judged by tags, which is more than a client can see: what an operation ends with has a tag that
 //! is not below that of any operation that had ended when it began, and a write's is above.
 
+mod golden;
 mod limits;
 mod schedules;
 mod stage;

@@ -121,6 +121,12 @@ impl<P: Planting<Bug>> Stage<P> {
         }
     }
 
+    /// Takes the first message that is on its way among `set`.
+    pub(super) fn take_among(&mut self, set: &[usize]) -> Option<Letter> {
+        let index = self.find(&|from, to, _: &Body<'_>| set.contains(&from) && set.contains(&to));
+        index.map(|index| self.mail.remove(index))
+    }
+
     pub(super) fn pass_among(&mut self, set: &[usize]) {
         self.pass(|from, to, _| set.contains(&from) && set.contains(&to));
     }

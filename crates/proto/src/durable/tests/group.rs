@@ -1,21 +1,14 @@
 //! A group of machines whose links and disks the test controls.
 
 use super::*;
-use crate::disk::Entry;
 use crate::registry::{self, LogSpec};
+use crate::stage::disk::TestDisk;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use base::verb::Unsupported;
 use base::{Inbox, Outcome, Port, Token};
 
-const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
-
-#[derive(Clone, Debug, Default)]
-struct Content {
-    start: u64,
-    entries: Vec<(EntryHead, Vec<u8>)>,
-    meta: Vec<u8>,
-}
+const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 64 };
 
 /// The member that one of `n` trusts where memory outlives its process, when all others have died.
 pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
@@ -36,80 +29,6 @@ pub(super) fn trusted_by_the_last(n: usize) -> Option<Rank> {
     }
     node.poll(Instant(3), host);
     node.trusted()
-}
-
-/// A disk whose syncs end when the test allows it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TestDisk {
-    live: Content,
-    stable: Content,
-    /// The syncs under way, each with what it makes stable and how much of that was not before.
-    under_way: Vec<(Flush, Content, usize)>,
-    pub(super) n_flushes: u64,
-    is_held: bool,
-    damaged: Option<Slot>,
-    /// The bytes of payload that no sync has covered.
-    unsynced_bytes: usize,
-}
-
-/// The most bytes that may wait for a disk (D4).
-const UNSYNCED_BYTES_MAX: usize = 4096;
-
-impl TestDisk {
-    fn at(&self, slot: Slot) -> Option<&(EntryHead, Vec<u8>)> {
-        self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)
-    }
-}
-
-impl Disk for TestDisk {
-    fn append(&mut self, entry: Entry<'_>) {
-        assert_eq!(entry.head.slot, self.end());
-        let fits = self.unsynced_bytes + entry.payload.len() <= UNSYNCED_BYTES_MAX;
-        assert!(fits, "D4: {} bytes wait for the disk", self.unsynced_bytes);
-        self.unsynced_bytes += entry.payload.len();
-        self.live.entries.push((entry.head, entry.payload.to_vec()));
-    }
-    fn room(&self) -> usize {
-        UNSYNCED_BYTES_MAX - self.unsynced_bytes
-    }
-    fn cut(&mut self, end: Slot) {
-        self.live.entries.truncate((end.0 - self.live.start) as usize);
-    }
-    fn begin_at(&mut self, slot: Slot) {
-        self.live.entries.clear();
-        self.live.start = slot.0;
-    }
-    fn put_meta(&mut self, meta: &[u8]) {
-        self.live.meta = meta.to_vec();
-    }
-    fn meta(&self) -> &[u8] {
-        &self.live.meta
-    }
-    fn sync(&mut self) -> Flush {
-        self.n_flushes += 1;
-        let asked: usize = self.under_way.iter().map(|(.., n_bytes)| n_bytes).sum();
-        let n_bytes = self.unsynced_bytes - asked;
-        self.under_way.push((Flush(self.n_flushes), self.live.clone(), n_bytes));
-        Flush(self.n_flushes)
-    }
-    fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
-        let (head, payload) = self.at(slot).filter(|_| self.damaged != Some(slot))?;
-        into.clone_from(payload);
-        Some(*head)
-    }
-    fn head(&self, slot: Slot) -> Option<EntryHead> {
-        self.at(slot).map(|(head, _)| *head)
-    }
-    fn start(&self) -> Slot {
-        Slot(self.live.start)
-    }
-    fn end(&self) -> Slot {
-        Slot(self.live.start + self.live.entries.len() as u64)
-    }
-    fn free_below(&mut self, slot: Slot) {
-        self.live.entries.drain(..(slot.0 - self.live.start) as usize);
-        self.live.start = slot.0;
-    }
 }
 
 #[derive(Debug, Default)]
@@ -282,13 +201,7 @@ impl<P: Planting<Bug>> Group<P> {
                 for event in inbox.iter() {
                     self.act(member, |machine, now, host| machine.on_event(event, now, host));
                 }
-                while !self.world.disks[member].is_held
-                    && !self.world.disks[member].under_way.is_empty()
-                {
-                    let disk = &mut self.world.disks[member];
-                    let (flush, content, n_bytes) = disk.under_way.remove(0);
-                    disk.stable = content;
-                    disk.unsynced_bytes -= n_bytes;
+                while let Some(flush) = self.world.disks[member].end_sync() {
                     self.disk_event(member, DiskEvent::Synced(flush));
                 }
                 self.act(member, |machine, now, host| machine.poll(now, host));
@@ -474,10 +387,7 @@ impl<P: Planting<Bug>> Group<P> {
     /// Ends the process, and loses what was not synced.
     pub(super) fn power_cut(&mut self, member: usize) {
         self.members[member] = None;
-        let disk = &mut self.world.disks[member];
-        disk.live = disk.stable.clone();
-        disk.under_way.clear();
-        disk.unsynced_bytes = 0;
+        self.world.disks[member].lose_unsynced();
         self.world.memory[member].fill(0);
         self.world.delivered[member].clear();
     }

@@ -8,7 +8,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
 use base::{Port, Token, verb::Unsupported};
 
-pub(super) const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 64 };
+pub(super) const SHAPE: LogShape = LogShape { ring_slots: 16, value_bytes: 64 };
 
 #[derive(Default)]
 pub(super) struct World {

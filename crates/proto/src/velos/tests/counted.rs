@@ -160,15 +160,7 @@ fn i10_an_answer_of_a_memory_that_is_gone_is_not_its_successors() {
 fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
     for members in 1..=MAX_MEMBERS {
         let n_words = Spec::layout(members, &SHAPE).n_words as usize;
-        let mut world = World {
-            memory: vec![vec![0; n_words]; members],
-            links: (0..members).map(|_| (0..members).map(|_| VecDeque::new()).collect()).collect(),
-            held: Vec::new(),
-            inboxes: (0..members).map(|_| Inbox::new()).collect(),
-            delivered: vec![Vec::new(); members],
-            notes: vec![Vec::new(); members],
-            n_wakes: 0,
-        };
+        let mut world = World::new(members, n_words);
         let mut view = View { world: &mut world, me: 0 };
         let config = NodeConfig { members, ..config(0, Start::Bootstrap) };
         let mut machine = Machine::<Sound>::new(&config, At(0), &SHAPE, Sound, &mut view);

@@ -1,7 +1,7 @@
 //! Traps from a review: wrapped generations, states that come at a bad time, slow links.
 
-use super::world::Verb;
 use super::*;
+use crate::stage::Verb;
 
 #[test]
 fn i8_a_candidate_that_slept_through_a_wrapped_generation_recycles_nothing() {

@@ -27,7 +27,7 @@ pub(crate) fn hex(sha: &Sha) -> String {
 }
 
 /// Parses a name in either case.
-pub(super) fn parse_sha(text: &[u8]) -> Option<Sha> {
+pub(crate) fn parse_sha(text: &[u8]) -> Option<Sha> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.len() == 40)?;
     let mut sha = Sha::default();
     for (at, byte) in sha.iter_mut().enumerate() {

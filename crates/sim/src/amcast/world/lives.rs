@@ -8,8 +8,8 @@
 //!   those that any process of the group has accepted since the newest that are known to have
 //!   begun, and the results of the changes that are requested. By [`World::can_lose`].
 
-use super::process::{Applied, Join, Protocol};
-use super::world::{What, World};
+use super::{What, World};
+use crate::amcast::process::{Applied, Join, Protocol};
 use base::{Incarnation, Instant, MemberSet, Rank};
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, FOUNDER, GroupId, Members, Pid};
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 
 /// The present and the earlier processes of the seats.
-pub(super) struct Lives<W> {
+pub(in crate::amcast) struct Lives<W> {
     /// Whether members change at all.
-    pub(super) change: bool,
+    pub(in crate::amcast) change: bool,
     config: Config,
     join: Join<W>,
     /// The incarnation on each seat.
@@ -34,11 +34,11 @@ pub(super) struct Lives<W> {
     /// The processes that died as primaries, and were not replaced.
     dead_primaries: Vec<Pid>,
     /// The deviation of a process from its seat's order.
-    pub(super) astray: Option<String>,
+    pub(in crate::amcast) astray: Option<String>,
 }
 
 impl<W> Lives<W> {
-    pub(super) fn new(protocol: &Protocol<W>, config: &Config) -> Lives<W> {
+    pub(in crate::amcast) fn new(protocol: &Protocol<W>, config: &Config) -> Lives<W> {
         Lives {
             change: false,
             config: config.clone(),
@@ -57,7 +57,7 @@ impl<W> Lives<W> {
     }
 
     /// The newest members of a group that have begun; `None` as long as they are the founders.
-    pub(super) fn newest(&self, group: GroupId) -> Option<Members> {
+    pub(in crate::amcast) fn newest(&self, group: GroupId) -> Option<Members> {
         let seen = self.seen.get(&group)?;
         seen.iter().rev().find(|(_, has_begun)| *has_begun).map(|(members, _)| *members)
     }
@@ -65,14 +65,14 @@ impl<W> Lives<W> {
 
 impl<W: Wire + Debug + PartialEq> World<W> {
     /// Whether a process is one of its group's members, by the newest that have begun.
-    pub(super) fn is_member(&self, process: usize) -> bool {
+    pub(in crate::amcast) fn is_member(&self, process: usize) -> bool {
         let pid = self.pid(process);
         let newest = self.lives.newest(pid.group);
         newest.is_none_or(|members| members.has(pid.rank, self.lives.sits(pid)))
     }
 
     /// L2: whether a group survives without this process.
-    pub(super) fn can_lose(&self, process: usize) -> bool {
+    pub(in crate::amcast) fn can_lose(&self, process: usize) -> bool {
         let Pid { group, .. } = self.pid(process);
         let alive = |rank: Rank, incarnation: Incarnation| {
             let pid = Pid { group, rank };
@@ -117,7 +117,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Requests the removal of a member that may still live. False if that is impossible now.
-    pub(super) fn ask_for_removal(&mut self, process: usize) -> bool {
+    pub(in crate::amcast) fn ask_for_removal(&mut self, process: usize) -> bool {
         let Pid { group, rank } = self.pid(process);
         let n_voters = self.lives.newest(group).map(|members| members.voters.len());
         let n_voters = n_voters.unwrap_or(self.lives.config.layout.members(group));
@@ -134,7 +134,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Repeats the operator's requests to the groups' primaries.
-    pub(super) fn repeat_removals(&mut self) {
+    pub(in crate::amcast) fn repeat_removals(&mut self) {
         for (group, seat) in self.lives.leaving.clone() {
             let gone = self.lives.newest(group).is_some_and(|now| !now.voters.contains(seat));
             if gone {
@@ -151,18 +151,18 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Whether a member of this group is being removed.
-    pub(super) fn is_removing(&self, group: GroupId) -> bool {
+    pub(in crate::amcast) fn is_removing(&self, group: GroupId) -> bool {
         self.lives.leaving.contains_key(&group)
     }
 
     /// Whether this process is being removed: Ω should name another.
-    pub(super) fn is_leaving(&self, process: usize) -> bool {
+    pub(in crate::amcast) fn is_leaving(&self, process: usize) -> bool {
         let Pid { group, rank } = self.pid(process);
         self.machine(process).has_parted() || self.lives.leaving.get(&group) == Some(&rank)
     }
 
     /// Notes that a process has died with its memory.
-    pub(super) fn note_death(&mut self, process: usize) {
+    pub(in crate::amcast) fn note_death(&mut self, process: usize) {
         let pid = self.pid(process);
         if self.machine(process).is_primary() {
             self.lives.dead_primaries.push(pid);
@@ -170,7 +170,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Seats a process with an empty memory where one has died or was removed.
-    pub(super) fn renew(&mut self, process: usize) {
+    pub(in crate::amcast) fn renew(&mut self, process: usize) {
         let pid = self.pid(process);
         let life = self.lives.sits(pid).0 + 1;
         let now = Instant(self.now);
@@ -197,7 +197,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Notes the members of a process's group after each of its steps, and checks L1.
-    pub(super) fn note_members(&mut self, process: usize) {
+    pub(in crate::amcast) fn note_members(&mut self, process: usize) {
         if !self.lives.change {
             return;
         }
@@ -266,13 +266,13 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// L1: whether a living process has less than was delivered on its seat.
-    pub(super) fn is_behind_its_seat(&self, process: usize) -> bool {
+    pub(in crate::amcast) fn is_behind_its_seat(&self, process: usize) -> bool {
         let delivered = self.lives.delivered.get(&self.pid(process));
         delivered.is_some_and(|delivered| self.processes[process].applied.len() < delivered.len())
     }
 
     /// Judges the end: living members must have everything.
-    pub(super) fn settle_lives(&mut self) -> Result<(), String> {
+    pub(in crate::amcast) fn settle_lives(&mut self) -> Result<(), String> {
         if !self.lives.change {
             return Ok(());
         }
@@ -292,7 +292,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// The number of dead members of all groups, replaced or not.
-    pub(super) fn n_dead_members(&self) -> usize {
+    pub(in crate::amcast) fn n_dead_members(&self) -> usize {
         let layout = &self.lives.config.layout;
         let is_dead = |pid: &Pid| {
             let newest = self.lives.newest(pid.group);

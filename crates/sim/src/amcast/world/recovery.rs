@@ -10,8 +10,8 @@
 //!   application's state is written only with a whole record: later deliveries are delivered to it
 //!   again.
 
-use super::process::{Applied, Outbox, Protocol, Restore};
-use super::world::{MS, Parcel, What, World};
+use super::{MS, Parcel, What, World};
+use crate::amcast::process::{Applied, Outbox, Protocol, Restore};
 use base::{Instant, Rng};
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Message, To};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const SYNC_NS: u64 = 2 * MS;
 
 /// The way in which processes of a world come back.
-pub(super) struct Recovery<W> {
+pub(in crate::amcast) struct Recovery<W> {
     config: Config,
     restore: Restore<W>,
     /// Whether they send messages before their disk has the record.
@@ -33,11 +33,15 @@ pub(super) struct Recovery<W> {
     /// The generator of ambushes, if there are any. It is separate: a seed's other draws stay.
     ambushes: Option<Rng>,
     /// The processes that lose power now.
-    pub(super) ambushed: Vec<usize>,
+    pub(in crate::amcast) ambushed: Vec<usize>,
 }
 
 impl<W> Recovery<W> {
-    pub(super) fn new(protocol: &Protocol<W>, config: &Config, hasty: bool) -> Recovery<W> {
+    pub(in crate::amcast) fn new(
+        protocol: &Protocol<W>,
+        config: &Config,
+        hasty: bool,
+    ) -> Recovery<W> {
         assert!(protocol.recovers, "its processes stop for ever");
         Recovery {
             config: config.clone(),
@@ -50,7 +54,7 @@ impl<W> Recovery<W> {
     }
 
     /// Adds power cuts between a message's leaving and the next sync.
-    pub(super) fn with_ambushes(self, rng: Rng) -> Recovery<W> {
+    pub(in crate::amcast) fn with_ambushes(self, rng: Rng) -> Recovery<W> {
         Recovery { ambushes: Some(rng), ..self }
     }
 
@@ -69,7 +73,7 @@ enum Record {
 }
 
 /// The content of one process's disk, and what waits for it.
-pub(super) struct Disk<W> {
+pub(in crate::amcast) struct Disk<W> {
     whole: Vec<u8>,
     /// The application's state as of `whole`.
     applied: Applied,
@@ -112,7 +116,7 @@ impl<W> Disk<W> {
 
 impl<W: Wire + Debug + PartialEq> World<W> {
     /// Makes processes come back from now on.
-    pub(super) fn recover_by(&mut self, recovery: Recovery<W>) {
+    pub(in crate::amcast) fn recover_by(&mut self, recovery: Recovery<W>) {
         for process in &mut self.processes {
             process.machine.stable(&mut process.disk.whole);
         }
@@ -120,7 +124,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// D1: holds the results of a step back until the disk has its record.
-    pub(super) fn hold_back(&mut self, process: usize, sent: Vec<(To, W)>) {
+    pub(in crate::amcast) fn hold_back(&mut self, process: usize, sent: Vec<(To, W)>) {
         let n_applied = self.processes[process].applied.len();
         let Some(recovery) = &self.recovery else {
             return self.release(process, sent, n_applied);
@@ -162,7 +166,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Notes that a record is on disk: the results that it covers may be seen.
-    pub(super) fn on_synced(&mut self, process: usize, life: u64) {
+    pub(in crate::amcast) fn on_synced(&mut self, process: usize, life: u64) {
         let disk = &mut self.processes[process].disk;
         if disk.life != life {
             return;
@@ -182,7 +186,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// D2: cuts the power of a process.
-    pub(super) fn lose_power(&mut self, process: usize) {
+    pub(in crate::amcast) fn lose_power(&mut self, process: usize) {
         let has_synced = self.batches.chance(1, 2);
         let of = &mut self.processes[process];
         of.disk.life += 1;
@@ -198,7 +202,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
     }
 
     /// Starts a process again, with the content of its disk.
-    pub(super) fn restart(&mut self, process: usize) {
+    pub(in crate::amcast) fn restart(&mut self, process: usize) {
         let Some(recovery) = &self.recovery else { return };
         let of = &mut self.processes[process];
         if of.alive {
@@ -232,7 +236,12 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         self.say_again(process);
     }
 
-    pub(super) fn keep_to_say_again(&mut self, sender: usize, message: &Arc<Message>, dies: bool) {
+    pub(in crate::amcast) fn keep_to_say_again(
+        &mut self,
+        sender: usize,
+        message: &Arc<Message>,
+        dies: bool,
+    ) {
         if let Some(recovery) = self.recovery.as_mut().filter(|_| !dies) {
             recovery.said.push((sender, message.clone()));
         }
@@ -245,10 +254,9 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         let delivered: std::collections::BTreeSet<_> = deliveries
             .iter()
             .filter_map(|(_, happened)| match happened {
-                super::history::Happened::Delivered { id, .. } => Some(*id),
-                super::history::Happened::Multicast(_) | super::history::Happened::Cut { .. } => {
-                    None
-                }
+                crate::amcast::history::Happened::Delivered { id, .. } => Some(*id),
+                crate::amcast::history::Happened::Multicast(_)
+                | crate::amcast::history::Happened::Cut { .. } => None,
             })
             .collect();
         recovery.said.retain(|(_, message)| !delivered.contains(&message.id));
