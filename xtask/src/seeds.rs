@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 pub(crate) type Kind = (&'static str, Option<&'static str>);
 
 /// Every protocol with every rule that it takes.
-pub(crate) const KINDS: [Kind; 57] = [
+pub(crate) const KINDS: [Kind; 59] = [
     ("velos", None),
     ("velos-narrow", None),
     ("velos-members", None),
@@ -32,6 +32,8 @@ pub(crate) const KINDS: [Kind; 57] = [
     ("multipaxos-cluster", None),
     ("replicate", None),
     ("replicate-durable", None),
+    ("replicate-waits", None),
+    ("replicate-loop", None),
     ("vsync", None),
     ("mu", None),
     ("multipaxos", None),

@@ -110,7 +110,7 @@ fn days() -> Result<Outcome> {
 
 /// Protocols, how many seeds of each, and whether every planted bug is hunted here (primcast's hunt
 /// covers all of atomic multicast, and takes half a minute).
-const SWEEPS: [(&str, &str, bool); 23] = [
+const SWEEPS: [(&str, &str, bool); 25] = [
     ("velos", "100", true),
     ("velos-narrow", "100", true),
     ("velos-members", "60", true),
@@ -125,6 +125,8 @@ const SWEEPS: [(&str, &str, bool); 23] = [
     ("multipaxos-cluster", "15", false),
     ("replicate", "100", true),
     ("replicate-durable", "60", false),
+    ("replicate-waits", "60", true),
+    ("replicate-loop", "100", true),
     ("vsync", "150", true),
     ("skeen", "200", false),
     ("whitebox", "200", false),

@@ -1,12 +1,14 @@
 //! Tests of a whole door: clients in pipes, a desk that decides what it is told, a program that
 //! answers each line with its length.
 
+mod turns;
+
 use crate::bugs::Bug;
 use crate::clients;
 use crate::door::{GONE_AFTER, ReplicateDoor, WhenSplit};
 use crate::entry::{ConnectionId, Entry};
 use crate::feeder::{self, BLOCKED_AFTER, Order, Rest};
-use crate::program::{Connected, Program};
+use crate::program::{Connected, Program, Repose};
 use crate::state::{Settings, State};
 use crate::transcript::InMemory;
 use base::{Incarnation, Instant, MemberSet, Rank, Slot};
@@ -36,6 +38,8 @@ struct Lines {
     is_busy: bool,
     /// The bytes of one leg that it leaves unread, at most; 0 for any number.
     room_bytes: usize,
+    /// It looks at nothing.
+    is_held: bool,
     /// It does not close a leg whose input has ended, and computes when the leg is closed.
     keeps_legs: bool,
 }
@@ -47,6 +51,7 @@ impl Lines {
     }
 
     fn answer_all(&mut self) {
+        assert!(!self.is_held, "it was released");
         for (input, output, _) in self.legs.values_mut() {
             for line in std::mem::take(input).split_inclusive(|byte| *byte == b'\n') {
                 self.seen.push(line.trim_ascii_end().to_vec());
@@ -125,6 +130,20 @@ impl Program for Lines {
     fn is_asleep(&mut self) -> bool {
         !self.is_busy
     }
+
+    fn repose(&mut self) -> Repose {
+        let rests = !self.is_busy && self.n_unread() == 0;
+        if rests { Repose::AtRest } else { Repose::Moves }
+    }
+
+    fn hold(&mut self) -> bool {
+        self.is_held = self.repose() == Repose::AtRest;
+        self.is_held
+    }
+
+    fn let_go(&mut self) {
+        self.is_held = false;
+    }
 }
 
 struct Rig<B: Planting<Bug>> {
@@ -143,9 +162,12 @@ impl<B: Planting<Bug>> Rig<B> {
 
     /// A rig whose copy is compared after so many entries.
     fn comparing(compare: u64, planted: B) -> Rig<B> {
+        Rig::fed(planted, Order::Serial, Rest::Resp, compare)
+    }
+
+    fn fed(planted: B, order: Order, rest: Rest, compare: u64) -> Rig<B> {
         let of_clients = clients::Config { me: ME, run: RUN, clients_max: 2, input_bytes_max: 100 };
-        let of_feeder =
-            feeder::Config { me: ME, run: RUN, order: Order::Serial, rest: Rest::Resp, compare };
+        let of_feeder = feeder::Config { me: ME, run: RUN, order, rest, compare };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
