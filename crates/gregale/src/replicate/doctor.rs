@@ -180,7 +180,7 @@ impl Diagnosis {
             put("attach", &of.attach);
             put("order", &of.order);
             if of.may_loop {
-                put("", "loop is possible: more requests a second with many clients");
+                put("", "loop is possible: it has one loop, as far as its files tell");
             }
             put("rest", &of.rest);
             if let Some(command) = of.command {
