@@ -36,7 +36,29 @@ enum Sign {
 }
 
 /// Every program.
-pub(crate) const PROGRAMS: [Program; 12] = [
+pub(crate) const PROGRAMS: [Program; 14] = [
+    Program {
+        name: "memcached",
+        package: "memcached",
+        sign: Sign::InPath,
+        tests: &[
+            "a_program_with_several_loops_is_not_fed_by_the_turn",
+            "memcached_with_threads_has_every_acknowledged_write_at_every_copy",
+            "the_doctor_knows_memcached",
+        ],
+    },
+    Program {
+        name: "beanstalkd",
+        package: "beanstalkd",
+        sign: Sign::InPath,
+        tests: &[
+            "a_copy_is_confined_where_the_host_allows_it",
+            "a_program_that_loads_no_library_is_replicated_by_its_silence",
+            "beanstalkd_by_the_turn_keeps_every_acknowledged_job",
+            "beanstalkd_keeps_every_acknowledged_job",
+            "the_doctor_knows_beanstalkd",
+        ],
+    },
     Program {
         name: "redis-server",
         package: "redis-server",
@@ -63,9 +85,12 @@ pub(crate) const PROGRAMS: [Program; 12] = [
             "over_the_memory_limit_writes_are_refused_as_redis_refuses_them",
             "payloads_go_to_and_from_redis",
             "random_commands_are_answered_as_redis_does",
+            "redis_by_the_turn_does_the_same_at_every_copy",
+            "the_doctor_knows_redis",
             "the_leader_dies_and_a_survivors_client_goes_on",
             "what_cannot_be_replicated_is_refused_and_nothing_is_begun",
             "what_is_sent_at_once_is_answered_as_redis_does",
+            "what_redis_draws_is_the_same_at_every_copy",
             "what_was_acknowledged_is_there_after_all_have_been_killed",
         ],
     },
@@ -114,12 +139,14 @@ pub(crate) const PROGRAMS: [Program; 12] = [
             "no_disk_is_shown_where_there_is_none",
             "on_disk_over_shm_clients_see_one_order_while_all_members_die_at_once",
             "one_client_too_many_is_told_so",
+            "redis_by_the_turn_does_the_same_at_every_copy",
             "redis_cli_works_at_every_member",
             "the_disk_is_in_status_info_and_metrics",
             "the_leader_dies_and_a_survivors_client_goes_on",
             "two_replacements_at_once_leave_a_majority",
             "what_is_left_of_a_lost_majority_goes_on_and_the_others_come_back",
             "what_partitions_do_not_offer_is_refused_by_name",
+            "what_redis_draws_is_the_same_at_every_copy",
             "what_was_acknowledged_is_there_after_all_have_been_killed",
             "what_would_stop_the_cluster_is_refused_with_the_reason",
             "where_a_majority_of_disks_is_lost_nothing_is_started_and_recover_is_named",

@@ -9,7 +9,7 @@ use crate::log::LogCommand;
 use crate::member::MemberCommand;
 use crate::protocols::ProtocolsArgs;
 use crate::recover::RecoverArgs;
-use crate::replicate::LaunchArgs;
+use crate::replicate::{LaunchArgs, ReplicateCommand};
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
 use crate::workbench::{self, WorkbenchArgs};
@@ -45,6 +45,9 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Write the content of a backup into a running cluster.
     Restore(RestoreArgs),
+    /// Look at a program that is to be replicated (`up --replicate` replicates it).
+    #[command(subcommand)]
+    Replicate(ReplicateCommand),
     /// Show what each protocol orders, promises and survives.
     Protocols(ProtocolsArgs),
     /// Measure: verbs, the core, decisions, failover, commands, idleness.
@@ -78,6 +81,7 @@ impl Command {
             Command::Recover(args) => crate::recover::run(&args),
             Command::Backup(args) => crate::backup::run(&args),
             Command::Restore(args) => crate::backup::restore(&args),
+            Command::Replicate(command) => crate::replicate::replicate(&command),
             Command::Protocols(args) => crate::protocols::run(&args),
             Command::Bench(args) => workbench::run("bench", &args),
             Command::Sim(args) => workbench::run("sim", &args),

@@ -7,7 +7,9 @@ mod program;
 mod protocol;
 
 pub(crate) use args::ServeArgs;
-pub(crate) use program::{COMPARE, InputOrder, Program, RestBy, WhenSplit, check_kind};
+pub(crate) use program::{
+    Attach, COMPARE, Chance, Confine, InputOrder, Program, RestBy, WhenSplit, check_kind, find,
+};
 pub(crate) use protocol::Protocol;
 
 use base::{MAX_MEMBERS, NodeId, Rank};

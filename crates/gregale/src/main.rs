@@ -14,6 +14,7 @@ mod config;
 mod connect;
 mod control;
 mod door;
+mod elf;
 mod log;
 mod member;
 mod protocols;

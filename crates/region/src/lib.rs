@@ -48,6 +48,7 @@ pub mod layout;
 mod memory;
 pub mod robust;
 pub mod schedule;
+pub mod sheet;
 mod words;
 
 pub use error::Error;

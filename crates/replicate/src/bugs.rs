@@ -6,6 +6,11 @@
 /// Every simulated cluster that replicates a program can notice the mistake.
 const ANYWHERE: [&str; 1] = ["replicate"];
 
+/// Clusters whose programs say themselves when they are at rest, one connection after the other.
+const SAYING: [&str; 1] = ["replicate-waits"];
+/// Clusters whose programs are fed by the turn.
+const IN_TURNS: [&str; 1] = ["replicate-loop"];
+
 proto::planted_bugs! {
     /// A copy is fed the next connection's input before it is at rest.
     NextBeforeRest = NEXT_BEFORE_REST: sweep ANYWHERE,
@@ -49,6 +54,14 @@ proto::planted_bugs! {
     PrologueForgotten = PROLOGUE_FORGOTTEN: tests,
     /// A member whose copy differs from a majority continues to serve.
     DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
+    /// A program that says that it moves is taken to be at rest.
+    MovesIsRest = MOVES_IS_REST: sweep SAYING,
+    /// A program may look while it is fed with what one turn finds.
+    TurnIsNotHeld = TURN_IS_NOT_HELD: sweep IN_TURNS,
+    /// A turn finds the entries of several values of the log, as many as there are.
+    TurnsAreJoined = TURNS_ARE_JOINED: sweep IN_TURNS,
+    /// The next turn begins before the program is at rest.
+    TurnBeforeRest = TURN_BEFORE_REST: sweep IN_TURNS,
 }
 
 #[cfg(test)]

@@ -17,6 +17,14 @@
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the
 //!   transcript. A leg that the program does not read while it sleeps is blocked too (I3): of its
 //!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed.
+//! - I7 a program that says itself when it is at rest ([`Rest::Waits`]) is fed when it says so. It
+//!   is asked again after each entry, an opening among them. It may never say so, where a thread
+//!   waits in a way that is not seen: then I3 holds.
+//! - I8 under [`Order::Loop`] what one value of the log says about open connections lies before the
+//!   program when it looks: it is held while that is fed, and it is at rest before. What begins or
+//!   ends several connections is fed alone, and a point (I6) ends a turn. So if what a program does
+//!   is a function of what it finds at each turn, all copies do the same: where a value ends is the
+//!   same at all members, and what the entries of a value had to do with each other in time is not.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read. So
 //!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
@@ -25,6 +33,7 @@
 mod beginning;
 mod leg;
 mod points;
+mod rest;
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
@@ -33,8 +42,8 @@ use crate::hash::{Answers, Hashes};
 use crate::program::{Connected, Program};
 use crate::restoring::Restoring;
 use crate::session::{Common, Session};
-use crate::state::{State, first_record};
-use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
+use crate::state::State;
+use crate::transcript::{RECORD_HEADER_BYTES, Transcript, first_continues, first_record};
 use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
 use engine::streams::{Interest, Received};
@@ -49,6 +58,10 @@ pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
 pub const QUIET_AFTER: Duration = Duration::from_millis(2);
 /// The time between two looks at a program that does not sleep.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// The time between two looks at a program whose threads are about to sleep, or to wake.
+const SOON_AFTER: Duration = Duration::from_micros(30);
+/// The time within which a program that sleeps lets itself be held (I8).
+const HELD_WITHIN: Duration = Duration::from_secs(10);
 
 /// See I5.
 pub const STUCK_BYTES_MAX: usize = 1 << 20;
@@ -67,6 +80,8 @@ pub enum Order {
     /// One after the other (I2).
     #[default]
     Serial,
+    /// What one value of the log says at once, to a program with one loop that waits (I8).
+    Loop,
     /// As the program takes them: copies of a program that has several threads, or looks at its
     /// sockets in another order, may differ.
     Relaxed,
@@ -80,6 +95,8 @@ pub enum Rest {
     /// By its silence and its sleep (I3).
     #[default]
     Quiet,
+    /// By what it says itself (I7).
+    Waits,
 }
 
 /// The parameters of a feeder.
@@ -126,6 +143,19 @@ pub(crate) struct Saved {
     pub(crate) made: Result<(Vec<u8>, u64), String>,
 }
 
+/// What a program was asked about itself, and what it said (I7, I8).
+#[derive(Debug, Default)]
+struct Asking {
+    /// Something was fed since the program was at rest.
+    is_restless: bool,
+    /// The program is held, and looks at nothing.
+    is_held: bool,
+    /// The time since when the program could not be held.
+    moves_since: Option<Instant>,
+    /// The program is not asked before that time.
+    from: Option<Instant>,
+}
+
 /// The feeder of the module's text.
 #[derive(Debug)]
 pub struct Feeder<B = Sound> {
@@ -151,6 +181,7 @@ pub struct Feeder<B = Sound> {
     moved_at: Instant,
     /// The time of the next look at the program, if one is due.
     look_at: Option<Instant>,
+    asking: Asking,
     n_fed: u64,
     hashes: Hashes<B>,
     common: Common,
@@ -178,6 +209,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             ahead: Vec::new(),
             moved_at: Instant::ZERO,
             look_at: None,
+            asking: Asking::default(),
             n_fed: 0,
             hashes: Hashes::new(config.compare, 0, planted),
             common: Common::default(),
@@ -223,6 +255,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if !matches!(self.phase, Phase::Feeding) {
             return self.begin(state, program, audience, now);
         }
+        self.ask(program, now);
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(program, now);
         }
@@ -237,8 +270,11 @@ impl<B: Planting<Bug>> Feeder<B> {
             while let Some(bytes) = first_record(&ahead[at..]).filter(|_| may_go_on) {
                 // The state has read each of them.
                 let entry = Entry::parse(bytes).expect("a transcript of entries");
-                may_go_on = n_fed < ENTRIES_MAX
-                    && (!entry.is_input() || self.feed(&entry, program, audience, now));
+                let continues = first_continues(&ahead[at..]);
+                may_go_on = (n_fed < ENTRIES_MAX || self.asking.is_held)
+                    && (!entry.is_input()
+                        || self.begin_turn(&entry, continues, program, now)
+                            && self.feed(&entry, program, audience, now));
                 if may_go_on {
                     at += RECORD_HEADER_BYTES + bytes.len();
                     n_fed += 1;
@@ -258,7 +294,8 @@ impl<B: Planting<Bug>> Feeder<B> {
                 break;
             }
         }
-        if !self.busy.is_empty() && self.look_at.is_none() {
+        self.end_turn(program);
+        if self.is_awaited() && self.look_at.is_none() {
             self.look_at = Some(self.moved_at.plus(self.patience()));
         }
         n_fed > 0
@@ -277,65 +314,6 @@ impl<B: Planting<Bug>> Feeder<B> {
             }
         }
         true
-    }
-
-    fn patience(&self) -> Duration {
-        match self.config.rest {
-            Rest::Resp => BLOCKED_AFTER,
-            Rest::Quiet => QUIET_AFTER,
-        }
-    }
-
-    /// I3.
-    fn look(&mut self, program: &mut impl Program, now: Instant) {
-        self.look_at = None;
-        if self.busy.is_empty() {
-            return;
-        }
-        let due = self.moved_at.plus(self.patience());
-        if now < due {
-            self.look_at = Some(due);
-            return;
-        }
-        // There may be room that was not reported yet.
-        let mut has_moved = false;
-        for key in self.busy.iter().copied().collect::<Vec<_>>() {
-            has_moved |= self.write(key, program);
-        }
-        if has_moved {
-            self.moved_at = now;
-        }
-        let is_blocked = !has_moved && program.is_asleep();
-        if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
-            self.look_at = Some(now.plus(LOOK_EVERY));
-            return;
-        }
-        self.has_slept = true;
-        for key in std::mem::take(&mut self.busy) {
-            // A program that does not close a leg of a connection that is over loses it.
-            let leg = self.leg_mut(key);
-            leg.is_stuck = !leg.is_written();
-            if leg.is_over && !leg.is_stuck {
-                self.drop_leg(key, program);
-                (self.has_slept, self.has_lost_leg) = (false, true);
-            } else if leg.n_owed > 0 || leg.is_stuck {
-                self.blocked.insert(key);
-            }
-        }
-    }
-
-    /// Whether a leg that is blocked may have been woken by what was fed last (I3), or the program
-    /// by the loss of a leg.
-    fn may_be_awake(&mut self, program: &mut impl Program) -> bool {
-        let is_careless =
-            self.planted.has(Bug::NextBeforeRest) || self.planted.has(Bug::BusyIsBlocked);
-        let may_wake = self.has_lost_leg || !self.blocked.is_empty();
-        if !may_wake || self.config.order == Order::Relaxed || is_careless {
-            return false;
-        }
-        self.has_slept = self.has_slept || program.is_asleep();
-        self.has_lost_leg &= !self.has_slept;
-        !self.has_slept
     }
 
     fn leg(&self, key: u64) -> &Leg {
@@ -358,7 +336,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             return true;
         }
         match self.config.order {
-            Order::Serial => self.busy.is_empty() || id.is_some() && id == self.turn,
+            Order::Serial => !self.is_awaited() || id.is_some() && id == self.turn,
+            Order::Loop => true,
             Order::Relaxed => {
                 id.is_some() || self.keys.values().all(|key| self.leg(*key).has_room(0))
             }
@@ -415,6 +394,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         self.turn = entry.connection();
         self.has_slept = false;
+        self.asking.is_restless = self.config.rest == Rest::Waits;
         self.moved_at = now;
         true
     }
@@ -434,7 +414,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         let (framing, session) = match self.config.rest {
             Rest::Resp => (Some(Resp::default()), Some(Session::default())),
-            Rest::Quiet => (None, None),
+            Rest::Quiet | Rest::Waits => (None, None),
         };
         let leg = Leg {
             id,

@@ -13,6 +13,17 @@ pub enum Connected {
     Refused,
 }
 
+/// What is known of a program from inside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repose {
+    /// Every thread has looked at everything that was fed, has done what it could, and waits.
+    AtRest,
+    /// Perhaps: a look a moment later tells.
+    Soon,
+    /// A thread runs, or what its threads do is not known. The member is woken when all wait.
+    Moves,
+}
+
 /// A copy of the program. No call blocks.
 ///
 /// A leg's key is the feeder's name for it: the lowest number that no open leg has, so that a
@@ -74,4 +85,18 @@ pub trait Program {
     /// Whether each thread of the program waits for something: then what it has not answered, it
     /// will not answer before something else happens.
     fn is_asleep(&mut self) -> bool;
+
+    /// Whether the program is at rest, by what it says itself.
+    fn repose(&mut self) -> Repose {
+        Repose::Moves
+    }
+
+    /// Makes a program that is at rest look at nothing before [`Program::let_go`]. Returns whether
+    /// it does: not if it moves.
+    fn hold(&mut self) -> bool {
+        false
+    }
+
+    /// Ends what [`Program::hold`] began.
+    fn let_go(&mut self) {}
 }

@@ -7,8 +7,8 @@
 use crate::checkpoint::{HEADER_LEN_BYTES, Header};
 use crate::entry::{ConnectionId, Entry};
 use crate::program::Program;
-use crate::state::{Base, first_record};
-use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
+use crate::state::Base;
+use crate::transcript::{RECORD_HEADER_BYTES, Transcript, first_record};
 use base::{Incarnation, Rank};
 use std::collections::VecDeque;
 

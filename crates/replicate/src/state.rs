@@ -20,7 +20,7 @@ use crate::bugs::Bug;
 use crate::checkpoint::{self, Checkpoints};
 use crate::entry::Entry;
 use crate::table::{Table, Verdict};
-use crate::transcript::{RECORD_HEADER_BYTES, Transcript};
+use crate::transcript::{RECORD_HEADER_BYTES, Transcript, first_record, put_record};
 use crate::verdict::Judge;
 use crate::words;
 use base::Slot;
@@ -270,20 +270,6 @@ impl<H: Transcript, B: Planting<Bug>> State<H, B> {
     }
 }
 
-/// Appends the record of an entry.
-fn put_record(bytes: &[u8], record: &mut Vec<u8>, transcript: &mut impl Transcript) {
-    record.clear();
-    record.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-    record.extend_from_slice(bytes);
-    transcript.append(record);
-}
-
-/// The entry's bytes of the record at the beginning of `bytes`, if all of it is there.
-pub(crate) fn first_record(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
-    rest.get(..u32::from_le_bytes(*len) as usize)
-}
-
 /// The words of a header, behind its magic.
 fn header_words(header: &[u8; HEADER_BYTES]) -> Result<[u64; 5], String> {
     let is_ours = header[..MAGIC.len()] == MAGIC;
@@ -347,9 +333,12 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         let Ok(batch) = Batch::parse(value) else { return };
         self.state_ms = self.state_ms.max(batch.stamp_ms);
+        let mut continues = false;
         for item in batch.items() {
             let record = &mut self.record;
-            let keep = |transcript: &mut H| put_record(item.bytes, record, transcript);
+            let keep = |transcript: &mut H| {
+                put_record(item.bytes, std::mem::replace(&mut continues, true), record, transcript);
+            };
             let verdict = self.body.execute(&item.entry, self.planted, keep);
             if verdict != Verdict::TooEarly || self.planted.has(Bug::TooEarlyAnswered) {
                 answers.push(item.origin, item.sequence, &[]); // I3

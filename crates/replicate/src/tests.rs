@@ -3,6 +3,7 @@
 
 mod copies;
 mod lines;
+mod turns;
 
 use crate::bugs::Bug;
 use crate::clients;
@@ -42,9 +43,12 @@ impl<B: Planting<Bug>> Rig<B> {
 
     /// A rig whose copy is compared after so many entries.
     fn comparing(compare: u64, planted: B) -> Rig<B> {
+        Rig::fed(planted, Order::Serial, Rest::Resp, compare)
+    }
+
+    fn fed(planted: B, order: Order, rest: Rest, compare: u64) -> Rig<B> {
         let of_clients = clients::Config { me: ME, run: RUN, clients_max: 2, input_bytes_max: 100 };
-        let of_feeder =
-            feeder::Config { me: ME, run: RUN, order: Order::Serial, rest: Rest::Resp, compare };
+        let of_feeder = feeder::Config { me: ME, run: RUN, order, rest, compare };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);

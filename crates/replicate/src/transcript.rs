@@ -5,11 +5,42 @@
 //! ```text
 //! record:  length u32, the entry
 //! ```
+//! The highest bit of the length says that the entry was decided in one value of the log with the
+//! one before. So where a value ends is the same at all members.
 
 use std::fmt::Debug;
 
 /// The bytes of a record before its entry.
 pub const RECORD_HEADER_BYTES: usize = 4;
+
+/// See the module's text.
+const CONTINUES: u32 = 1 << 31;
+
+/// Appends the record of an entry, which `continues` the value of the one before or not.
+pub(crate) fn put_record(
+    bytes: &[u8],
+    continues: bool,
+    record: &mut Vec<u8>,
+    transcript: &mut impl Transcript,
+) {
+    record.clear();
+    let bit = if continues { CONTINUES } else { 0 };
+    record.extend_from_slice(&(bytes.len() as u32 | bit).to_le_bytes());
+    record.extend_from_slice(bytes);
+    transcript.append(record);
+}
+
+/// The entry's bytes of the record at the beginning of `bytes`, if all of it is there.
+pub(crate) fn first_record(bytes: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
+    rest.get(..(u32::from_le_bytes(*len) & !CONTINUES) as usize)
+}
+
+/// Whether the record at the beginning of `bytes` continues a value.
+pub(crate) fn first_continues(bytes: &[u8]) -> bool {
+    let header = bytes.first_chunk::<RECORD_HEADER_BYTES>();
+    header.is_some_and(|header| u32::from_le_bytes(*header) & CONTINUES != 0)
+}
 
 /// A store of bytes that grows at its end. A failure to store does not lose bytes: the store keeps
 /// them in memory and names the failure, and its process ends.

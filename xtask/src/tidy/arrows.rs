@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -18,6 +18,8 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("powercut", &["base"]),
     ("console", &[]),
     ("pow", &[]),
+    ("waits", &[]),
+    ("preload", &["waits"]),
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("replicate", &["base", "engine", "proto"]),
@@ -57,6 +59,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
             "replicate",
             "runtime",
             "storage",
+            "waits",
         ],
     ),
     ("workbench", &["base", "bench", "console", "kv", "proto", "report", "sim"]),

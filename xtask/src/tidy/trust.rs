@@ -26,8 +26,8 @@ const NOT_REPLAYED: [(&str, &str); 9] = [
     ("async", "effects are values; nothing waits inside"),
 ];
 
-/// The only crates that may contain `unsafe`: shared memory, and a name that C code calls.
-pub(super) const UNSAFE_CRATES: [&str; 2] = ["crates/region", "crates/pow"];
+/// The only crates that may contain `unsafe`: shared memory, and names that C code calls.
+pub(super) const UNSAFE_CRATES: [&str; 3] = ["crates/region", "crates/pow", "crates/preload"];
 
 pub(super) fn check(tree: &Tree, findings: &mut Vec<Finding>) {
     for (file, source) in tree.rust() {

@@ -1,6 +1,7 @@
 //! The program that is replicated: its command, and what is known of it.
 
 use super::{Config, Durability, Protocol};
+use crate::elf;
 use clap::ValueEnum;
 use console::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ pub(crate) enum InputOrder {
     /// One connection after the other: the next one's input waits until the program is at rest.
     #[default]
     Serial,
+    /// What lies there at once, for programs with one loop that waits for descriptors: each value
+    /// of the log is what one turn of the loop finds.
+    Loop,
     /// As the program takes it: copies may differ, which only their answers show.
     Relaxed,
 }
@@ -25,6 +29,53 @@ pub(crate) enum RestBy {
     Resp,
     /// The program says nothing for 2 ms, and all its threads sleep.
     Quiet,
+    /// Every thread of the program waits, by what the preloaded library says.
+    Waits,
+}
+
+/// The way in which a member is attached to its copy of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Attach {
+    /// By its streams, and by a library that is loaded into it.
+    Preload,
+    /// By its streams alone: for static programs, and such as make system calls past the C library.
+    Proxy,
+}
+
+/// Where what the program draws comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Chance {
+    /// From a stream that all copies share, by the preloaded library.
+    #[default]
+    Shared,
+    /// From the kernel: copies draw differently.
+    Kernel,
+}
+
+/// How much a copy is kept from what differs between hosts, and from what is not its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Confine {
+    /// As far as the host allows: it is said what it does not.
+    #[default]
+    Best,
+    /// Wholly, or the copy does not start.
+    Strict,
+    /// Not at all.
+    None,
+}
+
+impl Confine {
+    /// Its name on a command line.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Confine::Best => "best",
+            Confine::Strict => "strict",
+            Confine::None => "none",
+        }
+    }
 }
 
 /// What a member does when no majority of the copies answers alike.
@@ -71,6 +122,18 @@ pub(crate) struct Program {
     /// See [`WhenSplit`].
     #[serde(default)]
     pub(crate) split: WhenSplit,
+    /// See [`Attach`]; by default as the program's file says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attach: Option<Attach>,
+    /// See [`Chance`].
+    #[serde(default)]
+    pub(crate) chance: Chance,
+    /// See [`Confine`].
+    #[serde(default)]
+    pub(crate) confine: Confine,
+    /// Whether the program has the host's network: else it has one of its own, with nothing in it.
+    #[serde(default)]
+    pub(crate) outbound: bool,
     /// Whether the program asks its clients for a password: then it may be served to other hosts.
     #[serde(default)]
     pub(crate) authenticates: bool,
@@ -84,6 +147,24 @@ fn usual_compare() -> u64 {
 const PLACEHOLDERS: [&str; 3] = ["socket", "port", "dir"];
 
 impl Program {
+    /// A program of which the command line alone is known.
+    pub(crate) fn of(command: &str) -> Program {
+        Program {
+            command: command.to_owned(),
+            genesis: None,
+            order: InputOrder::default(),
+            rest: None,
+            compare: COMPARE,
+            checkpoint: None,
+            split: WhenSplit::default(),
+            attach: None,
+            chance: Chance::default(),
+            confine: Confine::default(),
+            outbound: false,
+            authenticates: false,
+        }
+    }
+
     /// The words of the command line.
     pub(crate) fn words(&self) -> Outcome<Vec<String>> {
         let words = shlex::split(&self.command).filter(|words| !words.is_empty());
@@ -105,10 +186,11 @@ impl Program {
         self.rest.unwrap_or_else(|| {
             let words = self.words().unwrap_or_default();
             let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-            if ["redis-server", "valkey-server"].contains(&name) {
-                RestBy::Resp
-            } else {
-                RestBy::Quiet
+            let has_replies = ["redis-server", "valkey-server"].contains(&name);
+            match self.attach() {
+                _ if has_replies && self.order != InputOrder::Loop => RestBy::Resp,
+                Attach::Preload => RestBy::Waits,
+                Attach::Proxy => RestBy::Quiet,
             }
         })
     }
@@ -117,6 +199,18 @@ impl Program {
     pub(crate) fn checkpoint(&self) -> u64 {
         let can_save = self.rest() == RestBy::Resp && self.compare > 0;
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
+    }
+
+    /// How a member is attached to its copy.
+    pub(crate) fn attach(&self) -> Attach {
+        self.attach.unwrap_or_else(|| {
+            let words = self.words().unwrap_or_default();
+            let file = words.first().and_then(|name| find(name));
+            match file.is_some_and(|file| elf::loads_libraries(&file)) {
+                true => Attach::Preload,
+                false => Attach::Proxy,
+            }
+        })
     }
 
     /// Refuses a command that cannot be replicated.
@@ -135,6 +229,20 @@ impl Program {
                 "--replicate: say where the program listens, by {socket} for a Unix socket's path \
                  or {port} for a port of 127.0.0.1, and not both: \
                  'redis-server --port 0 --unixsocket {socket}'",
+            ));
+        }
+        if self.attach() == Attach::Proxy {
+            if self.rest() == RestBy::Waits {
+                return Err(Failure::new(
+                    "--program-rest waits takes the preloaded library: say --program-attach \
+                     preload, or --program-rest quiet if the program is static",
+                ));
+            }
+        }
+        if self.order == InputOrder::Loop && self.rest() != RestBy::Waits {
+            return Err(Failure::new(
+                "--program-order loop holds the program's loop by the preloaded library: say \
+                 --program-rest waits, and --program-attach preload",
             ));
         }
         if !is_there(&words[0]) {
@@ -176,11 +284,18 @@ fn in_braces(word: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_there(program: &str) -> bool {
+    find(program).is_some()
+}
+
+/// The file of a program.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     if program.contains('/') {
-        return std::path::Path::new(program).is_file();
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|path| path.is_file())
 }
 
 impl Config {
@@ -232,16 +347,7 @@ mod tests {
     use super::*;
 
     fn program(command: &str) -> Program {
-        Program {
-            command: command.to_owned(),
-            genesis: None,
-            order: InputOrder::Serial,
-            rest: None,
-            compare: COMPARE,
-            checkpoint: None,
-            split: WhenSplit::Serve,
-            authenticates: false,
-        }
+        Program::of(command)
     }
 
     fn refused(command: &str) -> String {
@@ -278,7 +384,13 @@ mod tests {
     #[test]
     fn the_program_names_how_its_rest_is_known() {
         assert_eq!(program("/usr/bin/redis-server {socket}").rest(), RestBy::Resp);
-        assert_eq!(program("memcached -s {socket}").rest(), RestBy::Quiet);
+        assert_eq!(program("sh -c 'x {socket}'").rest(), RestBy::Waits);
+        let proxy = Program { attach: Some(Attach::Proxy), ..program("sh -c 'x {socket}'") };
+        assert_eq!(proxy.rest(), RestBy::Quiet);
+        let waits = Program { rest: Some(RestBy::Waits), ..proxy.clone() };
+        assert!(waits.check().unwrap_err().to_string().contains("--program-attach preload"));
+        let turns = Program { order: InputOrder::Loop, ..proxy };
+        assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
         let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };
         assert_eq!(said.rest(), RestBy::Resp);
     }

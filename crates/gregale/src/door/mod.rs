@@ -39,6 +39,8 @@ pub(crate) const KEY_CHANNEL: u64 = runtime::replica::SOCKET_KEYS - 3;
 const KEY_STATUS: u64 = runtime::replica::SOCKET_KEYS - 4;
 /// The end of a replicated program.
 pub(crate) const KEY_PROGRAM: u64 = runtime::replica::SOCKET_KEYS - 5;
+/// What a replicated program says from inside.
+pub(crate) const KEY_NOTICES: u64 = runtime::replica::SOCKET_KEYS - 6;
 
 /// The state that the doors of `config`'s cluster serve.
 pub(crate) fn state_of(config: &Config) -> State {

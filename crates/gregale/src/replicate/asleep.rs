@@ -36,7 +36,7 @@ fn look(pid: u32, pids: &mut Vec<u32>) -> bool {
 }
 
 /// The state in a line of `stat`, behind the name in parentheses, which may hold any character.
-fn state_of(stat: &str) -> Option<char> {
+pub(super) fn state_of(stat: &str) -> Option<char> {
     stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next())
 }
 

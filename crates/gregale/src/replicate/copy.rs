@@ -1,16 +1,19 @@
 //! The copy of the program: its process, and the local streams to it.
 
 use super::asleep::is_asleep;
+use super::confine::NOTE;
+use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
 use super::save::{Loading, Restored, Saved, Saver};
-use crate::config::Program as Settings;
+use crate::config::{Attach, InputOrder, Program as Settings, RestBy};
 use console::{Failure, Outcome};
-use replicate::program::{Broken, Connected, Interest, Program, Received};
+use replicate::program::{Broken, Connected, Interest, Program, Received, Repose};
 use runtime::Poller;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -21,6 +24,8 @@ pub(super) const LEG: u64 = 1 << 62;
 
 /// The time in which a program has to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The beginning of what a program printed, in which its launch may have left notes.
+const NOTES_BYTES: usize = 2000;
 /// The end of what a program printed, for the error about its death.
 const LAST_WORDS_BYTES: usize = 300;
 
@@ -44,11 +49,33 @@ pub(crate) struct Copy {
     restored: Restored,
     /// The program reads a checkpoint, as far as is known.
     loads: Option<Loading>,
+    /// The flags of `launch`.
+    flags: Vec<OsString>,
+    /// What the program says from inside, if it loads the library.
+    inside: Option<Inside>,
+    /// The library has to be loaded: nothing else tells when the program is at rest.
+    needs_inside: bool,
+    failure: Option<String>,
 }
 
 impl Copy {
-    /// A copy that is to begin in `place`.
-    pub(crate) fn new(settings: &Settings, place: Place) -> Outcome<Copy> {
+    /// A copy that is to begin in `place`. It draws by `seed`, unless that is 0.
+    pub(crate) fn new(settings: &Settings, place: Place, seed: u64) -> Outcome<Copy> {
+        let mut flags: Vec<OsString> = vec!["--confine".into(), settings.confine.name().into()];
+        if let Address::Socket(path) = &place.address {
+            flags.extend(["--sockets".into(), path.parent().unwrap_or(place.run()).into()]);
+            if !settings.outbound {
+                flags.push("--own-network".into());
+            }
+        }
+        let inside = match settings.attach() {
+            Attach::Proxy => None,
+            Attach::Preload => {
+                flags.extend(["--preload".into(), write_library(place.run())?.into()]);
+                let is_in_turns = settings.order == InputOrder::Loop;
+                Some(Inside::make(place.page().to_owned(), is_in_turns, seed)?)
+            }
+        };
         Ok(Copy {
             words: place.fill(&settings.words()?),
             child: None,
@@ -62,19 +89,28 @@ impl Copy {
             saved: None,
             restored: Restored::default(),
             loads: None,
+            flags,
+            inside,
+            needs_inside: settings.rest() == RestBy::Waits,
+            failure: None,
         })
     }
 
     /// Starts the program.
     fn begin(&mut self) -> Outcome<()> {
-        let Copy { words, place, .. } = self;
+        let Copy { words, place, flags, inside, .. } = self;
         let gregale =
             std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
         let output = File::create(place.output())
             .map_err(|error| Failure::os("make the file of the program's output", error))?;
         let errors = output.try_clone().map_err(|error| Failure::os("copy a descriptor", error))?;
-        let child = Command::new(gregale)
-            .args(["launch", "--parent", &std::process::id().to_string(), "--"])
+        let mut launch = Command::new(gregale);
+        launch.args(["launch", "--parent", &std::process::id().to_string()]).args(&*flags);
+        if let Some(inside) = inside {
+            launch.env(waits::PAGE, inside.path());
+        }
+        let child = launch
+            .arg("--")
             .args(&*words)
             .current_dir(place.dir())
             .stdin(Stdio::null())
@@ -95,7 +131,10 @@ impl Copy {
     }
 
     /// Watches the process under `key`, and each leg, from now on.
-    pub(super) fn register(&mut self, poller: &Poller, key: u64) -> io::Result<()> {
+    pub(super) fn register(&mut self, poller: &Poller, key: u64, notices: u64) -> io::Result<()> {
+        if let Some(inside) = &self.inside {
+            inside.register(poller, notices)?;
+        }
         if let Some((_, pidfd)) = &self.child {
             poller.add(pidfd, key, Interest::Read)?;
         }
@@ -118,6 +157,36 @@ impl Copy {
             "{name} has ended{when} ({status}), and its member with it; it said {said}, in {}",
             output.display()
         ))
+    }
+
+    /// Says what the host has forbidden, which the copy noted at its start, and refuses a program
+    /// that has not loaded the library if that is needed.
+    fn has_begun_to_listen(&mut self) {
+        let said = std::fs::read(self.place.output()).unwrap_or_default();
+        let said = String::from_utf8_lossy(&said[..said.len().min(NOTES_BYTES)]).into_owned();
+        for line in said.lines().filter(|line| line.starts_with(NOTE)) {
+            eprintln!("{line}");
+        }
+        if self.needs_inside && !self.inside.as_ref().is_some_and(Inside::is_loaded) {
+            self.failure = Some(format!(
+                "{} has not loaded the library that says when it is at rest: say --program-attach \
+                 proxy --program-rest quiet",
+                self.words[0]
+            ));
+        }
+    }
+
+    /// The program says that a look is worth while.
+    pub(super) fn take_notices(&self) {
+        if let Some(inside) = &self.inside {
+            inside.take_notices();
+        }
+    }
+
+    /// The reason why this copy cannot be fed as it has to be, if there is one.
+    pub(super) fn failure(&self) -> Option<String> {
+        let inside = || self.inside.as_ref().and_then(Inside::failure);
+        self.failure.clone().or_else(inside)
     }
 
     /// A stream that the program has, or accepts next. (A non-blocking connection to a port begins
@@ -231,6 +300,9 @@ impl Program for Copy {
             }
             Err(_) => return Connected::Refused,
         };
+        if !self.has_listened {
+            self.has_begun_to_listen();
+        }
         self.has_listened = true;
         let watched = self
             .poller
@@ -284,7 +356,24 @@ impl Program for Copy {
     }
 
     fn is_asleep(&mut self) -> bool {
+        if let Some(inside) = &mut self.inside {
+            inside.bury_the_dead();
+        }
         self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
+    }
+
+    fn repose(&mut self) -> Repose {
+        self.inside.as_mut().map_or(Repose::Moves, Inside::repose)
+    }
+
+    fn hold(&mut self) -> bool {
+        self.inside.as_mut().is_some_and(Inside::hold)
+    }
+
+    fn let_go(&mut self) {
+        if let Some(inside) = &mut self.inside {
+            inside.let_go();
+        }
     }
 }
 

@@ -4,10 +4,11 @@ use super::copy::{Copy, LEG};
 use super::place::Place;
 use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
-use crate::config::{Config, InputOrder, Program as Settings, RestBy, WhenSplit};
+use crate::config::{Chance, Config, InputOrder, Program as Settings, RestBy, WhenSplit};
 use crate::control::Board;
 use crate::door::{
-    ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_PROGRAM, KEY_SIGNALS, Supervised, Supervision,
+    ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_NOTICES, KEY_PROGRAM, KEY_SIGNALS, Supervised,
+    Supervision,
 };
 use crate::signals::Signals;
 use crate::status::{ProgramStatus, Verdicts};
@@ -27,6 +28,17 @@ use std::sync::Arc;
 /// many, together with what the engine puts before it.
 const VALUE_BYTES: usize = 4 << 10;
 const INPUT_BYTES_MAX: usize = VALUE_BYTES - batch::OVERHEAD_BYTES - entry::HEADER_BYTES;
+
+/// The seed of what copies draw, the same at all members and in all lives of the cluster; 0 for the
+/// kernel's chance. With it one knows what programs draw: it is made of the secret.
+fn seed(config: &Config, settings: &Settings) -> Outcome<u64> {
+    if settings.chance == Chance::Kernel {
+        return Ok(0);
+    }
+    let mut text = config.secret()?;
+    text.extend_from_slice(settings.command.as_bytes());
+    Ok(xxhash_rust::xxh3::xxh3_64(&text).max(1))
+}
 
 /// The door of the module's text.
 pub(crate) struct ProgramDoor {
@@ -64,15 +76,17 @@ impl ProgramDoor {
             run: life,
             order: match settings.order {
                 InputOrder::Serial => Order::Serial,
+                InputOrder::Loop => Order::Loop,
                 InputOrder::Relaxed => Order::Relaxed,
             },
             rest: match settings.rest() {
                 RestBy::Resp => Rest::Resp,
                 RestBy::Quiet => Rest::Quiet,
+                RestBy::Waits => Rest::Waits,
             },
             compare: settings.compare,
         };
-        let copy = Copy::new(settings, place)?;
+        let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = ClientSockets::new(listener)?;
         let door =
             ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy, Sound)
@@ -101,7 +115,7 @@ impl Supervised for ProgramDoor {
         self.door.streams.watch_by(poller);
         self.supervision
             .register(poller, signals, channel)
-            .and_then(|()| self.door.program.register(poller, KEY_PROGRAM))
+            .and_then(|()| self.door.program.register(poller, KEY_PROGRAM, KEY_NOTICES))
             .map_err(|error| Failure::os("watch a descriptor", error))
     }
 
@@ -141,8 +155,9 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
 
     fn resume(&mut self, state: &mut State<FileTranscript>, desk: &mut Desk) -> bool {
         let worked = self.door.resume(state, desk);
-        if let Some(why) = self.door.failure(state) {
-            self.failure.get_or_insert_with(|| why.to_owned());
+        let of_copy = self.door.program.failure();
+        if let Some(why) = of_copy.or_else(|| self.door.failure(state).map(str::to_owned)) {
+            self.failure.get_or_insert(why);
         }
         if self.door.falls_behind(state) {
             let why = "the copy was so far behind that the cluster has forgotten what it lacks: it \
@@ -203,6 +218,7 @@ impl Sockets<State<FileTranscript>> for ProgramDoor {
             KEY_SIGNALS => self.supervision.on_signal(),
             KEY_CHANNEL => self.supervision.on_channel(),
             KEY_PROGRAM => self.on_death(),
+            KEY_NOTICES => self.door.program.take_notices(),
             key if key & LEG != 0 => self.door.on_leg(key & !LEG, desk),
             _ => self.door.on_client(ready, state, desk),
         }

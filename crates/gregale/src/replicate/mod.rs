@@ -6,12 +6,16 @@
 //! transcript from its beginning.
 
 mod asleep;
+mod confine;
 mod copy;
+mod doctor;
 mod door;
+mod inside;
 mod launch;
 mod place;
 mod save;
 mod transcript;
 
+pub(crate) use doctor::{ReplicateCommand, replicate};
 pub(crate) use door::ProgramDoor;
 pub(crate) use launch::{LaunchArgs, launch};

@@ -4,7 +4,9 @@
 //! PLACE/run-N/dir     the copy's own directory, `{dir}`
 //! PLACE/run-N/output  what it printed
 //! PLACE/run-N/transcript-K
+//! PLACE/run-N/preload.so  the library that the copy loads
 //! SOCKETS/copy-M.N    `{socket}`
+//! SOCKETS/page-M.N    what the copy says from inside
 //! ```
 //! Each process of a member has a directory of its own, so that a copy which outlives its member by
 //! a moment writes nowhere near the next one. The directories of earlier processes are removed at
@@ -33,6 +35,8 @@ pub(crate) enum Address {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     run: PathBuf,
+    /// The path of the page.
+    page: PathBuf,
     /// Where the copy listens.
     pub(crate) address: Address,
 }
@@ -48,6 +52,9 @@ impl Place {
         sweep(&place, "run-");
         let sockets = format!("copy-{}.", config.member);
         sweep(&config.directory, &sockets);
+        let pages = format!("page-{}.", config.member);
+        sweep(&config.directory, &pages);
+        let page = config.directory.join(format!("{pages}{}", life.0 % 1_000_000));
         let run = place.join(format!("run-{}", life.0));
         let dir = run.join("dir");
         fs::create_dir_all(&run).map_err(|error| made(&run, error))?;
@@ -71,12 +78,17 @@ impl Place {
             }
             Address::Socket(socket)
         };
-        Ok(Place { run, address })
+        Ok(Place { run, page, address })
     }
 
     /// The directory of the process.
     pub(crate) fn run(&self) -> &Path {
         &self.run
+    }
+
+    /// The path of the page, which the copy maps.
+    pub(crate) fn page(&self) -> &Path {
+        &self.page
     }
 
     /// The copy's own directory.

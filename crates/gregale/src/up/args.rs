@@ -1,8 +1,8 @@
 //! `gregale up` on the command line.
 
 use crate::config::{
-    self, Durability, FabricKind, InputOrder, Order, Partitioning, Program, Protocol, RestBy,
-    WhenSplit,
+    self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Partitioning,
+    Program, Protocol, RestBy, WhenSplit,
 };
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -123,6 +123,20 @@ pub(crate) struct ProgramArgs {
     /// What a member does when no majority of the copies answers alike.
     #[arg(long, requires = "replicate", value_enum, default_value_t = WhenSplit::Serve)]
     pub(crate) program_split: WhenSplit,
+    /// How a member is attached to its copy. Without it, a library is loaded into programs that
+    /// load libraries.
+    #[arg(long, requires = "replicate", value_enum)]
+    pub(crate) program_attach: Option<Attach>,
+    /// Where what the program draws comes from.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = Chance::Shared)]
+    pub(crate) program_chance: Chance,
+    /// How much a copy is confined: fixed addresses in memory, a network of its own, writes to its
+    /// own directory and /tmp alone.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = Confine::Best)]
+    pub(crate) program_confine: Confine,
+    /// The program has the host's network, and may connect to others.
+    #[arg(long, requires = "replicate")]
+    pub(crate) program_outbound: bool,
     /// The program asks its clients for a password, so that --bind may name any address.
     #[arg(long, requires = "replicate")]
     pub(crate) program_authenticates: bool,
@@ -139,6 +153,10 @@ impl ProgramArgs {
             compare: self.program_compare,
             checkpoint: self.program_checkpoint,
             split: self.program_split,
+            attach: self.program_attach,
+            chance: self.program_chance,
+            confine: self.program_confine,
+            outbound: self.program_outbound,
             authenticates: self.program_authenticates,
         })
     }

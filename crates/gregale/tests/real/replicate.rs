@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const REDIS: &str =
+pub(crate) const REDIS: &str =
     "redis-server --port 0 --unixsocket {socket} --dir {dir} --save '' --appendonly no --timeout 0";
 
 over_both_fabrics! {
@@ -27,12 +27,12 @@ fn control(cluster: &Cluster, id: u16) -> String {
     line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned()
 }
 
-fn status(cluster: &Cluster, id: u16) -> Option<serde_json::Value> {
+pub(crate) fn status(cluster: &Cluster, id: u16) -> Option<serde_json::Value> {
     let output = gregale(&["status", "--control", &control(cluster, id), "--format", "json"]);
     serde_json::from_slice(&output.stdout).ok()
 }
 
-fn pid_of(cluster: &Cluster, asked: u16, id: u16) -> u32 {
+pub(crate) fn pid_of(cluster: &Cluster, asked: u16, id: u16) -> u32 {
     let mut pid = 0;
     wait_until("a status", || {
         let status = status(cluster, asked);
@@ -60,19 +60,18 @@ fn program(cluster: &Cluster, asked: u16, id: u16) -> serde_json::Value {
     status["members"][usize::from(id) - 1]["program"].clone()
 }
 
-/// The sockets of the copies.
-fn sockets(cluster: &Cluster) -> Vec<std::path::PathBuf> {
+/// The sockets at which the copies listen.
+pub(crate) fn sockets(cluster: &Cluster) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(cluster.directory()).unwrap().flatten();
-    let sockets = entries.map(|entry| entry.path());
-    let of_copies = sockets.filter(|path| {
+    let is_socket = |path: &std::path::PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         name.starts_with("copy-") && name.contains('.')
-    });
-    of_copies.collect()
+    };
+    entries.map(|entry| entry.path()).filter(is_socket).collect()
 }
 
 /// The copies' own answers to `DEBUG DIGEST`, which no member takes part in.
-fn digests(cluster: &Cluster) -> BTreeSet<String> {
+pub(crate) fn digests(cluster: &Cluster) -> BTreeSet<String> {
     let digest = |socket: std::path::PathBuf| {
         let mut cli = Command::new("redis-cli");
         let output = cli.arg("-s").arg(socket).args(["DEBUG", "DIGEST"]).output().unwrap();

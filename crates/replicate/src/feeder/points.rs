@@ -35,7 +35,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.save(program, now);
         }
         let is_careless = self.planted.has(Bug::HashBeforeRest);
-        if !is_careless && (!self.busy.is_empty() || !self.is_settled(program, audience, now)) {
+        self.end_turn(program);
+        if !is_careless && (self.is_awaited() || !self.is_settled(program, audience, now)) {
             return false;
         }
         if saves && self.saved.is_none() && !self.save(program, now) {

@@ -1,6 +1,6 @@
 //! A program for tests.
 
-use crate::program::{Connected, Program};
+use crate::program::{Connected, Program, Repose};
 use engine::streams::{Broken, Interest, Received};
 use std::collections::BTreeMap;
 
@@ -16,6 +16,8 @@ pub(super) struct Lines {
     pub(super) is_busy: bool,
     /// The bytes of one leg that it leaves unread, at most; 0 for any number.
     pub(super) room_bytes: usize,
+    /// It looks at nothing.
+    pub(super) is_held: bool,
     /// It does not close a leg whose input has ended, and computes when the leg is closed.
     pub(super) keeps_legs: bool,
 }
@@ -27,6 +29,7 @@ impl Lines {
     }
 
     pub(super) fn answer_all(&mut self) {
+        assert!(!self.is_held, "it was released");
         for (input, output, _) in self.legs.values_mut() {
             for line in std::mem::take(input).split_inclusive(|byte| *byte == b'\n') {
                 self.seen.push(line.trim_ascii_end().to_vec());
@@ -104,5 +107,19 @@ impl Program for Lines {
 
     fn is_asleep(&mut self) -> bool {
         !self.is_busy
+    }
+
+    fn repose(&mut self) -> Repose {
+        let rests = !self.is_busy && self.n_unread() == 0;
+        if rests { Repose::AtRest } else { Repose::Moves }
+    }
+
+    fn hold(&mut self) -> bool {
+        self.is_held = self.repose() == Repose::AtRest;
+        self.is_held
+    }
+
+    fn let_go(&mut self) {
+        self.is_held = false;
     }
 }

@@ -20,6 +20,10 @@ pub enum Protocol {
     Replicate,
     /// Copies of a program, from logs on disk.
     ReplicateDurable,
+    /// Copies of a program that say when they are at rest, in memory.
+    ReplicateWaits,
+    /// Copies of a program with a loop, each turn of which finds the same, in memory.
+    ReplicateLoop,
 }
 
 impl Protocol {
@@ -31,6 +35,8 @@ impl Protocol {
         Protocol::MultiPaxos,
         Protocol::Replicate,
         Protocol::ReplicateDurable,
+        Protocol::ReplicateWaits,
+        Protocol::ReplicateLoop,
     ];
 
     /// The cluster's name on the command line.
@@ -42,6 +48,8 @@ impl Protocol {
             Protocol::MultiPaxos => "multipaxos-cluster",
             Protocol::Replicate => "replicate",
             Protocol::ReplicateDurable => "replicate-durable",
+            Protocol::ReplicateWaits => "replicate-waits",
+            Protocol::ReplicateLoop => "replicate-loop",
         }
     }
 
@@ -58,11 +66,18 @@ impl Protocol {
             }
             Protocol::Replicate => "Copies of a program that do as they like, in memory by velos",
             Protocol::ReplicateDurable => "The same, from logs on disk",
+            Protocol::ReplicateWaits => "The same in memory: the copies say when they are at rest",
+            Protocol::ReplicateLoop => {
+                "Copies with an event loop, each turn of which finds the same"
+            }
         }
     }
 
     /// The names of such a cluster in the lists of planted bugs.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
+        if matches!(self, Protocol::ReplicateWaits | Protocol::ReplicateLoop) {
+            return [self.name(); 2];
+        }
         if self.replicates_program() {
             return ["replicate", self.name()];
         }
@@ -95,7 +110,13 @@ impl Protocol {
 
     /// Whether members run copies of a program, and have no state of ours.
     pub(super) const fn replicates_program(self) -> bool {
-        matches!(self, Protocol::Replicate | Protocol::ReplicateDurable)
+        matches!(
+            self,
+            Protocol::Replicate
+                | Protocol::ReplicateDurable
+                | Protocol::ReplicateWaits
+                | Protocol::ReplicateLoop
+        )
     }
 
     /// Whether runs of it can reach this case.

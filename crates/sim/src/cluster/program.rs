@@ -8,17 +8,44 @@
 //! - P3 a program that *deviates* answers on legs of other members' clients with other bytes from
 //!   some request on. Its own clients notice nothing, so the history stays linearizable, and the
 //!   hashes alone can tell.
+//! - P5 a program with a loop ([`Manner::InTurns`]) takes what is ready in the order in which it
+//!   became so, a few connections a turn and a piece of each. It may do a part of a turn now and
+//!   the rest later. What it does depends on what it finds alone, and not on what is drawn; when it
+//!   looks does.
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
 use super::resp::{self, Value};
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
-use replicate::program::{Connected, Program};
+use replicate::program::{Connected, Program, Repose};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most steps of a program in one turn of its member.
 const STEPS_MAX: u64 = 32;
+
+/// The most connections of one turn of a loop.
+const TURN_MAX: usize = 3;
+/// The most bytes that a loop reads of a connection in one turn.
+const TURN_BYTES: usize = 40;
+
+/// The way in which a program takes up input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// As it likes (P1).
+    AsDrawn,
+    /// By turns of a loop (P5).
+    InTurns,
+}
+
+/// A loop of a program.
+#[derive(Debug, Default)]
+struct Turns {
+    /// The legs that are ready, and those of the present turn.
+    queue: VecDeque<u64>,
+    turn: VecDeque<u64>,
+    is_held: bool,
+}
 
 type Words = Vec<Vec<u8>>;
 
@@ -68,11 +95,15 @@ pub(super) struct SimProgram {
     saved: Vec<u8>,
     restored: Vec<u8>,
     is_tainted: bool,
+    manner: Manner,
+    turns: Turns,
 }
 
 impl SimProgram {
-    pub(super) fn new(mut rng: Rng, deviates_after: Option<u64>) -> SimProgram {
+    pub(super) fn new(mut rng: Rng, manner: Manner, deviates_after: Option<u64>) -> SimProgram {
         SimProgram {
+            manner,
+            turns: Turns::default(),
             room_bytes: 256 << rng.below(4),
             rng,
             legs: BTreeMap::new(),
@@ -106,6 +137,12 @@ impl SimProgram {
 
     /// Does something, or nothing yet.
     pub(super) fn run(&mut self) {
+        if self.manner == Manner::InTurns {
+            for _ in 0..self.rng.below(STEPS_MAX) {
+                self.turn_on();
+            }
+            return;
+        }
         for _ in 0..self.rng.below(STEPS_MAX) {
             let able: Vec<u64> = self
                 .legs
@@ -128,6 +165,57 @@ impl SimProgram {
         self.legs.iter().filter(|(_, leg)| is_ready(leg)).map(|(key, _)| *key).collect()
     }
 
+    /// P5: takes up the next connection of the turn, or begins a turn, or sends something.
+    fn turn_on(&mut self) {
+        let SimProgram { rng, legs, .. } = self;
+        if let Some(leg) = legs.values_mut().find(|leg| !leg.replies.is_empty())
+            && rng.chance(1, 2)
+        {
+            let n = 1 + rng.below(leg.replies.len() as u64) as usize;
+            leg.output.extend(leg.replies.drain(..n));
+            return;
+        }
+        let Turns { queue, turn, is_held } = &mut self.turns;
+        let Some(key) = turn.pop_front() else {
+            if !*is_held {
+                let n = queue.len().min(TURN_MAX);
+                turn.extend(queue.drain(..n));
+            }
+            return;
+        };
+        let Some(leg) = self.legs.get_mut(&key) else { return };
+        let n = leg.input.len().min(TURN_BYTES);
+        if n == 0 {
+            leg.is_closed |= leg.has_ended && leg.replies.is_empty();
+        }
+        leg.read.extend(leg.input.drain(..n));
+        self.execute_read(key);
+        let leg = &self.legs[&key];
+        if !leg.input.is_empty() || leg.has_ended && !leg.is_closed {
+            self.is_ready(key);
+        }
+    }
+
+    /// A leg has input, or its end.
+    fn is_ready(&mut self, key: u64) {
+        if !self.turns.queue.contains(&key) {
+            self.turns.queue.push_back(key);
+        }
+    }
+
+    /// Executes the requests that were read as a whole.
+    fn execute_read(&mut self, key: u64) {
+        let Some(leg) = self.legs.get_mut(&key) else { return };
+        let mut read = std::mem::take(&mut leg.read);
+        let mut at = 0;
+        while let Ok(Some((Value::List(Some(words)), n))) = resp::reply(&read[at..]) {
+            at += n;
+            self.execute(key, words.into_iter().map(bytes_of).collect());
+        }
+        read.drain(..at);
+        self.legs.get_mut(&key).expect("it was there").read = read;
+    }
+
     /// P1: sends a piece, reads a piece and executes what is whole, or closes.
     fn step(&mut self, key: u64) {
         let SimProgram { rng, legs, .. } = self;
@@ -138,14 +226,7 @@ impl SimProgram {
         } else if !leg.input.is_empty() {
             let n = 1 + rng.below(leg.input.len() as u64) as usize;
             leg.read.extend(leg.input.drain(..n));
-            let mut read = std::mem::take(&mut leg.read);
-            let mut at = 0;
-            while let Ok(Some((Value::List(Some(words)), n))) = resp::reply(&read[at..]) {
-                at += n;
-                self.execute(key, words.into_iter().map(bytes_of).collect());
-            }
-            read.drain(..at);
-            self.legs.get_mut(&key).expect("it was there").read = read;
+            self.execute_read(key);
         } else if leg.has_ended && leg.replies.is_empty() {
             leg.is_closed = true;
         }
@@ -349,12 +430,14 @@ impl Program for SimProgram {
         assert!(!leg.has_ended, "input behind its end");
         let n = bytes.len().min(self.room_bytes.saturating_sub(leg.input.len()));
         leg.input.extend(&bytes[..n]);
+        self.is_ready(key);
         Ok(n)
     }
 
     fn end(&mut self, key: u64) {
         if let Some(leg) = self.legs.get_mut(&key) {
             leg.has_ended = true;
+            self.is_ready(key);
         }
     }
 
@@ -369,6 +452,24 @@ impl Program for SimProgram {
 
     /// P2
     fn is_asleep(&mut self) -> bool {
-        self.legs.values().all(Leg::is_at_rest)
+        self.legs.values().all(Leg::is_at_rest) && !self.turns.is_held
+    }
+
+    fn repose(&mut self) -> Repose {
+        let waits = self.legs.values().all(Leg::is_at_rest);
+        match waits && self.rng.chance(3, 4) {
+            true => Repose::AtRest,
+            false if waits => Repose::Soon,
+            false => Repose::Moves,
+        }
+    }
+
+    fn hold(&mut self) -> bool {
+        self.turns.is_held = self.legs.values().all(Leg::is_at_rest) && self.rng.chance(7, 8);
+        self.turns.is_held
+    }
+
+    fn let_go(&mut self) {
+        self.turns.is_held = false;
     }
 }

@@ -22,6 +22,13 @@ use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
 use replicate::{batch, clients, entry, feeder};
 
+/// The way in which copies are fed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Feeding {
+    pub(super) order: feeder::Order,
+    pub(super) rest: feeder::Rest,
+}
+
 /// The door of such a member.
 type Door = ReplicateDoor<Pipes, SimProgram, Option<Bug>>;
 /// The family of such a member.
@@ -143,7 +150,7 @@ const ENTRY_OVERHEAD_BYTES: usize = 24 + batch::OVERHEAD_BYTES + entry::HEADER_B
 pub(super) fn copied<S: LogSpec>(
     config: &Config,
     plant: SimPlant,
-    (program, around): (SimProgram, Around),
+    (program, around, feeding): (SimProgram, Around, Feeding),
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
     plan: &Plan,
@@ -156,7 +163,7 @@ pub(super) fn copied<S: LogSpec>(
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
     };
-    let (order, rest) = (feeder::Order::Serial, feeder::Rest::Resp);
+    let Feeding { order, rest } = feeding;
     let Around { compare, checkpoint, .. } = around;
     let of_feeder = feeder::Config { me, run, order, rest, compare };
     let settings = Settings { members: plan.members, compare, checkpoint };

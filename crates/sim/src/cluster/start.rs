@@ -4,8 +4,8 @@ use super::disk::{Platter, Snapshot};
 use super::kinds::{Bug, Protocol};
 use super::member::{Around, Member, kept, made};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
-use super::program::SimProgram;
-use super::replicated::{self, copied};
+use super::program::{Manner, SimProgram};
+use super::replicated::{self, Feeding, copied};
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::{Provider, Shape};
@@ -18,6 +18,7 @@ use proto::node::{NodeConfig, Start};
 use proto::planted::{Planted, Sound};
 use proto::registry::{KeyedSpec, LogSpec};
 use proto::{abd, durable, multipaxos, velos};
+use replicate::feeder::{Order, Rest};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -44,7 +45,10 @@ pub(super) struct Beginning {
 impl Protocol {
     pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
         let layout = match self {
-            Protocol::Velos | Protocol::Replicate => velos::Spec::layout(members, shape),
+            Protocol::Velos
+            | Protocol::Replicate
+            | Protocol::ReplicateWaits
+            | Protocol::ReplicateLoop => velos::Spec::layout(members, shape),
             Protocol::Durable | Protocol::ReplicateDurable => durable::Spec::layout(members, shape),
             Protocol::Abd => abd::Spec::layout(members),
             Protocol::MultiPaxos => multipaxos::Spec::layout(members, shape),
@@ -95,8 +99,15 @@ impl Protocol {
         let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
         if self.replicates_program() {
             let bug = bug.and_then(Bug::replicate);
-            let program = SimProgram::new(net.borrow_mut().rng.fork(), around.deviates_after);
-            let program = (program, around);
+            let (order, rest) = match self {
+                Protocol::ReplicateWaits => (Order::Serial, Rest::Waits),
+                Protocol::ReplicateLoop => (Order::Loop, Rest::Waits),
+                _ => (Order::Serial, Rest::Resp),
+            };
+            let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
+            let rng = net.borrow_mut().rng.fork();
+            let program = SimProgram::new(rng, manner, around.deviates_after);
+            let program = (program, around, Feeding { order, rest });
             let disk = (disk, found);
             return if self.has_disks() {
                 copied::<durable::Spec>(&config, plant, program, disk, of_node, plan, bug)
@@ -120,7 +131,10 @@ impl Protocol {
         let shape = &plan.shape;
         let disk = (disk, found);
         match self {
-            Protocol::Replicate | Protocol::ReplicateDurable => unreachable!("made above"),
+            Protocol::Replicate
+            | Protocol::ReplicateDurable
+            | Protocol::ReplicateWaits
+            | Protocol::ReplicateLoop => unreachable!("made above"),
             Protocol::Velos => made::<velos::Spec>(&config, plant, door, disk, of_node, shape),
             Protocol::Durable => made::<durable::Spec>(&config, plant, door, disk, of_node, shape),
             Protocol::MultiPaxos => {

@@ -1,0 +1,123 @@
+//! The functions of the C library that are called here, and their types. (No crate: the library is
+//! compiled by one call of the compiler, from this folder and `waits`.)
+#![allow(unsafe_code)]
+#![allow(missing_docs)]
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
+
+pub type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PollFd {
+    pub fd: c_int,
+    pub events: i16,
+    pub revents: i16,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TimeSpec {
+    pub seconds: i64,
+    pub nanoseconds: c_long,
+}
+
+/// The address of a Unix socket.
+#[derive(Debug)]
+#[repr(C)]
+pub struct UnixAddress {
+    pub family: u16,
+    pub path: [u8; 108],
+}
+
+pub const POLLIN: i16 = 1;
+pub const AF_UNIX: c_int = 1;
+pub const SOCK_DGRAM: c_int = 2;
+pub const SOCK_FLAGS: c_int = 0o2_004_000; // CLOEXEC, NONBLOCK
+pub const O_RDWR: c_int = 2;
+pub const O_CLOEXEC: c_int = 0o2_000_000;
+pub const PROT_READ_WRITE: c_int = 3;
+pub const MAP_SHARED: c_int = 1;
+pub const F_DUPFD_CLOEXEC: c_int = 1030;
+pub const MSG_DONTWAIT_NOSIGNAL: c_int = 0x4040;
+pub const CLOCK_MONOTONIC: c_int = 1;
+/// The handle for what stands behind this library.
+pub const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
+
+unsafe extern "C" {
+    pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+    pub fn dlvsym(handle: *mut c_void, name: *const c_char, v: *const c_char) -> *mut c_void;
+    pub fn getenv(name: *const c_char) -> *const c_char;
+    pub fn strnlen(text: *const c_char, max: usize) -> usize;
+    pub fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    pub fn close(fd: c_int) -> c_int;
+    pub fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
+    pub fn mmap(
+        at: *mut c_void,
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+        fd: c_int,
+        from: i64,
+    ) -> *mut c_void;
+    pub fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int;
+    pub fn sendto(
+        fd: c_int,
+        bytes: *const c_void,
+        n: usize,
+        flags: c_int,
+        address: *const UnixAddress,
+        n_address: c_uint,
+    ) -> isize;
+    pub fn getpid() -> c_int;
+    pub fn gettid() -> c_int;
+    pub fn sched_yield() -> c_int;
+    pub fn clock_gettime(clock: c_int, into: *mut TimeSpec) -> c_int;
+    pub fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+    pub fn pwrite(fd: c_int, bytes: *const c_void, n: usize, at: i64) -> isize;
+    pub fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
+    pub fn malloc(n: usize) -> *mut c_void;
+    pub fn free(at: *mut c_void);
+    pub fn pthread_key_create(key: *mut c_uint, end: extern "C" fn(*mut c_void)) -> c_int;
+    pub fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
+    pub fn __errno_location() -> *mut c_int;
+    pub fn __register_atfork(
+        before: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
+        of: *mut c_void,
+    ) -> c_int;
+}
+
+/// `errno`.
+pub fn errno() -> c_int {
+    // SAFETY: it takes nothing.
+    let at = unsafe { __errno_location() };
+    // SAFETY: the C library's own word of this thread.
+    unsafe { *at }
+}
+
+/// Sets `errno`.
+pub fn set_errno(to: c_int) {
+    // SAFETY: it takes nothing.
+    let at = unsafe { __errno_location() };
+    // SAFETY: the C library's own word of this thread.
+    unsafe { *at = to };
+}
+
+/// The function of this name behind this library. `pthread_cond_wait` and its like have two
+/// versions on x86-64, and without one the older is found.
+pub fn next(name: &'static std::ffi::CStr) -> *mut c_void {
+    if name.to_bytes().starts_with(b"pthread_cond_") {
+        // SAFETY: both are texts that end with a zero.
+        let newer = unsafe { dlvsym(RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
+        if !newer.is_null() {
+            return newer;
+        }
+    }
+    // SAFETY: a text that ends with a zero.
+    unsafe { dlsym(RTLD_NEXT, name.as_ptr()) }
+}
+
+/// The words of a descriptor set.
+pub type FdSet = [c_ulong; 16];

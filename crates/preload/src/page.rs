@@ -1,0 +1,142 @@
+//! The page of this process: mapped once, when the library is loaded, and shared by all threads and
+//! forked children. Notices about rest go from here to the member's socket.
+#![allow(unsafe_code)]
+
+use crate::ffi;
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use waits::{N_BYTES, N_WORDS, Page};
+
+/// A descriptor of ours is at least so high: programs expect theirs from below.
+const HIGH_FD: i32 = 700;
+
+type Words = [AtomicU64; N_WORDS];
+
+static WORDS: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
+static NOTICES: AtomicI32 = AtomicI32::new(-1);
+/// The path of the socket for notices; it is written once, before [`WORDS`] is set.
+static PATH: [AtomicU64; 14] = [const { AtomicU64::new(0) }; 14];
+
+/// The memory of a page, for as long as the process lives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mapped(&'static Words);
+
+impl waits::Memory for Mapped {
+    fn load(&self, at: u32) -> u64 {
+        self.0.load(at)
+    }
+    fn store(&self, at: u32, word: u64) {
+        self.0.store(at, word);
+    }
+    fn swap(&self, at: u32, word: u64) -> u64 {
+        self.0.swap(at, word)
+    }
+    fn cas(&self, at: u32, expected: u64, desired: u64) -> u64 {
+        self.0.cas(at, expected, desired)
+    }
+    fn add(&self, at: u32, n: u64) -> u64 {
+        self.0.add(at, n)
+    }
+}
+
+/// The page, if there is one.
+pub(crate) fn page() -> Option<Page<Mapped>> {
+    let at = WORDS.load(SeqCst);
+    // SAFETY: it is null, or was mapped by `map` with this size, and is never unmapped. All that
+    // touch it do so by whole atomic words.
+    let words = unsafe { at.as_ref() }?;
+    Page::open(Mapped(words))
+}
+
+/// Maps the page that the environment names.
+pub(crate) fn map() {
+    // SAFETY: a text that ends with a zero.
+    let path = unsafe { ffi::getenv(c"GREGALE_PAGE".as_ptr()) };
+    if path.is_null() {
+        return;
+    }
+    // SAFETY: the environment's text, which ends with a zero.
+    let path = unsafe { CStr::from_ptr(path) };
+    let bytes = path.to_bytes();
+    if bytes.len() + waits::NOTICES.len() >= 108 {
+        return;
+    }
+    // SAFETY: a text that ends with a zero.
+    let fd = unsafe { ffi::open(path.as_ptr(), ffi::O_RDWR | ffi::O_CLOEXEC) };
+    if fd < 0 {
+        return;
+    }
+    // SAFETY: a null hint touches no memory of ours; the member makes the file of this size, and
+    // only removes its name.
+    let at = unsafe {
+        let (protection, flags) = (ffi::PROT_READ_WRITE, ffi::MAP_SHARED);
+        ffi::mmap(std::ptr::null_mut(), N_BYTES, protection, flags, fd, 0)
+    };
+    // SAFETY: opened above.
+    unsafe { ffi::close(fd) };
+    if at.addr() == usize::MAX {
+        return;
+    }
+    let mut text = [0; 112];
+    for (to, byte) in text.iter_mut().zip(bytes.iter().chain(waits::NOTICES.as_bytes())) {
+        *to = *byte;
+    }
+    for (to, word) in PATH.iter().zip(text.as_chunks().0) {
+        to.store(u64::from_ne_bytes(*word), SeqCst);
+    }
+    WORDS.store(at.cast(), SeqCst);
+    if let Some(page) = page() {
+        // SAFETY: it takes nothing.
+        page.loaded(unsafe { ffi::getpid() } as u32);
+    }
+}
+
+fn address() -> ffi::UnixAddress {
+    let mut path = [0; 108];
+    for (to, word) in path.chunks_mut(8).zip(&PATH) {
+        let word = word.load(SeqCst).to_ne_bytes();
+        to.copy_from_slice(&word[..to.len()]);
+    }
+    ffi::UnixAddress { family: ffi::AF_UNIX as u16, path }
+}
+
+/// Tells the member to look. `errno` stays what it was.
+///
+/// The notice is empty and has an address. So if the program has closed the descriptor, and another
+/// file has its number, nothing is written anywhere, and a new one is made.
+pub(crate) fn tell() {
+    let errno = ffi::errno();
+    let address = address();
+    for _ in 0..2 {
+        let fd = NOTICES.load(SeqCst);
+        // SAFETY: no bytes are read from, and the address is one of this size.
+        let sent = unsafe {
+            let n = size_of::<ffi::UnixAddress>() as u32;
+            ffi::sendto(fd, std::ptr::null(), 0, ffi::MSG_DONTWAIT_NOSIGNAL, &raw const address, n)
+        };
+        const AGAIN: i32 = 11;
+        if fd >= 0 && (sent == 0 || ffi::errno() == AGAIN) {
+            break; // a full queue is a notice
+        }
+        NOTICES.store(socket(), SeqCst);
+    }
+    ffi::set_errno(errno);
+}
+
+fn socket() -> i32 {
+    // SAFETY: numbers alone.
+    let low = unsafe { ffi::socket(ffi::AF_UNIX, ffi::SOCK_DGRAM | ffi::SOCK_FLAGS, 0) };
+    // SAFETY: numbers alone.
+    let high = unsafe { ffi::fcntl(low, ffi::F_DUPFD_CLOEXEC, HIGH_FD) };
+    if high < 0 {
+        return low;
+    }
+    // SAFETY: opened above.
+    unsafe { ffi::close(low) };
+    high
+}
+
+/// The address of this page, for a key that only has to be other than null.
+pub(crate) fn mark() -> *const c_void {
+    WORDS.load(SeqCst).cast_const().cast()
+}

@@ -1,0 +1,214 @@
+//! Threads and their slots: of the first thread, of those that it starts, of forked children.
+#![allow(unsafe_code)]
+
+use crate::chance::{self, Stream};
+use crate::{ffi, page};
+use std::cell::Cell;
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use waits::{Slot, Thread, Wait};
+
+/// No slot yet.
+const NEW: u32 = u32::MAX;
+/// There was none, or the thread ends.
+const NONE: u32 = u32::MAX - 1;
+
+thread_local! {
+    static SLOT: Cell<u32> = const { Cell::new(NEW) };
+}
+
+/// The key whose value makes the C library tell us about a thread's end.
+static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+
+/// How long a thread stays where it is held: a member that holds it for longer is stuck, or ends.
+const HELD_NS_MAX: i64 = 1_000_000_000;
+const YIELDS: u32 = 50;
+const HELD_SLEEP: ffi::TimeSpec = ffi::TimeSpec { seconds: 0, nanoseconds: 20_000 };
+
+/// Runs before the program does.
+extern "C" fn load() {
+    page::map();
+    if page::page().is_none() {
+        return;
+    }
+    let mut key: c_uint = 0;
+    // SAFETY: `key` is ours, and `ended` is a function of that type.
+    if unsafe { ffi::pthread_key_create(&raw mut key, ended) } == 0 {
+        KEY.store(key, SeqCst);
+    }
+    // SAFETY: a function of that type. The library stays loaded.
+    unsafe { ffi::__register_atfork(None, Some(has_forked), Some(forked), std::ptr::null_mut()) };
+    slot();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;
+
+/// Runs when the program ends in order.
+extern "C" fn unload() {
+    ended(std::ptr::null_mut());
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static UNLOAD: extern "C" fn() = unload;
+
+/// The slot of this thread; it gets one if it has none yet.
+fn slot() -> Option<Slot> {
+    let number = SLOT.try_with(Cell::get).unwrap_or(NONE);
+    if number != NEW {
+        return Slot::numbered(number);
+    }
+    // SAFETY: it takes nothing.
+    let process = unsafe { ffi::getpid() } as u32;
+    // SAFETY: it takes nothing.
+    let id = unsafe { ffi::gettid() } as u32;
+    let slot = page::page()?.claim(Thread { process, id });
+    let _ = SLOT.try_with(|of| of.set(slot.map_or(NONE, Slot::number)));
+    slot
+}
+
+/// A thread ends.
+extern "C" fn ended(_: *mut c_void) {
+    let number = SLOT.try_with(|slot| slot.replace(NONE)).unwrap_or(NONE);
+    if let (Some(page), Some(slot)) = (page::page(), Slot::numbered(number)) {
+        page.release(slot);
+    }
+}
+
+/// This is the parent of a child: its next one draws something else.
+extern "C" fn has_forked() {
+    chance::with(Stream::start);
+}
+
+/// This is the child of a `fork`, in its only thread (P3).
+extern "C" fn forked() {
+    let _ = SLOT.try_with(|slot| slot.set(NEW));
+    if let Some(stream) = chance::with(Stream::start) {
+        chance::adopt(stream);
+    }
+    let errno = ffi::errno();
+    if slot().is_some() {
+        mark();
+    }
+    ffi::set_errno(errno);
+}
+
+/// Asks for a call at this thread's end.
+fn mark() {
+    let key = KEY.load(SeqCst);
+    if key != u32::MAX {
+        // SAFETY: a key that was made.
+        unsafe { ffi::pthread_setspecific(key, page::mark()) };
+    }
+}
+
+/// This thread is about to wait. Returns what [`leave`] takes.
+pub(crate) fn enter(wait: Wait) -> Option<Slot> {
+    let slot = slot()?;
+    if page::page()?.enter(slot, wait) {
+        page::tell();
+    }
+    Some(slot)
+}
+
+/// This thread waits no more. Where the program is held, it stays here until it is released.
+pub(crate) fn leave(slot: Option<Slot>) {
+    let (Some(page), Some(slot)) = (page::page(), slot) else { return };
+    page.leave(slot);
+    if page.is_held() {
+        let errno = ffi::errno();
+        stay(|| page.is_held(), || page.escaped());
+        ffi::set_errno(errno);
+    }
+}
+
+fn stay(is_held: impl Fn() -> bool, escape: impl Fn()) {
+    let began = now_ns();
+    let mut n = 0;
+    while is_held() {
+        if n < YIELDS {
+            n += 1;
+            // SAFETY: it takes nothing.
+            unsafe { ffi::sched_yield() };
+        } else {
+            crate::hooks::stay_for(&HELD_SLEEP);
+        }
+        if now_ns() - began > HELD_NS_MAX {
+            return escape();
+        }
+    }
+}
+
+/// The monotonic clock.
+pub(crate) fn now_ns() -> i64 {
+    let mut now = ffi::TimeSpec { seconds: 0, nanoseconds: 0 };
+    // SAFETY: `now` is ours.
+    unsafe { ffi::clock_gettime(ffi::CLOCK_MONOTONIC, &raw mut now) };
+    now.seconds * 1_000_000_000 + now.nanoseconds as i64
+}
+
+/// What a new thread runs.
+struct Begun {
+    start: ffi::Start,
+    with: *mut c_void,
+    /// What it draws.
+    stream: Option<Stream>,
+}
+
+extern "C-unwind" fn begin(begun: *mut c_void) -> *mut c_void {
+    let at: *mut Begun = begun.cast();
+    // SAFETY: `created` has put it there, for this thread alone.
+    let Begun { start, with, stream } = unsafe { at.read() };
+    // SAFETY: from `malloc`, and not used again.
+    unsafe { ffi::free(begun) };
+    if let Some(stream) = stream {
+        chance::adopt(stream);
+    }
+    if slot().is_some() {
+        mark();
+    }
+    if let Some(page) = page::page() {
+        page.has_begun();
+    }
+    start(with)
+}
+
+/// Starts a thread by `create`, which is handed what the thread runs.
+pub(crate) fn created(
+    start: ffi::Start,
+    with: *mut c_void,
+    create: impl Fn(ffi::Start, *mut c_void) -> c_int,
+) -> c_int {
+    let Some(page) = page::page() else { return create(start, with) };
+    // SAFETY: a size alone.
+    let begun: *mut Begun = unsafe { ffi::malloc(size_of::<Begun>()) }.cast();
+    if begun.is_null() {
+        return create(start, with); // W4: it gets a slot at its first wait
+    }
+    let stream = chance::with(Stream::start);
+    // SAFETY: fresh memory of that size, and aligned for everything.
+    unsafe { begun.write(Begun { start, with, stream }) };
+    page.begins();
+    let failed = create(begin, begun.cast());
+    if failed != 0 {
+        page.has_begun();
+        // SAFETY: from `malloc`, and no thread has it.
+        unsafe { ffi::free(begun.cast()) };
+    }
+    failed
+}
+
+/// Forks by `fork`: the child counts as one that begins until it has its slot.
+pub(crate) fn fork(fork: impl Fn() -> c_int) -> c_int {
+    let page = page::page();
+    if let Some(page) = &page {
+        page.begins();
+    }
+    let child = fork();
+    if let (Some(page), true) = (&page, child <= 0) {
+        page.has_begun(); // there is no child, or this is it, and has a slot
+    }
+    child
+}

@@ -1,0 +1,155 @@
+//! When a program is at rest, and what one turn of it finds (I3, I7, I8 of the feeder).
+
+use super::{BLOCKED_AFTER, Feeder, HELD_WITHIN, LOOK_EVERY, Order, QUIET_AFTER, Rest, SOON_AFTER};
+use crate::bugs::Bug;
+use crate::entry::Entry;
+use crate::program::{Program, Repose};
+use base::Instant;
+use core::time::Duration;
+use proto::planted::Planting;
+
+impl<B: Planting<Bug>> Feeder<B> {
+    /// Whether `entry` may be fed, as far as turns tell (I8). The program is held if it is one of
+    /// several that a turn finds.
+    pub(super) fn begin_turn(
+        &mut self,
+        entry: &Entry<'_>,
+        continues: bool,
+        program: &mut impl Program,
+        now: Instant,
+    ) -> bool {
+        if self.config.order != Order::Loop {
+            return true;
+        }
+        let continues = continues || self.planted.has(Bug::TurnsAreJoined);
+        let is_alone =
+            matches!(entry, Entry::Begin { .. } | Entry::Gone { .. } | Entry::Open { .. });
+        if self.asking.is_held && continues && !is_alone {
+            return true;
+        }
+        self.end_turn(program);
+        if self.is_awaited() && !self.planted.has(Bug::TurnBeforeRest) {
+            return false;
+        }
+        if is_alone {
+            return true;
+        }
+        self.asking.is_held = self.planted.has(Bug::TurnIsNotHeld) || program.hold();
+        let since = *self.asking.moves_since.get_or_insert(now);
+        if self.asking.is_held {
+            self.asking.moves_since = None;
+        } else if now >= since.plus(HELD_WITHIN) {
+            self.failure = Some(
+                "the program never waits where the preloaded library sees it, so it cannot be fed \
+                 by the turn: say --program-order serial"
+                    .to_owned(),
+            );
+        }
+        if !self.asking.is_held {
+            // It was woken by something else, a clock.
+            self.asking.is_restless = true;
+            self.look_at = Some(now.plus(LOOK_EVERY));
+        }
+        self.asking.is_held
+    }
+
+    pub(super) fn end_turn(&mut self, program: &mut impl Program) {
+        if std::mem::take(&mut self.asking.is_held) {
+            program.let_go();
+        }
+    }
+
+    pub(super) fn patience(&self) -> Duration {
+        match self.config.rest {
+            Rest::Resp | Rest::Waits => BLOCKED_AFTER,
+            Rest::Quiet => QUIET_AFTER,
+        }
+    }
+
+    /// Whether the program's rest is waited for.
+    pub(super) fn is_awaited(&self) -> bool {
+        !self.busy.is_empty() || self.asking.is_restless
+    }
+
+    /// I7.
+    pub(super) fn ask(&mut self, program: &mut impl Program, now: Instant) {
+        if self.config.rest != Rest::Waits
+            || !self.is_awaited()
+            || self.asking.from.is_some_and(|from| now < from)
+        {
+            return;
+        }
+        let repose = program.repose();
+        match repose {
+            Repose::Moves if self.planted.has(Bug::MovesIsRest) => self.take_rest(program),
+            Repose::AtRest => {
+                self.look_at = None;
+                self.take_rest(program);
+            }
+            Repose::Soon => {
+                let soon = now.plus(SOON_AFTER);
+                self.asking.from = Some(soon);
+                self.look_at = Some(self.look_at.map_or(soon, |at| at.min(soon)));
+            }
+            Repose::Moves => {}
+        }
+    }
+
+    /// I3.
+    pub(super) fn look(&mut self, program: &mut impl Program, now: Instant) {
+        self.look_at = None;
+        if !self.is_awaited() {
+            return;
+        }
+        let due = self.moved_at.plus(self.patience());
+        if now < due {
+            self.look_at = Some(due);
+            return;
+        }
+        // There may be room that was not reported yet.
+        let mut has_moved = false;
+        for key in self.busy.iter().copied().collect::<Vec<_>>() {
+            has_moved |= self.write(key, program);
+        }
+        if has_moved {
+            self.moved_at = now;
+        }
+        let is_blocked = !has_moved && program.is_asleep();
+        if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
+            self.look_at = Some(now.plus(LOOK_EVERY));
+            return;
+        }
+        self.take_rest(program);
+    }
+
+    /// The program is at rest, or blocked.
+    fn take_rest(&mut self, program: &mut impl Program) {
+        (self.has_slept, self.asking.is_restless) = (true, false);
+        for key in std::mem::take(&mut self.busy) {
+            // A program that does not close a leg of a connection that is over loses it.
+            let leg = self.leg_mut(key);
+            leg.is_stuck = !leg.is_written();
+            if leg.is_over && !leg.is_stuck {
+                self.drop_leg(key, program);
+                (self.has_slept, self.has_lost_leg) = (false, true);
+                self.asking.is_restless = self.config.rest == Rest::Waits;
+            } else if leg.n_owed > 0 || leg.is_stuck {
+                self.blocked.insert(key);
+            }
+        }
+    }
+
+    /// Whether a leg that is blocked may have been woken by what was fed last (I3), or the program
+    /// by the loss of a leg.
+    pub(super) fn may_be_awake(&mut self, program: &mut impl Program) -> bool {
+        let is_careless =
+            self.planted.has(Bug::NextBeforeRest) || self.planted.has(Bug::BusyIsBlocked);
+        let may_wake = self.has_lost_leg || !self.blocked.is_empty();
+        if !may_wake || self.config.order != Order::Serial || is_careless {
+            return false;
+        }
+        self.has_slept = self.has_slept || program.is_asleep();
+        self.has_lost_leg &= !self.has_slept;
+        !self.has_slept
+    }
+}

@@ -1,0 +1,59 @@
+//! Tests of a feeder whose program says itself when it is at rest.
+
+use super::*;
+
+#[test]
+fn i7_a_program_that_says_that_it_rests_is_fed_without_a_wait() {
+    let mut rig = Rig::fed(Sound, Order::Serial, Rest::Waits, 0);
+    rig.turn();
+    rig.decide();
+    rig.turn();
+    two_clients(&mut rig);
+    for _ in 0..4 {
+        rig.turn();
+    }
+    assert_eq!(rig.door.program.n_unread(), 1, "the second one's input is not fed");
+    rig.door.program.answer_all();
+    rig.door.program.is_busy = true;
+    rig.turn();
+    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 0, "it was answered, and does something else");
+    rig.door.program.is_busy = false;
+    rig.turn();
+    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 1);
+}
+
+/// What lies before a program at its turn, by leg, when two values of the log are there.
+fn first_turn<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
+    let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
+    let run = Incarnation(3);
+    let id = |number| ConnectionId { owner: OTHER, run, number };
+    let open = |number| entry(&Entry::Open { id: id(number) });
+    let input = |number, index, bytes| entry(&Entry::Input { id: id(number), index, bytes });
+    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1), open(2)]);
+    for _ in 0..6 {
+        rig.turn();
+    }
+    assert_eq!(rig.door.program.legs.len(), 2);
+    rig.door.program.is_busy = true;
+    rig.apply(&[input(1, 1, b"a\r\n"), input(2, 1, b"b\r\n"), input(1, 2, b"c\r\n")]);
+    rig.apply(&[input(2, 2, b"d\r\n")]);
+    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 0);
+    rig.door.program.is_busy = false;
+    rig.turn();
+    let found = rig.door.program.legs.values().map(|(input, ..)| input.clone()).collect();
+    rig.answer_all();
+    rig.turn();
+    rig.answer_all();
+    assert_eq!(rig.door.program.seen.len(), 4);
+    found
+}
+
+#[test]
+fn i8_a_turn_finds_what_one_value_says() {
+    assert_eq!(first_turn(Sound), [&b"a\r\nc\r\n"[..], b"b\r\n"]);
+    let joined = first_turn(Planted(Bug::TurnsAreJoined));
+    assert_eq!(joined, [&b"a\r\nc\r\n"[..], b"b\r\nd\r\n"], "the mistake shows");
+}
