@@ -446,7 +446,7 @@ mod tests {
         let words = memory();
         let page = Page::make(&*words, false, 0);
         page.loaded(7);
-        [1, 2].map(|id| page.claim(thread(id)).unwrap());
+        let _ended = [1, 2].map(|id| page.claim(thread(id)).unwrap());
         let other = page.claim(Thread { process: 8, id: 9 }).unwrap();
         page.loaded(7);
         let first = page.claim(thread(1)).unwrap();
