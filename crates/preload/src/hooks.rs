@@ -241,7 +241,7 @@ fn of_ms(ms: c_int) -> Option<i64> {
 unsafe fn of_span(span: *const TimeSpec) -> Option<i64> {
     // SAFETY: by the caller.
     let span = unsafe { span.as_ref() }?;
-    Some(span.seconds.saturating_mul(1_000_000_000).saturating_add(span.nanoseconds as i64))
+    Some(span.seconds.saturating_mul(1_000_000_000).saturating_add(span.nanoseconds))
 }
 
 /// Waits for descriptors: `wait` sleeps for the span that it is handed, and takes nothing where the

@@ -146,7 +146,7 @@ pub(crate) fn now_ns() -> i64 {
     let mut now = ffi::TimeSpec { seconds: 0, nanoseconds: 0 };
     // SAFETY: `now` is ours.
     unsafe { ffi::clock_gettime(ffi::CLOCK_MONOTONIC, &raw mut now) };
-    now.seconds * 1_000_000_000 + now.nanoseconds as i64
+    now.seconds * 1_000_000_000 + now.nanoseconds
 }
 
 /// What a new thread runs.

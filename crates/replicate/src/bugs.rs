@@ -47,7 +47,7 @@ proto::planted_bugs! {
     /// A checkpoint counts although its maker's copy was not compared behind it.
     CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
     /// A copy is saved before it has answered everything.
-    SavedBeforeRest = SAVED_BEFORE_REST: sweep ANYWHERE,
+    SavedBeforeRest = SAVED_BEFORE_REST: tests,
     /// The transcript is forgotten up to its end, not up to the checkpoint.
     FreedTooFar = FREED_TOO_FAR: sweep ANYWHERE,
     /// The requests that made connections what they are are not repeated behind a checkpoint.

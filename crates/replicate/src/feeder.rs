@@ -51,6 +51,7 @@ use proto::planted::{Planting, Sound};
 use std::collections::{BTreeMap, BTreeSet};
 
 use leg::Leg;
+pub use leg::STUCK_BYTES_MAX;
 
 /// See I3.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
@@ -62,9 +63,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 const SOON_AFTER: Duration = Duration::from_micros(30);
 /// The time within which a program that sleeps lets itself be held (I8).
 const HELD_WITHIN: Duration = Duration::from_secs(10);
-
-/// See I5.
-pub const STUCK_BYTES_MAX: usize = 1 << 20;
 
 /// The most entries that are fed in one call.
 const ENTRIES_MAX: usize = 256;

@@ -231,13 +231,11 @@ impl Program {
                  'redis-server --port 0 --unixsocket {socket}'",
             ));
         }
-        if self.attach() == Attach::Proxy {
-            if self.rest() == RestBy::Waits {
-                return Err(Failure::new(
-                    "--program-rest waits takes the preloaded library: say --program-attach \
-                     preload, or --program-rest quiet if the program is static",
-                ));
-            }
+        if self.attach() == Attach::Proxy && self.rest() == RestBy::Waits {
+            return Err(Failure::new(
+                "--program-rest waits takes the preloaded library: say --program-attach preload, \
+                 or --program-rest quiet if the program is static",
+            ));
         }
         if self.order == InputOrder::Loop && self.rest() != RestBy::Waits {
             return Err(Failure::new(

@@ -1,10 +1,12 @@
 //! A leg: the local stream to a copy for one connection.
 
-use super::STUCK_BYTES_MAX;
 use crate::entry::ConnectionId;
 use crate::framing::Resp;
 use crate::hash::Answers;
 use crate::session::Session;
+
+/// See `feeder`, I5.
+pub const STUCK_BYTES_MAX: usize = 1 << 20;
 
 /// The local stream to a copy for one connection.
 #[derive(Debug)]

@@ -251,3 +251,25 @@ fn k5_a_connection_in_a_transaction_puts_the_checkpoint_off() {
     assert_eq!(rig.state.checkpoints().counts(), (0, 1));
     assert!(rig.door.checkpoint_trouble().unwrap().contains("in the middle"));
 }
+
+#[test]
+fn i6_a_copy_is_saved_when_it_has_answered() {
+    let saves_early = |planted: Option<Bug>| {
+        let mut rig = Rig::comparing(5, planted).begin();
+        let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+        rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+        let client = rig.client();
+        rig.pass_point(client, &[b"SET a\r\n"]);
+        for request in [&b"SET b\r\n"[..], b"SET c\r\n", b"SET d\r\n", b"SET e\r\n"] {
+            rig.ask(client, request);
+            rig.decide();
+            rig.answer_all();
+        }
+        rig.ask(client, b"SET f\r\n");
+        rig.decide();
+        rig.turn();
+        !rig.door.program.saved.is_empty()
+    };
+    assert!(!saves_early(None), "the program has not answered");
+    assert!(saves_early(Some(Bug::SavedBeforeRest)), "the mistake shows");
+}

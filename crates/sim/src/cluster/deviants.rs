@@ -1,18 +1,17 @@
 //! Copies of a program that answer otherwise than the others: at a minority of the members, in
 //! their first process.
 //!
-//! A copy that is put down though it did nothing wrong, or that stays though it did, violates I9.
+//! A copy that is put down though it did nothing wrong, or that stays though it did, violates I9
+//! (`supervisor`).
 
 use super::replicated::Around;
-use super::world::World;
-use crate::Property;
-use crate::coverage::Mark;
 use base::Rng;
 
 /// The deviants of a run, and how copies are compared in it.
 #[derive(Clone, Debug)]
 pub(super) struct Deviants {
-    compare: u64,
+    /// See `Around`.
+    pub(super) compare: u64,
     checkpoint: u64,
     /// By member: the requests after which its first copy deviates.
     after: Vec<Option<u64>>,
@@ -35,38 +34,5 @@ impl Deviants {
     pub(super) fn around(&self, node: usize, life: u32) -> Around {
         let deviates_after = self.after[node].filter(|_| life == 1);
         Around { compare: self.compare, checkpoint: self.checkpoint, deviates_after }
-    }
-}
-
-impl World {
-    /// Begins a member again whose copy was found to differ, or lacks entries, as soon as it may
-    /// die (S1).
-    pub(super) fn hear_copy(&mut self, node: usize) {
-        let Some(member) = &mut self.members[node] else { return };
-        let is_behind = member.falls_behind();
-        if is_behind && self.may_die(node) {
-            self.crash(node);
-            self.restart(node);
-            return;
-        }
-        let Some(member) = &mut self.members[node] else { return };
-        let Some(why) = member.rolls_back() else { return };
-        if member.n_since_deviation().is_none() {
-            self.violate(Property::Validity, format!("r{node} did nothing wrong: {why}"));
-        } else if self.may_die(node) {
-            self.net.borrow_mut().coverage.hit(Mark::CopyPutDown);
-            self.crash(node);
-            self.restart(node);
-        }
-    }
-
-    /// I9: a copy that stays, in words.
-    pub(super) fn deviant(&self) -> Option<String> {
-        self.seated().find_map(|node| {
-            let n = self.members[node].as_ref()?.n_since_deviation()?;
-            (n >= 2 * self.deviants.compare).then(|| {
-                format!("r{node} has executed {n} entries since its copy answered otherwise")
-            })
-        })
     }
 }

@@ -21,7 +21,7 @@
 //! - I8 where a program is replicated, no connection stays open without its client when all is
 //!   well. Judged in `phases`.
 //! - I9 a copy that answers otherwise than the others is put down within two comparisons, and no
-//!   other is. Judged in `deviants`.
+//!   other is. Judged in `supervisor`.
 //!
 //! A seed replays everything, as in the other worlds.
 

@@ -227,3 +227,36 @@ impl World {
         (0..self.plan.members).filter(|node| self.seats.votes(*node))
     }
 }
+
+impl World {
+    /// Begins a member again whose copy was found to differ, or lacks entries, as soon as it may
+    /// die (S1).
+    pub(super) fn hear_copy(&mut self, node: usize) {
+        let Some(member) = &mut self.members[node] else { return };
+        let is_behind = member.falls_behind();
+        if is_behind && self.may_die(node) {
+            self.crash(node);
+            self.restart(node);
+            return;
+        }
+        let Some(member) = &mut self.members[node] else { return };
+        let Some(why) = member.rolls_back() else { return };
+        if member.n_since_deviation().is_none() {
+            self.violate(Property::Validity, format!("r{node} did nothing wrong: {why}"));
+        } else if self.may_die(node) {
+            self.net.borrow_mut().coverage.hit(Mark::CopyPutDown);
+            self.crash(node);
+            self.restart(node);
+        }
+    }
+
+    /// I9: a copy that stays, in words.
+    pub(super) fn deviant(&self) -> Option<String> {
+        self.seated().find_map(|node| {
+            let n = self.members[node].as_ref()?.n_since_deviation()?;
+            (n >= 2 * self.deviants.compare).then(|| {
+                format!("r{node} has executed {n} entries since its copy answered otherwise")
+            })
+        })
+    }
+}
