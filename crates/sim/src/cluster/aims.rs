@@ -69,6 +69,10 @@ pub(super) fn draw(seed: u64, of: Protocol, plan: &mut Plan) {
             let gone = rng.below(plan.kinds.len() as u64) as usize;
             plan.kinds.swap_remove(gone);
         }
+        if rng.chance(1, 4) {
+            // What an earlier process was to be told is mistaken in a few moments alone.
+            plan.kinds = vec![Kind::Echo];
+        }
         plan.strike_every_ns = MS * (4 << rng.below(4));
         plan.fault_ns_max = MS * (4 << rng.below(6));
         plan.safety_ns = MS * rng.range(200, 800);

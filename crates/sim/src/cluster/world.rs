@@ -71,7 +71,7 @@ fn draw_bounds(seed: u64) -> Bounds {
     Bounds {
         span: 8 << rng.below(6),
         reads: 8 << rng.below(6),
-        rounds: 1 << rng.below(3),
+        rounds: [1, 1, 4][rng.below(3) as usize],
         slice_bytes: 1 << rng.range(9, 17),
         foreign_bytes: 1 << rng.range(8, 14),
         window_bytes: 1 << rng.range(12, 18),
