@@ -70,9 +70,11 @@ pub unsafe extern "C-unwind" fn arc4random() -> c_uint {
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C-unwind" fn arc4random_uniform(bound: c_uint) -> c_uint {
-    // SAFETY: a number alone.
-    chance::with(|stream| stream.below(bound))
-        .unwrap_or_else(|| unsafe { next::arc4random_uniform(bound) })
+    match chance::with(|stream| stream.below(bound)) {
+        Some(number) => number,
+        // SAFETY: a number alone.
+        None => unsafe { next::arc4random_uniform(bound) },
+    }
 }
 
 #[cfg_attr(not(test), unsafe(no_mangle))]
