@@ -4,7 +4,8 @@
 //!   have started before: not by ids, which differ between copies. So copies draw the same if each
 //!   of their threads does the same, in whichever order the threads run.
 //! - C2 without the seed one cannot tell what comes next from few values: the seed is made of
-//!   the cluster's secret. The stream is no cipher: from much of it the seed may be found.
+//!   the cluster's secret, by construction: the member hands it on. The stream is no cipher: from
+//!   much of it the seed may be found.
 
 use std::cell::Cell;
 

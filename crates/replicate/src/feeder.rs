@@ -137,7 +137,8 @@ enum Phase {
 pub(crate) struct Saved {
     /// The point.
     pub(crate) at: u64,
-    /// The header and the number of bytes that are the program's; or the reason why nothing was saved.
+    /// The header and the number of bytes that are the program's; or the reason why nothing was
+    /// saved.
     pub(crate) made: Result<(Vec<u8>, u64), String>,
 }
 

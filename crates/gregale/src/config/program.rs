@@ -195,9 +195,15 @@ impl Program {
         })
     }
 
+    /// The entries from one comparison to the next; 0 for none. Copies that are fed by the turn are
+    /// not compared: a point within a turn would have to end it.
+    pub(crate) fn compare(&self) -> u64 {
+        if self.order == InputOrder::Loop { 0 } else { self.compare }
+    }
+
     /// The least number of entries from one checkpoint to the next; 0 for none.
     pub(crate) fn checkpoint(&self) -> u64 {
-        let can_save = self.rest() == RestBy::Resp && self.compare > 0;
+        let can_save = self.rest() == RestBy::Resp && self.compare() > 0;
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
     }
 
@@ -249,7 +255,7 @@ impl Program {
                 words[0]
             )));
         }
-        if self.checkpoint() > 0 && self.compare == 0 {
+        if self.checkpoint() > 0 && self.compare() == 0 {
             return Err(Failure::new(
                 "--program-checkpoint: a checkpoint counts when the copies have answered alike, so \
                  say --program-compare 1000 too",

@@ -61,7 +61,7 @@ impl ProgramDoor {
         let place = Place::make(config, settings, life)?;
         let of_state = state::Settings {
             members: config.members.len(),
-            compare: settings.compare,
+            compare: settings.compare(),
             checkpoint: settings.checkpoint(),
         };
         let state = State::new(of_state, FileTranscript::create(place.run()), Sound);
@@ -84,7 +84,7 @@ impl ProgramDoor {
                 RestBy::Quiet => Rest::Quiet,
                 RestBy::Waits => Rest::Waits,
             },
-            compare: settings.compare,
+            compare: settings.compare(),
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = ClientSockets::new(listener)?;

@@ -245,7 +245,7 @@ fn copies_without_a_majority_are_named_and_serve_on() {
 /// A member that comes back begins with a checkpoint, and executes only what comes after it; what
 /// stands before is forgotten.
 #[test]
-fn a_member_that_comes_back_begins_with_the_checkpoint() {
+fn a_member_that_comes_back_in_memory_begins_with_the_checkpoint() {
     begin_with_the_checkpoint(&["--durability", "memory-quorum"]);
 }
 

@@ -23,8 +23,6 @@ crate::planted_bugs! {
     EchoSuspected = ECHO_SUSPECTED: tests,
     /// The members that are left need not be a majority of the view.
     MinorityContinues = MINORITY_CONTINUES: sweep ["vsync"],
-    /// A member that has wedged still receives.
-    ReceiveWedged = RECEIVE_WEDGED: sweep ["vsync"],
     /// What other members suspect is not suspected here.
     SuspicionKept = SUSPICION_KEPT: sweep ["vsync"],
     /// Messages are delivered when they have been received here.

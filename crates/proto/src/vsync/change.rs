@@ -10,7 +10,7 @@
 //! that no change of it will be echoed, and to echo a change is to accept it.
 //!
 //! - C1 *Wedged rows are final.* A member that has wedged neither receives nor sends, and a row
-//!   says that it is wedged behind what it has received. Mutant `RECEIVE_WEDGED`.
+//!   says that it is wedged behind what it has received.
 //! - C2 *Suspicion spreads.* A member suspects what a member that it does not suspect suspects, and
 //!   its row is frozen at once. One that finds itself suspected stops. Mutant `SUSPICION_KEPT`.
 //! - C3 *Promise.* A member echoes a change only if its leader proposed it, and its leader is the

@@ -347,9 +347,6 @@ impl<P: Plantings> Machine<P> {
         }
         let current = &mut inside.current;
         if current.is_wedged() {
-            if self.planted.has(Bug::ReceiveWedged) {
-                current.receive();
-            }
             return Turn::Stay;
         }
         loop {

@@ -31,6 +31,7 @@ pub(super) struct Leg {
 }
 
 impl Leg {
+    /// Whether its answers are left out until the next point (`hash`, H3).
     pub(super) fn is_masked(&self) -> bool {
         self.session.as_ref().is_some_and(Session::is_masked)
     }

@@ -150,8 +150,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
     }
 
-    /// Whether the state continues behind entries that the copy was never fed: another member's took
-    /// its place.
+    /// Whether the state continues behind entries that the copy was never fed: another member's
+    /// took its place.
     pub fn is_behind(&self, transcript: &impl Transcript) -> bool {
         !matches!(self.phase, Phase::Waiting) && transcript.start() > self.needs_from()
     }

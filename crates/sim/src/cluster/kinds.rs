@@ -127,6 +127,8 @@ impl Protocol {
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
+            // Copies that are fed by the turn are not compared.
+            && (self != Protocol::ReplicateLoop || !OF_PROGRAMS.contains(&mark))
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)
             // Where machines send messages, memory has beats alone, of one word each.

@@ -38,7 +38,7 @@ type Replicated<R> = Log<SimPlant, R, State<InMemory, Option<Bug>>, Door>;
 const RUNS_EVERY: Duration = Duration::from_micros(20);
 
 /// How a copy is compared with the others, and what it does of which they know nothing.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Around {
     /// See `replicate::state::Settings`.
     pub(super) compare: u64,

@@ -104,6 +104,7 @@ impl Protocol {
                 Protocol::ReplicateLoop => (Order::Loop, Rest::Waits),
                 _ => (Order::Serial, Rest::Resp),
             };
+            let around = if order == Order::Loop { replicated::Around::default() } else { around };
             let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
             let rng = net.borrow_mut().rng.fork();
             let program = SimProgram::new(rng, manner, around.deviates_after);
