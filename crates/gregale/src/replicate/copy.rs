@@ -189,6 +189,16 @@ impl Copy {
         self.failure.clone().or_else(inside)
     }
 
+    /// Whether the program was started and, where that can be seen, listens: one that ends before
+    /// has refused its settings.
+    pub(super) fn is_up(&self) -> bool {
+        let listens = match &self.place.address {
+            Address::Socket(path) => self.has_listened || path.exists(),
+            Address::Port(_) => true,
+        };
+        self.child.is_some() && listens
+    }
+
     /// A stream that the program has, or accepts next. (A non-blocking connection to a port begins
     /// with `INPROGRESS` even if no process listens: a leg that failed later would be lost in this
     /// copy alone.)

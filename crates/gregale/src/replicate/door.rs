@@ -183,7 +183,8 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
 
     fn publish(&mut self, view: &View, stats: &Stats, state: &mut State<FileTranscript>) {
         self.supervision.report_seats(view);
-        self.supervision.report(self.door.serves() && view.is_led(), view);
+        let serves = self.door.serves() && self.door.program.is_up();
+        self.supervision.report(serves && view.is_led(), view);
         let figures = self.door.figures(state);
         self.board.leave_program(ProgramStatus {
             executed: figures.position,
