@@ -76,7 +76,8 @@ impl<B: Planting<Bug>> Feeder<B> {
     pub(super) fn header(&self) -> Option<Header> {
         let mut connections = Vec::new();
         for leg in self.legs.iter().flatten() {
-            let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended;
+            let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended
+                || self.planted.has(Bug::SavedBeforeRest);
             let requests = leg.session.as_ref().filter(|_| is_quiet)?.explanation()?;
             connections.push((leg.id, requests));
         }
