@@ -3,7 +3,7 @@
 //! - A1 *Halfway*: a process dies between two effects of one call. The effects before stand, as
 //!   after any death; none of the later ones of that call happens: no store, no verb, no message,
 //!   no reply to a client, nothing on its disk. Its machine runs to the end of the call, as a ghost
-//!   that sees its own stores and is invisible to others ([`Dying`]).
+//!   that sees its own stores and is invisible to others (`dying`).
 //! - A2 *Interleaved*: where memory is shared, others act between two effects of one call: verbs on
 //!   their way to this node's region take effect there ([`Net::let_in`]).
 //! - A3 *Unsynced*: the power fails between a message's leaving and the end of the sync that comes
@@ -19,6 +19,7 @@
 //! another are still found.
 
 use crate::coverage::Mark;
+use crate::dying::Dying;
 use crate::link::Action;
 use crate::net::Net;
 use crate::node::NodeHost;
@@ -59,20 +60,6 @@ pub(crate) struct Ambushes {
     fickle: Option<u64>,
     /// The number of further leaders, and the duration.
     succession: (u32, u64),
-}
-
-/// A process that dies in the middle of a call (A1).
-#[derive(Clone, Debug)]
-pub(crate) struct Dying {
-    /// The number of effects that still happen.
-    n_left: u32,
-    /// Whether it is dead, since it tried one effect more.
-    pub(crate) is_gone: bool,
-    /// The words that it stored since, which only it sees.
-    stored: Vec<(u32, u64)>,
-    /// The number of requests to the disk that were made before.
-    n_asked: Option<usize>,
-    lasts: u64,
 }
 
 /// One verb that is late (A4).
@@ -129,34 +116,12 @@ impl NodeHost<'_> {
             }
             return true;
         };
-        if dying.n_left > 0 {
-            dying.n_left -= 1;
-            return true;
-        }
-        if !dying.is_gone {
-            dying.is_gone = true;
+        let was_gone = dying.is_gone;
+        let acts = dying.acts();
+        if dying.is_gone && !was_gone {
             dying.n_asked = self.disk.as_ref().map(|disk| disk.n_pending());
         }
-        false
-    }
-
-    /// Stores a word of the ghost, which only it sees.
-    pub(crate) fn store_as_ghost(&mut self, at: u32, word: u64) {
-        if let Some(dying) = &mut self.shell.dying {
-            dying.stored.push((at, word));
-        }
-    }
-
-    /// Puts the ghost's stores among these words.
-    pub(crate) fn overlay(&self, at: u32, words: &mut [u64]) {
-        let Some(dying) = &self.shell.dying else { return };
-        for (of, word) in &dying.stored {
-            if let Some(index) = of.checked_sub(at)
-                && let Some(seen) = words.get_mut(index as usize)
-            {
-                *seen = *word;
-            }
-        }
+        acts
     }
 
     pub(crate) fn is_ghost(&self) -> bool {
@@ -225,8 +190,7 @@ impl World {
             self.ambushes.halfway = None;
             return;
         }
-        let dying = Dying { n_left, is_gone: false, stored: Vec::new(), n_asked: None, lasts };
-        self.shells[node].dying = Some(dying);
+        self.shells[node].dying = Some(Dying::new(n_left, lasts));
     }
 
     /// Ends the run of a process that lives: the count continues in the next one.

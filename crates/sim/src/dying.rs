@@ -13,11 +13,13 @@ use base::At;
 #[derive(Clone, Debug)]
 pub(crate) struct Dying {
     /// The number of effects that still happen.
-    n_left: u32,
+    pub(crate) n_left: u32,
     /// Whether it is dead, since it tried one effect more.
     pub(crate) is_gone: bool,
     /// The words that it stored since.
     stored: Vec<(At, u64)>,
+    /// The number of requests to its disk that were made before, where it has one.
+    pub(crate) n_asked: Option<usize>,
     /// The time until its next process begins.
     pub(crate) lasts: u64,
 }
@@ -25,7 +27,7 @@ pub(crate) struct Dying {
 impl Dying {
     /// A death after so many effects, for so long.
     pub(crate) fn new(n_left: u32, lasts: u64) -> Dying {
-        Dying { n_left, is_gone: false, stored: Vec::new(), lasts }
+        Dying { n_left, is_gone: false, stored: Vec::new(), n_asked: None, lasts }
     }
 
     /// Whether the next effect happens.

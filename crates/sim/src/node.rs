@@ -1,13 +1,13 @@
 //! One node around its machine: state machine, sessions, requests; and the [`Host`] that the
 //! machine acts through.
 
-use crate::ambush::Dying;
 use crate::checks::agreement::Delivery;
 use crate::checks::order::Order;
 use crate::checks::real_time::place_of_write;
 use crate::checks::validity::Origin;
 use crate::coverage::Mark;
 use crate::disk::Disk;
+use crate::dying::Dying;
 use crate::kv::{Applied, Command, Kv, N_CLIENTS, commands};
 use crate::ledger::{Ledger, Reply};
 use crate::link::Action;
@@ -146,20 +146,21 @@ impl NodeHost<'_> {
 
 impl Port for NodeHost<'_> {
     fn load(&self, at: At) -> u64 {
-        let mut word = [self.net.regions[self.me.index()].load(at.0 as usize)];
-        self.overlay(at.0, &mut word);
-        word[0]
+        let own = self.shell.dying.as_ref().and_then(|dying| dying.stored(at));
+        own.unwrap_or_else(|| self.net.regions[self.me.index()].load(at.0 as usize))
     }
 
     fn load_into(&self, at: At, words: &mut [u64]) {
         let region = &self.net.regions[self.me.index()];
         words.copy_from_slice(region.words(at.0 as usize, words.len()));
-        self.overlay(at.0, words);
+        if let Some(dying) = &self.shell.dying {
+            dying.overlay(at, words);
+        }
     }
 
     fn store(&mut self, at: At, word: u64) {
         if !self.acts() {
-            return self.store_as_ghost(at.0, word);
+            return self.shell.dying.iter_mut().for_each(|dying| dying.store(at, word));
         }
         let me = self.me.index();
         if let Err(detail) = self.net.regions[me].write(at.0 as usize, word, self.me) {

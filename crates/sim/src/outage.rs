@@ -9,8 +9,8 @@
 use crate::Provider;
 use crate::coverage::Mark;
 use crate::net::{LATE_NS_MAX, Net};
-use crate::plan::{MS, Plan};
-use crate::queue::{Happening, NEVER};
+use crate::plan::{Kind, MS, Plan};
+use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
 use base::{Event, Rank, Rng};
 
@@ -64,6 +64,77 @@ impl Outages {
     fn soon(&mut self) -> u64 {
         let most = MS << self.rng.below(8);
         self.rng.below(most)
+    }
+
+    /// Strikes a wire, or what a process has of its own: its speed, its clock, what it hears. Other
+    /// kinds are the worlds'.
+    pub(crate) fn strike(&mut self, net: &mut Net, kind: Kind, node: usize, lasts: u64) {
+        let members = net.members;
+        let wire = self.rng.below((members * members) as u64) as usize;
+        let is_loop = wire / members == wire % members;
+        let now = net.now();
+        let mut ends = |fault: Fault| net.queue.push(now + lasts, Happening::Mend(fault));
+        match kind {
+            Kind::Cut if !is_loop && !self.is_cut(wire) => {
+                ends(Fault::Cut(wire as u8));
+                self.cut(net, wire);
+            }
+            Kind::Slow if !is_loop => {
+                ends(Fault::Slow(wire as u8));
+                net.wires[wire].slowness = 1 << self.rng.range(2, 12);
+            }
+            Kind::Sluggish => {
+                ends(Fault::Sluggish(node as u8));
+                net.processes[node].effort = 500 << self.rng.range(2, 14);
+            }
+            Kind::Partition if !self.is_partitioned() => {
+                ends(Fault::Partition);
+                self.partition(net);
+            }
+            Kind::Drift => {
+                let rate = self.rng.range(900, 1100);
+                net.processes[node].clock.run_at(now, rate);
+                net.arm_run(node, now);
+            }
+            Kind::Jump => {
+                net.processes[node].clock.jump(now, lasts);
+                net.coverage.hit(Mark::ClockJumped);
+                net.arm_run(node, now);
+            }
+            Kind::FalseHint => {
+                let about = self.rng.below(members as u64) as usize;
+                let life = net.processes[about].life;
+                Outages::hint(net, node, about, life);
+            }
+            Kind::Reset if !is_loop => self.reset(net, wire),
+            Kind::Deaf => {
+                // Everything sent to it is late; its own messages are not.
+                for from in (0..members).filter(|from| *from != node) {
+                    let wire = net.link_index(from, node);
+                    net.wires[wire].slowness = 1 << 12;
+                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
+                }
+            }
+            // The same lasts already, or it must not happen now, or it is no fault of these.
+            _ => {}
+        }
+    }
+
+    /// Ends what [`Outages::strike`] began, or a stop or a wall clock that is wrong. Deaths and
+    /// disks are the worlds'.
+    pub(crate) fn mend(&mut self, net: &mut Net, fault: Fault) {
+        match fault {
+            Fault::Pause(node) => self.resume(net, node as usize),
+            Fault::Cut(wire) => self.heal_cut(net, wire as usize),
+            Fault::Slow(wire) => net.wires[wire as usize].slowness = 1,
+            Fault::Sluggish(node) => net.processes[node as usize].effort = 500,
+            Fault::Partition => self.unite(net),
+            Fault::Wall(node) => {
+                let now = net.now();
+                net.processes[node as usize].wall.correct(now);
+            }
+            Fault::Crash(_) | Fault::Disk(_) => {}
+        }
     }
 
     // ---- processes ----

@@ -142,14 +142,14 @@ impl Port for SimPort {
     }
 
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
-        let (me, net) = (self.me.index(), &mut *self.net.borrow_mut());
-        match net.weather.provider {
-            Provider::Shm => Err(Unsupported("a mapping cannot be revoked; use tcp")),
-            Provider::Tcp => {
-                net.regions[me].set_exclusive(from.0 as usize);
-                net.processes[me].permitted = writer.map(|rank| (from.0, rank));
-                Ok(())
-            }
+        if self.net.borrow().weather.provider == Provider::Shm {
+            return Err(Unsupported("a mapping cannot be revoked; use tcp"));
         }
+        if self.acts() {
+            let (me, net) = (self.me.index(), &mut *self.net.borrow_mut());
+            net.regions[me].set_exclusive(from.0 as usize);
+            net.processes[me].permitted = writer.map(|rank| (from.0, rank));
+        }
+        Ok(())
     }
 }

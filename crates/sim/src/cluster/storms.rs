@@ -7,7 +7,6 @@ use super::world::World;
 use crate::Provider;
 use crate::ambush::Belated;
 use crate::coverage::Mark;
-use crate::outage::Outages;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
@@ -57,65 +56,16 @@ impl World {
     }
 
     fn strike_network(&mut self, kind: Kind, node: usize, lasts: u64) {
-        let members = self.plan.members as u64;
-        let wire = self.outages.rng.below(members * members) as usize;
-        let is_loop = wire / self.plan.members == wire % self.plan.members;
         let net = &mut *self.net.borrow_mut();
-        let now = net.now();
-        let mut ends = |at: u64, fault: Fault| net.queue.push(at, Happening::Mend(fault));
-        match kind {
-            Kind::Cut if !is_loop && !self.outages.is_cut(wire) => {
-                ends(now + lasts, Fault::Cut(wire as u8));
-                self.outages.cut(net, wire);
-            }
-            Kind::Slow if !is_loop => {
-                ends(now + lasts, Fault::Slow(wire as u8));
-                net.wires[wire].slowness = 1 << self.outages.rng.range(2, 12);
-            }
-            Kind::Sluggish => {
-                ends(now + lasts, Fault::Sluggish(node as u8));
-                net.processes[node].effort = 500 << self.outages.rng.range(2, 14);
-            }
-            Kind::Partition if !self.outages.is_partitioned() => {
-                ends(now + lasts, Fault::Partition);
-                self.outages.partition(net);
-            }
-            Kind::Drift => {
-                let rate = self.outages.rng.range(900, 1100);
-                net.processes[node].clock.run_at(now, rate);
-                net.arm_run(node, now);
-            }
-            Kind::Jump => {
-                net.processes[node].clock.jump(now, lasts);
-                net.coverage.hit(Mark::ClockJumped);
-                net.arm_run(node, now);
-            }
-            Kind::FalseHint => {
-                let about = self.outages.rng.below(members) as usize;
-                let life = net.processes[about].life;
-                Outages::hint(net, node, about, life);
-            }
-            Kind::Reset if !is_loop => self.outages.reset(net, wire),
-            Kind::Deaf => {
-                // Everything sent to the leader is late; its own messages are not.
-                for from in 0..self.plan.members {
-                    let wire = net.link_index(from, node);
-                    if from != node {
-                        net.wires[wire].slowness = 1 << 12;
-                        net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
-                    }
-                }
-                if self.plan.members > 1 {
-                    net.coverage.hit(Mark::LeaderDeaf);
-                }
-            }
-            Kind::Wall => {
-                net.processes[node].wall.upset(now, lasts, &mut self.outages.rng);
-                net.coverage.hit(Mark::WallClockSet);
-                net.queue.push(now + lasts, Happening::Mend(Fault::Wall(node as u8)));
-            }
-            // The same lasts already, or it must not happen now, or not in this world.
-            _ => {}
+        self.outages.strike(net, kind, node, lasts);
+        if kind == Kind::Deaf && self.plan.members > 1 {
+            net.coverage.hit(Mark::LeaderDeaf);
+        }
+        if kind == Kind::Wall {
+            let now = net.now();
+            net.processes[node].wall.upset(now, lasts, &mut self.outages.rng);
+            net.coverage.hit(Mark::WallClockSet);
+            net.queue.push(now + lasts, Happening::Mend(Fault::Wall(node as u8)));
         }
     }
 
@@ -288,21 +238,7 @@ impl World {
         match fault {
             Fault::Crash(node) => self.restart(node as usize),
             Fault::Disk(node) => self.release_disk(node as usize),
-            _ => {
-                let net = &mut *self.net.borrow_mut();
-                match fault {
-                    Fault::Pause(node) => self.outages.resume(net, node as usize),
-                    Fault::Cut(wire) => self.outages.heal_cut(net, wire as usize),
-                    Fault::Slow(wire) => net.wires[wire as usize].slowness = 1,
-                    Fault::Sluggish(node) => net.processes[node as usize].effort = 500,
-                    Fault::Partition => self.outages.unite(net),
-                    Fault::Wall(node) => {
-                        let now = net.now();
-                        net.processes[node as usize].wall.correct(now);
-                    }
-                    Fault::Crash(_) | Fault::Disk(_) => {}
-                }
-            }
+            _ => self.outages.mend(&mut self.net.borrow_mut(), fault),
         }
     }
 

@@ -7,7 +7,6 @@
 use super::process::Process;
 use super::scenario::Manner;
 use super::world::World;
-use crate::coverage::Mark;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
@@ -39,60 +38,7 @@ impl World {
         match kind {
             Kind::Crash | Kind::CrashLeader if self.may_die(seat) => self.crash_for(seat),
             Kind::Pause | Kind::PauseLeader => self.pause_for(seat, lasts),
-            _ => self.strike_network(kind, seat, lasts),
-        }
-    }
-
-    fn strike_network(&mut self, kind: Kind, seat: usize, lasts: u64) {
-        let n_seats = self.n_seats();
-        let wire = self.outages.rng.below((n_seats * n_seats) as u64) as usize;
-        let is_loop = wire / n_seats == wire % n_seats;
-        let net = &mut *self.net.borrow_mut();
-        let now = net.now();
-        let mut ends = |fault: Fault| net.queue.push(now + lasts, Happening::Mend(fault));
-        match kind {
-            Kind::Cut if !is_loop && !self.outages.is_cut(wire) => {
-                ends(Fault::Cut(wire as u8));
-                self.outages.cut(net, wire);
-            }
-            Kind::Slow if !is_loop => {
-                ends(Fault::Slow(wire as u8));
-                net.wires[wire].slowness = 1 << self.outages.rng.range(2, 12);
-            }
-            Kind::Sluggish => {
-                ends(Fault::Sluggish(seat as u8));
-                net.processes[seat].effort = 500 << self.outages.rng.range(2, 14);
-            }
-            Kind::Partition if !self.outages.is_partitioned() => {
-                ends(Fault::Partition);
-                self.outages.partition(net);
-            }
-            Kind::Drift => {
-                let rate = self.outages.rng.range(900, 1100);
-                net.processes[seat].clock.run_at(now, rate);
-                net.arm_run(seat, now);
-            }
-            Kind::Jump => {
-                net.processes[seat].clock.jump(now, lasts);
-                net.coverage.hit(Mark::ClockJumped);
-                net.arm_run(seat, now);
-            }
-            Kind::FalseHint => {
-                let about = self.outages.rng.below(n_seats as u64) as usize;
-                let life = net.processes[about].life;
-                crate::outage::Outages::hint(net, seat, about, life);
-            }
-            Kind::Reset if !is_loop => self.outages.reset(net, wire),
-            Kind::Deaf => {
-                // It hears nothing for a while, is excluded, and still writes.
-                for from in (0..n_seats).filter(|from| *from != seat) {
-                    let wire = net.link_index(from, seat);
-                    net.wires[wire].slowness = 1 << 12;
-                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
-                }
-            }
-            // The same lasts already, or it must not happen now, or not in this world.
-            _ => {}
+            _ => self.outages.strike(&mut self.net.borrow_mut(), kind, seat, lasts),
         }
     }
 
@@ -137,15 +83,7 @@ impl World {
         if let Fault::Crash(seat) = fault {
             return self.start(seat as usize);
         }
-        let net = &mut *self.net.borrow_mut();
-        match fault {
-            Fault::Pause(seat) => self.outages.resume(net, seat as usize),
-            Fault::Cut(wire) => self.outages.heal_cut(net, wire as usize),
-            Fault::Slow(wire) => net.wires[wire as usize].slowness = 1,
-            Fault::Sluggish(seat) => net.processes[seat as usize].effort = 500,
-            Fault::Partition => self.outages.unite(net),
-            Fault::Crash(_) | Fault::Disk(_) | Fault::Wall(_) => {}
-        }
+        self.outages.mend(&mut self.net.borrow_mut(), fault);
     }
 
     /// Ends all faults.
