@@ -187,8 +187,10 @@ impl Program {
             let words = self.words().unwrap_or_default();
             let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
             let has_replies = ["redis-server", "valkey-server"].contains(&name);
+            if has_replies && self.order != InputOrder::Loop {
+                return RestBy::Resp;
+            }
             match self.attach() {
-                _ if has_replies && self.order != InputOrder::Loop => RestBy::Resp,
                 Attach::Preload => RestBy::Waits,
                 Attach::Proxy => RestBy::Quiet,
             }
@@ -237,7 +239,8 @@ impl Program {
                  'redis-server --port 0 --unixsocket {socket}'",
             ));
         }
-        if self.attach() == Attach::Proxy && self.rest() == RestBy::Waits {
+        // (Without a word about rest, it follows from how the member is attached.)
+        if self.rest == Some(RestBy::Waits) && self.attach() == Attach::Proxy {
             return Err(Failure::new(
                 "--program-rest waits takes the preloaded library: say --program-attach preload, \
                  or --program-rest quiet if the program is static",
