@@ -48,8 +48,9 @@ impl App {
 
     /// The state with these bytes; `None` for anything else.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<App> {
-        let mut words =
-            bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        let mut words = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
         let (digest, n_executed, n_last) = (words.next()?, words.next()?, words.next()?);
         let mut last = BTreeMap::new();
         for _ in 0..n_last {
@@ -71,7 +72,8 @@ pub(super) fn message(id: MessageId, n_ballast: usize) -> Vec<u8> {
 /// The name of a message with these bytes, if it is whole.
 pub(super) fn name(bytes: &[u8]) -> Option<MessageId> {
     let (head, rest) = bytes.split_at_checked(24)?;
-    let word = |n: usize| u64::from_le_bytes(head[8 * n..8 * n + 8].try_into().unwrap());
+    let word =
+        |n: usize| u64::from_le_bytes(head[8 * n..8 * n + 8].try_into().expect("eight bytes"));
     let id = MessageId {
         sender: Rank::seat(word(0) as usize)?,
         incarnation: Incarnation(word(1)),
