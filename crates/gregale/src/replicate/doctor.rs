@@ -12,6 +12,9 @@ use std::process::ExitCode;
 
 /// `gregale replicate`
 #[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:\n  \
+    gregale replicate doctor 'memcached -s {socket}'\n  \
+    gregale up --replicate 'memcached -s {socket}'")]
 pub(crate) enum ReplicateCommand {
     /// Say whether and how a program can be replicated, by its files; nothing is run.
     #[command(after_help = "Example:\n  gregale replicate doctor 'memcached -s {socket}'")]
