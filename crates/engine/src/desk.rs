@@ -62,6 +62,9 @@ pub struct View {
     pub applied_by: [Prefix; MAX_MEMBERS],
     /// No live member holds the state: it is lost.
     pub data_lost: bool,
+    /// The next process of this member finds what is executed here, as far as it finds anything: no
+    /// state of another member waits for the disk or for the machine.
+    pub is_kept: bool,
     /// The members, if they can change and are known here.
     pub configuration: Option<Configuration>,
     /// The incarnation of the disk on this member's seat.
@@ -84,6 +87,7 @@ impl View {
             heard: MemberSet::EMPTY,
             applied_by: [Prefix::ZERO; MAX_MEMBERS],
             data_lost: false,
+            is_kept: true,
             configuration: None,
             incarnation: Incarnation::FIRST,
             parted: None,

@@ -6,6 +6,8 @@
 /// Every simulated cluster that replicates a program can notice the mistake.
 const ANYWHERE: [&str; 1] = ["replicate"];
 
+/// Such clusters, from logs on disk.
+const ON_DISK: [&str; 1] = ["replicate-durable"];
 /// Clusters whose programs say themselves when they are at rest, one connection after the other.
 const SAYING: [&str; 1] = ["replicate-waits"];
 /// Clusters whose programs are fed by the turn.
@@ -54,6 +56,8 @@ proto::planted_bugs! {
     PrologueForgotten = PROLOGUE_FORGOTTEN: tests,
     /// A member whose copy differs from a majority continues to serve.
     DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
+    /// A member whose copy lacks what is forgotten ends before its disk has the state given to it.
+    EndsBeforeKept = ENDS_BEFORE_KEPT: sweep ON_DISK,
     /// A program that says that it moves is taken to be at rest.
     MovesIsRest = MOVES_IS_REST: sweep SAYING,
     /// A program may look while it is fed with what one turn finds.

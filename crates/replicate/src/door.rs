@@ -10,6 +10,9 @@
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process
 //!   whose copy is one of a split (V4) serves no client either, until an operator ends it.
+//! - D4 a process that was given another member's state, and whose copy lacks what that state has
+//!   forgotten, ends once the state is kept on its own disk. Before that the next process would
+//!   begin where this one began, be given a state, and end, without end.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};
@@ -91,6 +94,8 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     is_put_down: bool,
     /// A majority is heard, without this member.
     is_dispensable: bool,
+    /// The next process of this member finds the present state (D4).
+    is_kept: bool,
     now: Instant,
 }
 
@@ -120,6 +125,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             serves: false,
             is_put_down: false,
             is_dispensable: false,
+            is_kept: false,
             now: Instant::ZERO,
         }
     }
@@ -164,9 +170,10 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     /// Whether the copy cannot be fed on, for the entries that it lacks are forgotten: another
-    /// member's state took the place of one that was far behind. It has to begin again (D3).
+    /// member's state took the place of one that was far behind. It has to begin again (D3, D4).
     pub fn falls_behind<H: Transcript>(&self, state: &State<H, B>) -> bool {
-        self.is_dispensable && self.feeder.is_behind(state.transcript())
+        let is_kept = self.is_kept || self.planted.has(Bug::EndsBeforeKept);
+        self.is_dispensable && is_kept && self.feeder.is_behind(state.transcript())
     }
 
     /// The reason why this member has to begin again, with its copy, if there is one (D3).
@@ -247,6 +254,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         let mut others = view.heard;
         others.remove(view.me);
         self.is_dispensable = others.is_majority_of(self.members);
+        self.is_kept = view.is_kept;
         for rank in Rank::all(self.members) {
             let is_heard = rank == view.me || view.heard.contains(rank);
             let since = &mut self.silent_since[rank.index()];

@@ -240,6 +240,26 @@ fn a_copy_whose_next_entries_are_forgotten_begins_again() {
 }
 
 #[test]
+fn d4_the_state_is_on_the_disk_before_the_process_ends() {
+    let (mut rig, _) = with_checkpoint(Sound);
+    let bytes = rig.saved();
+    let ends_early = |planted: Option<Bug>| {
+        let mut late = Rig::comparing(5, planted).begin();
+        late.view.is_kept = false;
+        late.state.restore(&bytes).unwrap();
+        late.turn();
+        assert!(!late.door.serves());
+        let ends_early = late.door.falls_behind(&late.state);
+        late.view.is_kept = true;
+        late.turn();
+        assert!(late.door.falls_behind(&late.state), "its next process finds the state");
+        ends_early
+    };
+    assert!(!ends_early(None));
+    assert!(ends_early(Some(Bug::EndsBeforeKept)), "the mistake shows");
+}
+
+#[test]
 fn k5_a_connection_in_a_transaction_puts_the_checkpoint_off() {
     let mut rig = Rig::comparing(5, Sound).begin();
     let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));

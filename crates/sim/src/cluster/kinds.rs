@@ -75,11 +75,8 @@ impl Protocol {
 
     /// The names of such a cluster in the lists of planted bugs.
     pub(super) const fn kinds(self) -> [&'static str; 2] {
-        if matches!(self, Protocol::ReplicateWaits | Protocol::ReplicateLoop) {
-            return [self.name(); 2];
-        }
         if self.replicates_program() {
-            return ["replicate", self.name()];
+            return [self.name(); 2];
         }
         if !self.changes_members() {
             // The bugs of engine and door are hunted where members change.

@@ -122,9 +122,12 @@ impl World {
             return Some(detail);
         }
         let node = self.straggler()?;
-        let (first, this) = (self.seated().next(), self.applied(node));
-        let of_first = first.and_then(|first| self.applied(first));
-        Some(format!("r{first:?} has executed {of_first:?}, r{node} {this:?}"))
+        let first = self.seated().next()?;
+        let executed = |node| match self.applied(node) {
+            Some(prefix) => format!("r{node} has executed {prefix:?}"),
+            None => format!("r{node} is dead"),
+        };
+        Some(format!("{}, {}", executed(first), executed(node)))
     }
 
     /// Continues when the liveness phase has all that it requires: the leader dies once more,
