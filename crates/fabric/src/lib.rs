@@ -19,7 +19,8 @@
 //!   link put into that region before it.
 //! - T6 **CAS and FETCH-ADD are atomic** together on every link, and with the owner's CPU if
 //!   [`Capabilities::atomicity`] says so.
-//! - T7 **Messages** arrive whole, once, in order, or the link is reported down.
+//! - T7 **Messages** arrive whole, once, in order, or the link is reported down. None that was posted
+//!   to a new link comes before the receiver's own `LinkUp` of it: streams of messages begin there.
 //! - T8 **Failures are events.** A broken link is `LinkDown`, a dead process `ProcessFailed`;
 //!   neither panics, blocks, nor is reported for a live peer except as a suspicion. Both are hints:
 //!   safety never depends on them. `LinkUp` follows when the peer (or its successor on the same
@@ -36,6 +37,7 @@
 //! | promise | `tcp` | `shm` |
 //! | --- | --- | --- |
 //! | T2, T7 | a frame that does not parse breaks the link | a garbled ring breaks it |
+//! | T7, after `LinkUp` | asserted in `Link::receive` | L2 of `shm::link` |
 //! | T4 | `Ledger::settle`: a completion that is not due breaks the link | `verbs` |
 //! | T10 | asserted in `Peer::announce` | `Link::withheld` |
 //!

@@ -88,6 +88,8 @@ pub(crate) struct Link {
     pub(crate) unheard: bool,
     /// Whether it is back, and is up as soon as its poster has handled the break.
     pub(crate) returning: bool,
+    /// The messages that came before the receiver's side of a new connection was up (T7).
+    pub(crate) early: Vec<Vec<u8>>,
     /// Whether no queued verb will ever take effect, since the process that would perform it is
     /// gone.
     pub(crate) dead_end: bool,
@@ -111,6 +113,7 @@ impl Link {
             up: true,
             unheard: false,
             returning: false,
+            early: Vec::new(),
             dead_end: false,
             frozen: false,
         }

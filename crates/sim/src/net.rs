@@ -12,6 +12,8 @@
 //!   leaves the queue, by taking effect or by the break.
 //! - I4 A verb that is posted before its poster has handled a break takes no effect (T10): a link
 //!   that is back sooner is up when the run that got the report is over. Asserted in `connect`.
+//! - I5 No message of a new link comes before its receiver's `LinkUp` (T7), though the sender's side
+//!   may be up earlier.
 
 use crate::ambush::Belated;
 use crate::checks::single_writer::Trespass;
@@ -321,13 +323,7 @@ impl Net {
                     u64::from(n_bytes),
                 );
                 if self.processes[to].alive {
-                    let payload = self.links[index].payload.first(n_words);
-                    self.processes[to].inbox.push_message(Rank::at(from), n_bytes as usize, |to| {
-                        for (chunk, word) in to.chunks_mut(8).zip(payload) {
-                            chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
-                        }
-                    });
-                    self.arm_run(to, self.now());
+                    self.bring(index, n_words, n_bytes as usize);
                 }
                 self.finish(index, verb, Fate::Written);
             }
@@ -336,6 +332,27 @@ impl Net {
             self.attract(to);
         }
         true
+    }
+
+    /// Hands a message to its receiver, or keeps it until the receiver's side of a new connection
+    /// is up (I5).
+    fn bring(&mut self, index: usize, n_words: usize, n_bytes: usize) {
+        let (from, to) = self.ends(index);
+        let is_early = self.links[self.link_index(to, from)].returning;
+        let payload = self.links[index].payload.first(n_words);
+        let fill = |bytes: &mut [u8]| {
+            for (chunk, word) in bytes.chunks_mut(8).zip(payload) {
+                chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+            }
+        };
+        if is_early {
+            let mut message = vec![0; n_bytes];
+            fill(&mut message);
+            self.links[index].early.push(message);
+            return;
+        }
+        self.processes[to].inbox.push_message(Rank::at(from), n_bytes, fill);
+        self.arm_run(to, self.now());
     }
 
     fn land(&mut self, index: usize, verb: Verb, pattern: u64) {
@@ -445,7 +462,10 @@ impl Net {
     /// Breaks a link for its poster: the outcome of everything outstanding is unknown from now on.
     pub(crate) fn break_link(&mut self, index: usize) {
         let (from, to) = self.ends(index);
+        let back = self.link_index(to, from);
         self.links[index].returning = false;
+        self.links[index].early.clear();
+        self.links[back].early.clear();
         if !self.links[index].up {
             return;
         }
@@ -522,6 +542,11 @@ impl Net {
         self.trace.record(self.queue.now(), from, Topic::LinkUp, to as u64, 0);
         if from != to {
             self.processes[from].inbox.push(Event::LinkUp(Rank::at(to)));
+            let back = self.link_index(to, from);
+            for message in std::mem::take(&mut self.links[back].early) {
+                let fill = |bytes: &mut [u8]| bytes.copy_from_slice(&message);
+                self.processes[from].inbox.push_message(Rank::at(to), message.len(), fill);
+            }
             self.arm_run(from, self.now());
         }
     }

@@ -254,6 +254,7 @@ impl Link {
         counters: &mut LinkCounters,
         inbox: &mut Inbox,
     ) -> Result<(), LinkError> {
+        assert!(self.announced, "T7: a message of a link before its LinkUp");
         if !self.input.fill(&self.socket, counters)? {
             return Ok(());
         }

@@ -139,8 +139,8 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
         ),
         (
             has_threads,
-            "threads that race beyond one request make copies differ, and nothing \
-            notices",
+            "threads that race beyond one request make copies differ; the comparison of \
+            answers shows it once an answer does",
         ),
         (
             facts.asks_itself_for(&CLOCKS),
