@@ -11,9 +11,13 @@
 //! - A4 *Belated*: exactly one message, READ or WRITE is late by about a second, together with
 //!   everything behind it on its link.
 //! - A5 *Fickle*: a link that has just come back breaks again, or one of its ends dies.
-//! - A6 *Succession*: a member that takes over dies at once, several times in turn.
+//! - A6 *Succession*: a member that takes over dies at once, or loses the link to a follower while
+//!   its first words are on their way there, several times in turn.
 //! - A7 *Deaf*: everything sent to the leader, answers to its READs too, arrives up to a second
 //!   late, while the others believe that it has failed: its knowledge is of the past.
+//! - A8 *Stranger*: the link from a leader to one follower is cut for long. When it is back, the
+//!   leader reaches this follower alone: what it decides now rests on what that one has missed.
+//!   Then the leader dies, perhaps.
 //!
 //! Half of the seeds have none of this, so that bugs which need one kind of fault undisturbed by
 //! another are still found.
@@ -49,6 +53,9 @@ pub(crate) fn draw(seed: u64, plan: &mut Plan, is_durable: bool) {
     let drawn = all.into_iter().filter(|_| rng.chance(1, 2)).filter(is_possible);
     plan.kinds.extend(drawn);
     plan.weather.interleaves = provider == Provider::Shm && rng.chance(1, 2);
+    if provider == Provider::Tcp && plan.members > 2 && rng.chance(1, 2) {
+        plan.kinds.push(Kind::Stranger);
+    }
 }
 
 /// The ambushes that are laid and not yet sprung, each with its duration.
@@ -58,6 +65,8 @@ pub(crate) struct Ambushes {
     halfway: Option<(usize, u32, u64)>,
     unsynced: bool,
     fickle: Option<u64>,
+    /// The leader, and its follower that is away.
+    stranger: Option<(usize, usize)>,
     /// The number of further leaders, and the duration.
     succession: (u32, u64),
 }
@@ -150,6 +159,7 @@ impl World {
             Kind::Succession => {
                 self.ambushes.succession = (1 + rng.below(3) as u32, lasts);
             }
+            Kind::Stranger => self.estrange(lasts),
             Kind::Deaf => self.deafen(lasts),
             _ => {}
         }
@@ -255,6 +265,52 @@ impl World {
         }
     }
 
+    // ---- A8 ----
+
+    /// Cuts the link from the leader to a follower.
+    fn estrange(&mut self, lasts: u64) {
+        let members = self.plan.members;
+        let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
+        let Some(leader) = (0..members).find(leads) else { return };
+        let follower = (leader + self.net.rng.range(1, members as u64 - 1) as usize) % members;
+        let wire = self.net.link_index(leader, follower);
+        if !self.faults.outages.is_cut(wire) {
+            self.ambushes.stranger = Some((leader, follower));
+            self.faults.outages.cut(&mut self.net, wire);
+            self.fault_ends(self.net.now() + lasts, Fault::Cut(wire as u8));
+        }
+    }
+
+    /// Cuts the leader from its other followers, if `link` is that to the one that was away.
+    pub(crate) fn spring_stranger(&mut self, link: usize) {
+        let members = self.plan.members;
+        let ends = (link / members, link % members);
+        let stranger = self.ambushes.stranger;
+        let Some((leader, follower)) =
+            stranger.filter(|(one, two)| [(*one, *two), (*two, *one)].contains(&ends))
+        else {
+            return;
+        };
+        self.ambushes.stranger = None;
+        if self.phase != Phase::Safety || self.role(leader) != Some(Role::Leader) {
+            return;
+        }
+        self.net.coverage.hit(Mark::StrangerRelied);
+        let lasts = self.net.rng.range(1, 40) * MS;
+        let now = self.net.now();
+        for other in (0..members).filter(|other| ![leader, follower].contains(other)) {
+            let wire = self.net.link_index(leader, other);
+            if !self.faults.outages.is_cut(wire) {
+                self.faults.outages.cut(&mut self.net, wire);
+                self.fault_ends(now + lasts, Fault::Cut(wire as u8));
+            }
+        }
+        if self.net.rng.chance(1, 2) {
+            let at = now + self.net.rng.below(lasts);
+            self.spring_at(at, leader, lasts);
+        }
+    }
+
     // ---- A6 ----
 
     /// Strikes `node`, which leads from now on.
@@ -263,6 +319,16 @@ impl World {
         if n_left > 0 {
             self.ambushes.succession.0 -= 1;
             self.net.coverage.hit(Mark::SuccessorStruck);
+            let (members, weather) = (self.plan.members, &self.plan.weather);
+            if weather.provider == Provider::Tcp && self.net.rng.chance(1, 3) {
+                let soon = self.net.rng.below(4 * (weather.latency_ns + weather.jitter_ns));
+                let to = self.net.rng.below(members as u64) as usize;
+                let link = self.net.link_index(node, to);
+                if to != node {
+                    self.net.queue.push(self.net.now() + soon, Happening::Reset(link as u8));
+                }
+                return;
+            }
             self.spring_soon(node, lasts);
         }
     }

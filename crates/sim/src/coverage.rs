@@ -123,6 +123,8 @@ pub enum Mark {
     BackAndGone,
     /// A leader was struck as it took over.
     SuccessorStruck,
+    /// A follower that had just come back was the only one that its leader reached.
+    StrangerRelied,
     /// A wall clock was set, or drifted.
     WallClockSet,
     /// A leader heard everything late, and the others suspected it.
@@ -173,7 +175,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 81] = [
+    pub const ALL: [Mark; 82] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -232,6 +234,7 @@ impl Mark {
         Mark::OneLate,
         Mark::BackAndGone,
         Mark::SuccessorStruck,
+        Mark::StrangerRelied,
         Mark::WallClockSet,
         Mark::LeaderDeaf,
         Mark::CopyPutDown,

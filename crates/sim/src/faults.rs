@@ -119,6 +119,7 @@ impl World {
             | Kind::Unsynced
             | Kind::Belated
             | Kind::Fickle
+            | Kind::Stranger
             | Kind::Succession
             | Kind::Deaf => self.lay(kind, node, lasts),
             Kind::Wall => self.upset_wall_clock(node, lasts),
@@ -245,6 +246,7 @@ impl World {
     pub(crate) fn on_reconnect(&mut self, link: usize) {
         if self.faults.outages.on_reconnect(&mut self.net, link) {
             self.spring_fickle(link);
+            self.spring_stranger(link);
         }
     }
 
