@@ -19,8 +19,9 @@
 //!   link put into that region before it.
 //! - T6 **CAS and FETCH-ADD are atomic** together on every link, and with the owner's CPU if
 //!   [`Capabilities::atomicity`] says so.
-//! - T7 **Messages** arrive whole, once, in order, or the link is reported down. None that was posted
-//!   to a new link comes before the receiver's own `LinkUp` of it: streams of messages begin there.
+//! - T7 **Messages** arrive whole, once, in order, or the link is reported down. None that was
+//!   posted to a new link comes before the receiver's own `LinkUp` of it: streams of messages begin
+//!   there.
 //! - T8 **Failures are events.** A broken link is `LinkDown`, a dead process `ProcessFailed`;
 //!   neither panics, blocks, nor is reported for a live peer except as a suspicion. Both are hints:
 //!   safety never depends on them. `LinkUp` follows when the peer (or its successor on the same

@@ -44,7 +44,7 @@ pub(crate) enum Kind {
     Belated,
     /// A link that has just come back breaks again, or one of its ends dies (A5).
     Fickle,
-    /// A follower is away for long; when it is back, it is the only one that the leader reaches (A8).
+    /// A follower is away for long; once it is back, the leader reaches it alone (A8).
     Stranger,
     /// The next leaders die as they take over (A6).
     Succession,

@@ -19,6 +19,7 @@
 
 mod ambush;
 pub mod amcast;
+mod breaks;
 mod checks;
 mod clients;
 mod clock;

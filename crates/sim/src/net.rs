@@ -12,8 +12,8 @@
 //!   leaves the queue, by taking effect or by the break.
 //! - I4 A verb that is posted before its poster has handled a break takes no effect (T10): a link
 //!   that is back sooner is up when the run that got the report is over. Asserted in `connect`.
-//! - I5 No message of a new link comes before its receiver's `LinkUp` (T7), though the sender's side
-//!   may be up earlier.
+//! - I5 No message of a new link comes before its receiver's `LinkUp` (T7), though the sender's
+//!   side may be up earlier.
 
 use crate::ambush::Belated;
 use crate::checks::single_writer::Trespass;
@@ -24,7 +24,7 @@ use crate::memory::Region;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
-use base::{At, Event, Inbox, Outcome, Rank, Rng, SeatSet, Token};
+use base::{At, Event, Inbox, Outcome, Rank, Rng, Token};
 
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
 /// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
@@ -135,7 +135,7 @@ impl Net {
 
     /// The node that posts to this link, and the node of the region.
     #[inline]
-    fn ends(&self, index: usize) -> (usize, usize) {
+    pub(crate) fn ends(&self, index: usize) -> (usize, usize) {
         let link = &self.links[index];
         (link.from, link.to)
     }
@@ -437,7 +437,7 @@ impl Net {
     }
 
     /// Puts a completion into its poster's inbox.
-    fn hand_over(&mut self, index: usize, done: Done) {
+    pub(crate) fn hand_over(&mut self, index: usize, done: Done) {
         let (from, to) = self.ends(index);
         let (peer, token) = (Rank::at(to), done.token);
         let link = &mut self.links[index];
@@ -455,100 +455,6 @@ impl Net {
         };
         self.trace.record(self.queue.now(), from, Topic::Completed, to as u64, token.0);
         inbox.push(Event::Completed { from: peer, token, outcome });
-    }
-
-    // ---- links that break and come back ----
-
-    /// Breaks a link for its poster: the outcome of everything outstanding is unknown from now on.
-    pub(crate) fn break_link(&mut self, index: usize) {
-        let (from, to) = self.ends(index);
-        let back = self.link_index(to, from);
-        self.links[index].returning = false;
-        self.links[index].early.clear();
-        self.links[back].early.clear();
-        if !self.links[index].up {
-            return;
-        }
-        let strict = !self.weather.late_effects;
-        if self.processes[from].alive {
-            // Verbs that already took effect are as unknown as the rest, since nothing reported
-            // them.
-            let done = std::mem::take(&mut self.links[index].done);
-            for lost in done {
-                self.hand_over(index, Done { result: Fate::Unknown, ..lost });
-            }
-            let n_verbs = self.links[index].verbs.len();
-            for position in 0..n_verbs {
-                if let Some(token) = self.links[index].verbs[position].token {
-                    self.hand_over(index, Done { token, result: Fate::Unknown, ready_at: 0 });
-                }
-            }
-            self.processes[from].inbox.push(Event::LinkDown(Rank::at(to)));
-            self.links[index].unheard = true;
-            self.arm_run(from, self.now());
-        }
-        self.trace.record(self.queue.now(), from, Topic::LinkDown, to as u64, 0);
-        self.coverage.hit(Mark::LinkBroke);
-        let n_left = self.links[index].verbs.len() as u64;
-        let survivors = if self.links[index].dead_end { 0 } else { self.rng.below(n_left + 1) };
-        let link = &mut self.links[index];
-        link.orphan(survivors as usize);
-        link.up = false;
-        if strict {
-            // T4 read strictly: after the report no verb takes effect.
-            self.links[index].orphan(0);
-        }
-    }
-
-    /// The links whose break is among the events that the loop of `node` takes.
-    pub(crate) fn tells_of_breaks(&self, node: usize) -> SeatSet {
-        let is_unheard = |to: &Rank| self.links[self.link_index(node, to.index())].unheard;
-        Rank::all(self.members).filter(is_unheard).collect()
-    }
-
-    /// Notes that the loop of `node` has handled them: the links that are back meanwhile are up
-    /// (I4).
-    pub(crate) fn breaks_are_heard(&mut self, node: usize, heard: SeatSet) {
-        for to in heard.iter() {
-            let index = self.link_index(node, to.index());
-            let link = &mut self.links[index];
-            link.unheard = false;
-            if std::mem::take(&mut link.returning) {
-                self.coverage.hit(Mark::BackBeforeHeard);
-                self.connect(index);
-            }
-        }
-    }
-
-    /// Connects the link, from now on, or as soon as its poster has handled its break; verbs from
-    /// before stay lost (I2).
-    pub(crate) fn connect(&mut self, index: usize) {
-        let (from, to) = self.ends(index);
-        let link = &mut self.links[index];
-        if link.unheard {
-            assert!(!link.up, "I4: a link that broke is down until that is heard");
-            link.returning = true;
-            return;
-        }
-        // Verbs that were posted while the link was down are reported before the link is up.
-        let unknown = std::mem::take(&mut link.done);
-        link.clear();
-        link.up = true;
-        link.last_arrival = 0;
-        link.last_done = 0;
-        for done in unknown {
-            self.hand_over(index, done);
-        }
-        self.trace.record(self.queue.now(), from, Topic::LinkUp, to as u64, 0);
-        if from != to {
-            self.processes[from].inbox.push(Event::LinkUp(Rank::at(to)));
-            let back = self.link_index(to, from);
-            for message in std::mem::take(&mut self.links[back].early) {
-                let fill = |bytes: &mut [u8]| bytes.copy_from_slice(&message);
-                self.processes[from].inbox.push_message(Rank::at(to), message.len(), fill);
-            }
-            self.arm_run(from, self.now());
-        }
     }
 
     /// Lets a link's work continue, since a fault that held it may have ended.
