@@ -38,6 +38,7 @@
 //! [`linear`] is chosen.
 //! [`linear`] is chosen.
 
+pub mod bugs;
 pub mod fastcast;
 pub mod footprint;
 mod id;
