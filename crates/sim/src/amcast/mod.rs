@@ -36,11 +36,20 @@ pub use mutants::{Mutant, mutants};
 
 use crate::runner::caught;
 use process::Protocol;
-use proto::amcast::Multicast;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::wire::Wire;
+use proto::amcast::{Multicast, fastcast, primcast, skeen, whitebox};
 use std::fmt::Debug;
 use trace::Trace;
+
+/// PrimCast, as it is simulated: compiled once, with any planted bug or none.
+pub type Primcast = primcast::Machine<Option<Bug>>;
+/// Skeen, likewise.
+pub type Skeen = skeen::Skeen<Option<Bug>>;
+/// White-Box, likewise.
+pub type Whitebox = whitebox::Whitebox<Option<Bug>>;
+/// FastCast, likewise.
+pub type Fastcast = fastcast::Fastcast<Option<Bug>>;
 
 /// The settings that a seed does not decide.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +83,8 @@ pub struct Config {
     pub aimed: bool,
     /// Whether, with `recovers`, processes send messages before their disk has the record: a bug.
     pub hasty: bool,
+    /// The planted bug of the machines.
+    pub bug: Option<Bug>,
     /// Whether to keep every step as text.
     pub trace: bool,
 }
@@ -141,22 +152,14 @@ impl Report {
 }
 
 /// Runs one seed. A panic of the machine is a finding.
-pub fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
+pub fn run<M: Multicast<Planted = Option<Bug>>>(config: &Config, seed: u64) -> Outcome
 where
     M::Wire: Debug + PartialEq,
 {
-    run_protocol(&Protocol::of::<M>(), config, seed)
-}
-
-/// The same, for a protocol known only by its wire when this is compiled.
-fn run_protocol<W: Wire + Debug + PartialEq>(
-    protocol: &Protocol<W>,
-    config: &Config,
-    seed: u64,
-) -> Outcome {
+    let protocol = Protocol::of::<M>(config.bug);
     // A run that panics has its trace too, for the steps that led to the panic.
     let trace = Trace::new(config.trace);
-    let run = caught(|| plan::run(protocol, config, seed, trace.clone()));
+    let run = caught(|| plan::run(&protocol, config, seed, trace.clone()));
     let outcome = run.unwrap_or_else(|detail| Outcome {
         violation: Some(Violation { property: Property::Panic, detail }),
         ..Outcome::default()
@@ -165,7 +168,7 @@ fn run_protocol<W: Wire + Debug + PartialEq>(
 }
 
 /// Runs every seed; `progress` is called as each ends, and stops the sweep by returning false.
-pub fn sweep<M: Multicast>(
+pub fn sweep<M: Multicast<Planted = Option<Bug>>>(
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
     mut progress: impl FnMut(&Report) -> bool,

@@ -6,6 +6,7 @@ use super::process::{Process, Protocol};
 use super::world::{MS, Weather, World};
 use base::{Rank, Rng};
 use core::time::Duration;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
 use proto::amcast::{
     Config, Cut, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
@@ -33,12 +34,17 @@ pub fn pid(group: usize, rank: usize) -> Pid {
     Pid { group: GroupId::at(group), rank: Rank::at(rank) }
 }
 
-impl<M: Multicast> Script<M>
+impl<M: Multicast<Planted = Option<Bug>>> Script<M>
 where
     M::Wire: Debug + PartialEq,
 {
     /// Groups of these sizes.
     pub fn new(sizes: &[usize], rule: Rule) -> Script<M> {
+        Script::planted(None, sizes, rule)
+    }
+
+    /// The same, of machines with this bug.
+    pub fn planted(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
         let layout = Layout::new(sizes);
         let config = Config {
             layout: layout.clone(),
@@ -50,7 +56,7 @@ where
             retain: RETAIN,
             retain_bytes: usize::MAX,
         };
-        let protocol = Protocol::of::<M>();
+        let protocol = Protocol::of::<M>(bug);
         let weather = Weather::Exact(UNIT);
         let world = World::new(&protocol, &config, N_SENDERS, weather, Rng::new(1));
         Script { world, layout }

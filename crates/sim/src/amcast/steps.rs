@@ -5,6 +5,7 @@ use super::process::Protocol;
 use super::world::{MS, Weather, World};
 use base::Rng;
 use core::time::Duration;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
@@ -62,11 +63,11 @@ pub struct Steps {
 ///
 /// # Panics
 /// If something was never delivered: then there is nothing to measure.
-pub fn measure<M: Multicast>(bench: &Bench) -> Steps
+pub fn measure<M: Multicast<Planted = Option<Bug>>>(bench: &Bench) -> Steps
 where
     M::Wire: Debug + PartialEq,
 {
-    let protocol = Protocol::of::<M>();
+    let protocol = Protocol::of::<M>(None);
     let mut steps = Steps { collision_free_least: f64::INFINITY, ..Steps::default() };
     for seed in 0..bench.schedules {
         let mut rng = Rng::new(seed);

@@ -12,13 +12,11 @@
 use super::history::Happened;
 use super::process;
 use super::world::{MS, Weather, World};
+use super::{Fastcast, Primcast, Whitebox};
 use base::Rng;
 use core::time::Duration;
-use proto::amcast::fastcast::Fastcast;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::primcast::Machine;
-use proto::amcast::variant::Sound;
-use proto::amcast::whitebox::Whitebox;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
 use std::fmt::Debug;
@@ -137,17 +135,17 @@ pub struct Seen {
 /// Runs a measurement.
 pub fn measure(setting: &Setting) -> Seen {
     match setting.protocol {
-        Protocol::Primcast => run::<Machine<Sound>>(setting),
-        Protocol::Whitebox => run::<Whitebox<Sound>>(setting),
-        Protocol::Fastcast => run::<Fastcast<Sound>>(setting),
+        Protocol::Primcast => run::<Primcast>(setting),
+        Protocol::Whitebox => run::<Whitebox>(setting),
+        Protocol::Fastcast => run::<Fastcast>(setting),
     }
 }
 
-fn run<M: Multicast>(setting: &Setting) -> Seen
+fn run<M: Multicast<Planted = Option<Bug>>>(setting: &Setting) -> Seen
 where
     M::Wire: Debug + PartialEq,
 {
-    Clients::new(&process::Protocol::of::<M>(), setting).run()
+    Clients::new(&process::Protocol::of::<M>(None), setting).run()
 }
 
 struct Clients<W> {

@@ -3,14 +3,13 @@
 use super::args::{Multicast as Kind, RealtimeRule, SimArgs, SimProtocol};
 use super::crew;
 use ::sim::amcast::steps::{Bench, Steps, measure};
-use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, sweep};
+use ::sim::amcast::{
+    Config, Fastcast, Finding, Primcast, Report, Skeen, Whitebox, mutants, run as run_seed, sweep,
+};
 use console::{Failure, Format, Outcome};
 use proto::amcast::Multicast;
-use proto::amcast::fastcast::Fastcast;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::primcast::Machine;
-use proto::amcast::skeen::Skeen;
-use proto::amcast::whitebox::Whitebox;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::num::NonZeroUsize;
@@ -70,7 +69,7 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         | Kind::PrimcastLinearizable
         | Kind::PrimcastCommuting
         | Kind::PrimcastStable
-        | Kind::PrimcastMembers => Some(simulate::<Machine>(args, &config)),
+        | Kind::PrimcastMembers => Some(simulate::<Primcast>(args, &config)),
     }
 }
 
@@ -80,7 +79,7 @@ struct Hunted {
     found: Option<Finding>,
 }
 
-fn simulate<M: Multicast>(args: &SimArgs, config: &Config) -> Outcome
+fn simulate<M: Multicast<Planted = Option<Bug>>>(args: &SimArgs, config: &Config) -> Outcome
 where
     M::Wire: Debug + PartialEq,
 {
@@ -128,7 +127,7 @@ where
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn replay<M: Multicast>(config: &Config, seed: u64) -> ExitCode
+fn replay<M: Multicast<Planted = Option<Bug>>>(config: &Config, seed: u64) -> ExitCode
 where
     M::Wire: Debug + PartialEq,
 {
