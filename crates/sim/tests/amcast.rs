@@ -1,21 +1,18 @@
 //! Atomic multicast in bad weather, exact step counts, and named schedules set by hand.
 
+use proto::amcast::Timestamp;
 use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::{Multicast, Timestamp};
 use sim::amcast::script::{RETAIN, Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
 use sim::amcast::{
-    Config, Fastcast, Mutant, Primcast, Property, Report, Skeen, Whitebox, mutants, run, sweep, wan,
+    Config, Fastcast, Mutant, Primcast, Property, Report, Simulated, Skeen, Whitebox, mutants, run,
+    sweep, wan,
 };
-use std::fmt::Debug;
 
 const RULES: [Rule; 3] = [Rule::Hop, Rule::AllGroups, Rule::CommitWait];
 
-fn clean<M: Multicast<Planted = Option<Bug>>>(config: &Config, n_seeds: u64) -> Report
-where
-    M::Wire: Debug + PartialEq,
-{
+fn clean<M: Simulated>(config: &Config, n_seeds: u64) -> Report {
     let report = sweep::<M>(config, 0..n_seeds, |_| true);
     for finding in report.findings.iter().take(5) {
         println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
@@ -138,10 +135,7 @@ fn a_seed_replays() {
     assert_eq!(once.trace, again.trace);
 }
 
-fn steps<M: Multicast<Planted = Option<Bug>>>(rule: Rule, groups: usize) -> Steps
-where
-    M::Wire: Debug + PartialEq,
-{
+fn steps<M: Simulated>(rule: Rule, groups: usize) -> Steps {
     let members = if M::SURVIVES_CRASHES { 3 } else { 1 };
     measure::<M>(&Bench::new(rule, groups, members, 200))
 }
@@ -241,14 +235,7 @@ fn skeen_takes_two_steps_and_three_with_a_rule() {
 
 /// Figure 5.2, top: a range query to both partitions, and two writes, one after the other. The
 /// query is delivered before the first write at partition 0 and after the second at partition 1.
-fn figure_5_2<M: Multicast<Planted = Option<Bug>>>(
-    bug: Option<Bug>,
-    sizes: &[usize],
-    rule: Rule,
-) -> Script<M>
-where
-    M::Wire: Debug + PartialEq,
-{
+fn figure_5_2<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
     const QUERY: u64 = 100;
     let mut script = Script::<M>::planted(bug, sizes, rule);
     // Partition 0's clock is ahead.
@@ -294,14 +281,7 @@ fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
 /// Three partitions in a chain, no failures: c1 to {0, 1} is slow to 0, c2 to {1, 2} comes after it
 /// at 1, a to {2} is delivered after c2, and only then is b multicast to {0}, where it overtakes
 /// c1. So b < c1 < c2 < a, although a was delivered before b was multicast.
-fn chain_of_three<M: Multicast<Planted = Option<Bug>>>(
-    bug: Option<Bug>,
-    sizes: &[usize],
-    rule: Rule,
-) -> Script<M>
-where
-    M::Wire: Debug + PartialEq,
-{
+fn chain_of_three<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
     let mut script = Script::<M>::planted(bug, sizes, rule);
     (1..=4).for_each(|number| script.multicast(number, &[1]));
     script.pass(20);

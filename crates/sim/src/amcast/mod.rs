@@ -42,7 +42,27 @@ use proto::amcast::{Multicast, fastcast, primcast, skeen, whitebox};
 use std::fmt::Debug;
 use trace::Trace;
 
-/// PrimCast, as it is simulated: compiled once, with any planted bug or none.
+/// A protocol as it is simulated. Its machine is compiled here, once, and not again in each program
+/// and test that runs it.
+pub trait Simulated: Multicast<Planted = Option<Bug>, Wire: Debug + PartialEq> {
+    /// The protocol with this bug, without its type.
+    #[doc(hidden)]
+    fn protocol(bug: Option<Bug>) -> Protocol<Self::Wire>;
+}
+
+macro_rules! simulated {
+    ($($machine:ident)*) => {$(
+        impl Simulated for $machine {
+            fn protocol(bug: Option<Bug>) -> Protocol<Self::Wire> {
+                Protocol::of::<Self>(bug)
+            }
+        }
+    )*};
+}
+
+simulated! { Primcast Skeen Whitebox Fastcast }
+
+/// PrimCast, with any planted bug or none.
 pub type Primcast = primcast::Machine<Option<Bug>>;
 /// Skeen, likewise.
 pub type Skeen = skeen::Skeen<Option<Bug>>;
@@ -152,11 +172,8 @@ impl Report {
 }
 
 /// Runs one seed. A panic of the machine is a finding.
-pub fn run<M: Multicast<Planted = Option<Bug>>>(config: &Config, seed: u64) -> Outcome
-where
-    M::Wire: Debug + PartialEq,
-{
-    let protocol = Protocol::of::<M>(config.bug);
+pub fn run<M: Simulated>(config: &Config, seed: u64) -> Outcome {
+    let protocol = M::protocol(config.bug);
     // A run that panics has its trace too, for the steps that led to the panic.
     let trace = Trace::new(config.trace);
     let run = caught(|| plan::run(&protocol, config, seed, trace.clone()));
@@ -168,14 +185,11 @@ where
 }
 
 /// Runs every seed; `progress` is called as each ends, and stops the sweep by returning false.
-pub fn sweep<M: Multicast<Planted = Option<Bug>>>(
+pub fn sweep<M: Simulated>(
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
     mut progress: impl FnMut(&Report) -> bool,
-) -> Report
-where
-    M::Wire: Debug + PartialEq,
-{
+) -> Report {
     let mut report = Report::default();
     for seed in seeds {
         let outcome = run::<M>(config, seed);

@@ -1,8 +1,8 @@
 //! A process of atomic multicast as the world knows it, and its environment.
 //!
 //! The world is compiled once for each kind of wire: it knows machines as [`Process`], and their
-//! protocol as [`Protocol`]. A machine is compiled once too: its planted bug, if it has one, is a
-//! value ([`Protocol::bug`]).
+//! protocol as [`Protocol`]. A machine is compiled once too ([`super::Simulated`]): its planted bug,
+//! if it has one, is a value.
 
 use base::{Incarnation, Instant, Rank};
 use proto::amcast::bugs::Bug;
@@ -107,6 +107,9 @@ impl<M: Multicast> Process<M::Wire> for M {
 /// The deliveries to an application, in order: its whole state.
 pub(super) type Applied = Vec<(MessageId, Timestamp)>;
 
+/// The function that makes a process in its initial state.
+type New<W> = fn(&Config, Pid, Option<Bug>) -> Box<dyn Process<W>>;
+
 /// The function that restores a process from its disk.
 pub(super) type Restore<W> =
     fn(&Config, Pid, Option<Bug>, &[u8], &[&[u8]], Instant, &mut Outbox<W>) -> Box<dyn Process<W>>;
@@ -116,11 +119,11 @@ pub(super) type Join<W> =
     fn(&Config, Pid, Option<Bug>, Incarnation, Instant) -> Option<Box<dyn Process<W>>>;
 
 /// A [`Multicast`] without its type.
-pub(super) struct Protocol<W> {
+pub struct Protocol<W> {
     /// The planted bug of its machines.
     pub(super) bug: Option<Bug>,
     pub(super) survives_crashes: bool,
-    pub(super) new: fn(&Config, Pid, Option<Bug>) -> Box<dyn Process<W>>,
+    pub(super) new: New<W>,
     pub(super) about: fn(&W) -> Vec<About>,
     pub(super) recovers: bool,
     pub(super) restore: Restore<W>,

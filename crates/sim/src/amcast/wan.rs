@@ -12,13 +12,12 @@
 use super::history::Happened;
 use super::process;
 use super::world::{MS, Weather, World};
-use super::{Fastcast, Primcast, Whitebox};
+use super::{Fastcast, Primcast, Simulated, Whitebox};
 use base::Rng;
 use core::time::Duration;
-use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
-use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
+use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId};
 use std::fmt::Debug;
 
 /// The number of groups in the thesis's deployment.
@@ -141,11 +140,8 @@ pub fn measure(setting: &Setting) -> Seen {
     }
 }
 
-fn run<M: Multicast<Planted = Option<Bug>>>(setting: &Setting) -> Seen
-where
-    M::Wire: Debug + PartialEq,
-{
-    Clients::new(&process::Protocol::of::<M>(None), setting).run()
+fn run<M: Simulated>(setting: &Setting) -> Seen {
+    Clients::new(&M::protocol(None), setting).run()
 }
 
 struct Clients<W> {

@@ -4,14 +4,12 @@ use super::args::{Multicast as Kind, RealtimeRule, SimArgs, SimProtocol};
 use super::crew;
 use ::sim::amcast::steps::{Bench, Steps, measure};
 use ::sim::amcast::{
-    Config, Fastcast, Finding, Primcast, Report, Skeen, Whitebox, mutants, run as run_seed, sweep,
+    Config, Fastcast, Finding, Primcast, Report, Simulated, Skeen, Whitebox, mutants,
+    run as run_seed, sweep,
 };
 use console::{Failure, Format, Outcome};
-use proto::amcast::Multicast;
-use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
 use serde_json::{Value, json};
-use std::fmt::Debug;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -79,10 +77,7 @@ struct Hunted {
     found: Option<Finding>,
 }
 
-fn simulate<M: Multicast<Planted = Option<Bug>>>(args: &SimArgs, config: &Config) -> Outcome
-where
-    M::Wire: Debug + PartialEq,
-{
+fn simulate<M: Simulated>(args: &SimArgs, config: &Config) -> Outcome {
     if args.long {
         return Err(Failure::new("--long is not for multicast: its runs are of seconds"));
     }
@@ -127,10 +122,7 @@ where
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn replay<M: Multicast<Planted = Option<Bug>>>(config: &Config, seed: u64) -> ExitCode
-where
-    M::Wire: Debug + PartialEq,
-{
+fn replay<M: Simulated>(config: &Config, seed: u64) -> ExitCode {
     let outcome = run_seed::<M>(config, seed);
     out!("{}", outcome.trace);
     match outcome.violation {
