@@ -1,7 +1,7 @@
 //! `gregale sim` and `gregale bench`, which run the program `gregale-workbench`.
 //!
-//! The simulator holds every protocol once for each planted bug, which takes longer to build than
-//! all other crates.
+//! The simulator holds every protocol with its planted bugs, which takes longer to build than all
+//! other crates.
 
 use clap::Args;
 use console::{Failure, Outcome};

@@ -7,6 +7,7 @@ use crate::world::{Stage, World};
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega::Omega;
+use proto::planted::Sound;
 use std::io;
 
 /// One member that lives here.
@@ -81,7 +82,7 @@ impl<M: Multicast> Member<M> {
 
 /// A member as an earlier life of its node wrote it to the disk; its application's state and the
 /// later deliveries wait to be handed over.
-pub(crate) fn comes_back<M: Multicast, A: Application>(
+pub(crate) fn comes_back<M: Multicast<Planted = Sound>, A: Application>(
     member: &mut Member<M>,
     config: &Config,
     found: &Found,
@@ -95,8 +96,8 @@ pub(crate) fn comes_back<M: Multicast, A: Application>(
     world.install(&kept.app);
     let mut stage = Stage { world, app };
     let changes: Vec<&[u8]> = kept.changes.iter().map(Vec::as_slice).collect();
-    let restored =
-        M::restore(config, member.pid, &kept.stable, &changes, Instant::ZERO, &mut stage);
+    let (pid, now) = (member.pid, Instant::ZERO);
+    let restored = M::restore(config, pid, Sound, &kept.stable, &changes, now, &mut stage);
     member.machine = restored.map_err(io::Error::other)?;
     Ok(())
 }

@@ -43,6 +43,7 @@ use base::{At, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use fabric::Fabric;
 use proto::amcast::{AFTER_MAX, FOUNDER, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::omega::{self, Omega, Timing};
+use proto::planted::Sound;
 use runtime::clock::Clock;
 use runtime::{Interest, Poller, Ready};
 use std::collections::BTreeMap;
@@ -111,7 +112,7 @@ pub struct Node<F, M: Multicast, A> {
     tell_at: Instant,
 }
 
-impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
+impl<F: Fabric, M: Multicast<Planted = Sound>, A: Application> Node<F, M, A> {
     /// Node `me` of a system, with an application. `fabric` joins the system's nodes and gives each
     /// [`n_words`] words.
     ///
@@ -232,7 +233,9 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         }
         Ok(node)
     }
+}
 
+impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     /// The application.
     pub const fn application(&mut self) -> &mut A {
         &mut self.app

@@ -13,6 +13,7 @@ use proto::amcast::fastcast::Fastcast;
 use proto::amcast::primcast::Machine;
 use proto::amcast::skeen::Skeen;
 use proto::amcast::whitebox::Whitebox;
+use proto::planted::Sound;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -282,7 +283,7 @@ fn run_on<F: Leave, A: Application>(
     }
 }
 
-fn run_as<F: Leave, M: Multicast, A: Application>(
+fn run_as<F: Leave, M: Multicast<Planted = Sound>, A: Application>(
     system: &System,
     places: &Places,
     me: Rank,

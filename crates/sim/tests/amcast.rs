@@ -1,25 +1,18 @@
 //! Atomic multicast in bad weather, exact step counts, and named schedules set by hand.
 
-use proto::amcast::fastcast::Fastcast;
+use proto::amcast::Timestamp;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::primcast::Machine;
-use proto::amcast::skeen::Skeen;
-use proto::amcast::variant::{Printed, Sound};
-use proto::amcast::whitebox::Whitebox;
-use proto::amcast::{Multicast, Timestamp};
 use sim::amcast::script::{RETAIN, Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
-use sim::amcast::{Config, Mutant, Property, Report, mutants, run, sweep, wan};
-use std::fmt::Debug;
-
-type Primcast = Machine<Sound>;
+use sim::amcast::{
+    Config, Fastcast, Mutant, Primcast, Property, Report, Simulated, Skeen, Whitebox, mutants, run,
+    sweep, wan,
+};
 
 const RULES: [Rule; 3] = [Rule::Hop, Rule::AllGroups, Rule::CommitWait];
 
-fn clean<M: Multicast>(config: &Config, n_seeds: u64) -> Report
-where
-    M::Wire: Debug + PartialEq,
-{
+fn clean<M: Simulated>(config: &Config, n_seeds: u64) -> Report {
     let report = sweep::<M>(config, 0..n_seeds, |_| true);
     for finding in report.findings.iter().take(5) {
         println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
@@ -142,10 +135,7 @@ fn a_seed_replays() {
     assert_eq!(once.trace, again.trace);
 }
 
-fn steps<M: Multicast>(rule: Rule, groups: usize) -> Steps
-where
-    M::Wire: Debug + PartialEq,
-{
+fn steps<M: Simulated>(rule: Rule, groups: usize) -> Steps {
     let members = if M::SURVIVES_CRASHES { 3 } else { 1 };
     measure::<M>(&Bench::new(rule, groups, members, 200))
 }
@@ -245,12 +235,9 @@ fn skeen_takes_two_steps_and_three_with_a_rule() {
 
 /// Figure 5.2, top: a range query to both partitions, and two writes, one after the other. The
 /// query is delivered before the first write at partition 0 and after the second at partition 1.
-fn figure_5_2<M: Multicast>(sizes: &[usize], rule: Rule) -> Script<M>
-where
-    M::Wire: Debug + PartialEq,
-{
+fn figure_5_2<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
     const QUERY: u64 = 100;
-    let mut script = Script::<M>::new(sizes, rule);
+    let mut script = Script::<M>::planted(bug, sizes, rule);
     // Partition 0's clock is ahead.
     (1..=8).for_each(|number| script.multicast(number, &[0]));
     script.pass(20);
@@ -274,11 +261,11 @@ fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
         !realtime
     };
     let primcast = |rule| {
-        let script = figure_5_2::<Primcast>(&[3, 3], rule);
+        let script = figure_5_2::<Primcast>(None, &[3, 3], rule);
         (script.judge().is_ok(), script.judge_realtime().is_ok())
     };
     let skeen = |rule| {
-        let script = figure_5_2::<Skeen>(&[1, 1], rule);
+        let script = figure_5_2::<Skeen>(None, &[1, 1], rule);
         (script.judge().is_ok(), script.judge_realtime().is_ok())
     };
     assert!(violates(&primcast, Rule::Plain), "PrimCast promises no real-time order");
@@ -287,18 +274,15 @@ fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
         assert!(!violates(&primcast, rule), "PrimCast with {rule:?}");
         assert!(!violates(&skeen, rule), "Skeen with {rule:?}");
     }
-    let printed = figure_5_2::<Skeen<Printed>>(&[1, 1], Rule::Plain);
+    let printed = figure_5_2::<Skeen>(Some(Bug::Algorithm4), &[1, 1], Rule::Plain);
     assert_eq!(printed.judge_realtime(), Ok(()), "algorithm 4 was made for this one");
 }
 
 /// Three partitions in a chain, no failures: c1 to {0, 1} is slow to 0, c2 to {1, 2} comes after it
 /// at 1, a to {2} is delivered after c2, and only then is b multicast to {0}, where it overtakes
 /// c1. So b < c1 < c2 < a, although a was delivered before b was multicast.
-fn chain_of_three<M: Multicast>(sizes: &[usize], rule: Rule) -> Script<M>
-where
-    M::Wire: Debug + PartialEq,
-{
-    let mut script = Script::<M>::new(sizes, rule);
+fn chain_of_three<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
+    let mut script = Script::<M>::planted(bug, sizes, rule);
     (1..=4).for_each(|number| script.multicast(number, &[1]));
     script.pass(20);
     script.multicast_slowly(11, &[0, 1], &[(0, 40)]);
@@ -314,7 +298,7 @@ where
 
 #[test]
 fn chain_of_three_groups_breaks_algorithm_4_as_printed_and_no_rule() {
-    let printed = chain_of_three::<Skeen<Printed>>(&[1, 1, 1], Rule::Plain);
+    let printed = chain_of_three::<Skeen>(Some(Bug::Algorithm4), &[1, 1, 1], Rule::Plain);
     assert_eq!(printed.judge(), Ok(()));
     let violation = printed.judge_realtime().expect_err("the thesis's section 5.3.2 is wrong here");
     assert_eq!(violation.property, Property::AtomicGlobalOrder);
@@ -322,9 +306,9 @@ fn chain_of_three_groups_breaks_algorithm_4_as_printed_and_no_rule() {
     assert_eq!(printed.order(pid(1, 0))[4..], [11, 12]);
     assert_eq!(printed.order(pid(2, 0)), [12, 13]);
     for rule in RULES {
-        let skeen = chain_of_three::<Skeen>(&[1, 1, 1], rule);
+        let skeen = chain_of_three::<Skeen>(None, &[1, 1, 1], rule);
         assert_eq!((skeen.judge(), skeen.judge_realtime()), (Ok(()), Ok(())), "{rule:?}");
-        let primcast = chain_of_three::<Primcast>(&[3, 3, 3], rule);
+        let primcast = chain_of_three::<Primcast>(None, &[3, 3, 3], rule);
         assert_eq!((primcast.judge(), primcast.judge_realtime()), (Ok(()), Ok(())), "{rule:?}");
     }
 }
@@ -340,8 +324,9 @@ fn the_sweep_finds_figure_5_2_for_plain_primcast_and_the_chain_for_algorithm_4()
     let two = Config { judge_realtime: true, groups: Some(2), ..Config::default() };
     let plain = |config: &Config, seed| is_realtime(run::<Primcast>(config, seed).violation);
     assert!(first(&two, &plain).is_some());
+    let printed_in = |config: &Config| Config { bug: Some(Bug::Algorithm4), ..config.clone() };
     let printed =
-        |config: &Config, seed| is_realtime(run::<Skeen<Printed>>(config, seed).violation);
+        |config: &Config, seed| is_realtime(run::<Skeen>(&printed_in(config), seed).violation);
     assert_eq!(first(&two, &printed), None, "two partitions are safe with algorithm 4");
     let three = Config { groups: Some(3), ..two };
     assert!(first(&three, &printed).is_some());

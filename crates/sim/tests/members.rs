@@ -1,12 +1,10 @@
 //! Groups of atomic multicast that change their members.
 
 use proto::amcast::linear::Rule;
-use proto::amcast::primcast::Machine;
-use proto::amcast::variant::Sound;
-use sim::amcast::{Config, Counts, mutants, sweep};
+use sim::amcast::{Config, Counts, Primcast, mutants, sweep};
 
 fn clean(config: &Config, n_seeds: u64) -> Counts {
-    let report = sweep::<Machine<Sound>>(config, 0..n_seeds, |_| true);
+    let report = sweep::<Primcast>(config, 0..n_seeds, |_| true);
     for finding in report.findings.iter().take(5) {
         println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
     }

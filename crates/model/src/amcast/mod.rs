@@ -138,7 +138,7 @@ where
     M::Wire: Debug,
 {
     /// The world after the prelude and before any other event.
-    pub fn new(bounds: Bounds) -> Groups<M> {
+    pub fn new(bounds: Bounds, planted: M::Planted) -> Groups<M> {
         let layout = Layout::new(bounds.sizes);
         let config = Config {
             layout: layout.clone(),
@@ -158,7 +158,7 @@ where
         let n_links = (n + dest.len()) * n;
         let mut words = vec![0; n + n_links + n + bounds.calls.len() + 3];
         for (at, pid) in pids.iter().enumerate() {
-            words[at] = lab.machine(at, M::new(&config, *pid));
+            words[at] = lab.machine(at, M::new(&config, *pid, planted));
         }
         let mut setting = Setting { bounds, pids, dest, prompt: (0..n_links).collect() };
         let mut world = Groups {

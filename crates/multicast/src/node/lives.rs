@@ -26,6 +26,7 @@ use base::{At, Incarnation, Instant, MemberSet, Rank};
 use fabric::Fabric;
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega;
+use proto::planted::Sound;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -74,15 +75,15 @@ fn next_incarnation(last: u64, unix_us: u64) -> Incarnation {
 }
 
 /// The machine of one member here.
-pub(super) fn machine<M: Multicast>(
+pub(super) fn machine<M: Multicast<Planted = Sound>>(
     config: &Config,
     pid: Pid,
     incarnation: Incarnation,
 ) -> io::Result<M> {
     if incarnation == FOUNDER {
-        return Ok(M::new(config, pid));
+        return Ok(M::new(config, pid, Sound));
     }
-    let machine = M::join(config, pid, incarnation, Instant::ZERO);
+    let machine = M::join(config, pid, Sound, incarnation, Instant::ZERO);
     machine.ok_or_else(|| io::Error::other("groups of this protocol keep their members"))
 }
 

@@ -17,12 +17,12 @@
 //! - LR3 under [`Rule::CommitWait`] m waits until every attested clock has passed its timestamp.
 //!   Global: the same checker.
 
-use super::variant::Variant;
+use super::bugs::Bug;
 use super::wire::{self, Malformed, Reader, Wire};
 use super::{GroupId, GroupSet, Layout, MessageId, Place, RealClock, Timestamp};
+use crate::planted::Planting;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 
 /// The rule for the order across groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,25 +123,25 @@ struct Told {
 
 /// The knowledge of one process about all groups' pasts.
 #[derive(Clone, Debug)]
-pub struct Horizon<V> {
+pub struct Horizon<P> {
     own: GroupId,
     n_groups: usize,
     /// Largest x with `Past(h, x)`, for each group. Never falls.
     past: Vec<Timestamp>,
     told: Vec<Told>,
-    variant: PhantomData<V>,
+    planted: P,
 }
 
-impl<V: Variant> Horizon<V> {
+impl<P: Planting<Bug>> Horizon<P> {
     /// A horizon without any knowledge.
-    pub fn new(own: GroupId, layout: &Layout) -> Horizon<V> {
+    pub fn new(own: GroupId, layout: &Layout, planted: P) -> Horizon<P> {
         let n_groups = layout.n_groups();
         Horizon {
             own,
             n_groups,
             past: alloc::vec![Timestamp::ZERO; n_groups],
             told: alloc::vec![Told::default(); n_groups],
-            variant: PhantomData,
+            planted,
         }
     }
 
@@ -171,9 +171,9 @@ impl<V: Variant> Horizon<V> {
     }
 
     /// The groups of `dest` other than the own one: those that a message waits for.
-    fn others(&self, dest: GroupSet) -> impl Iterator<Item = GroupId> + use<V> {
+    fn others(&self, dest: GroupSet) -> impl Iterator<Item = GroupId> + use<P> {
         let others = dest.without(self.own);
-        others.iter().skip(usize::from(V::SKIP_ONE_DESTINATION))
+        others.iter().skip(usize::from(self.planted.has(Bug::SkipOneDestination)))
     }
 
     /// The level of an undelivered message of the own group whose final place is known.
@@ -208,7 +208,8 @@ impl<V: Variant> Horizon<V> {
 
     /// LR1: whether a message that is deliverable otherwise may be delivered.
     pub fn admits_by_hop(&self, place: Place, dest: GroupSet) -> bool {
-        let needed = Level::needed(self.n_groups).0.saturating_sub(V::HOP_LEVELS_MISSING);
+        let missing = u8::from(self.planted.has(Bug::HopLevelsMissing));
+        let needed = Level::needed(self.n_groups).0.saturating_sub(missing);
         self.others(dest).all(|group| self.past(group) >= place.0 && self.covers(group, place))
             && self.lowest_below(place, dest).is_none_or(|lowest| lowest.0 >= needed)
     }
@@ -225,9 +226,13 @@ impl<V: Variant> Horizon<V> {
 ///
 /// # Errors
 /// The nanoseconds to wait.
-pub fn admits_by_clock<V: Variant>(clock: RealClock, at: Timestamp) -> Result<(), u64> {
+pub fn admits_by_clock(
+    clock: RealClock,
+    at: Timestamp,
+    planted: impl Planting<Bug>,
+) -> Result<(), u64> {
     // The own clock is ahead of true time by at most `error`, another's behind it by as much.
-    let errors = match (V::WAIT_WITHOUT_ERROR, V::WAIT_FOR_ONE_ERROR) {
+    let errors = match (planted.has(Bug::WaitWithoutError), planted.has(Bug::WaitForOneError)) {
         (true, _) => 0,
         (_, true) => 1,
         _ => 2,
@@ -238,8 +243,8 @@ pub fn admits_by_clock<V: Variant>(clock: RealClock, at: Timestamp) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use super::super::variant::Sound;
     use super::*;
+    use crate::planted::Sound;
 
     fn id(sequence: u64) -> MessageId {
         MessageId { sender: 1, sequence }
@@ -250,7 +255,7 @@ mod tests {
     }
 
     fn horizon(n_groups: usize) -> Horizon<Sound> {
-        Horizon::new(GroupId::at(0), &Layout::new(&alloc::vec![1; n_groups]))
+        Horizon::new(GroupId::at(0), &Layout::new(&alloc::vec![1; n_groups]), Sound)
     }
 
     #[test]
@@ -308,8 +313,8 @@ mod tests {
     #[test]
     fn lr3_waits_out_both_errors() {
         let clock = |now| RealClock { now, error: 10 };
-        assert_eq!(admits_by_clock::<Sound>(clock(100), Timestamp(80)), Err(1));
-        assert_eq!(admits_by_clock::<Sound>(clock(101), Timestamp(80)), Ok(()));
+        assert_eq!(admits_by_clock(clock(100), Timestamp(80), Sound), Err(1));
+        assert_eq!(admits_by_clock(clock(101), Timestamp(80), Sound), Ok(()));
     }
 
     #[test]

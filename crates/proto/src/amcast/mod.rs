@@ -36,8 +36,10 @@
 //! uniform integrity, uniform agreement, global total order, uniform prefix order, genuineness
 //! (except where [`linear::Rule::AllGroups`] gives it up), and atomic global order where a rule of
 //! [`linear`] is chosen.
-//! [`linear`] is chosen.
+//!
+//! [`bugs`] lists the planted mistakes of all of them.
 
+pub mod bugs;
 pub mod fastcast;
 pub mod footprint;
 mod id;
@@ -46,8 +48,6 @@ pub mod members;
 pub mod primcast;
 mod seen;
 pub mod skeen;
-pub mod variant;
-
 pub mod whitebox;
 pub mod wire;
 
@@ -56,6 +56,7 @@ pub use id::{GroupId, GroupSet, Layout, MAX_GROUPS, MessageId, Pid, Place, Times
 pub use members::{FOUNDER, Members, NoChange};
 pub use seen::{Seen, WINDOW};
 
+use crate::planted::Planting;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Incarnation, Instant, Rank};
@@ -244,11 +245,14 @@ pub trait Multicast: Sized + 'static {
     /// The type of the messages between its processes.
     type Wire: Wire;
 
+    /// Its planted mistake, if it can have one: [`Sound`](crate::planted::Sound) in a release.
+    type Planted: Planting<bugs::Bug>;
+
     /// Whether a group continues when a minority of it dies.
     const SURVIVES_CRASHES: bool;
 
     /// A process in its initial state.
-    fn new(config: &Config, me: Pid) -> Self;
+    fn new(config: &Config, me: Pid, planted: Self::Planted) -> Self;
 
     /// Takes a sender's message (the papers' START).
     fn on_start<H: Host<Self::Wire>>(&mut self, message: &Arc<Message>, now: Instant, host: &mut H);
@@ -345,6 +349,7 @@ pub trait Multicast: Sized + 'static {
     fn restore<H: Host<Self::Wire>>(
         _config: &Config,
         _me: Pid,
+        _planted: Self::Planted,
         _stable: &[u8],
         _changes: &[&[u8]],
         _now: Instant,
@@ -361,7 +366,13 @@ pub trait Multicast: Sized + 'static {
     /// stopped for ever; `None` where groups keep their members. Its host keeps states, and is in
     /// its initial state. No incarnation is ever used twice on a seat, and each is above those
     /// before.
-    fn join(_config: &Config, _me: Pid, _life: Incarnation, _now: Instant) -> Option<Self> {
+    fn join(
+        _config: &Config,
+        _me: Pid,
+        _planted: Self::Planted,
+        _life: Incarnation,
+        _now: Instant,
+    ) -> Option<Self> {
         None
     }
 

@@ -36,11 +36,40 @@ pub use mutants::{Mutant, mutants};
 
 use crate::runner::caught;
 use process::Protocol;
-use proto::amcast::Multicast;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::wire::Wire;
+use proto::amcast::{Multicast, fastcast, primcast, skeen, whitebox};
 use std::fmt::Debug;
 use trace::Trace;
+
+/// A protocol as it is simulated. Its machine is compiled here, once, and not again in each program
+/// and test that runs it.
+pub trait Simulated: Multicast<Planted = Option<Bug>, Wire: Debug + PartialEq> {
+    /// The protocol with this bug, without its type.
+    #[doc(hidden)]
+    fn protocol(bug: Option<Bug>) -> Protocol<Self::Wire>;
+}
+
+macro_rules! simulated {
+    ($($machine:ident)*) => {$(
+        impl Simulated for $machine {
+            fn protocol(bug: Option<Bug>) -> Protocol<Self::Wire> {
+                Protocol::of::<Self>(bug)
+            }
+        }
+    )*};
+}
+
+simulated! { Primcast Skeen Whitebox Fastcast }
+
+/// PrimCast, with any planted bug or none.
+pub type Primcast = primcast::Machine<Option<Bug>>;
+/// Skeen, likewise.
+pub type Skeen = skeen::Skeen<Option<Bug>>;
+/// White-Box, likewise.
+pub type Whitebox = whitebox::Whitebox<Option<Bug>>;
+/// FastCast, likewise.
+pub type Fastcast = fastcast::Fastcast<Option<Bug>>;
 
 /// The settings that a seed does not decide.
 #[derive(Clone, Debug, Default)]
@@ -74,6 +103,8 @@ pub struct Config {
     pub aimed: bool,
     /// Whether, with `recovers`, processes send messages before their disk has the record: a bug.
     pub hasty: bool,
+    /// The planted bug of the machines.
+    pub bug: Option<Bug>,
     /// Whether to keep every step as text.
     pub trace: bool,
 }
@@ -141,22 +172,11 @@ impl Report {
 }
 
 /// Runs one seed. A panic of the machine is a finding.
-pub fn run<M: Multicast>(config: &Config, seed: u64) -> Outcome
-where
-    M::Wire: Debug + PartialEq,
-{
-    run_protocol(&Protocol::of::<M>(), config, seed)
-}
-
-/// The same, for a protocol known only by its wire when this is compiled.
-fn run_protocol<W: Wire + Debug + PartialEq>(
-    protocol: &Protocol<W>,
-    config: &Config,
-    seed: u64,
-) -> Outcome {
+pub fn run<M: Simulated>(config: &Config, seed: u64) -> Outcome {
+    let protocol = M::protocol(config.bug);
     // A run that panics has its trace too, for the steps that led to the panic.
     let trace = Trace::new(config.trace);
-    let run = caught(|| plan::run(protocol, config, seed, trace.clone()));
+    let run = caught(|| plan::run(&protocol, config, seed, trace.clone()));
     let outcome = run.unwrap_or_else(|detail| Outcome {
         violation: Some(Violation { property: Property::Panic, detail }),
         ..Outcome::default()
@@ -165,14 +185,11 @@ fn run_protocol<W: Wire + Debug + PartialEq>(
 }
 
 /// Runs every seed; `progress` is called as each ends, and stops the sweep by returning false.
-pub fn sweep<M: Multicast>(
+pub fn sweep<M: Simulated>(
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
     mut progress: impl FnMut(&Report) -> bool,
-) -> Report
-where
-    M::Wire: Debug + PartialEq,
-{
+) -> Report {
     let mut report = Report::default();
     for seed in seeds {
         let outcome = run::<M>(config, seed);

@@ -1,9 +1,11 @@
 //! A process of atomic multicast as the world knows it, and its environment.
 //!
 //! The world is compiled once for each kind of wire: it knows machines as [`Process`], and their
-//! protocol as [`Protocol`]. Only a machine itself is compiled for each planted bug.
+//! protocol as [`Protocol`]. A machine is compiled once too ([`super::Simulated`]): its planted bug,
+//! if it has one, is a value.
 
 use base::{Incarnation, Instant, Rank};
+use proto::amcast::bugs::Bug;
 use proto::amcast::wire::{Reader, Wire, list};
 use proto::amcast::{
     About, Config, Cut, Host, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid, Place,
@@ -105,17 +107,23 @@ impl<M: Multicast> Process<M::Wire> for M {
 /// The deliveries to an application, in order: its whole state.
 pub(super) type Applied = Vec<(MessageId, Timestamp)>;
 
+/// The function that makes a process in its initial state.
+type New<W> = fn(&Config, Pid, Option<Bug>) -> Box<dyn Process<W>>;
+
 /// The function that restores a process from its disk.
 pub(super) type Restore<W> =
-    fn(&Config, Pid, &[u8], &[&[u8]], Instant, &mut Outbox<W>) -> Box<dyn Process<W>>;
+    fn(&Config, Pid, Option<Bug>, &[u8], &[&[u8]], Instant, &mut Outbox<W>) -> Box<dyn Process<W>>;
 
 /// The function that starts another incarnation of a process, if groups change their members.
-pub(super) type Join<W> = fn(&Config, Pid, Incarnation, Instant) -> Option<Box<dyn Process<W>>>;
+pub(super) type Join<W> =
+    fn(&Config, Pid, Option<Bug>, Incarnation, Instant) -> Option<Box<dyn Process<W>>>;
 
 /// A [`Multicast`] without its type.
-pub(super) struct Protocol<W> {
+pub struct Protocol<W> {
+    /// The planted bug of its machines.
+    pub(super) bug: Option<Bug>,
     pub(super) survives_crashes: bool,
-    pub(super) new: fn(&Config, Pid) -> Box<dyn Process<W>>,
+    pub(super) new: New<W>,
     pub(super) about: fn(&W) -> Vec<About>,
     pub(super) recovers: bool,
     pub(super) restore: Restore<W>,
@@ -123,18 +131,22 @@ pub(super) struct Protocol<W> {
 }
 
 impl<W: Wire> Protocol<W> {
-    pub(super) fn of<M: Multicast<Wire = W>>() -> Protocol<W> {
+    pub(super) fn of<M>(bug: Option<Bug>) -> Protocol<W>
+    where
+        M: Multicast<Wire = W, Planted = Option<Bug>>,
+    {
         Protocol {
+            bug,
             survives_crashes: M::SURVIVES_CRASHES,
-            new: |config, me| Box::new(M::new(config, me)),
+            new: |config, me, bug| Box::new(M::new(config, me, bug)),
             about: |wire| M::about(wire).collect(),
             recovers: M::RECOVERS,
-            restore: |config, me, stable, changes, now, out| {
-                let machine = M::restore(config, me, stable, changes, now, out);
+            restore: |config, me, bug, stable, changes, now, out| {
+                let machine = M::restore(config, me, bug, stable, changes, now, out);
                 Box::new(machine.expect("its earlier life wrote that"))
             },
-            join: |config, me, life, now| {
-                let machine = M::join(config, me, life, now)?;
+            join: |config, me, bug, life, now| {
+                let machine = M::join(config, me, bug, life, now)?;
                 Some(Box::new(machine))
             },
         }

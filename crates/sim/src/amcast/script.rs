@@ -1,16 +1,15 @@
 //! Schedules set by hand: every link takes one unit of time unless it is set otherwise.
 
+use super::Simulated;
 use super::checks::{Promised, Violation, judge, judge_realtime};
 use super::history::Happened;
-use super::process::{Process, Protocol};
+use super::process::Process;
 use super::world::{MS, Weather, World};
 use base::{Rank, Rng};
 use core::time::Duration;
+use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::{
-    Config, Cut, GroupId, GroupSet, Layout, Message, MessageId, Multicast, Pid, Timestamp,
-};
-use std::fmt::Debug;
+use proto::amcast::{Config, Cut, GroupId, GroupSet, Layout, Message, MessageId, Pid, Timestamp};
 
 const UNIT: u64 = MS;
 const N_SENDERS: usize = 8;
@@ -18,7 +17,7 @@ const N_SENDERS: usize = 8;
 pub const RETAIN: usize = 8;
 
 /// A world stepped by hand. A message is named by its number.
-pub struct Script<M: Multicast> {
+pub struct Script<M: Simulated> {
     world: World<M::Wire>,
     layout: Layout,
 }
@@ -33,12 +32,14 @@ pub fn pid(group: usize, rank: usize) -> Pid {
     Pid { group: GroupId::at(group), rank: Rank::at(rank) }
 }
 
-impl<M: Multicast> Script<M>
-where
-    M::Wire: Debug + PartialEq,
-{
+impl<M: Simulated> Script<M> {
     /// Groups of these sizes.
     pub fn new(sizes: &[usize], rule: Rule) -> Script<M> {
+        Script::planted(None, sizes, rule)
+    }
+
+    /// The same, of machines with this bug.
+    pub fn planted(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
         let layout = Layout::new(sizes);
         let config = Config {
             layout: layout.clone(),
@@ -50,7 +51,7 @@ where
             retain: RETAIN,
             retain_bytes: usize::MAX,
         };
-        let protocol = Protocol::of::<M>();
+        let protocol = M::protocol(bug);
         let weather = Weather::Exact(UNIT);
         let world = World::new(&protocol, &config, N_SENDERS, weather, Rng::new(1));
         Script { world, layout }

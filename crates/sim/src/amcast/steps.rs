@@ -1,5 +1,6 @@
 //! Communication steps, counted exactly: every link takes one unit, nothing else takes time.
 
+use super::Simulated;
 use super::history::Happened;
 use super::process::Protocol;
 use super::world::{MS, Weather, World};
@@ -7,7 +8,7 @@ use base::Rng;
 use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
-use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
+use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId};
 use std::fmt::Debug;
 
 const UNIT: u64 = MS;
@@ -62,11 +63,8 @@ pub struct Steps {
 ///
 /// # Panics
 /// If something was never delivered: then there is nothing to measure.
-pub fn measure<M: Multicast>(bench: &Bench) -> Steps
-where
-    M::Wire: Debug + PartialEq,
-{
-    let protocol = Protocol::of::<M>();
+pub fn measure<M: Simulated>(bench: &Bench) -> Steps {
+    let protocol = M::protocol(None);
     let mut steps = Steps { collision_free_least: f64::INFINITY, ..Steps::default() };
     for seed in 0..bench.schedules {
         let mut rng = Rng::new(seed);

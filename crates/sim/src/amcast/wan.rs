@@ -12,15 +12,12 @@
 use super::history::Happened;
 use super::process;
 use super::world::{MS, Weather, World};
+use super::{Fastcast, Primcast, Simulated, Whitebox};
 use base::Rng;
 use core::time::Duration;
-use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;
-use proto::amcast::primcast::Machine;
-use proto::amcast::variant::Sound;
-use proto::amcast::whitebox::Whitebox;
 use proto::amcast::wire::Wire;
-use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Multicast};
+use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId};
 use std::fmt::Debug;
 
 /// The number of groups in the thesis's deployment.
@@ -137,17 +134,14 @@ pub struct Seen {
 /// Runs a measurement.
 pub fn measure(setting: &Setting) -> Seen {
     match setting.protocol {
-        Protocol::Primcast => run::<Machine<Sound>>(setting),
-        Protocol::Whitebox => run::<Whitebox<Sound>>(setting),
-        Protocol::Fastcast => run::<Fastcast<Sound>>(setting),
+        Protocol::Primcast => run::<Primcast>(setting),
+        Protocol::Whitebox => run::<Whitebox>(setting),
+        Protocol::Fastcast => run::<Fastcast>(setting),
     }
 }
 
-fn run<M: Multicast>(setting: &Setting) -> Seen
-where
-    M::Wire: Debug + PartialEq,
-{
-    Clients::new(&process::Protocol::of::<M>(), setting).run()
+fn run<M: Simulated>(setting: &Setting) -> Seen {
+    Clients::new(&M::protocol(None), setting).run()
 }
 
 struct Clients<W> {

@@ -196,7 +196,7 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             .iter()
             .map(|pid| Seat {
                 pid: *pid,
-                machine: (protocol.new)(config, *pid),
+                machine: (protocol.new)(config, *pid, protocol.bug),
                 alive: true,
                 paused: false,
                 inbox: VecDeque::new(),

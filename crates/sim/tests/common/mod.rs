@@ -1,10 +1,7 @@
 //! Sweeps of atomic multicast that must find nothing.
 
-use proto::amcast::primcast::Machine;
-use proto::amcast::variant::Sound;
+pub(crate) use sim::amcast::Primcast;
 use sim::amcast::{Config, Counts, sweep};
-
-pub(crate) type Primcast = Machine<Sound>;
 
 /// What the first `n_seeds` seeds reached, without a violation.
 pub(crate) fn clean(config: &Config, n_seeds: u64) -> Counts {

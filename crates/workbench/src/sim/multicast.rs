@@ -3,16 +3,13 @@
 use super::args::{Multicast as Kind, RealtimeRule, SimArgs, SimProtocol};
 use super::crew;
 use ::sim::amcast::steps::{Bench, Steps, measure};
-use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, sweep};
+use ::sim::amcast::{
+    Config, Fastcast, Finding, Primcast, Report, Simulated, Skeen, Whitebox, mutants,
+    run as run_seed, sweep,
+};
 use console::{Failure, Format, Outcome};
-use proto::amcast::Multicast;
-use proto::amcast::fastcast::Fastcast;
 use proto::amcast::linear::Rule;
-use proto::amcast::primcast::Machine;
-use proto::amcast::skeen::Skeen;
-use proto::amcast::whitebox::Whitebox;
 use serde_json::{Value, json};
-use std::fmt::Debug;
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -70,7 +67,7 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         | Kind::PrimcastLinearizable
         | Kind::PrimcastCommuting
         | Kind::PrimcastStable
-        | Kind::PrimcastMembers => Some(simulate::<Machine>(args, &config)),
+        | Kind::PrimcastMembers => Some(simulate::<Primcast>(args, &config)),
     }
 }
 
@@ -80,10 +77,7 @@ struct Hunted {
     found: Option<Finding>,
 }
 
-fn simulate<M: Multicast>(args: &SimArgs, config: &Config) -> Outcome
-where
-    M::Wire: Debug + PartialEq,
-{
+fn simulate<M: Simulated>(args: &SimArgs, config: &Config) -> Outcome {
     if args.long {
         return Err(Failure::new("--long is not for multicast: its runs are of seconds"));
     }
@@ -128,10 +122,7 @@ where
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn replay<M: Multicast>(config: &Config, seed: u64) -> ExitCode
-where
-    M::Wire: Debug + PartialEq,
-{
+fn replay<M: Simulated>(config: &Config, seed: u64) -> ExitCode {
     let outcome = run_seed::<M>(config, seed);
     out!("{}", outcome.trace);
     match outcome.violation {

@@ -1,8 +1,9 @@
 //! The change of a group's leader, without loss of decisions.
 
 use super::{Entry, Fastcast, FastcastWire, Role, clock_after};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{Host, Message, Pid, Timestamp, To};
+use crate::planted::Planting;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, Rank, majority};
@@ -11,7 +12,7 @@ use core::mem;
 /// The epoch of a log, the log, and its messages.
 pub(super) type Promise = (Ballot, Vec<Entry>, Vec<Arc<Message>>);
 
-impl<V: Variant> Fastcast<V> {
+impl<P: Planting<Bug>> Fastcast<P> {
     fn promise(&self) -> Promise {
         let body = |entry: &Entry| match entry {
             Entry::Hard { id, .. } => self.records[id].body.clone(),
@@ -101,7 +102,8 @@ impl<V: Variant> Fastcast<V> {
         }
         // A mutant's decisions may be lost.
         assert!(
-            log.get(..self.applied) == Some(&self.log[..self.applied]) || V::COMMIT_WITHOUT_QUORUM,
+            log.get(..self.applied) == Some(&self.log[..self.applied])
+                || self.planted.has(Bug::CommitWithoutQuorum),
             "F2: what is applied stays"
         );
         self.current = epoch;

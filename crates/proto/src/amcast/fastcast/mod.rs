@@ -21,18 +21,18 @@ mod wire;
 
 pub use wire::{Entry, FastcastWire};
 
-use super::variant::{Sound, Variant};
+use super::bugs::Bug;
 use super::wire::is_addressable;
 use super::{
     About, Config, GroupId, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp,
     To,
 };
+use crate::planted::{Planting, Sound};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, Rank};
 use core::iter;
-use core::marker::PhantomData;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -69,7 +69,7 @@ const PULLS_MAX: usize = 64;
 
 /// One process.
 #[derive(Clone, Debug)]
-pub struct Fastcast<V: Variant = Sound> {
+pub struct Fastcast<P: Planting<Bug> = Sound> {
     me: Pid,
     config: Config,
     role: Role,
@@ -92,7 +92,7 @@ pub struct Fastcast<V: Variant = Sound> {
     trusted: Option<Rank>,
     promises: BTreeMap<Rank, group::Promise>,
     since: Instant,
-    variant: PhantomData<V>,
+    planted: P,
 }
 
 /// F3: the clock after one more entry, and the timestamp that a hard entry gets.
@@ -103,7 +103,7 @@ fn clock_after(clock: Timestamp, entry: &Entry) -> Timestamp {
     }
 }
 
-impl<V: Variant> Fastcast<V> {
+impl<P: Planting<Bug>> Fastcast<P> {
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
         let undelivered = &mut self.undelivered;
         self.records.entry(id).or_insert_with(|| {
@@ -203,7 +203,7 @@ impl<V: Variant> Fastcast<V> {
 
     /// Appends a sync entry, unless the log moves the clock there already.
     fn sync<H: Host<FastcastWire>>(&mut self, ts: Timestamp, host: &mut H) {
-        if ts > self.ahead && !V::NO_CLOCK_UPDATE {
+        if ts > self.ahead && !self.planted.has(Bug::NoClockUpdate) {
             self.append(Entry::Sync(ts), host);
         }
     }
@@ -241,7 +241,7 @@ impl<V: Variant> Fastcast<V> {
             .collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         let quorum = self.config.layout.quorum(self.me.group);
-        let quorum = if V::COMMIT_WITHOUT_QUORUM { 1 } else { quorum };
+        let quorum = if self.planted.has(Bug::CommitWithoutQuorum) { 1 } else { quorum };
         (lengths[quorum - 1] as usize).min(self.log.len())
     }
 
@@ -266,7 +266,7 @@ impl<V: Variant> Fastcast<V> {
         }
         while let Some(&(at, id)) = self.pending.first() {
             let record = self.records.get_mut(&id).expect("it is pending");
-            let is_passed = at <= self.clock || V::NO_CLOCK_UPDATE;
+            let is_passed = at <= self.clock || self.planted.has(Bug::NoClockUpdate);
             if record.final_ts() != Some(at) || !is_passed || record.body.is_none() {
                 break;
             }
@@ -291,12 +291,14 @@ impl<V: Variant> Fastcast<V> {
     }
 }
 
-impl<V: Variant> Multicast for Fastcast<V> {
+impl<P: Planting<Bug>> Multicast for Fastcast<P> {
     type Wire = FastcastWire;
+
+    type Planted = P;
 
     const SURVIVES_CRASHES: bool = true;
 
-    fn new(config: &Config, me: Pid) -> Fastcast<V> {
+    fn new(config: &Config, me: Pid, planted: P) -> Fastcast<P> {
         let epoch = Ballot::above(Ballot::NONE, Rank::at(0));
         Fastcast {
             me,
@@ -318,7 +320,7 @@ impl<V: Variant> Multicast for Fastcast<V> {
             trusted: None,
             promises: BTreeMap::new(),
             since: Instant::ZERO,
-            variant: PhantomData,
+            planted,
         }
     }
 

@@ -13,7 +13,8 @@
 //! repeats, since a dead primary may not have told all processes; and answers to requests.
 
 use crate::amcast::Timestamp;
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
+use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::{Ballot, MAX_MEMBERS, MemberSet, Rank};
 
@@ -56,8 +57,13 @@ impl Acks {
     }
 
     /// The members that have acknowledged the proposal of `epoch` at `ts` (P9).
-    pub(super) fn covering<V: Variant>(&self, epoch: Ballot, ts: Timestamp) -> MemberSet {
-        let covers = |of: Ballot, upto| (of == epoch || V::MIX_EPOCHS) && ts <= upto;
+    pub(super) fn covering(
+        &self,
+        epoch: Ballot,
+        ts: Timestamp,
+        planted: impl Planting<Bug>,
+    ) -> MemberSet {
+        let covers = |of: Ballot, upto| (of == epoch || planted.has(Bug::MixEpochs)) && ts <= upto;
         let last = Rank::all(self.n_members).filter(|rank| {
             let (of, upto) = self.upto[rank.index()];
             covers(of, upto)
@@ -75,12 +81,12 @@ impl Acks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::variant::Sound;
+    use crate::planted::Sound;
 
     const FIRST: Ballot = Ballot(1);
 
     fn covering(acks: &Acks, epoch: Ballot, ts: u64) -> Vec<usize> {
-        acks.covering::<Sound>(epoch, Timestamp(ts)).iter().map(Rank::index).collect()
+        acks.covering(epoch, Timestamp(ts), Sound).iter().map(Rank::index).collect()
     }
 
     #[test]

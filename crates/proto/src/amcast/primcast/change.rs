@@ -21,8 +21,9 @@
 //!   knows that. By [`Members::has`] wherever something is counted, and `Machine::on_parted`.
 
 use super::{Machine, Phase, PrimcastWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{Config, GroupSet, Host, Members, Multicast, NoChange, Pid, Timestamp, To};
+use crate::planted::Planting;
 use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
 
 /// The number of patiences after which a primary repeats a change that it had to give up.
@@ -44,10 +45,16 @@ impl Change {
     }
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// A process without knowledge that requests its seat.
-    pub(super) fn as_newcomer(config: &Config, me: Pid, life: Incarnation, now: Instant) -> Self {
-        let mut machine = <Machine<V> as Multicast>::new(config, me);
+    pub(super) fn as_newcomer(
+        config: &Config,
+        me: Pid,
+        planted: P,
+        life: Incarnation,
+        now: Instant,
+    ) -> Self {
+        let mut machine = <Machine<P> as Multicast>::new(config, me, planted);
         machine.enter(Phase::Promised, now);
         (machine.current, machine.promised) = (Ballot::NONE, Ballot::NONE);
         machine.members = Members::default();
@@ -87,10 +94,10 @@ impl<V: Variant> Machine<V> {
     pub(super) fn on_meeting(&mut self, who: Pid, life: Incarnation) {
         let group = who.group.index();
         let is_known = self.config.layout.has(who);
-        if !is_known || !self.clocks[group].meet::<V>(who.rank, life) {
+        if !is_known || !self.clocks[group].meet(who.rank, life, self.planted) {
             return;
         }
-        if !V::KEEP_OLD_WORDS {
+        if !self.planted.has(Bug::KeepOldWords) {
             self.retained.forget_mark(who);
         }
         if who.group == self.me.group {
@@ -117,7 +124,7 @@ impl<V: Variant> Machine<V> {
 
     /// P19: whether a proposal of `epoch` in the log is thereby decided.
     pub(super) fn is_chosen(&self, epoch: Ballot) -> bool {
-        self.has_begun && epoch < self.members.since && !V::NEVER_CHOSEN
+        self.has_begun && epoch < self.members.since && !self.planted.has(Bug::NeverChosen)
     }
 
     /// Whether the incarnation that speaks on this seat has been removed for good, as far as is
@@ -239,7 +246,7 @@ impl<V: Variant> Machine<V> {
             return Some(Change::Remove(seat));
         }
         let (seat, (incarnation, _)) = self.joins.first_key_value()?;
-        if members.voters.contains(*seat) && !V::REPLACE_AT_ONCE {
+        if members.voters.contains(*seat) && !self.planted.has(Bug::ReplaceAtOnce) {
             // Its predecessor is removed first: see above.
             return Some(Change::Remove(*seat)).filter(|_| *seat != self.me.rank);
         }
@@ -249,7 +256,7 @@ impl<V: Variant> Machine<V> {
     /// P21: whether a majority has delivered everything that was delivered among earlier members.
     fn is_held(&mut self) -> bool {
         let members = self.members;
-        if members.from == Timestamp::ZERO || V::CHANGE_UNHELD {
+        if members.from == Timestamp::ZERO || self.planted.has(Bug::ChangeUnheld) {
             return true;
         }
         if self.held_from.is_none() && self.takes_part() && self.safe_ts() >= members.from {
@@ -259,7 +266,7 @@ impl<V: Variant> Machine<V> {
         let seats = &self.clocks[self.me.group.index()].seats;
         let has_it = |seat: &Rank| {
             *seat == self.me.rank && self.last >= upto
-                || seats.sits::<V>(*seat, &members)
+                || seats.sits(*seat, &members, self.planted)
                     && self.retained.mark_of(self.me.group, *seat) >= upto
         };
         members.has_quorum(members.voters.iter().filter(has_it).collect())
@@ -274,7 +281,7 @@ impl<V: Variant> Machine<V> {
                 .promises
                 .keys()
                 .copied()
-                .filter(|rank| seats.sits::<V>(*rank, members))
+                .filter(|rank| seats.sits(*rank, members, self.planted))
                 .collect()
         };
         let is_enough = |members: &Members| members.has_quorum(promised(members));
@@ -283,7 +290,7 @@ impl<V: Variant> Machine<V> {
         let change = self.changing.filter(|_| is_its_own);
         let next = change.map(|change| change.applied_to(present));
         match next {
-            Some(next) if V::NEW_QUORUM_ONLY => is_enough(&next).then_some(next),
+            Some(next) if self.planted.has(Bug::NewQuorumOnly) => is_enough(&next).then_some(next),
             // Agreement does not need the promises of the new ones' quorum: they show that those
             // members are there.
             Some(next) => (is_enough(&present) && is_enough(&next)).then_some(next),

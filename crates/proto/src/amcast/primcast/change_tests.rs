@@ -4,6 +4,7 @@
 use super::clocks::Clocks;
 use super::*;
 use crate::amcast::{GroupId, Layout, To};
+use crate::planted::Planted;
 
 /// A host that keeps the messages sent, and could hand over states.
 #[derive(Default)]
@@ -29,27 +30,6 @@ impl Sent {
             _ => None,
         })
     }
-}
-
-macro_rules! variant {
-    ($($name:ident: $flag:ident;)*) => {$(
-        #[derive(Clone, Debug)]
-        enum $name {}
-        impl Variant for $name {
-            const NAME: &'static str = stringify!($flag);
-            const $flag: bool = true;
-        }
-    )*};
-}
-
-variant! {
-    AssumeMembers: ASSUME_MEMBERS;
-    KeepOldWords: KEEP_OLD_WORDS;
-    NeverChosen: NEVER_CHOSEN;
-    OlderMembers: OLDER_MEMBERS;
-    NewQuorumOnly: NEW_QUORUM_ONLY;
-    ReplaceAtOnce: REPLACE_AT_ONCE;
-    ChangeUnheld: CHANGE_UNHELD;
 }
 
 const NEWCOMER: Incarnation = Incarnation(2);
@@ -90,19 +70,19 @@ fn asks(epoch: Ballot) -> PrimcastWire {
 }
 
 /// A member of three, and the time.
-struct Group<V: Variant> {
-    machine: Machine<V>,
+struct Group<P: Planting<Bug>> {
+    machine: Machine<P>,
     now: u64,
     sent: Sent,
 }
 
-impl<V: Variant> Group<V> {
-    fn new(rank: usize) -> Group<V> {
-        Group::of(&config(), rank)
+impl<P: Planting<Bug>> Group<P> {
+    fn new(planted: P, rank: usize) -> Group<P> {
+        Group::of(planted, &config(), rank)
     }
 
-    fn of(config: &Config, rank: usize) -> Group<V> {
-        let machine = Machine::<V>::new(config, pid(rank));
+    fn of(planted: P, config: &Config, rank: usize) -> Group<P> {
+        let machine = Machine::new(config, pid(rank), planted);
         Group { machine, now: 0, sent: Sent::default() }
     }
 
@@ -150,8 +130,8 @@ impl<V: Variant> Group<V> {
 }
 
 /// A group whose third member died; the primary has removed it, for the newcomer on its seat.
-fn removed<V: Variant>() -> Group<V> {
-    let mut group = Group::<V>::new(0);
+fn removed<P: Planting<Bug>>(planted: P) -> Group<P> {
+    let mut group = Group::new(planted, 0);
     let first = group.machine.current;
     let founders = group.machine.members;
     group.is_joined();
@@ -162,7 +142,7 @@ fn removed<V: Variant>() -> Group<V> {
 
 #[test]
 fn p20_a_seat_changes_hands_by_two_changes() {
-    let mut group = removed::<Sound>();
+    let mut group = removed(Sound);
     assert_eq!(group.sent.established().map(|members| members.voters), Some(seats(&[0, 1])));
     assert!(!group.machine.is_primary(), "P20: nothing else before it has begun");
     group.is_accepted(1, Place::default());
@@ -172,29 +152,29 @@ fn p20_a_seat_changes_hands_by_two_changes() {
     let members = group.sent.established().expect("a quorum promised");
     assert!(members.has(Rank::at(2), NEWCOMER) && members.voters.len() == 3);
     // {0, 2} of the founders and {1, 2} of the new ones have no common member.
-    let broken = removed::<ReplaceAtOnce>().sent.established();
+    let broken = removed(Planted(Bug::ReplaceAtOnce)).sent.established();
     assert!(broken.is_some_and(|members| members.has(Rank::at(2), NEWCOMER)), "the bug");
 }
 
 #[test]
 fn p20_the_present_members_quorum_has_to_promise() {
-    fn added<V: Variant>() -> Option<Members> {
-        let mut group = removed::<V>();
+    fn added<P: Planting<Bug>>(planted: P) -> Option<Members> {
+        let mut group = removed(planted);
         group.is_accepted(1, Place::default());
         assert_eq!(group.machine.phase, Phase::Candidate);
         // The newcomer and the primary: a quorum of the new ones, and one of two of the present.
         group.is_promised(2, Ballot::NONE, Members::default());
         group.sent.established().filter(|members| members.voters.len() == 3)
     }
-    assert_eq!(added::<Sound>(), None);
-    assert!(added::<NewQuorumOnly>().is_some(), "the bug asks too few");
+    assert_eq!(added(Sound), None);
+    assert!(added(Planted(Bug::NewQuorumOnly)).is_some(), "the bug asks too few");
 }
 
 /// A member that has promised an epoch may since have acknowledged in another: it has to promise
 /// again.
 #[test]
 fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
-    let mut group = Group::<Sound>::new(1);
+    let mut group = Group::new(Sound, 1);
     let (current, founders) = (group.machine.current, group.machine.members);
     group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
     let earlier = group.machine.promised;
@@ -221,8 +201,8 @@ fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
 
 #[test]
 fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
-    fn established<V: Variant>() -> Option<Members> {
-        let mut group = Group::<V>::new(1);
+    fn established<P: Planting<Bug>>(planted: P) -> Option<Members> {
+        let mut group = Group::new(planted, 1);
         let newer = Ballot::above(group.machine.promised, Rank::at(0));
         group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
         // 0 and 2 continue without 1's vote; 2 tells of it, and is one of two.
@@ -231,14 +211,14 @@ fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
         group.is_promised(2, newer, members);
         group.sent.established()
     }
-    assert_eq!(established::<Sound>(), None);
-    assert!(established::<OlderMembers>().is_some(), "the bug goes by its own");
+    assert_eq!(established(Sound), None);
+    assert!(established(Planted(Bug::OlderMembers)).is_some(), "the bug goes by its own");
 }
 
 #[test]
 fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
-    fn asks_again<V: Variant>(delivered: Place) -> bool {
-        let mut group = Group::<V>::new(0);
+    fn asks_again<P: Planting<Bug>>(planted: P, delivered: Place) -> bool {
+        let mut group = Group::new(planted, 0);
         let first = group.machine.current;
         group.machine.last = (Timestamp(3), MessageId::default());
         group.is_joined();
@@ -248,16 +228,16 @@ fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
         group.machine.phase == Phase::Candidate
     }
     let all = (Timestamp(3), MessageId::default());
-    assert!(asks_again::<Sound>(all));
-    assert!(!asks_again::<Sound>(Place::default()), "of two, both have to have it");
-    assert!(asks_again::<ChangeUnheld>(Place::default()), "the bug does not look");
+    assert!(asks_again(Sound, all));
+    assert!(!asks_again(Sound, Place::default()), "of two, both have to have it");
+    assert!(asks_again(Planted(Bug::ChangeUnheld), Place::default()), "the bug does not look");
 }
 
 /// A message to two groups waits for the other one, below the clock with which the change began:
 /// the mark does not tell yet which messages have to be held.
 #[test]
 fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() {
-    let mut group = Group::<Sound>::of(&config_of(&[3, 1]), 0);
+    let mut group = Group::of(Sound, &config_of(&[3, 1]), 0);
     let (first, founders) = (group.machine.current, group.machine.members);
     group.is_joined();
     let message = Message::new(MessageId { sender: 1, sequence: 1 }, GroupSet::all(2), *b"x");
@@ -272,7 +252,7 @@ fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() 
 #[test]
 fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
     let config = config_of(&[5]);
-    let mut group = Group::<Sound>::of(&config, 1);
+    let mut group = Group::of(Sound, &config, 1);
     let (first, founders) = (group.machine.current, group.machine.members);
     group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
     group.is_promised(2, first, founders);
@@ -288,8 +268,8 @@ fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
 
 #[test]
 fn p19_what_a_changed_epoch_began_with_is_decided() {
-    fn decided<V: Variant>() -> bool {
-        let mut group = Group::<V>::new(1);
+    fn decided<P: Planting<Bug>>(planted: P) -> bool {
+        let mut group = Group::new(planted, 1);
         let first = group.machine.current;
         let epoch = Ballot::above(group.machine.promised, Rank::at(0));
         group.hears(0, &asks(epoch));
@@ -316,13 +296,16 @@ fn p19_what_a_changed_epoch_began_with_is_decided() {
         let record = group.machine.records.get(id).expect("it stands in the log");
         said && record.final_ts() == Some(Timestamp(4))
     }
-    assert!(decided::<Sound>());
-    assert!(!decided::<NeverChosen>(), "the bug counts acknowledgements of who may be gone");
+    assert!(decided(Sound));
+    assert!(
+        !decided(Planted(Bug::NeverChosen)),
+        "the bug counts acknowledgements of who may be gone"
+    );
 }
 
 #[test]
 fn p17_p18_quorums_are_counted_by_the_epochs_members_and_their_present_lives() {
-    fn past<V: Variant>(told: bool, met: bool) -> Timestamp {
+    fn past<P: Planting<Bug>>(planted: P, told: bool, met: bool) -> Timestamp {
         let (first, later) = (Ballot(1), Ballot(9));
         let mut clocks = Clocks::new(3, first);
         if told {
@@ -333,27 +316,27 @@ fn p17_p18_quorums_are_counted_by_the_epochs_members_and_their_present_lives() {
             clocks.hear(Rank::at(rank), later, Timestamp(clock), rank == 0);
         }
         if met {
-            clocks.meet::<V>(Rank::at(1), NEWCOMER);
+            clocks.meet(Rank::at(1), NEWCOMER, planted);
         }
-        clocks.past::<V>()
+        clocks.past(planted)
     }
-    assert_eq!(past::<Sound>(true, false), Timestamp(7));
-    assert_eq!(past::<Sound>(false, false), Timestamp::ZERO, "P17");
-    assert_eq!(past::<AssumeMembers>(false, false), Timestamp(7), "the bug");
-    assert_eq!(past::<Sound>(true, true), Timestamp(2), "P18");
-    assert_eq!(past::<KeepOldWords>(true, true), Timestamp(7), "the bug");
+    assert_eq!(past(Sound, true, false), Timestamp(7));
+    assert_eq!(past(Sound, false, false), Timestamp::ZERO, "P17");
+    assert_eq!(past(Planted(Bug::AssumeMembers), false, false), Timestamp(7), "the bug");
+    assert_eq!(past(Sound, true, true), Timestamp(2), "P18");
+    assert_eq!(past(Planted(Bug::KeepOldWords), true, true), Timestamp(7), "the bug");
 }
 
 /// P22: a removed process is told so when it speaks, and sends nothing from then on.
 #[test]
 fn p22_who_was_removed_is_told_and_stops() {
-    let mut group = removed::<Sound>();
-    let mut removed = Group::<Sound>::new(2);
+    let mut group = removed(Sound);
+    let mut removed = Group::new(Sound, 2);
     group.is_accepted(1, Place::default());
     // This concerned the newcomer's predecessor: the newcomer itself may still get the seat.
     let epoch = Ballot::above(group.machine.promised, Rank::at(2));
     let asked = asks(epoch);
-    let mut founder = Group::<Sound>::new(0);
+    let mut founder = Group::new(Sound, 0);
     founder.machine.members = founder.machine.members.without(Rank::at(2));
     founder.hears(2, &asked);
     let parted = PrimcastWire::Parted(FOUNDER);
@@ -377,7 +360,7 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     let founders = Members::founders(3, first);
     let seated = founders.without(Rank::at(2)).with(Rank::at(2), NEWCOMER);
     let now = Instant::ZERO;
-    let machine = Machine::<Sound>::join(&config(), pid(2), NEWCOMER, now).expect("it may");
+    let machine = Machine::join(&config(), pid(2), Sound, NEWCOMER, now).expect("it may");
     let mut newcomer = Group { machine, now: 0, sent: Sent::default() };
     let epoch = Ballot::above(first, Rank::at(0));
     let members = Members { since: epoch, ..seated };
@@ -397,7 +380,7 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     assert!(newcomer.sent.0.contains(&(To::One(pid(1)), asks)), "{:?}", newcomer.sent.0);
 
     // The leader of that time sends it again.
-    let mut primary = removed::<Sound>();
+    let mut primary = removed(Sound);
     primary.is_accepted(1, Place::default());
     let (current, members) = (primary.machine.current, primary.machine.members);
     primary.is_promised(1, current, members);
@@ -416,7 +399,7 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
 /// P21: each change has its own mark, which is taken when the change begins to wait.
 #[test]
 fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
-    let mut group = Group::<Sound>::new(0);
+    let mut group = Group::new(Sound, 0);
     let (first, founders) = (group.machine.current, group.machine.members);
     group.machine.last = (Timestamp(3), MessageId::default());
     group.machine.held_from = Some(Place::default());

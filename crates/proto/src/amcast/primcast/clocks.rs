@@ -4,8 +4,9 @@
 //!   their owner. [`Clocks::hear`] drops a report to the contrary.
 
 use super::seats::Seats;
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{Members, Timestamp};
+use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MemberSet, Rank};
 
@@ -29,9 +30,14 @@ impl Clocks {
 
     /// P18: notes that another incarnation is on this seat. Its predecessor's reports do not bind
     /// it.
-    pub(super) fn meet<V: Variant>(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
+    pub(super) fn meet(
+        &mut self,
+        rank: Rank,
+        incarnation: Incarnation,
+        planted: impl Planting<Bug>,
+    ) -> bool {
         let is_new = self.seats.meet(rank, incarnation);
-        let voids = is_new && !V::KEEP_OLD_WORDS;
+        let voids = is_new && !planted.has(Bug::KeepOldWords);
         if let Some(heard) = self.members.get_mut(rank.index()).filter(|_| voids) {
             heard.clear();
         }
@@ -52,29 +58,35 @@ impl Clocks {
     }
 
     /// The clock that the primary of `epoch` has reported.
-    pub(super) fn primary_clock<V: Variant>(&self, epoch: Ballot) -> Timestamp {
-        let leader = epoch.proposer().zip(self.seats.of::<V>(epoch));
-        let leader = leader.filter(|(leader, members)| self.seats.sits::<V>(*leader, members));
-        leader.map_or(Timestamp::ZERO, |(leader, _)| self.min_clock::<V>(leader, epoch))
+    pub(super) fn primary_clock(&self, epoch: Ballot, planted: impl Planting<Bug>) -> Timestamp {
+        let leader = epoch.proposer().zip(self.seats.of(epoch, planted));
+        let leader = leader.filter(|(leader, members)| self.seats.sits(*leader, members, planted));
+        leader.map_or(Timestamp::ZERO, |(leader, _)| self.min_clock(leader, epoch, planted))
     }
 
     /// Line 15: the member's highest clock under `epoch` or an earlier promise.
-    fn min_clock<V: Variant>(&self, rank: Rank, epoch: Ballot) -> Timestamp {
+    fn min_clock(&self, rank: Rank, epoch: Ballot, planted: impl Planting<Bug>) -> Timestamp {
         let Some(heard) = self.members.get(rank.index()) else { return Timestamp::ZERO };
         let known = heard
             .iter()
             .rev()
-            .find(|(promised, _)| V::CLOCKS_OF_LATER_EPOCHS || *promised <= epoch);
+            .find(|(promised, _)| planted.has(Bug::ClocksOfLaterEpochs) || *promised <= epoch);
         known.map_or(Timestamp::ZERO, |(_, clock)| *clock)
     }
 
     /// Line 17: the clock that `quorum` of `members` have reached under `epoch` or an earlier
     /// promise.
-    fn clock_of<V: Variant>(&self, epoch: Ballot, members: &Members, quorum: usize) -> Timestamp {
+    fn clock_of(
+        &self,
+        epoch: Ballot,
+        members: &Members,
+        quorum: usize,
+        planted: impl Planting<Bug>,
+    ) -> Timestamp {
         let mut clocks: [Timestamp; base::MAX_MEMBERS] = Default::default();
         for rank in Rank::all(self.members.len()) {
-            if self.seats.sits::<V>(rank, members) {
-                clocks[rank.index()] = self.min_clock::<V>(rank, epoch);
+            if self.seats.sits(rank, members, planted) {
+                clocks[rank.index()] = self.min_clock(rank, epoch, planted);
             }
         }
         clocks.sort_unstable_by(|a, b| b.cmp(a));
@@ -83,10 +95,11 @@ impl Clocks {
 
     /// Line 17: the clock that a quorum has reached, and at which therefore every epoch above
     /// `epoch` begins. Zero as long as the epoch's members are not known (P17).
-    pub(super) fn quorum_clock<V: Variant>(&self, epoch: Ballot) -> Timestamp {
-        let members = self.seats.of::<V>(epoch);
-        members
-            .map_or(Timestamp::ZERO, |members| self.clock_of::<V>(epoch, members, members.quorum()))
+    pub(super) fn quorum_clock(&self, epoch: Ballot, planted: impl Planting<Bug>) -> Timestamp {
+        let members = self.seats.of(epoch, planted);
+        members.map_or(Timestamp::ZERO, |members| {
+            self.clock_of(epoch, members, members.quorum(), planted)
+        })
     }
 
     /// The largest x such that no message that is multicast from now on can be decided in this
@@ -95,16 +108,16 @@ impl Clocks {
     /// For some epoch E: its leader, as primary of E, has passed x (nothing new in E), and a quorum
     /// that had promised nothing above E has passed x (nothing new in any later epoch). In an
     /// earlier epoch nothing new is decided, since a quorum has promised E before it had a primary.
-    pub(super) fn past<V: Variant>(&self) -> Timestamp {
+    pub(super) fn past(&self, planted: impl Planting<Bug>) -> Timestamp {
         let of_epoch = |&(epoch, clock): &(Ballot, Timestamp)| {
-            let Some(members) = self.seats.of::<V>(epoch) else { return Timestamp::ZERO };
+            let Some(members) = self.seats.of(epoch, planted) else { return Timestamp::ZERO };
             let quorum = members.quorum();
-            let quorum = quorum - usize::from(V::PAST_QUORUM_MINUS_ONE && quorum > 1);
-            let upto = if V::PAST_IN_ANY_EPOCH { Ballot(u64::MAX) } else { epoch };
-            match (V::PAST_WITHOUT_PRIMARY, V::PAST_WITHOUT_QUORUM) {
-                (true, _) => self.clock_of::<V>(upto, members, quorum),
+            let quorum = quorum - usize::from(planted.has(Bug::PastQuorumMinusOne) && quorum > 1);
+            let upto = if planted.has(Bug::PastInAnyEpoch) { Ballot(u64::MAX) } else { epoch };
+            match (planted.has(Bug::PastWithoutPrimary), planted.has(Bug::PastWithoutQuorum)) {
+                (true, _) => self.clock_of(upto, members, quorum, planted),
                 (_, true) => clock,
-                _ => clock.min(self.clock_of::<V>(upto, members, quorum)),
+                _ => clock.min(self.clock_of(upto, members, quorum, planted)),
             }
         };
         self.primaries.iter().map(of_epoch).max().unwrap_or_default()
@@ -146,7 +159,7 @@ fn raise(heard: &mut Vec<(Ballot, Timestamp)>, epoch: Ballot, clock: Timestamp) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::variant::Sound;
+    use crate::planted::{Planted, Sound};
 
     const FIRST: Ballot = Ballot(1);
     const SECOND: Ballot = Ballot(2);
@@ -161,8 +174,8 @@ mod tests {
         clocks.hear(Rank::at(1), SECOND, Timestamp(7), false);
         clocks.hear(Rank::at(1), SECOND, Timestamp(3), false);
         clocks.hear(Rank::at(1), FIRST, Timestamp(9), false);
-        assert_eq!(clocks.min_clock::<Sound>(Rank::at(1), SECOND), Timestamp(7));
-        assert_eq!(clocks.min_clock::<Sound>(Rank::at(1), FIRST), Timestamp::ZERO);
+        assert_eq!(clocks.min_clock(Rank::at(1), SECOND, Sound), Timestamp(7));
+        assert_eq!(clocks.min_clock(Rank::at(1), FIRST, Sound), Timestamp::ZERO);
     }
 
     #[test]
@@ -171,10 +184,10 @@ mod tests {
         for (rank, clock) in [(0, 9), (1, 4), (2, 6)] {
             clocks.hear(Rank::at(rank), FIRST, Timestamp(clock), rank == 0);
         }
-        assert_eq!(clocks.quorum_clock::<Sound>(FIRST), Timestamp(6));
-        assert_eq!(clocks.past::<Sound>(), Timestamp(6));
+        assert_eq!(clocks.quorum_clock(FIRST, Sound), Timestamp(6));
+        assert_eq!(clocks.past(Sound), Timestamp(6));
         clocks.hear(Rank::at(2), SECOND, Timestamp(8), false);
-        assert_eq!(clocks.quorum_clock::<Sound>(FIRST), Timestamp(6), "promised elsewhere");
+        assert_eq!(clocks.quorum_clock(FIRST, Sound), Timestamp(6), "promised elsewhere");
     }
 
     #[test]
@@ -182,12 +195,12 @@ mod tests {
         let mut clocks = clocks();
         clocks.hear(Rank::at(1), SECOND, Timestamp(8), false);
         clocks.hear(Rank::at(2), SECOND, Timestamp(8), false);
-        assert_eq!(clocks.past::<Sound>(), Timestamp::ZERO);
+        assert_eq!(clocks.past(Sound), Timestamp::ZERO);
         clocks.hear(Rank::at(1), SECOND, Timestamp(8), true);
-        assert_eq!(clocks.past::<Sound>(), Timestamp::ZERO, "P17: whose quorum?");
+        assert_eq!(clocks.past(Sound), Timestamp::ZERO, "P17: whose quorum?");
         let founders = *clocks.seats.newest();
         clocks.seats.learn(SECOND, &founders);
-        assert_eq!(clocks.past::<Sound>(), Timestamp(8));
+        assert_eq!(clocks.past(Sound), Timestamp(8));
     }
 
     #[test]
@@ -196,31 +209,11 @@ mod tests {
         for rank in 0..3 {
             clocks.hear(Rank::at(rank), FIRST, Timestamp(8 - rank as u64), rank == 0);
         }
-        assert_eq!(clocks.past::<Sound>(), Timestamp(7));
-        assert!(clocks.meet::<Sound>(Rank::at(1), Incarnation(2)));
-        assert_eq!(clocks.past::<Sound>(), Timestamp(6), "two of the founders are left");
+        assert_eq!(clocks.past(Sound), Timestamp(7));
+        assert!(clocks.meet(Rank::at(1), Incarnation(2), Sound));
+        assert_eq!(clocks.past(Sound), Timestamp(6), "two of the founders are left");
         clocks.hear(Rank::at(1), FIRST, Timestamp(9), false);
-        assert_eq!(clocks.past::<Sound>(), Timestamp(6), "the new one is no member there");
-    }
-
-    /// Defines a variant with one flag.
-    macro_rules! variant {
-        ($($name:ident: $flag:ident;)*) => {$(
-            #[derive(Clone, Debug)]
-            enum $name {}
-            impl Variant for $name {
-                const NAME: &'static str = stringify!($flag);
-                const $flag: bool = true;
-            }
-        )*};
-    }
-
-    variant! {
-        WithoutPrimary: PAST_WITHOUT_PRIMARY;
-        WithoutQuorum: PAST_WITHOUT_QUORUM;
-        MinusOne: PAST_QUORUM_MINUS_ONE;
-        AnyEpoch: PAST_IN_ANY_EPOCH;
-        LaterEpochs: CLOCKS_OF_LATER_EPOCHS;
+        assert_eq!(clocks.past(Sound), Timestamp(6), "the new one is no member there");
     }
 
     /// Five members: their primary and one follower have passed 9, two have only 4 under the first
@@ -234,16 +227,24 @@ mod tests {
             clocks.hear(Rank::at(rank), epoch, Timestamp(clock), rank == 0);
         }
         clocks.hear(Rank::at(4), SECOND, Timestamp(9), false);
-        assert_eq!(clocks.past::<Sound>(), Timestamp(4));
-        assert_eq!(clocks.past::<WithoutQuorum>(), Timestamp(9), "the bug believes too much");
-        assert_eq!(clocks.past::<MinusOne>(), Timestamp(9), "the bug believes too much");
-        assert_eq!(clocks.past::<AnyEpoch>(), Timestamp(9), "the bug believes too much");
-        assert_eq!(clocks.past::<LaterEpochs>(), Timestamp(9), "the bug believes too much");
+        assert_eq!(clocks.past(Sound), Timestamp(4));
+        for bug in [
+            Bug::PastWithoutQuorum,
+            Bug::PastQuorumMinusOne,
+            Bug::PastInAnyEpoch,
+            Bug::ClocksOfLaterEpochs,
+        ] {
+            assert_eq!(clocks.past(Planted(bug)), Timestamp(9), "{bug:?} believes too much");
+        }
         let mut clocks = Clocks::new(3, FIRST);
         for (rank, clock) in [(0, 2), (1, 9), (2, 9)] {
             clocks.hear(Rank::at(rank), FIRST, Timestamp(clock), rank == 0);
         }
-        assert_eq!(clocks.past::<Sound>(), Timestamp(2));
-        assert_eq!(clocks.past::<WithoutPrimary>(), Timestamp(9), "the bug believes too much");
+        assert_eq!(clocks.past(Sound), Timestamp(2));
+        assert_eq!(
+            clocks.past(Planted(Bug::PastWithoutPrimary)),
+            Timestamp(9),
+            "the bug believes too much"
+        );
     }
 }

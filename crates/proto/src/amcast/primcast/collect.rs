@@ -21,10 +21,11 @@
 use super::clocks::Clocks;
 use super::record::Record;
 use super::{Handover, Machine, Phase, PrimcastWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{
     GroupId, GroupSet, Host, Layout, Message, MessageId, Pid, Place, Timestamp, To,
 };
+use crate::planted::Planting;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -105,10 +106,11 @@ impl Retained {
     }
 
     /// The place up to which `n` members of each destination have delivered.
-    fn mark<V: Variant>(
+    fn mark(
         &self,
         dest: GroupSet,
         clocks: &[Clocks],
+        planted: impl Planting<Bug>,
         n: impl Fn(usize) -> usize,
     ) -> Place {
         let of_group = |group: GroupId| {
@@ -117,7 +119,7 @@ impl Retained {
             let mut sorted: [Place; base::MAX_MEMBERS] = Default::default();
             let sorted = &mut sorted[..members.voters.len()];
             for (mark, rank) in sorted.iter_mut().zip(members.voters.iter()) {
-                if seats.sits::<V>(rank, members) {
+                if seats.sits(rank, members, planted) {
                     *mark = marks[rank.index()];
                 }
             }
@@ -130,16 +132,17 @@ impl Retained {
     /// Drops the messages that all have delivered, and beyond `most` those that majorities have;
     /// nothing above `mark`, the own one: messages delivered ahead of it are remembered until it
     /// passes them (P15).
-    fn give_up<V: Variant>(
+    fn give_up(
         &mut self,
         clocks: &[Clocks],
         (mark, most): (Place, Most),
         n_enough: fn(usize) -> usize,
+        planted: impl Planting<Bug>,
         mut forget: impl FnMut(Place, MessageId),
     ) {
         let mut queues = mem::take(&mut self.queues);
         for (dest, queue) in &mut queues {
-            let everybody = self.mark::<V>(*dest, clocks, |members| members).min(mark);
+            let everybody = self.mark(*dest, clocks, planted, |members| members).min(mark);
             while let Some(kept) = queue.pop_front_if(|(place, ..)| *place <= everybody) {
                 self.n_kept -= 1;
                 self.n_bytes -= kept.2;
@@ -147,7 +150,7 @@ impl Retained {
             }
         }
         for (dest, queue) in &mut queues {
-            let majority = self.mark::<V>(*dest, clocks, n_enough).min(mark);
+            let majority = self.mark(*dest, clocks, planted, n_enough).min(mark);
             while self.n_kept > most.0 || self.n_bytes > most.1 {
                 let Some(kept) = queue.pop_front_if(|(place, ..)| *place <= majority) else {
                     break;
@@ -164,15 +167,15 @@ impl Retained {
     }
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// Whether this message was delivered here and its record is forgotten (P8).
     pub(super) fn is_gone(&self, id: MessageId) -> bool {
-        !self.records.contains(id) && self.seen.contains(id) && !V::FORGET_NAMES
+        !self.records.contains(id) && self.seen.contains(id) && !self.planted.has(Bug::ForgetNames)
     }
 
     /// P7: whether others have forgotten messages that were not delivered here.
     pub(super) fn is_behind(&self) -> bool {
-        self.last < self.floor && !V::IGNORE_FLOOR
+        self.last < self.floor && !self.planted.has(Bug::IgnoreFloor)
     }
 
     /// The number of messages that it remembers.
@@ -205,10 +208,10 @@ impl<V: Variant> Machine<V> {
         };
         let (records, floor) = (&mut self.records, &mut self.floor);
         let n_before = records.len();
-        let n_enough = if V::FORGET_EARLY { |_| 1 } else { base::majority };
-        let most = if V::FORGET_EARLY { (0, 0) } else { most };
+        let n_enough = if self.planted.has(Bug::ForgetEarly) { |_| 1 } else { base::majority };
+        let most = if self.planted.has(Bug::ForgetEarly) { (0, 0) } else { most };
         let bounds = (self.last, most);
-        self.retained.give_up::<V>(&self.clocks, bounds, n_enough, |place, id| {
+        self.retained.give_up(&self.clocks, bounds, n_enough, self.planted, |place, id| {
             records.remove(id);
             *floor = place.max(*floor);
         });
@@ -342,7 +345,7 @@ impl<V: Variant> Machine<V> {
         // Where messages commute, a delivery here must not be undone (P8). A giver that lacks some
         // of them delivers them before long, and is asked again.
         let keeps_ours = self.ahead.keys().all(|(_, id)| state.seen.contains(*id));
-        if through <= before || !keeps_ours && !V::STATE_UNDOES {
+        if through <= before || !keeps_ours && !self.planted.has(Bug::StateUndoes) {
             return;
         }
         host.install(&state.app, through);
@@ -366,7 +369,7 @@ impl<V: Variant> Machine<V> {
         kept.sort_unstable_by_key(|(at, message)| (*at, message.id));
         let is_new = |place: &Place| *place > before && !was_ahead.contains_key(place);
         for (at, message) in kept.into_iter().filter(|(at, message)| is_new(&(*at, message.id))) {
-            if !self.records.contains(message.id) && V::KEEP_KNOWN_ONLY {
+            if !self.records.contains(message.id) && self.planted.has(Bug::KeepKnownOnly) {
                 continue;
             }
             let record = self.record(message.id, message.dest, now);

@@ -14,14 +14,15 @@
 //! group is involved.
 
 use super::{Machine, PrimcastWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{Cut, Host, NoCut, Timestamp, To};
+use crate::planted::Planting;
 use base::Instant;
 
 /// The number of cuts that may be requested of one process at once.
 const CUTS_MAX: usize = 1024;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// The highest final timestamp of a delivered message.
     fn highest_delivered(&self) -> Timestamp {
         let ahead = self.ahead.last_key_value().map_or(Timestamp::ZERO, |((at, _), _)| *at);
@@ -96,7 +97,8 @@ impl<V: Variant> Machine<V> {
             && first < delivered
         {
             self.cuts.pop_first();
-            host.cut(first, if V::CUT_OF_STATE { Cut::Exact } else { Cut::Missed });
+            let is_taken = self.planted.has(Bug::CutOfState);
+            host.cut(first, if is_taken { Cut::Exact } else { Cut::Missed });
         }
     }
 }

@@ -13,15 +13,16 @@
 //! Where no messages commute `ahead` stays empty, and P14 is P1.
 
 use super::{Machine, PrimcastWire};
+use crate::amcast::bugs::Bug;
 use crate::amcast::footprint::Footprint;
 use crate::amcast::linear::{Rule, admits_by_clock};
-use crate::amcast::variant::Variant;
 use crate::amcast::{Host, MessageId, Place, Timestamp, To};
+use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::Instant;
 use core::time::Duration;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// Lines 53 to 56. Examines only the first pending message: the others matter when it is their
     /// turn.
     pub(super) fn try_deliver<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
@@ -51,9 +52,8 @@ impl<V: Variant> Machine<V> {
     /// Lines 28 and 29: a bound that every later proposal will exceed.
     fn passed(&self) -> Timestamp {
         let (primary, quorum) = self.own_clocks();
-        let primary = if V::NO_PRIMARY_CLOCK { Timestamp(u64::MAX) } else { primary };
-        let quorum = if V::NO_QUORUM_CLOCK { Timestamp(u64::MAX) } else { quorum };
-        primary.min(quorum)
+        let unless = |bug, clock| if self.planted.has(bug) { Timestamp(u64::MAX) } else { clock };
+        unless(Bug::NoPrimaryClock, primary).min(unless(Bug::NoQuorumClock, quorum))
     }
 
     /// P14: delivers everything that may be delivered now, in one pass upwards. The messages that
@@ -69,19 +69,23 @@ impl<V: Variant> Machine<V> {
 
     fn deliver_in_one_walk<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         // P16: nothing overtakes a cut.
-        let cut = self.cuts.first().copied().filter(|_| !V::CUT_OVERTAKEN);
+        let cut = self.cuts.first().copied().filter(|_| !self.planted.has(Bug::CutOvertaken));
         let passed = cut.map_or(self.passed(), |cut| cut.min(self.passed()));
         let within = (passed, MessageId { sender: u64::MAX, sequence: u64::MAX });
         let looked_at: Vec<Place> = self.pending.range(..=within).copied().collect();
         looked_at.into_iter().for_each(|(_, id)| self.look_at(id));
         let near: Vec<Place> = self.pending.range(..=within).copied().collect();
         let mut stays = Footprint::NONE;
+        let planted = self.planted;
+        let ignores = planted.has(Bug::IgnoreConflicts);
+        let is_nearest = planted.has(Bug::ConflictsWithNearest);
         for place in near {
             let body = self.records.get(place.1).and_then(|record| record.body.as_ref());
             // A message that is not here yet may touch any class.
-            let unknown = if V::UNKNOWN_COMMUTES { Footprint::NONE } else { Footprint::ALL };
+            let unknown =
+                if planted.has(Bug::UnknownCommutes) { Footprint::NONE } else { Footprint::ALL };
             let touches = body.map_or(unknown, |message| message.footprint);
-            let conflicts = match (V::IGNORE_CONFLICTS, V::READS_NEVER_WAIT) {
+            let conflicts = match (ignores, planted.has(Bug::ReadsNeverWait)) {
                 (true, _) => false,
                 (_, true) => touches.writes_meet(stays),
                 _ => touches.conflicts(stays),
@@ -89,7 +93,7 @@ impl<V: Variant> Machine<V> {
             if self.is_final(place) && !conflicts {
                 self.deliver(place.0, place.1, now, host);
             } else {
-                stays = if V::CONFLICTS_WITH_NEAREST { touches } else { stays.union(touches) };
+                stays = if is_nearest { touches } else { stays.union(touches) };
             }
         }
         self.move_mark(now);
@@ -99,7 +103,7 @@ impl<V: Variant> Machine<V> {
     /// higher than the clocks that were passed: a state may bring messages above them, and below
     /// those a proposal may be on its way here.
     fn move_mark(&mut self, now: Instant) {
-        let first = self.pending.first().copied().filter(|_| !V::MARK_OF_LAST);
+        let first = self.pending.first().copied().filter(|_| !self.planted.has(Bug::MarkOfLast));
         let passed = self.passed();
         while let Some(entry) = self.ahead.first_entry()
             && first.is_none_or(|first| *entry.key() < first)
@@ -114,7 +118,7 @@ impl<V: Variant> Machine<V> {
     }
 
     fn first_pending(&mut self) -> Option<Place> {
-        if V::IGNORE_PENDING {
+        if self.planted.has(Bug::IgnorePending) {
             self.look_at_all();
             return self.pending.iter().find(|place| self.is_final(**place)).copied();
         }
@@ -179,7 +183,8 @@ impl<V: Variant> Machine<V> {
                 if self.horizon.admits_by_all((at, id), dest) {
                     return true;
                 }
-                let waited = host.real_clock().map(|clock| admits_by_clock::<V>(clock, at));
+                let waited =
+                    host.real_clock().map(|clock| admits_by_clock(clock, at, self.planted));
                 match waited {
                     Some(Ok(())) => return true,
                     Some(Err(wait)) => {

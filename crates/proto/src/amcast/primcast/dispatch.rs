@@ -3,12 +3,13 @@
 use super::transfer::{Gathered, Promise};
 use super::wire::Held;
 use super::{Machine, PrimcastWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::wire::is_addressable;
 use crate::amcast::{About, Host, Pid};
+use crate::planted::Planting;
 use base::Instant;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// Takes a message from another process.
     pub(super) fn take<H: Host<PrimcastWire>>(
         &mut self,
@@ -21,7 +22,7 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let is_own = from.group == self.me.group;
-        let is_heard = !self.is_outside() || is_own && Machine::<V>::is_for_outsiders(wire);
+        let is_heard = !self.is_outside() || is_own && Machine::<P>::is_for_outsiders(wire);
         if self.parted || !is_heard {
             return;
         }

@@ -13,13 +13,14 @@ use super::transfer::Promise;
 use super::turns::Turns;
 use super::wire::{Held, Logged, Part, Told};
 use super::{Beginning, Machine, Phase, PrimcastWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{FOUNDER, Host, Members, Pid, Timestamp, To};
+use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::mem;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// Lines 57 to 60: Ω names this process.
     pub(super) fn stand<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
@@ -71,7 +72,7 @@ impl<V: Variant> Machine<V> {
             self.enter(Phase::Promised, now);
             self.promised = epoch;
         } else if self.current == epoch {
-            if held.epoch < epoch && !V::PROMISE_ONCE {
+            if held.epoch < epoch && !self.planted.has(Bug::PromiseOnce) {
                 // This process has promised, and a host skipped its promise or the answer.
                 self.tell_beginning(from.rank, held, host);
             }
@@ -122,8 +123,8 @@ impl<V: Variant> Machine<V> {
         let Some(newest) = promises.values().max_by_key(|promise| promise.held.epoch) else {
             return;
         };
-        let (source, of) = (newest.held.epoch, newest.members);
-        let present = if V::OLDER_MEMBERS { self.members } else { of };
+        let (source, of, planted) = (newest.held.epoch, newest.members, self.planted);
+        let present = if planted.has(Bug::OlderMembers) { self.members } else { of };
         let Some(members) = self.next_members(source, present) else { return };
         if !members.has(self.me.rank, self.incarnation) {
             self.transfer.forget_promises();
@@ -131,8 +132,9 @@ impl<V: Variant> Machine<V> {
             return;
         }
         let rank_of = |promise: &Promise| {
-            let epoch = if V::ANY_EPOCH_STATE { Ballot::NONE } else { promise.held.epoch };
-            let length = if V::SHORTEST_STATE { u64::MAX - promise.length } else { promise.length };
+            let (held, length) = (promise.held.epoch, promise.length);
+            let epoch = if planted.has(Bug::AnyEpochState) { Ballot::NONE } else { held };
+            let length = if planted.has(Bug::ShortestState) { u64::MAX - length } else { length };
             (epoch, length)
         };
         // Of equal ones the own is taken, which is here.
@@ -145,7 +147,7 @@ impl<V: Variant> Machine<V> {
         let epoch = self.promised;
         let promises = mem::take(&mut self.transfer.promises);
         self.transfer.forget_promises();
-        let clock = if V::OWN_CLOCK_ONLY {
+        let clock = if planted.has(Bug::OwnClockOnly) {
             self.clock
         } else {
             promises.values().map(|promise| promise.clock).max().unwrap_or_default()
@@ -274,7 +276,7 @@ impl<V: Variant> Machine<V> {
         self.accepts = self.accepts.split_off(&self.promised);
         let accepted = self.accepts.get(&self.current).copied().unwrap_or(MemberSet::EMPTY);
         let is_begun = self.members.has_quorum(accepted)
-            || V::LEAD_WITHOUT_ACCEPTS && self.phase == Phase::Candidate;
+            || self.planted.has(Bug::LeadWithoutAccepts) && self.phase == Phase::Candidate;
         if is_begun {
             self.begin(now, host);
         }
@@ -296,7 +298,8 @@ impl<V: Variant> Machine<V> {
         if self.phase == Phase::Primary {
             self.unproposed = self.records.names(|_, record| record.body.is_some());
         }
-        let chosen_before = Some(self.members.since).filter(|_| !V::NEVER_CHOSEN);
+        let chosen_before =
+            Some(self.members.since).filter(|_| !self.planted.has(Bug::NeverChosen));
         for id in self.log.clone() {
             let record = self.records.known(id);
             let tuple = record.tuple.expect("it stands in the log");
@@ -317,7 +320,7 @@ impl<V: Variant> Machine<V> {
                 self.ask_all_groups(dest, tuple.1, host);
             }
         }
-        if self.phase == Phase::Primary && !V::NO_REPORT_OF_NEW_PRIMARY {
+        if self.phase == Phase::Primary && !self.planted.has(Bug::NoReportOfNewPrimary) {
             // Its reports as a candidate proved nothing to other groups. (The own group has the
             // clock from ACCEPT: there the new epoch itself is the proof.)
             self.report_to(self.audience.without(self.me.group), host);
@@ -344,7 +347,7 @@ impl<V: Variant> Machine<V> {
     /// Whether the NEW-EPOCH of a newer epoch did not come here: a host has skipped it, or it is on
     /// its way.
     pub(super) fn is_overtaken(&self) -> bool {
-        self.newest_promise() > self.promised && !V::WAIT_TO_BE_ASKED
+        self.newest_promise() > self.promised && !self.planted.has(Bug::WaitToBeAsked)
     }
 
     /// Whether this process does not have the role that Ω, or another member, gives it.

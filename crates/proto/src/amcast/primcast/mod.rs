@@ -76,13 +76,14 @@ mod wire;
 
 pub use wire::{Beginning, Handover, Held, Logged, Part, PrimcastWire, Report, Told};
 
+use super::bugs::Bug;
 use super::linear::{Horizon, Listed, Rule};
-use super::variant::{Sound, Variant};
 use super::wire::{Malformed, Reader, Wire, is_addressable};
 use super::{
     About, Config, FOUNDER, GroupSet, Host, Members, Message, MessageId, Multicast, NoChange,
     NoCut, Pid, Place, Seen, Timestamp,
 };
+use crate::planted::{Planting, Sound};
 use acks::Acks;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -113,7 +114,7 @@ const PULLS_MAX: usize = 64;
 
 /// One process.
 #[derive(Clone, Debug)]
-pub struct Machine<V: Variant = Sound> {
+pub struct Machine<P: Planting<Bug> = Sound> {
     me: Pid,
     config: Config,
     phase: Phase,
@@ -145,7 +146,7 @@ pub struct Machine<V: Variant = Sound> {
     owed_acks: GroupSet,
     /// The groups that must receive the clock, if no other message carries it.
     owed_clocks: GroupSet,
-    horizon: Horizon<V>,
+    horizon: Horizon<P>,
     /// The last clock reported to each group.
     reported: Vec<Timestamp>,
     /// The groups that ever received a clock, to which a new primary reports again; and groups that
@@ -214,16 +215,20 @@ pub struct Machine<V: Variant = Sound> {
     parted: bool,
     /// Whether its host brings it a state.
     rests: bool,
+    /// The mistake in this machine, if it has one.
+    planted: P,
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// The timestamp up to which every message to this group has been delivered (4.4.2, one lower
     /// than the listing, whose value can equal a pending timestamp). Where messages commute some
     /// above may be delivered too.
     pub fn safe_ts(&self) -> Timestamp {
         let (primary, quorum) = self.own_clocks();
-        let quorum = if V::SAFE_TS_WITHOUT_QUORUM { primary } else { quorum };
-        let below = |bound: Timestamp| if V::SAFE_TS_PENDING { bound } else { bound.before() };
+        let quorum = if self.planted.has(Bug::SafeTsWithoutQuorum) { primary } else { quorum };
+        let below = |bound: Timestamp| {
+            if self.planted.has(Bug::SafeTsPending) { bound } else { bound.before() }
+        };
         let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| below(*bound));
         match self.takes_part() {
             true => primary.min(quorum).min(pending),
@@ -234,8 +239,8 @@ impl<V: Variant> Machine<V> {
 
     /// Lines 28 and 29: what the primary's clock and a quorum's clocks have passed.
     fn own_clocks(&self) -> (Timestamp, Timestamp) {
-        let clocks = &self.clocks[self.me.group.index()];
-        (clocks.primary_clock::<V>(self.current), clocks.quorum_clock::<V>(self.current))
+        let (clocks, planted) = (&self.clocks[self.me.group.index()], self.planted);
+        (clocks.primary_clock(self.current, planted), clocks.quorum_clock(self.current, planted))
     }
 
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
@@ -277,7 +282,8 @@ impl<V: Variant> Machine<V> {
     /// them.
     fn report(&mut self, to: GroupSet) -> Report {
         let is_primary = self.phase == Phase::Primary;
-        let epoch = if V::REPORT_CURRENT_EPOCH { self.current } else { self.promised };
+        let epoch =
+            if self.planted.has(Bug::ReportCurrentEpoch) { self.current } else { self.promised };
         to.iter().for_each(|group| self.reported[group.index()] = self.clock);
         self.audience = self.audience.union(to);
         if to.contains(self.me.group) {
@@ -314,7 +320,7 @@ impl<V: Variant> Machine<V> {
         if self.config.rule == Rule::Plain {
             return;
         }
-        self.horizon.raise(from.group, clocks.past::<V>());
+        self.horizon.raise(from.group, clocks.past(self.planted));
         if is_newest {
             self.horizon.tell(from.group, clock, listed);
         }
@@ -344,8 +350,10 @@ impl<V: Variant> Machine<V> {
     }
 }
 
-impl<V: Variant> Multicast for Machine<V> {
+impl<P: Planting<Bug>> Multicast for Machine<P> {
     type Wire = PrimcastWire;
+
+    type Planted = P;
 
     const SURVIVES_CRASHES: bool = true;
 
@@ -353,7 +361,7 @@ impl<V: Variant> Multicast for Machine<V> {
 
     const CHANGES_MEMBERS: bool = true;
 
-    fn new(config: &Config, me: Pid) -> Machine<V> {
+    fn new(config: &Config, me: Pid, planted: P) -> Machine<P> {
         config.check().expect("the configuration is checked before it comes here");
         let layout = &config.layout;
         let n_groups = layout.n_groups();
@@ -382,7 +390,7 @@ impl<V: Variant> Multicast for Machine<V> {
             acked_upto: Timestamp::ZERO,
             owed_acks: GroupSet::EMPTY,
             owed_clocks: GroupSet::EMPTY,
-            horizon: Horizon::new(me.group, layout),
+            horizon: Horizon::new(me.group, layout, planted),
             reported: alloc::vec![Timestamp::ZERO; n_groups],
             audience: GroupSet::EMPTY,
             listed: alloc::vec![Vec::new(); n_groups],
@@ -419,6 +427,7 @@ impl<V: Variant> Multicast for Machine<V> {
             join_at: None,
             parted: false,
             rests: false,
+            planted,
         }
     }
 
@@ -522,16 +531,17 @@ impl<V: Variant> Multicast for Machine<V> {
     fn restore<H: Host<PrimcastWire>>(
         config: &Config,
         me: Pid,
+        planted: P,
         stable: &[u8],
         changes: &[&[u8]],
         now: Instant,
         host: &mut H,
     ) -> Result<Self, Malformed> {
-        Machine::read_back(config, me, stable, changes, now, host)
+        Machine::read_back(config, me, planted, stable, changes, now, host)
     }
 
-    fn join(config: &Config, me: Pid, life: Incarnation, now: Instant) -> Option<Self> {
-        Some(Machine::as_newcomer(config, me, life, now))
+    fn join(config: &Config, me: Pid, planted: P, life: Incarnation, now: Instant) -> Option<Self> {
+        Some(Machine::as_newcomer(config, me, planted, life, now))
     }
 
     fn meet(&mut self, who: Pid, life: Incarnation) {

@@ -1,15 +1,16 @@
 //! Algorithm 2: proposals and acknowledgements (deliveries: `deliver`).
 
 use super::{Batch, Machine, PULLS_MAX, Phase, PrimcastWire, Report};
+use crate::amcast::bugs::Bug;
 use crate::amcast::linear::{Listed, Rule};
-use crate::amcast::variant::Variant;
 use crate::amcast::{GroupId, GroupSet, Host, Message, MessageId, Pid, Place, Timestamp, To};
+use crate::planted::Planting;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant};
 use core::mem;
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// Line 33: takes a message that is here.
     pub(super) fn learn(&mut self, message: &Arc<Message>, now: Instant) {
         let is_primary = self.phase == Phase::Primary;
@@ -32,7 +33,7 @@ impl<V: Variant> Machine<V> {
         record.body.is_some()
             && record.tuple.is_none()
             && !record.is_delivered
-            && !record.is_decided::<V>(own, acks, clocks)
+            && !record.is_decided(own, acks, clocks, self.planted)
     }
 
     /// Lines 35 to 39, for all messages that have come: those to the same groups one after another,
@@ -66,7 +67,7 @@ impl<V: Variant> Machine<V> {
             let (me, epoch) = (self.me, self.current);
             let record = self.records.known(id);
             (record.acked, record.named) = (Some(epoch), Some(epoch));
-            record.vote::<V>((me.group, me.rank), epoch, ts);
+            record.vote((me.group, me.rank), epoch, ts, self.planted);
             match batches.last_mut() {
                 Some((to, batch)) if *to == dest => batch.push((id, ts)),
                 _ => batches.push((dest, alloc::vec![(id, ts)])),
@@ -107,7 +108,7 @@ impl<V: Variant> Machine<V> {
     /// now on.
     pub(super) fn look_at(&mut self, id: MessageId) {
         let record = self.records.known(id);
-        record.decide::<V>(&self.acks, &self.clocks);
+        record.decide(&self.acks, &self.clocks, self.planted);
         if let Some(bound) = record.bound {
             self.expect(id, bound);
         }
@@ -118,12 +119,12 @@ impl<V: Variant> Machine<V> {
         let (epoch, ts) = self.records.known(id).tuple.expect("it stands in the log");
         let me = self.me;
         let record = self.records.known(id);
-        assert!(record.body.is_some() || V::ACK_WITHOUT_BODY, "P2");
+        assert!(record.body.is_some() || self.planted.has(Bug::AckWithoutBody), "P2");
         (record.acked, record.named) = (Some(epoch), Some(epoch));
         let dest = record.dest;
         let chosen = self.is_chosen(epoch);
-        let epoch = if V::REACK_IN_NEW_EPOCH { self.current } else { epoch };
-        self.records.known(id).vote::<V>((me.group, me.rank), epoch, ts);
+        let epoch = if self.planted.has(Bug::ReackInNewEpoch) { self.current } else { epoch };
+        self.records.known(id).vote((me.group, me.rank), epoch, ts, self.planted);
         let report = self.report(dest);
         let ack = PrimcastWire::Ack { id, dest, epoch, ts, chosen, report };
         host.send(To::Groups(dest), &ack);
@@ -135,7 +136,7 @@ impl<V: Variant> Machine<V> {
         let (current, own) = (self.current, self.me.group.index());
         let record = self.records.known(id);
         let (epoch, ts) = record.tuple.expect("it stands in the log");
-        assert!(record.body.is_some() || V::ACK_WITHOUT_BODY, "P2");
+        assert!(record.body.is_some() || self.planted.has(Bug::AckWithoutBody), "P2");
         assert!(epoch == current && self.acked_upto < ts, "P9: in the primary's order");
         record.acked = Some(epoch);
         self.acked_upto = ts;
@@ -220,9 +221,10 @@ impl<V: Variant> Machine<V> {
     ) -> bool {
         let is_gone = self.is_gone(id);
         if !is_gone {
-            self.record(id, dest, now).vote::<V>((from.group, from.rank), epoch, ts);
+            let planted = self.planted;
+            self.record(id, dest, now).vote((from.group, from.rank), epoch, ts, planted);
         }
-        if from.group == self.me.group && (proposes || V::REPEAT_PROPOSALS) {
+        if from.group == self.me.group && (proposes || self.planted.has(Bug::RepeatProposals)) {
             self.on_proposal(from, id, epoch, ts);
         }
         !is_gone
@@ -240,7 +242,7 @@ impl<V: Variant> Machine<V> {
             Rule::Plain | Rule::CommitWait => own,
             Rule::Hop | Rule::AllGroups => dest.union(own),
         };
-        if was_raised || !V::BUMP_ONLY_WHEN_RAISED {
+        if was_raised || !self.planted.has(Bug::BumpOnlyWhenRaised) {
             self.report_at_least(ts, to);
         }
     }
@@ -255,7 +257,7 @@ impl<V: Variant> Machine<V> {
             // ACCEPTs. The listing drops the proposal for ever.
             Phase::Promised => {
                 let is_current = self.promised == self.current && !self.has_lost(self.current);
-                is_current && !V::DROP_WHILE_PROMISED
+                is_current && !self.planted.has(Bug::DropWhilePromised)
             }
             Phase::Primary | Phase::Candidate => false,
         };
@@ -277,7 +279,7 @@ impl<V: Variant> Machine<V> {
                 self.log_length += 1;
                 continue;
             };
-            if record.body.is_none() && !V::ACK_WITHOUT_BODY {
+            if record.body.is_none() && !self.planted.has(Bug::AckWithoutBody) {
                 break;
             }
             self.turns.pass();
@@ -332,7 +334,8 @@ impl<V: Variant> Machine<V> {
         }
         self.clock = self.clock.max(ts);
         let was_told = self.reported[from.group.index()] >= ts;
-        if was_told && to == from.group.alone() && from != self.me && !V::ASK_ONCE {
+        let repeats = from != self.me && !self.planted.has(Bug::AskOnce);
+        if was_told && to == from.group.alone() && repeats {
             let report = self.report_to_one(from);
             host.send(To::One(from), &PrimcastWire::Clock(report));
         }
@@ -470,7 +473,7 @@ impl<V: Variant> Machine<V> {
                 record.asked_at = now;
                 let body = record.body.is_none();
                 let dest = record.dest;
-                if !V::NEVER_PULL {
+                if self.pulls() {
                     host.send(To::Groups(dest), &PrimcastWire::Pull { id, dest, body });
                 }
             }
@@ -479,6 +482,13 @@ impl<V: Variant> Machine<V> {
             let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
             self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
         }
+    }
+
+    /// Whether it asks for messages at all. An answer carries a clock too, and repairs what two
+    /// other mistakes leave out: so no process asks where one of those is planted.
+    fn pulls(&self) -> bool {
+        let silent = [Bug::NeverPull, Bug::BumpOnlyWhenRaised, Bug::NoReportOfNewPrimary];
+        !silent.into_iter().any(|bug| self.planted.has(bug))
     }
 
     /// Repeats requests for clocks, for `all-groups`, and for `commit-wait` without a clock: a
@@ -497,7 +507,8 @@ impl<V: Variant> Machine<V> {
             asks && record.asked_at.plus(patience) <= now
         };
         let last = self.pending.iter().rev().find(|(_, id)| waits(id));
-        let Some((ts, _)) = last.copied().filter(|_| !V::ASK_ONCE) else { return };
+        let last = last.filter(|_| !self.planted.has(Bug::AskOnce));
+        let Some((ts, _)) = last.copied() else { return };
         let others = self.config.layout.groups().without(self.me.group);
         let silent = others.iter().filter(|group| self.horizon.past(*group) < ts);
         let silent: GroupSet = silent.collect();

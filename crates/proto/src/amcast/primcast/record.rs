@@ -2,8 +2,9 @@
 
 use super::acks::Acks;
 use super::clocks::Clocks;
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{GroupId, GroupSet, Message, MessageId, Timestamp};
+use crate::planted::Planting;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -69,17 +70,18 @@ impl Record {
     }
 
     /// Counts a process's acknowledgement of a proposal by its message's name.
-    pub(super) fn vote<V: Variant>(
+    pub(super) fn vote(
         &mut self,
         (group, rank): (GroupId, Rank),
         epoch: Ballot,
         ts: Timestamp,
+        planted: impl Planting<Bug>,
     ) {
         for known in self.proposals.iter_mut().filter(|known| known.group == group) {
             if known.is_decided {
                 return;
             }
-            if known.epoch == epoch || V::MIX_EPOCHS {
+            if known.epoch == epoch || planted.has(Bug::MixEpochs) {
                 known.by.insert(rank);
                 return;
             }
@@ -100,18 +102,20 @@ impl Record {
     }
 
     /// Line 10, for one group: whether the group's timestamp is decided.
-    pub(super) fn is_decided<V: Variant>(
+    pub(super) fn is_decided(
         &mut self,
         group: GroupId,
         acks: &Acks,
         clocks: &Clocks,
+        planted: impl Planting<Bug>,
     ) -> bool {
         let is_quorum = |one: &Proposal| {
             // P17: the members of the proposal's own epoch count.
-            let Some(members) = clocks.seats.of::<V>(one.epoch) else { return false };
+            let Some(members) = clocks.seats.of(one.epoch, planted) else { return false };
             let quorum = members.quorum();
-            let quorum = if V::LOCAL_QUORUM_MINUS_ONE { quorum.max(2) - 1 } else { quorum };
-            let by = one.by.union(acks.covering::<V>(one.epoch, one.ts));
+            let quorum =
+                if planted.has(Bug::LocalQuorumMinusOne) { quorum.max(2) - 1 } else { quorum };
+            let by = one.by.union(acks.covering(one.epoch, one.ts, planted));
             by.intersection(members.voters).len() >= quorum
         };
         let decided = self
@@ -128,11 +132,11 @@ impl Record {
     }
 
     /// Line 10, for every group that it is addressed to.
-    pub(super) fn decide<V: Variant>(&mut self, acks: &[Acks], clocks: &[Clocks]) {
+    pub(super) fn decide(&mut self, acks: &[Acks], clocks: &[Clocks], planted: impl Planting<Bug>) {
         if self.n_decided < self.dest.len() {
             for group in self.dest.iter() {
                 let at = group.index();
-                self.is_decided::<V>(group, &acks[at], &clocks[at]);
+                self.is_decided(group, &acks[at], &clocks[at], planted);
             }
         }
     }

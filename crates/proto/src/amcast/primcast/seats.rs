@@ -7,8 +7,9 @@
 //! - P18 Of a seat only the present incarnation's clocks and marks count, and only where the
 //!   members name it. By [`Seats::sits`] and `Machine::meet`.
 
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{FOUNDER, Members};
+use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Rank};
 
@@ -45,10 +46,10 @@ impl Seats {
     ///
     /// From the epoch that brought them to the last that has begun with them, as far as is known:
     /// each epoch in between that ever begins has them (docs/protocols/primcast.md, M2).
-    pub(super) fn of<V: Variant>(&self, epoch: Ballot) -> Option<&Members> {
+    pub(super) fn of(&self, epoch: Ballot, planted: impl Planting<Bug>) -> Option<&Members> {
         let is_in = |(upto, members): &&(Ballot, Members)| members.since <= epoch && epoch <= *upto;
         let known = self.known.iter().rev().find(is_in);
-        let assumed = || self.known.first().filter(|_| V::ASSUME_MEMBERS);
+        let assumed = || self.known.first().filter(|_| planted.has(Bug::AssumeMembers));
         known.or_else(assumed).map(|(_, members)| members)
     }
 
@@ -97,34 +98,35 @@ impl Seats {
     }
 
     /// P18: whether the incarnation that speaks on this seat is among those members.
-    pub(super) fn sits<V: Variant>(&self, rank: Rank, members: &Members) -> bool {
-        members.has(rank, self.heard(rank)) || V::KEEP_OLD_WORDS && members.voters.contains(rank)
+    pub(super) fn sits(&self, rank: Rank, members: &Members, planted: impl Planting<Bug>) -> bool {
+        members.has(rank, self.heard(rank))
+            || planted.has(Bug::KeepOldWords) && members.voters.contains(rank)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::variant::Sound;
+    use crate::planted::Sound;
 
     const FIRST: Ballot = Ballot(1);
 
     #[test]
     fn p17_nothing_counts_by_members_that_are_not_known() {
         let mut seats = Seats::new(3, FIRST);
-        assert!(seats.of::<Sound>(FIRST).is_some());
-        assert!(seats.of::<Sound>(Ballot(12)).is_none(), "nobody has said who they are");
+        assert!(seats.of(FIRST, Sound).is_some());
+        assert!(seats.of(Ballot(12), Sound).is_none(), "nobody has said who they are");
         let founders = *seats.newest();
         seats.learn(Ballot(12), &founders);
-        assert_eq!(seats.of::<Sound>(Ballot(12)), Some(&founders));
+        assert_eq!(seats.of(Ballot(12), Sound), Some(&founders));
         let fewer = Members { since: Ballot(21), ..founders.without(Rank::at(2)) };
         seats.learn(Ballot(30), &fewer);
-        assert_eq!(seats.of::<Sound>(Ballot(22)), Some(&fewer), "between two that have them");
-        assert_eq!(seats.of::<Sound>(Ballot(13)), None, "between two changes");
+        assert_eq!(seats.of(Ballot(22), Sound), Some(&fewer), "between two that have them");
+        assert_eq!(seats.of(Ballot(13), Sound), None, "between two changes");
         assert_eq!(seats.newest(), &fewer);
         seats.learn(Ballot(11), &founders);
         assert_eq!(seats.newest(), &fewer, "what is told late is no news");
-        assert_eq!(seats.of::<Sound>(Ballot(12)), Some(&founders), "and takes nothing back");
+        assert_eq!(seats.of(Ballot(12), Sound), Some(&founders), "and takes nothing back");
     }
 
     #[test]
@@ -132,11 +134,11 @@ mod tests {
         let (seat, next) = (Rank::at(2), Incarnation(4));
         let mut seats = Seats::new(3, FIRST);
         let founders = *seats.newest();
-        assert!(seats.sits::<Sound>(seat, &founders) && seats.knows_from(seat));
+        assert!(seats.sits(seat, &founders, Sound) && seats.knows_from(seat));
         assert!(seats.meet(seat, next) && !seats.meet(seat, FOUNDER));
-        assert!(!seats.sits::<Sound>(seat, &founders) && !seats.knows_from(seat));
+        assert!(!seats.sits(seat, &founders, Sound) && !seats.knows_from(seat));
         let replaced = founders.without(seat).with(seat, next);
-        assert!(seats.sits::<Sound>(seat, &replaced));
-        assert!(!seats.sits::<Sound>(seat, &replaced.without(seat)));
+        assert!(seats.sits(seat, &replaced, Sound));
+        assert!(!seats.sits(seat, &replaced.without(seat), Sound));
     }
 }

@@ -26,11 +26,12 @@
 use super::record::Record;
 use super::wire::{place, read_place};
 use super::{Logged, Machine, Phase, PrimcastWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
 use crate::amcast::{
     Config, GroupSet, Host, Members, Message, MessageId, Multicast, Pid, Place, Seen, Timestamp, To,
 };
+use crate::planted::Planting;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -238,13 +239,14 @@ impl Replay {
     }
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     fn head(&self) -> Head {
+        let planted = self.planted;
         Head {
-            promised: if V::FORGET_PROMISE { self.current } else { self.promised },
+            promised: if planted.has(Bug::ForgetPromise) { self.current } else { self.promised },
             current: self.current,
-            has_begun: self.has_begun || V::ACK_UNBEGUN,
-            clock: if V::FORGET_CLOCK { Timestamp::ZERO } else { self.clock },
+            has_begun: self.has_begun || planted.has(Bug::AckUnbegun),
+            clock: if planted.has(Bug::ForgetClock) { Timestamp::ZERO } else { self.clock },
             length: self.log_length,
             floor: self.floor,
             audience: self.audience,
@@ -277,7 +279,7 @@ impl<V: Variant> Machine<V> {
 
     /// Notes that a message is delivered.
     pub(super) fn note_delivered(&mut self, at: Timestamp, id: MessageId) {
-        if self.journal.is_none() || V::FORGET_DELIVERED {
+        if self.journal.is_none() || self.planted.has(Bug::ForgetDelivered) {
             return;
         }
         let record = self.records.known(id);
@@ -312,11 +314,12 @@ impl<V: Variant> Machine<V> {
     pub(super) fn read_back<H: Host<PrimcastWire>>(
         config: &Config,
         me: Pid,
+        planted: P,
         stable: &[u8],
         changes: &[&[u8]],
         now: Instant,
         host: &mut H,
-    ) -> Result<Machine<V>, Malformed> {
+    ) -> Result<Machine<P>, Malformed> {
         let mut from = Reader::new(stable);
         let mut replay = Replay::new(Stable::decode(&mut from)?);
         if !from.is_at_end() {
@@ -328,13 +331,13 @@ impl<V: Variant> Machine<V> {
                 replay.take(Change::decode(&mut from)?, host)?;
             }
         }
-        Ok(Machine::come_back(config, me, replay.stable, now))
+        Ok(Machine::come_back(config, me, planted, replay.stable, now))
     }
 
     /// The process that wrote `stable`, after a crash (P11).
-    fn come_back(config: &Config, me: Pid, stable: Stable, now: Instant) -> Machine<V> {
+    fn come_back(config: &Config, me: Pid, planted: P, stable: Stable, now: Instant) -> Machine<P> {
         let Stable { head, last, seen, log, kept, members, incarnation } = stable;
-        let mut machine = <Machine<V> as Multicast>::new(config, me);
+        let mut machine = <Machine<P> as Multicast>::new(config, me, planted);
         machine.journal = Some(Journal { changes: Vec::new(), head });
         machine.enter(Phase::Promised, now);
         (machine.promised, machine.current) = (head.promised, head.current);
@@ -347,9 +350,9 @@ impl<V: Variant> Machine<V> {
         if head.has_begun {
             machine.be_seated();
         }
-        machine.lost = if V::FOLLOW_AFTER_CRASH { Ballot::NONE } else { head.current };
+        machine.lost = if planted.has(Bug::FollowAfterCrash) { Ballot::NONE } else { head.current };
         machine.clock = head.clock;
-        if head.promised.proposer() == Some(me.rank) && !V::SPEAK_AS_BEFORE {
+        if head.promised.proposer() == Some(me.rank) && !planted.has(Bug::SpeakAsBefore) {
             // Its followers would take its words under its epoch as a primary's about all its
             // proposals, and some of those may be lost.
             machine.promised = Ballot::above(head.promised, me.rank);

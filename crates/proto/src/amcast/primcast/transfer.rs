@@ -15,8 +15,9 @@
 
 use super::wire::{Beginning, Held, Logged, Part, PrimcastWire, Told};
 use super::{Machine, Phase};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{Host, Members, Pid, Place, Timestamp, To};
+use crate::planted::Planting;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Ballot, Rank};
@@ -151,7 +152,7 @@ fn part_of(after: Timestamp, above: impl Iterator<Item = Told>, bytes_max: usize
     part
 }
 
-impl<V: Variant> Machine<V> {
+impl<P: Planting<Bug>> Machine<P> {
     /// The end of the own log.
     pub(super) fn held(&self) -> Held {
         let upto = self.log.last().map_or(Timestamp::ZERO, |id| self.tuple_of(*id).1);

@@ -57,7 +57,7 @@ impl Group {
             retain_bytes: usize::MAX,
         };
         Group {
-            machines: (0..3).map(|rank| Machine::new(&config, pid(rank))).collect(),
+            machines: (0..3).map(|rank| Machine::new(&config, pid(rank), Sound)).collect(),
             hosts: (0..3).map(|_| Sent::default()).collect(),
             links: VecDeque::new(),
             away: None,

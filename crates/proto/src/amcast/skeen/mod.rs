@@ -1,6 +1,6 @@
 //! Skeen's atomic multicast, one process a group, no failures (paper 004, section 5.3): the root of
 //! all timestamp protocols, here with the rules of [`linear`](crate::amcast::linear) as options
-//! and, as [`Printed`](crate::amcast::variant::Printed), with algorithm 4's acknowledgements.
+//! and, with [`Bug::Algorithm4`], algorithm 4's acknowledgements.
 //!
 //! Assumes: no process fails; T1, T2 of [`crate::amcast`].
 //!
@@ -16,13 +16,14 @@ mod wire;
 
 pub use wire::SkeenWire;
 
+use super::bugs::Bug;
 use super::linear::{Horizon, Level, Listed, Rule, admits_by_clock};
-use super::variant::{Sound, Variant};
 use super::wire::is_addressable;
 use super::{
     About, Config, GroupId, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp,
     To,
 };
+use crate::planted::{Planting, Sound};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -54,23 +55,24 @@ impl Record {
 
 /// One process: a whole group.
 #[derive(Clone, Debug)]
-pub struct Skeen<V: Variant = Sound> {
+pub struct Skeen<P: Planting<Bug> = Sound> {
     me: Pid,
     config: Config,
     clock: Timestamp,
     records: BTreeMap<MessageId, Record>,
     /// The messages that are timestamped here and undelivered.
     pending: BTreeSet<Place>,
-    horizon: Horizon<V>,
+    horizon: Horizon<P>,
     reported: Vec<Timestamp>,
     listed: Vec<Vec<Listed>>,
     last: Place,
     /// The messages that wait for an attested clock (LR3: without one none is timestamped).
     held: Vec<Arc<Message>>,
     wake_at: Option<Instant>,
+    planted: P,
 }
 
-impl<V: Variant> Skeen<V> {
+impl<P: Planting<Bug>> Skeen<P> {
     fn record(&mut self, id: MessageId, dest: GroupSet) -> &mut Record {
         self.records.entry(id).or_insert_with(|| Record {
             dest,
@@ -124,7 +126,7 @@ impl<V: Variant> Skeen<V> {
         ts: Timestamp,
         host: &mut H,
     ) {
-        if !V::ALGORITHM_4 {
+        if !self.planted.has(Bug::Algorithm4) {
             self.clock = self.clock.max(ts);
         }
         let own = self.me.group;
@@ -141,7 +143,7 @@ impl<V: Variant> Skeen<V> {
             }
             self.pending.insert((bound, id));
         }
-        if V::ALGORITHM_4 && is_final {
+        if self.planted.has(Bug::Algorithm4) && is_final {
             // Line 14: as printed, the clock waits for the final timestamp.
             self.clock = self.clock.max(bound);
             host.send(To::Groups(dest), &SkeenWire::Done { id, dest });
@@ -238,7 +240,7 @@ impl<V: Variant> Skeen<V> {
     ) -> bool {
         let record = &self.records[&id];
         let dest = record.dest;
-        if V::ALGORITHM_4 {
+        if self.planted.has(Bug::Algorithm4) {
             return record.acked == dest;
         }
         match self.config.rule {
@@ -249,7 +251,7 @@ impl<V: Variant> Skeen<V> {
                 if self.horizon.admits_by_all((at, id), dest) {
                     return true;
                 }
-                match host.real_clock().map(|clock| admits_by_clock::<V>(clock, at)) {
+                match host.real_clock().map(|clock| admits_by_clock(clock, at, self.planted)) {
                     Some(Ok(())) => return true,
                     Some(Err(wait)) => {
                         let wake_at = now.plus(Duration::from_nanos(wait));
@@ -282,12 +284,14 @@ impl<V: Variant> Skeen<V> {
     }
 }
 
-impl<V: Variant> Multicast for Skeen<V> {
+impl<P: Planting<Bug>> Multicast for Skeen<P> {
     type Wire = SkeenWire;
+
+    type Planted = P;
 
     const SURVIVES_CRASHES: bool = false;
 
-    fn new(config: &Config, me: Pid) -> Skeen<V> {
+    fn new(config: &Config, me: Pid, planted: P) -> Skeen<P> {
         let n_groups = config.layout.n_groups();
         let is_single = config.layout.groups().iter().all(|g| config.layout.members(g) == 1);
         assert!(is_single, "Skeen's groups have one process each: it survives no failure");
@@ -297,12 +301,13 @@ impl<V: Variant> Multicast for Skeen<V> {
             clock: Timestamp::ZERO,
             records: BTreeMap::new(),
             pending: BTreeSet::new(),
-            horizon: Horizon::new(me.group, &config.layout),
+            horizon: Horizon::new(me.group, &config.layout, planted),
             reported: alloc::vec![Timestamp::ZERO; n_groups],
             listed: alloc::vec![Vec::new(); n_groups],
             last: Place::default(),
             held: Vec::new(),
             wake_at: None,
+            planted,
         }
     }
 

@@ -1,14 +1,15 @@
 //! The work of a leader, and the change of a group's leader.
 
 use super::{Kept, Role, Whitebox, WhiteboxWire};
-use crate::amcast::variant::Variant;
+use crate::amcast::bugs::Bug;
 use crate::amcast::{Host, MessageId, Pid, Place, Timestamp, To};
+use crate::planted::Planting;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::mem;
 
-impl<V: Variant> Whitebox<V> {
+impl<P: Planting<Bug>> Whitebox<P> {
     pub(super) fn propose_all<H: Host<WhiteboxWire>>(&mut self, host: &mut H) {
         while let Some(id) = self.unproposed.pop_first() {
             let record = &self.records[&id];
@@ -49,7 +50,8 @@ impl<V: Variant> Whitebox<V> {
         let layout = &self.config.layout;
         let is_quorum = |group| {
             let by = acks.get(&group).copied().unwrap_or(MemberSet::EMPTY);
-            by.len() >= if V::COMMIT_WITHOUT_QUORUM { 1 } else { layout.quorum(group) }
+            let quorum = layout.quorum(group);
+            by.len() >= if self.planted.has(Bug::CommitWithoutQuorum) { 1 } else { quorum }
         };
         // The own acknowledgement shows that this leader knows the timestamps of this vector.
         let has_own = acks.get(&own.0).is_some_and(|by| by.contains(self.me.rank));

@@ -18,18 +18,18 @@ mod wire;
 
 pub use wire::{Kept, WhiteboxWire};
 
-use super::variant::{Sound, Variant};
+use super::bugs::Bug;
 use super::wire::is_addressable;
 use super::{
     About, Config, GroupId, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp,
     To,
 };
+use crate::planted::{Planting, Sound};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::iter;
-use core::marker::PhantomData;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -68,7 +68,7 @@ const PULLS_MAX: usize = 64;
 
 /// One process.
 #[derive(Clone, Debug)]
-pub struct Whitebox<V: Variant = Sound> {
+pub struct Whitebox<P: Planting<Bug> = Sound> {
     me: Pid,
     config: Config,
     role: Role,
@@ -90,10 +90,10 @@ pub struct Whitebox<V: Variant = Sound> {
     promises: BTreeMap<Rank, (Ballot, Timestamp, Vec<Kept>)>,
     taken_over: MemberSet,
     since: Instant,
-    variant: PhantomData<V>,
+    planted: P,
 }
 
-impl<V: Variant> Whitebox<V> {
+impl<P: Planting<Bug>> Whitebox<P> {
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
         let undelivered = &mut self.undelivered;
         self.records.entry(id).or_insert_with(|| {
@@ -168,7 +168,7 @@ impl<V: Variant> Whitebox<V> {
             }
         }
         let largest = record.accepts.values().map(|(_, ts)| *ts).max().unwrap_or_default();
-        if !V::NO_CLOCK_UPDATE {
+        if !self.planted.has(Bug::NoClockUpdate) {
             self.clock = self.clock.max(largest);
         }
         self.unproposed.remove(&id);
@@ -232,12 +232,14 @@ impl<V: Variant> Whitebox<V> {
     }
 }
 
-impl<V: Variant> Multicast for Whitebox<V> {
+impl<P: Planting<Bug>> Multicast for Whitebox<P> {
     type Wire = WhiteboxWire;
+
+    type Planted = P;
 
     const SURVIVES_CRASHES: bool = true;
 
-    fn new(config: &Config, me: Pid) -> Whitebox<V> {
+    fn new(config: &Config, me: Pid, planted: P) -> Whitebox<P> {
         let ballot = Ballot::above(Ballot::NONE, Rank::at(0));
         Whitebox {
             me,
@@ -257,7 +259,7 @@ impl<V: Variant> Multicast for Whitebox<V> {
             promises: BTreeMap::new(),
             taken_over: MemberSet::EMPTY,
             since: Instant::ZERO,
-            variant: PhantomData,
+            planted,
         }
     }
 

@@ -11,6 +11,7 @@
 use super::{What, World};
 use crate::amcast::process::{Applied, Join, Protocol};
 use base::{Incarnation, Instant, MemberSet, Rank};
+use proto::amcast::bugs::Bug;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, FOUNDER, GroupId, Members, Pid};
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ pub(in crate::amcast) struct Lives<W> {
     pub(in crate::amcast) change: bool,
     config: Config,
     join: Join<W>,
+    bug: Option<Bug>,
     /// The incarnation on each seat.
     sits: BTreeMap<Pid, u64>,
     /// The deliveries on each seat, by any of its processes.
@@ -43,6 +45,7 @@ impl<W> Lives<W> {
             change: false,
             config: config.clone(),
             join: protocol.join,
+            bug: protocol.bug,
             sits: BTreeMap::new(),
             delivered: BTreeMap::new(),
             seen: BTreeMap::new(),
@@ -174,7 +177,8 @@ impl<W: Wire + Debug + PartialEq> World<W> {
         let pid = self.pid(process);
         let life = self.lives.sits(pid).0 + 1;
         let now = Instant(self.now);
-        let Some(machine) = (self.lives.join)(&self.lives.config, pid, Incarnation(life), now)
+        let Some(machine) =
+            (self.lives.join)(&self.lives.config, pid, self.lives.bug, Incarnation(life), now)
         else {
             return;
         };

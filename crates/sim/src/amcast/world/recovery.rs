@@ -13,6 +13,7 @@
 use super::{MS, Parcel, What, World};
 use crate::amcast::process::{Applied, Outbox, Protocol, Restore};
 use base::{Instant, Rng};
+use proto::amcast::bugs::Bug;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Message, To};
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ const SYNC_NS: u64 = 2 * MS;
 pub(in crate::amcast) struct Recovery<W> {
     config: Config,
     restore: Restore<W>,
+    bug: Option<Bug>,
     /// Whether they send messages before their disk has the record.
     hasty: bool,
     /// The messages of living senders that are not known to be delivered.
@@ -46,6 +48,7 @@ impl<W> Recovery<W> {
         Recovery {
             config: config.clone(),
             restore: protocol.restore,
+            bug: protocol.bug,
             hasty,
             said: Vec::new(),
             ambushes: None,
@@ -220,7 +223,15 @@ impl<W: Wire + Debug + PartialEq> World<W> {
             clock: None,
         };
         let (disk, now) = (&of.disk.whole, Instant(self.now));
-        of.machine = (recovery.restore)(&recovery.config, of.pid, disk, &changes, now, &mut out);
+        of.machine = (recovery.restore)(
+            &recovery.config,
+            of.pid,
+            recovery.bug,
+            disk,
+            &changes,
+            now,
+            &mut out,
+        );
         assert!(out.sent.is_empty(), "D1: nothing is said before it is written");
         of.applied = out.applied;
         of.alive = true;

@@ -1,7 +1,8 @@
-//! The sound protocols, and the same with one bug planted.
+//! The planted mistakes of atomic multicast: of PrimCast, of the rules for real time, and of the
+//! protocols that PrimCast is compared with.
 //!
-//! A [`Variant`] is a zero-sized type whose constants the compiler folds: the shipped machine pays
-//! nothing for them. The simulator's sweep must catch each one.
+//! `gregale sim --protocol primcast --mutants` hunts those that name a kind of seeds, and shows
+//! some of the others by schedules set by hand.
 //!
 //! Some mistakes are harmless, and therefore not here: dropping the own group's clause of a
 //! real-time rule (plain delivery implies it), counting or not counting the timestamp of a proposal
@@ -10,162 +11,134 @@
 //! candidate that speaks as a primary (no process knows its epoch's members before it has begun:
 //! P17).
 
-/// One way to build a machine.
-pub trait Variant: Clone + core::fmt::Debug + 'static {
-    /// The name in reports.
-    const NAME: &'static str;
-
+crate::planted_bugs! {
     // --- PrimCast, algorithms 1 to 3
     /// Line 42 as printed: a proposal that arrives between NEW-STATE and the quorum of ACCEPTs is
     /// dropped.
-    const DROP_WHILE_PROMISED: bool = false;
+    DropWhilePromised = DROP_WHILE_PROMISED: sweep ["primcast"],
     /// Line 81 misread: an old proposal is acknowledged in the new epoch.
-    const REACK_IN_NEW_EPOCH: bool = false;
+    ReackInNewEpoch = REACK_IN_NEW_EPOCH: sweep ["primcast"],
     /// Line 15 misread: clocks reported under a later promise count.
-    const CLOCKS_OF_LATER_EPOCHS: bool = false;
+    ClocksOfLaterEpochs = CLOCKS_OF_LATER_EPOCHS: tests,
     /// Line 50 misread: reports name the current epoch instead of the promised one.
-    const REPORT_CURRENT_EPOCH: bool = false;
+    ReportCurrentEpoch = REPORT_CURRENT_EPOCH: tests,
     /// Line 47 without its addition: no process asks for a message that only others have.
-    const NEVER_PULL: bool = false;
-    /// Line 48 as printed: no BUMP if another message had raised the clock already.
-    const BUMP_ONLY_WHEN_RAISED: bool = false;
-    /// A new primary does not report its clock again.
-    const NO_REPORT_OF_NEW_PRIMARY: bool = false;
+    NeverPull = NEVER_PULL: sweep ["primcast"],
+    /// Line 48 as printed: no BUMP if another message had raised the clock already; and no process
+    /// asks for a message.
+    BumpOnlyWhenRaised = BUMP_ONLY_WHEN_RAISED: tests,
+    /// A new primary does not report its clock again, and no process asks for a message.
+    NoReportOfNewPrimary = NO_REPORT_OF_NEW_PRIMARY: sweep ["primcast-linearizable"],
     /// A follower acknowledges a proposal whose message it does not have.
-    const ACK_WITHOUT_BODY: bool = false;
+    AckWithoutBody = ACK_WITHOUT_BODY: sweep ["primcast"],
     /// Line 28 dropped: deliver without the primary's clock.
-    const NO_PRIMARY_CLOCK: bool = false;
+    NoPrimaryClock = NO_PRIMARY_CLOCK: sweep ["primcast"],
     /// Line 29 dropped: deliver without the quorum's clock.
-    const NO_QUORUM_CLOCK: bool = false;
+    NoQuorumClock = NO_QUORUM_CLOCK: tests,
     /// Line 30 dropped: deliver although an earlier message is pending.
-    const IGNORE_PENDING: bool = false;
+    IgnorePending = IGNORE_PENDING: sweep ["primcast"],
     /// Line 10 with one process fewer.
-    const LOCAL_QUORUM_MINUS_ONE: bool = false;
+    LocalQuorumMinusOne = LOCAL_QUORUM_MINUS_ONE: sweep ["primcast"],
     /// Line 10 without its epoch: acknowledgements of different epochs add up.
-    const MIX_EPOCHS: bool = false;
+    MixEpochs = MIX_EPOCHS: sweep ["primcast"],
     /// Line 67 reversed: the shortest state.
-    const SHORTEST_STATE: bool = false;
+    ShortestState = SHORTEST_STATE: sweep ["primcast"],
     /// Line 66 dropped: any promise's state.
-    const ANY_EPOCH_STATE: bool = false;
+    AnyEpochState = ANY_EPOCH_STATE: sweep ["primcast"],
     /// Line 68 dropped: the new epoch begins at the candidate's own clock.
-    const OWN_CLOCK_ONLY: bool = false;
+    OwnClockOnly = OWN_CLOCK_ONLY: sweep ["primcast"],
     /// Line 76 dropped: lead before a quorum has accepted.
-    const LEAD_WITHOUT_ACCEPTS: bool = false;
-
+    LeadWithoutAccepts = LEAD_WITHOUT_ACCEPTS: sweep ["primcast"],
     // --- PrimCast's collection of garbage
     /// P6 broken: one member that has delivered is enough for all to forget.
-    const FORGET_EARLY: bool = false;
+    ForgetEarly = FORGET_EARLY: sweep ["primcast"],
     /// P7 broken: a process with a log that begins later continues as if it had delivered the rest.
-    const IGNORE_FLOOR: bool = false;
+    IgnoreFloor = IGNORE_FLOOR: sweep ["primcast"],
     /// P8 broken: the name is forgotten with the record.
-    const FORGET_NAMES: bool = false;
-
+    ForgetNames = FORGET_NAMES: sweep ["primcast"],
     // --- PrimCast with messages that commute
     /// P14 broken: a message is not compared with the pending ones below it.
-    const IGNORE_CONFLICTS: bool = false;
+    IgnoreConflicts = IGNORE_CONFLICTS: sweep ["primcast-commuting"],
     /// P14 broken: the wrong pair, a message is compared only with the nearest pending one below.
-    const CONFLICTS_WITH_NEAREST: bool = false;
+    ConflictsWithNearest = CONFLICTS_WITH_NEAREST: sweep ["primcast-commuting"],
     /// F3 broken: only two writes conflict.
-    const READS_NEVER_WAIT: bool = false;
+    ReadsNeverWait = READS_NEVER_WAIT: sweep ["primcast-commuting"],
     /// A pending message that is not here counts as touching nothing.
-    const UNKNOWN_COMMUTES: bool = false;
+    UnknownCommutes = UNKNOWN_COMMUTES: sweep ["primcast-commuting"],
     /// P15 broken: the mark is the highest place delivered.
-    const MARK_OF_LAST: bool = false;
+    MarkOfLast = MARK_OF_LAST: sweep ["primcast-commuting"],
     /// P8 broken: a process takes a state that lacks messages which it delivered ahead.
-    const STATE_UNDOES: bool = false;
-
+    StateUndoes = STATE_UNDOES: sweep ["primcast-commuting"],
     // --- PrimCast's timestamped interface (4.4.2)
     /// As printed: `safe_ts` can equal a pending timestamp.
-    const SAFE_TS_PENDING: bool = false;
+    SafeTsPending = SAFE_TS_PENDING: sweep ["primcast"],
     /// `safe_ts` without the quorum's clock.
-    const SAFE_TS_WITHOUT_QUORUM: bool = false;
+    SafeTsWithoutQuorum = SAFE_TS_WITHOUT_QUORUM: sweep ["primcast"],
     /// P16 broken: a message that commutes overtakes a cut.
-    const CUT_OVERTAKEN: bool = false;
+    CutOvertaken = CUT_OVERTAKEN: sweep ["primcast-commuting"],
     /// P16 broken: a state that goes beyond a cut counts as one.
-    const CUT_OF_STATE: bool = false;
+    CutOfState = CUT_OF_STATE: sweep ["primcast"],
     // --- PrimCast's crash recovery
     /// P10 broken: the promise is not written down.
-    const FORGET_PROMISE: bool = false;
+    ForgetPromise = FORGET_PROMISE: sweep ["primcast-stable"],
     /// P10 broken: deliveries are not written down.
-    const FORGET_DELIVERED: bool = false;
+    ForgetDelivered = FORGET_DELIVERED: sweep ["primcast-stable"],
     /// P7 broken: of a state's messages only those are remembered that were known before.
-    const KEEP_KNOWN_ONLY: bool = false;
+    KeepKnownOnly = KEEP_KNOWN_ONLY: sweep ["primcast-stable"],
     /// P12 broken: a reported clock is neither requested nor reported again.
-    const ASK_ONCE: bool = false;
+    AskOnce = ASK_ONCE: sweep ["primcast-stable"],
     /// P11 broken: a former primary's repetitions from its log count as new proposals.
-    const REPEAT_PROPOSALS: bool = false;
+    RepeatProposals = REPEAT_PROPOSALS: sweep ["primcast-stable"],
     /// P13 broken: after a crash the tuples of NEW-STATE are acknowledged in every case.
-    const ACK_UNBEGUN: bool = false;
+    AckUnbegun = ACK_UNBEGUN: tests,
     /// P11 broken: a process that comes back continues to follow its old epoch.
-    const FOLLOW_AFTER_CRASH: bool = false;
+    FollowAfterCrash = FOLLOW_AFTER_CRASH: sweep ["primcast-stable"],
     /// P11 broken: a former primary that comes back reports its clock under its old epoch.
-    const SPEAK_AS_BEFORE: bool = false;
+    SpeakAsBefore = SPEAK_AS_BEFORE: sweep ["primcast-stable"],
     /// P10 broken: the clock is not written down.
-    const FORGET_CLOCK: bool = false;
-
+    ForgetClock = FORGET_CLOCK: sweep ["primcast-stable"],
     /// P24 broken: a process that has promised an epoch to its primary waits for a single message.
-    const PROMISE_ONCE: bool = false;
+    PromiseOnce = PROMISE_ONCE: sweep ["primcast"],
     /// P24 broken: a process that learns of a higher promise waits for a request.
-    const WAIT_TO_BE_ASKED: bool = false;
-
+    WaitToBeAsked = WAIT_TO_BE_ASKED: sweep ["primcast"],
     // --- PrimCast's changes of members
     /// P17 broken: unknown members are taken for the founders.
-    const ASSUME_MEMBERS: bool = false;
+    AssumeMembers = ASSUME_MEMBERS: tests,
     /// P18 broken: the words of a seat's predecessor count for its new incarnation.
-    const KEEP_OLD_WORDS: bool = false;
+    KeepOldWords = KEEP_OLD_WORDS: sweep ["primcast-members"],
     /// P19 broken: the tuples with which a later epoch began are counted by the old members.
-    const NEVER_CHOSEN: bool = false;
+    NeverChosen = NEVER_CHOSEN: tests,
     /// P20 broken: a candidate uses its own members, though others know newer ones.
-    const OLDER_MEMBERS: bool = false;
+    OlderMembers = OLDER_MEMBERS: tests,
     /// P20 broken: promises of a quorum of the new members are enough.
-    const NEW_QUORUM_ONLY: bool = false;
+    NewQuorumOnly = NEW_QUORUM_ONLY: tests,
     /// P20 broken: one incarnation takes another's place in one change.
-    const REPLACE_AT_ONCE: bool = false;
+    ReplaceAtOnce = REPLACE_AT_ONCE: tests,
     /// P21 broken: a change does not wait for the messages that were delivered before the last one.
-    const CHANGE_UNHELD: bool = false;
-
+    ChangeUnheld = CHANGE_UNHELD: tests,
     // --- Real-time order (linear)
     /// One destination group is not waited for.
-    const SKIP_ONE_DESTINATION: bool = false;
+    SkipOneDestination = SKIP_ONE_DESTINATION: sweep ["primcast-linearizable"],
     /// `Past` without the primary's clause.
-    const PAST_WITHOUT_PRIMARY: bool = false;
+    PastWithoutPrimary = PAST_WITHOUT_PRIMARY: tests,
     /// `Past` without the quorum's clause.
-    const PAST_WITHOUT_QUORUM: bool = false;
+    PastWithoutQuorum = PAST_WITHOUT_QUORUM: tests,
     /// `Past` with one process fewer.
-    const PAST_QUORUM_MINUS_ONE: bool = false;
+    PastQuorumMinusOne = PAST_QUORUM_MINUS_ONE: tests,
     /// `Past` with a quorum in any epoch.
-    const PAST_IN_ANY_EPOCH: bool = false;
-    /// `hop` with this number of levels too few.
-    const HOP_LEVELS_MISSING: u8 = 0;
+    PastInAnyEpoch = PAST_IN_ANY_EPOCH: tests,
+    /// `hop` with one level too few.
+    HopLevelsMissing = HOP_LEVELS_MISSING: sweep ["primcast-linearizable"],
     /// `commit-wait` without the error of the clocks.
-    const WAIT_WITHOUT_ERROR: bool = false;
+    WaitWithoutError = WAIT_WITHOUT_ERROR: sweep ["primcast-linearizable"],
     /// LR3 broken: a process waits for its own clock's error, and not for the other's.
-    const WAIT_FOR_ONE_ERROR: bool = false;
-
+    WaitForOneError = WAIT_FOR_ONE_ERROR: sweep ["primcast-linearizable"],
     // --- Skeen
     /// Algorithm 4 as printed: acknowledgements come from the destinations alone.
-    const ALGORITHM_4: bool = false;
-
+    Algorithm4 = ALGORITHM_4: sweep ["skeen"],
     // --- White-Box and FastCast
     /// Deliver before a quorum of each group has acknowledged.
-    const COMMIT_WITHOUT_QUORUM: bool = false;
+    CommitWithoutQuorum = COMMIT_WITHOUT_QUORUM: sweep ["whitebox", "fastcast"],
     /// The final timestamp is taken before the group's clock has passed it.
-    const NO_CLOCK_UPDATE: bool = false;
-}
-
-/// The protocols without bugs.
-#[derive(Clone, Copy, Debug)]
-pub enum Sound {}
-
-impl Variant for Sound {
-    const NAME: &'static str = "sound";
-}
-
-/// Algorithm 4 of the thesis as printed, which breaks its promise among three partitions.
-#[derive(Clone, Copy, Debug)]
-pub enum Printed {}
-
-impl Variant for Printed {
-    const NAME: &'static str = "algorithm-4";
-    const ALGORITHM_4: bool = true;
+    NoClockUpdate = NO_CLOCK_UPDATE: sweep ["whitebox", "fastcast"],
 }
