@@ -297,7 +297,8 @@ impl<P: Plantings> Machine<P> {
         let is_outside = matches!(self.life, Life::Outside { .. });
         let fits = view.seats().iter().all(|seat| seat.index() < self.config.shape.n_seats);
         if is_outside && fits && view.has(&self.config.me) {
-            self.enter(view, self.planted.has(Bug::NoState), now);
+            let needs_state = self.config.keeps_state && !self.planted.has(Bug::NoState);
+            self.enter(view, !needs_state, now);
         }
     }
 

@@ -109,6 +109,9 @@ pub struct Config {
     pub timing: Timing,
     /// The number of members below which a view is inadequate: nothing is multicast in it.
     pub n_adequate: usize,
+    /// Whether the application has a state that a newcomer needs. Without one, a newcomer delivers
+    /// from the beginning of its first view on (V9).
+    pub keeps_state: bool,
 }
 
 /// A point of the order of all views: everything before `at` in `view`, and all earlier views.

@@ -232,6 +232,7 @@ impl World {
             shape: self.scenario.shape,
             timing: self.scenario.timing,
             n_adequate: self.scenario.n_adequate,
+            keeps_state: true,
         };
         let is_silent = self.rng.chance(self.scenario.n_silent, 8);
         let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
