@@ -53,9 +53,10 @@ pub struct View {
     pub number: u64,
     /// The members, the eldest first.
     pub members: Vec<Member>,
-    /// Those that were not in the view before; all, in a process's first view.
+    /// Those of them that were not in the view before.
     pub joined: Vec<Member>,
-    /// Members of the view before that asked to leave.
+    /// Members of the view before that asked to leave. A process is not told those of its first
+    /// view.
     pub left: Vec<Member>,
     /// Members of the view before that were suspected.
     pub failed: Vec<Member>,
@@ -69,19 +70,15 @@ impl View {
         let view = &installed.view;
         let members: Vec<Member> =
             view.members.iter().map(|one| Member::of(&one.process)).collect();
+        let is_new = |one: &&vsync::Member| one.since == view.id;
+        let joined =
+            view.members.iter().filter(is_new).map(|one| Member::of(&one.process)).collect();
         let old = before.map_or(&[][..], |before| &before.members);
         let gone = old.iter().filter(|one| !members.contains(one));
         let has_left =
             |one: &Member| Rank::seat(one.seat - 1).is_some_and(|at| installed.left.contains(at));
         let (left, failed) = gone.partition(|one| has_left(one));
-        View {
-            number: view.id.0,
-            joined: members.iter().filter(|one| !old.contains(one)).copied().collect(),
-            left,
-            failed,
-            tolerates: installed.n_tolerated,
-            members,
-        }
+        View { number: view.id.0, joined, left, failed, tolerates: installed.n_tolerated, members }
     }
 }
 
