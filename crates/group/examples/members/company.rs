@@ -155,9 +155,11 @@ impl Company {
 impl Drop for Company {
     /// No process outlives its parent's interest.
     fn drop(&mut self) {
-        for process in self.processes.values_mut() {
-            let _has_ended = process.child.kill();
-            let _has_ended = process.child.wait();
+        let seats: Vec<usize> = self.processes.keys().copied().collect();
+        for seat in seats {
+            if self.is_running(seat) {
+                self.signal(seat, "KILL");
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! input   say TEXT | chat | hush | leave        (the end of the input is a wish to leave, too)
 //! output  view 2: seats 1 2; joined 2; ...      ended: excluded: ...      refused: ...
-//! log     V view | S number text | D view sequence seat incarnation own text
+//! log     V view | S text | D view sequence seat incarnation own text
 //! ```
 //! In a chat a process sends its next message as soon as the last one is delivered here.
 
@@ -86,13 +86,14 @@ pub(crate) fn run(words: &str) {
             Some(Event::StateWanted(_) | Event::State(_)) | None => {}
         }
         let next = (chats && n_sent == n_own).then(|| format!("{}.{}", me.seat, n_sent + 1));
-        let mut send = |text: &str| match group.send(text.as_bytes()) {
-            Ok(number) => {
-                n_sent = number;
-                let _ = log.write_all(format!("S {number} {text}\n").as_bytes());
+        let mut send = |text: &str| {
+            // Before it is sent: others may have it before this process does anything more.
+            let _ = log.write_all(format!("S {text}\n").as_bytes());
+            match group.send(text.as_bytes()) {
+                Ok(number) => n_sent = number,
+                Err(Refused::Leaving) => {}
+                Err(refused) => say(&format!("not sent: {refused}")),
             }
-            Err(Refused::Leaving) => {}
-            Err(refused) => say(&format!("not sent: {refused}")),
         };
         if let Some(text) = next {
             send(&text);
