@@ -7,6 +7,7 @@
 use crate::error::Refused;
 use crate::event::{Ended, Event, StateWanted};
 use crate::options::Options;
+use base::SeatSet;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
@@ -23,10 +24,10 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub(crate) struct Notes {
     /// Messages that wait for room in the machine.
     pub(crate) sends: VecDeque<Vec<u8>>,
-    /// States that the application gave.
+    /// States that the application gave, at most one for each that was wanted.
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
     /// Seats that the application takes for failed.
-    pub(crate) suspects: Vec<base::Rank>,
+    pub(crate) suspects: SeatSet,
     /// What the application has not taken.
     pub(crate) events: VecDeque<Event>,
     /// The number of messages that were taken here.

@@ -123,7 +123,9 @@ impl Group {
     /// Takes it that the member on `seat` has failed: it is excluded, whether it has or not.
     pub fn suspect(&self, seat: usize) {
         if let Some(seat) = seat.checked_sub(1).and_then(Rank::seat) {
-            self.board.tell(|notes| notes.suspects.push(seat));
+            self.board.tell(|notes| {
+                notes.suspects.insert(seat);
+            });
         }
     }
 

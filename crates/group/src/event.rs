@@ -6,7 +6,7 @@ use std::fmt;
 
 /// One thing that a process is told. Events come in the group's order: all members that install two
 /// views one after the other are told the same messages between them, in the same order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Event {
     /// A view begins.
     View(View),
@@ -117,7 +117,7 @@ pub struct Delivered {
 }
 
 /// A newcomer's wish for the state; see [`Event::StateWanted`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct StateWanted {
     pub(crate) to: Rank,
     pub(crate) at: Position,

@@ -21,7 +21,7 @@ use crate::ground::{Place, Standing};
 use crate::options::{Options, Transport};
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
-use base::Instant;
+use base::{Instant, SeatSet};
 use engine::group::Process;
 use fabric::Setup;
 use proto::vsync::{self, Knock, Start};
@@ -114,6 +114,8 @@ fn begin<F: Seated>(
         full_since: None,
         is_leaving: false,
         leave_by: None,
+        is_abandoned: false,
+        is_inside: false,
         n_taken: 0,
     })
 }
@@ -133,6 +135,10 @@ struct Node {
     is_leaving: bool,
     /// The time at which the process ends though the group has not let it leave.
     leave_by: Option<Instant>,
+    /// Whether the application has dropped its handle.
+    is_abandoned: bool,
+    /// Whether the process was in a view.
+    is_inside: bool,
     /// The number of messages that the application has sent.
     n_taken: u64,
 }
@@ -140,28 +146,22 @@ struct Node {
 impl Node {
     fn run<F: Seated>(&mut self, place: &mut Place<F>, report: &Report) -> Result<Ended, Error> {
         let join_by = self.clock.now().plus(self.options.patience);
-        let mut is_inside = false;
         loop {
-            place.fabric.prepare_sleep();
-            let (due, worked) = self.advance(place);
-            if let Some(ended) = self.app.ended.take() {
-                return if is_inside { Ok(ended) } else { Err(ended.into()) };
-            }
-            if !is_inside && self.app.view.is_some() {
-                is_inside = true;
-                let _hears = report.try_send(Ok(Member::of(&self.app.me)));
-            }
-            if !is_inside {
-                self.check_join(place, join_by)?;
-            }
-            if let Some(ended) = self.overdue() {
+            let (_, worked) = self.advance(place);
+            if let Some(ended) = self.look_around(place, join_by, report)? {
                 return Ok(ended);
             }
+            if worked {
+                continue;
+            }
             // N1
-            let next = self.leave_by.into_iter().chain((!is_inside).then_some(join_by));
-            let next = next.fold(due, Instant::min);
+            place.fabric.prepare_sleep();
+            let (due, worked) = self.advance(place);
+            let wait_for_view = (!self.is_inside).then_some(join_by);
+            let next = self.leave_by.into_iter().chain(wait_for_view).fold(due, Instant::min);
             let idle = next.since(self.clock.now()).min(SLEEP_MAX);
-            let span = if worked { Duration::ZERO } else { idle };
+            let is_busy = worked || self.app.ended.is_some();
+            let span = if is_busy { Duration::ZERO } else { idle };
             let waited = self.poller.wait(Some(span), &mut self.ready);
             place.fabric.awake();
             if let Err(error) = waited {
@@ -171,6 +171,28 @@ impl Node {
                 self.board.hear();
             }
         }
+    }
+
+    /// Whether the process has ended, or has to; and whether it may still be let in.
+    fn look_around<F: Seated>(
+        &mut self,
+        place: &Place<F>,
+        join_by: Instant,
+        report: &Report,
+    ) -> Result<Option<Ended>, Error> {
+        if !self.is_inside && self.app.view.is_some() {
+            self.is_inside = true;
+            let _hears = report.try_send(Ok(Member::of(&self.app.me)));
+        }
+        match self.app.ended.take() {
+            Some(ended) if self.is_inside => return Ok(Some(ended)),
+            Some(ended) => return Err(ended.into()),
+            None => {}
+        }
+        if !self.is_inside {
+            self.check_join(place, join_by)?;
+        }
+        Ok(self.overdue())
     }
 
     /// Whether this process may still be let in.
@@ -187,7 +209,7 @@ impl Node {
 
     /// The end of a process that nobody waits for, or that could not leave in time.
     fn overdue(&self) -> Option<Ended> {
-        if self.board.notes().is_abandoned {
+        if self.is_abandoned {
             return Some(Ended::LeftInHaste);
         }
         let is_late = self.leave_by.is_some_and(|by| by <= self.clock.now());
@@ -229,11 +251,11 @@ impl Node {
             self.process.give(to, at, bytes);
             worked = true;
         }
-        for seat in notes.suspects.drain(..) {
+        for seat in std::mem::replace(&mut notes.suspects, SeatSet::EMPTY).iter() {
             self.process.suspect(seat);
             worked = true;
         }
-        self.n_taken = notes.n_taken;
+        (self.n_taken, self.is_abandoned) = (notes.n_taken, notes.is_abandoned);
         if let (Some(by), None) = (notes.leave_by, self.leave_by) {
             let left = by.saturating_duration_since(std::time::Instant::now());
             self.leave_by = Some(self.clock.now().plus(left));

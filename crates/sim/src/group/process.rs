@@ -78,6 +78,9 @@ impl Ground for SimPort {
     }
 }
 
+/// The number of turns for which a slow application takes no messages.
+const N_TURNS_FULL: u64 = 24;
+
 /// How far a process is in its view.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stage {
@@ -97,6 +100,9 @@ pub(super) struct Process {
     pub(super) is_ended: bool,
     /// Whether it never multicasts.
     pub(super) is_silent: bool,
+    /// Whether its application takes no messages for half of the time.
+    pub(super) is_slow: bool,
+    n_turns: u64,
 }
 
 impl Process {
@@ -116,7 +122,17 @@ impl Process {
             Some(Bug::View(bug)) => Box::new(group::Process::with(config, Planted(bug), now)),
             Some(Bug::Table(bug)) => Box::new(group::Process::with(config, Planted(bug), now)),
         };
-        Process { knock, life, port, app: App::default(), n_ballast, is_ended: false, is_silent }
+        Process {
+            knock,
+            life,
+            port,
+            app: App::default(),
+            n_ballast,
+            is_ended: false,
+            is_silent,
+            is_slow: false,
+            n_turns: 0,
+        }
     }
 
     pub(super) fn id(&self) -> ProcessId {
@@ -126,7 +142,9 @@ impl Process {
     /// One turn of its loop. Returns the time at which the next one is due.
     pub(super) fn turn(&mut self, record: &mut Record) -> Instant {
         let now = self.port.now();
+        self.n_turns += 1;
         let mut listener = Listener {
+            is_full: self.is_slow && self.n_turns / N_TURNS_FULL % 2 == 1,
             knock: self.knock,
             net: Rc::clone(self.port.net()),
             app: &mut self.app,
@@ -205,6 +223,7 @@ impl Process {
 
 /// The application of a process during a turn: it executes what it is told, and records it.
 struct Listener<'a> {
+    is_full: bool,
     knock: Knock,
     net: Rc<RefCell<Net>>,
     app: &'a mut App,
@@ -280,5 +299,9 @@ impl Application for Listener<'_> {
         self.trace(Topic::Deposed, u64::from(end == End::Left), 0);
         self.record.told.push(Told::Ended(end));
         *self.is_ended = true;
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_full
     }
 }
