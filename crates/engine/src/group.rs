@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! turn:  the fabric's events -> the machine -> what it says, in order -> the application
-//!                                                                      -> messages and writes leave
+//!                                                           messages and writes leave
 //! ```
 //! Production ([`Ground`] is a fabric) and the simulator run this code alike.
 //!

@@ -100,6 +100,7 @@ impl Board {
                 return Err(Refused::Inadequate { members, adequate: self.adequate });
             }
             let waiting = notes.sends.len();
+            // B1
             if waiting < self.window {
                 notes.sends.push_back(message.to_vec());
                 notes.n_taken += 1;
@@ -165,6 +166,7 @@ impl Board {
         notes: MutexGuard<'a, Notes>,
         until: Instant,
     ) -> Option<MutexGuard<'a, Notes>> {
+        // B2
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return None;

@@ -149,7 +149,9 @@ pub enum Ended {
     #[error("the memory of the messages of seat {0} is damaged: exclude it, and join again")]
     Damaged(usize),
     /// The application did not take its events, and the group's messages could not wait longer.
-    #[error("the application took no event for {0:?}: the process has left, so that others go on")]
+    #[error(
+        "the application took no event for {0:?}: the process has left, so that no member waits"
+    )]
     Sluggish(std::time::Duration),
     /// The operating system failed.
     #[error("the operating system failed: {0}")]

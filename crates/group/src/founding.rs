@@ -1,12 +1,12 @@
 //! The question of a founder: is there this group already?
 //!
-//! Two processes that both found a group would each go on with a view of one, and newcomers would
+//! Two processes that both found a group would each have a view of one, and newcomers would
 //! be torn between them. So a founder asks every process that it reaches (`ground`, P1).
 //!
 //! - F1 *No second group.* A process founds only if every other process that lives, as far as this
-//!   host can tell, has answered that it is in no view. Of two founders that meet the one on the
-//!   lower seat goes on. What cannot be reached cannot be asked: a founder that is cut off from its
-//!   group founds another one.
+//!   host can tell, has answered that it is in no view. Of two founders that meet, the one on the
+//!   higher seat gives up. What cannot be reached cannot be asked: a founder that is cut off from
+//!   its group founds another one.
 
 use crate::error::Error;
 use crate::event::number;
@@ -50,6 +50,7 @@ pub(crate) fn ask<F: Fabric>(
                 Some((seat, Standing::Founding)) if seat < me => {
                     return Err(Error::FoundedElsewhere { seat: number(seat) });
                 }
+                // F1: all have to say so, and silence is no answer.
                 Some((seat, Standing::Founding | Standing::Outside)) => {
                     open.remove(seat);
                 }

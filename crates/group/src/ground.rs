@@ -92,6 +92,7 @@ impl<F: Fabric> Ground for Place<F> {
                 self.asked.push(from);
             }
         }
+        // P1
         for seat in self.asked.drain(..) {
             let word = self.standing.word().to_le_bytes();
             let message = [&[CHANNEL, ANSWER][..], &word].concat();

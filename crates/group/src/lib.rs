@@ -1,5 +1,5 @@
-//! The door to groups: processes that come and go, agree on who is there, and multicast to one
-//! another in one order.
+//! The door to groups: processes that come and go, agree on which of them are there, and multicast
+//! to one another in one order.
 //!
 //! A *group* has a *view*, a numbered list of its members. Every member may multicast, and all
 //! members deliver the same messages in the same order. When members join, leave or fail, the next
@@ -7,11 +7,13 @@
 //! synchrony*).
 //!
 //! ```
-//! use group::{Error, Event, Group, Options};
+//! use group::{Event, Group, Options};
 //! use std::time::Duration;
 //!
+//! type Problem = Box<dyn std::error::Error + Send + Sync>;
+//!
 //! /// What one process of the group does: here each on a thread, elsewhere each on its own.
-//! fn member(group: &Group, greeting: &str) -> Result<Vec<String>, Box<dyn std::error::Error + Send + Sync>> {
+//! fn member(group: &Group, greeting: &str) -> Result<Vec<String>, Problem> {
 //!     let (mut heard, mut has_spoken) = (Vec::new(), false);
 //!     while heard.len() < 3 {
 //!         match group.next(Duration::from_secs(10)).ok_or("nothing happens")? {

@@ -207,7 +207,7 @@ impl Node {
         Err(Error::NoAnswer { name, patience, said: place.fabric.said() })
     }
 
-    /// The end of a process that nobody waits for, or that could not leave in time.
+    /// The end of a process whose handle was dropped, or that could not leave in time.
     fn overdue(&self) -> Option<Ended> {
         if self.is_abandoned {
             return Some(Ended::LeftInHaste);
@@ -296,7 +296,7 @@ impl Node {
         self.full_since = self.app.is_full.then_some(since);
         let is_sluggish = self.app.is_full && now.since(since) > self.options.patience;
         if is_sluggish && self.leave_by.is_none() {
-            // It does not wait for deliveries that nobody takes.
+            // It does not wait for deliveries that are not taken.
             self.leave_by = Some(now.plus(self.options.patience / 2));
             self.app.is_sluggish = true;
             self.is_leaving = true;

@@ -124,7 +124,7 @@ impl Options {
             "timing: a span of zero never ends".into()
         } else if timing.suspect_after < 4 * timing.beat_every {
             format!(
-                "suspect_after {:?} is less than four beats of {:?}: every delay would be a failure",
+                "suspect_after {:?} is less than four beats of {:?}: a delay would be a failure",
                 timing.suspect_after, timing.beat_every
             )
         } else {

@@ -5,8 +5,8 @@
 //!   lock, the members refuse an incarnation that is lower than one that they have met. By
 //!   [`Region::discard`], and the fabric's handshake.
 //! - S2 *Incarnations rise.* The incarnation is the wall clock's time, and above the last one in
-//!   the memory of the seat. Hosts that succeed each other on a seat need clocks that differ by less
-//!   than the pause between the two processes.
+//!   the memory of the seat. Hosts that succeed each other on a seat need clocks that differ by
+//!   less than the pause between the two processes.
 //! - S3 *New memory.* A process begins with memory of its own; its predecessor's, dead words of
 //!   another incarnation, is removed. So the region is always of the incarnation that is named.
 
@@ -209,6 +209,7 @@ fn succeed(setup: Setup, ring_words: u32) -> Result<Setup, OpenError> {
     let identity = setup.identity_of(setup.me, ring_words);
     let last = Region::incarnation_in(&setup.directory, &identity);
     Region::discard(&setup.directory, setup.me.member())?;
+    // S2
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
     let incarnation = last.map_or(now, |last| now.max(last.0 + 1)).max(1);
     Ok(Setup { incarnation: Incarnation(incarnation), ..setup })

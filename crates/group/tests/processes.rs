@@ -108,7 +108,7 @@ fn members_come_and_go_on_tcp() {
     members_come_and_go("tcp");
 }
 
-/// The two that are cut off stop, and are told why; the others go on, and take them in again.
+/// The two that are cut off stop, and are told why; the others continue, and take them in again.
 #[test]
 fn a_minority_that_is_cut_off_stops() {
     let mut company = chatting("tcp", &[1, 2, 3, 4, 5]);
@@ -129,7 +129,7 @@ fn a_minority_that_is_cut_off_stops() {
     finish(company, &[5, 4, 3, 2, 1]);
 }
 
-/// A view of two survives no failure: the other one stops, whoever is at fault.
+/// A view of two survives no failure: the other one stops, though it is not at fault.
 #[test]
 fn half_of_a_view_of_two_stops() {
     let mut company = chatting("shm", &[1, 2]);

@@ -127,7 +127,7 @@ fn read_input() -> Receiver<String> {
 }
 
 fn say(line: &str) {
-    // The parent may have gone; then the process goes on, and leaves at the end of its input.
+    // The parent may have gone; then the process leaves at the end of its input.
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "\n{line}").and_then(|()| out.flush());
 }

@@ -120,7 +120,7 @@ impl Logs {
                 let due = due.or(was_there.then_some(0));
                 if due.is_some_and(|due| due != at) {
                     return Err(format!(
-                        "J2: {id:?} delivered number {at} of {sender:?} at {place:?}, due was {due:?}"
+                        "J2: {id:?} delivered number {at} of {sender:?} at {place:?}, not {due:?}"
                     ));
                 }
             }

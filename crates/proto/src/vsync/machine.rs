@@ -171,8 +171,9 @@ impl<P: Plantings> Machine<P> {
         }
     }
 
-    /// Delivers nothing from now on that can wait (V12), or delivers again. At most a window of each
-    /// member is delivered at the end of a view meanwhile, and to a newcomer what follows its state.
+    /// Delivers nothing from now on that can wait (V12), or delivers again. Meanwhile at most a
+    /// window of each member is delivered at the end of a view, and to a newcomer what follows its
+    /// state.
     pub fn hold(&mut self, is_full: bool) {
         self.is_held = is_full;
     }

@@ -84,8 +84,8 @@ impl Record {
     }
 
     /// The first position of which it was told every message, or would have been: that of its
-    /// state, or of its first view for a founder, and where there is no state. `None` for a newcomer
-    /// that waits for one.
+    /// state, or of its first view for a founder, and where there is no state. `None` for a
+    /// newcomer that waits for one.
     pub(super) fn begins_at(&self) -> Option<Position> {
         let first = self.views().next()?.id;
         let is_ready = first == ViewId::FIRST || self.is_stateless;
