@@ -21,7 +21,7 @@ const CHILD: &[&str] = &["--exact", "child", "--nocapture", "--test-threads=1"];
 /// machine with other work.
 const SUSPECT_MS: u64 = 2000;
 /// The number of deliveries between two events of a test.
-const N_BETWEEN: usize = 200;
+const N_BETWEEN: u64 = 200;
 
 /// The entry of the processes that the other tests start; not a test of its own.
 #[test]
@@ -143,4 +143,51 @@ fn half_of_a_view_of_two_stops() {
     company.await_view(&[2]);
     company.start(1, false);
     company.await_view(&[1, 2]);
+}
+
+/// Many rounds, each with something that befalls a member and a process that takes its seat.
+fn many_rounds(transport: &str, n_rounds: usize, seed: u64) {
+    let seats = [1, 2, 3, 4, 5];
+    let mut company = chatting(transport, &seats);
+    let mut rng = base::Rng::new(seed);
+    for _ in 0..n_rounds {
+        let seat = seats[rng.below(5) as usize];
+        let rest: Vec<usize> = seats.into_iter().filter(|one| *one != seat).collect();
+        let_chat(&company, rest[0]);
+        match rng.below(4) {
+            0 => {
+                company.tell(seat, "leave");
+                company.await_line(seat, "end", is_end);
+                company.await_view(&rest);
+            }
+            1 => {
+                company.signal(seat, "STOP");
+                company.await_view(&rest);
+                company.signal(seat, "CONT");
+                company.await_line(seat, "end", is_end);
+            }
+            2 if company.cut(&[seat], true) => {
+                company.await_view(&rest);
+                company.await_line(seat, "end", is_end);
+                company.cut(&[seat], false);
+            }
+            _ => {
+                company.signal(seat, "KILL");
+                company.await_view(&rest);
+            }
+        }
+        company.await_exit(seat);
+        company.start(seat, false);
+        company.await_view(&seats);
+        company.tell(seat, "chat");
+    }
+    let logs = finish(company, &seats);
+    assert_eq!(logs.n_processes(), seats.len() + n_rounds);
+}
+
+#[test]
+#[ignore = "two hundred rounds: some minutes"]
+fn members_come_and_go_for_many_rounds() {
+    many_rounds("shm", 100, 1);
+    many_rounds("tcp", 100, 2);
 }

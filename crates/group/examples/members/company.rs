@@ -143,6 +143,21 @@ impl Company {
         }
     }
 
+    /// Waits until the process on `seat`, which has ended or is about to, is gone.
+    pub(crate) fn await_exit(&mut self, seat: usize) {
+        let by = Instant::now() + PATIENCE;
+        let process = self.processes.get_mut(&seat).expect("a process is on that seat");
+        loop {
+            // Its output closes with it.
+            match process.lines.recv_timeout(by.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("seat {seat} does not end"),
+            }
+        }
+        process.child.wait().expect("it can be waited for");
+    }
+
     /// Waits until all of `seats` are in a view of just these.
     pub(crate) fn await_view(&self, seats: &[usize]) {
         for seat in seats {

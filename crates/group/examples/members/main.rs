@@ -68,12 +68,13 @@ fn tour(company: &mut Company) {
         if let Some(seat) = ["cont ", "cut "].iter().find_map(|word| command.strip_prefix(word)) {
             let seat = seat.parse().expect("the tour names seats");
             company.await_line(seat, "end", |line| line.starts_with("ended"));
+            company.await_exit(seat);
         }
     }
     println!("\nThe others leave.");
     for seat in [3, 4, 1] {
         if company.is_running(seat) && obey(company, &format!("leave {seat}")).is_ok() {
-            company.await_line(seat, "end", |line| line.starts_with("ended"));
+            company.await_exit(seat);
         }
     }
 }
