@@ -12,6 +12,7 @@
 //!   they stand on. [`service`]: what they serve.
 //! - [`streams`]: the bytes of connections, for a door.
 //! - [`desk`], [`outbox`]: requests that have no answer yet.
+//! - [`group`]: a process of a group with views, with turns of its own.
 //! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
 //! - [`backlog`], [`transfer`], `catchup`: a member that fell behind gets what it lacks.
@@ -27,6 +28,7 @@ mod detour;
 mod engine;
 mod family;
 pub mod flow;
+pub mod group;
 mod host;
 pub mod keyed;
 mod log;

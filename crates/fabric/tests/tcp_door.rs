@@ -32,29 +32,29 @@ fn refused(change: impl FnOnce(&mut Setup)) -> (LinkError, LinkError) {
 #[test]
 fn each_refusal_is_said_on_both_sides_with_its_mend() {
     type Change = fn(&mut Setup);
-    let cases: [(Change, &str); 4] = [
+    let cases: [(Change, &[&str]); 4] = [
         (
             |setup| setup.cluster = "other".into(),
-            "the cluster names differ: check the peer addresses and the name of the cluster",
+            &["the cluster names differ (fingerprints ", "check the peer addresses and the name"],
         ),
         (
             |setup| setup.secret = b"other".into(),
-            "the cluster secrets differ: give all members the same secret file",
+            &["the cluster secrets differ: give all members the same secret file"],
         ),
         (
             |setup| setup.layout += 1,
-            "the memory layouts differ: give all members the same protocol and sizes",
+            &["the memory layouts differ (", "give all members the same protocol and sizes"],
         ),
         (
             |setup| setup.n_words += 1,
-            "the memory layouts differ: give all members the same protocol and sizes",
+            &["the memory layouts differ (", " words and ", " words): give all members"],
         ),
     ];
-    for (change, text) in cases {
+    for (change, parts) in cases {
         let (here, there) = refused(change);
-        assert_eq!(here.to_string(), format!("refused: {text}"));
         let LinkError::RefusedByPeer { text: told, .. } = &there else { unreachable!() };
-        assert_eq!(told, text);
+        assert_eq!(here.to_string(), format!("refused: {told}"));
+        assert!(parts.iter().all(|part| told.contains(part)), "{told}");
         assert!(there.to_string().starts_with("the peer refuses (reason "), "{there}");
     }
 }

@@ -112,6 +112,10 @@ impl Region {
             opened => opened?,
         };
         lock(&file, &path)?;
+        // The name may have passed to another file between the open and the lock.
+        if !is_file_at(&file, &path)? {
+            return Ok(());
+        }
         std::fs::remove_file(&path).map_err(|source| Error::os("remove", &path, source))
     }
 

@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 
 /// (crate, crates of this workspace that it may depend on). A crate that is not listed may not
 /// exist.
-const ALLOWED: [(&str, &[&str]); 24] = [
+const ALLOWED: [(&str, &[&str]); 25] = [
     ("base", &[]),
     ("region", &["base"]),
     ("proto", &["base"]),
@@ -28,6 +28,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "engine", "pow", "proto"]),
     ("multicast", &["base", "fabric", "proto", "region", "runtime", "storage"]),
+    ("group", &["base", "engine", "fabric", "proto", "region", "runtime"]),
     (
         "bench",
         &[

@@ -23,7 +23,7 @@
 //! - H6 No peer is [`Step::Proven`] or [`Step::Welcomed`] without a proof of the secret over this
 //!   very exchange. Tested by `nobody_gets_in_without_the_secret`.
 
-use super::hello::{self, Hello, Kind, Refusal, Role, Secret, Side, Versions};
+use super::hello::{self, Hello, Kind, Memory, Refusal, Role, Secret, Side, Versions};
 use crate::Setup;
 use base::{Incarnation, Rank};
 
@@ -303,7 +303,7 @@ impl Local {
 
     fn agree(&self, peer: &Hello) -> Result<(), Refusal> {
         if peer.cluster != self.cluster {
-            return Err(Refusal::Cluster);
+            return Err(Refusal::Cluster { ours: self.cluster, theirs: peer.cluster });
         }
         if usize::from(peer.members) != self.members {
             return Err(Refusal::Members { ours: self.members as u8, theirs: peer.members });
@@ -311,8 +311,10 @@ impl Local {
         if peer.from.index() >= self.members || peer.from == self.me {
             return Err(Refusal::Stranger(peer.from.member()));
         }
-        if (peer.layout, peer.n_words) != (self.layout, self.n_words) {
-            return Err(Refusal::Layout);
+        let theirs = Memory { layout: peer.layout, n_words: peer.n_words };
+        let ours = Memory { layout: self.layout, n_words: self.n_words };
+        if theirs != ours {
+            return Err(Refusal::Layout { ours, theirs });
         }
         Ok(())
     }

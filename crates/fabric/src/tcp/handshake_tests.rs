@@ -99,9 +99,13 @@ fn refused(change: impl FnOnce(&mut Local)) -> Refusal {
 
 #[test]
 fn each_difference_is_refused_by_name() {
-    assert_eq!(refused(|a| a.cluster += 1), Refusal::Cluster);
-    assert_eq!(refused(|a| a.layout += 1), Refusal::Layout);
-    assert_eq!(refused(|a| a.n_words += 1), Refusal::Layout);
+    let (ours, Local { layout, n_words, .. }) = (local(0).cluster, local(0));
+    assert_eq!(refused(|a| a.cluster += 1), Refusal::Cluster { ours, theirs: ours + 1 });
+    let ours = Memory { layout, n_words };
+    let theirs = Memory { layout: layout + 1, n_words };
+    assert_eq!(refused(|a| a.layout += 1), Refusal::Layout { ours, theirs });
+    let theirs = Memory { layout, n_words: n_words + 1 };
+    assert_eq!(refused(|a| a.n_words += 1), Refusal::Layout { ours, theirs });
     assert_eq!(refused(|a| a.members = 5), Refusal::Members { ours: 3, theirs: 5 });
     assert_eq!(refused(|a| a.me = Rank::at(4)), Refusal::Stranger(Rank::at(4).member()));
     assert_eq!(refused(|a| a.me = Rank::at(0)), Refusal::Stranger(Rank::at(0).member()));

@@ -140,8 +140,16 @@ pub enum Refusal {
         theirs: Versions,
     },
     /// The cluster is another one.
-    #[error("the cluster names differ: check the peer addresses and the name of the cluster")]
-    Cluster,
+    #[error(
+        "the cluster names differ (fingerprints {ours:016x} and {theirs:016x}): check the peer \
+         addresses and the name of the cluster"
+    )]
+    Cluster {
+        /// The fingerprint of the refusing side.
+        ours: u64,
+        /// The fingerprint of the refused side.
+        theirs: u64,
+    },
     /// The node is not the one that the peer looked for.
     #[error("node {found} answers where node {wanted} is expected: check the peer addresses")]
     WrongNode {
@@ -162,8 +170,16 @@ pub enum Refusal {
         theirs: u8,
     },
     /// The layout of the region differs.
-    #[error("the memory layouts differ: give all members the same protocol and sizes")]
-    Layout,
+    #[error(
+        "the memory layouts differ ({ours} and {theirs}): give all members the same protocol and \
+         sizes"
+    )]
+    Layout {
+        /// The memory of the refusing side.
+        ours: Memory,
+        /// The memory of the refused side.
+        theirs: Memory,
+    },
     /// The secret differs.
     #[error("the cluster secrets differ: give all members the same secret file")]
     Secret,
@@ -190,16 +206,31 @@ impl Refusal {
     pub const fn code(&self) -> u8 {
         match self {
             Refusal::Version { .. } => 1,
-            Refusal::Cluster => 2,
+            Refusal::Cluster { .. } => 2,
             Refusal::WrongNode { .. } => 3,
             Refusal::Stranger(_) => 4,
             Refusal::Members { .. } => 5,
-            Refusal::Layout => 6,
+            Refusal::Layout { .. } => 6,
             Refusal::Secret => 7,
             Refusal::Replaced { .. } => 8,
             Refusal::Overtaken(_) => 9,
             Refusal::Malformed => 10,
         }
+    }
+}
+
+/// What the peers of one cluster have alike: the layout of their regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// The fingerprint of the layout.
+    pub layout: u64,
+    /// The number of words.
+    pub n_words: u32,
+}
+
+impl core::fmt::Display for Memory {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:016x} of {} words", self.layout, self.n_words)
     }
 }
 
@@ -440,8 +471,8 @@ mod tests {
         golden.extend_from_slice(&[14; 32]);
         assert_eq!(bytes, golden);
         let mut out = Vec::new();
-        put_refused(&mut out, &Refusal::Cluster);
-        assert!(out.starts_with(b"grgl\x05\0\x4f\0\x02the cluster names differ"));
+        put_refused(&mut out, &Refusal::Secret);
+        assert!(out.starts_with(b"grgl\x05\0\x42\0\x07the cluster secrets differ"));
         // The fingerprint is on the wire too: SHA-256 of the name, first 8 bytes.
         assert_eq!(
             cluster_fingerprint("abc"),
@@ -512,16 +543,17 @@ mod tests {
     #[test]
     fn every_refusal_fits_on_the_wire() {
         let node = base::NodeId(u16::MAX);
+        let memory = Memory { layout: u64::MAX, n_words: u32::MAX };
         let all = [
             Refusal::Version {
                 ours: Versions { oldest: u16::MAX, newest: u16::MAX },
                 theirs: Versions { oldest: u16::MAX, newest: u16::MAX },
             },
-            Refusal::Cluster,
+            Refusal::Cluster { ours: u64::MAX, theirs: u64::MAX },
             Refusal::WrongNode { wanted: node, found: node },
             Refusal::Stranger(node),
             Refusal::Members { ours: 255, theirs: 255 },
-            Refusal::Layout,
+            Refusal::Layout { ours: memory, theirs: memory },
             Refusal::Secret,
             Refusal::Replaced { node, theirs: u64::MAX, known: u64::MAX },
             Refusal::Overtaken(node),

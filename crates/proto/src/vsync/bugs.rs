@@ -55,6 +55,8 @@ crate::planted_bugs! {
     CrowdOfNewcomers = CROWD_OF_NEWCOMERS: tests,
     /// A member that has installed a view leaves those behind alone that have not.
     NoCommit = NO_COMMIT: tests,
+    /// A member whose application takes nothing begins the next view without the end of this one.
+    HoldsTheEnd = HOLDS_THE_END: sweep ["vsync"],
     /// After a link was down, a member tells what changes from then on, and not its whole row.
     NoRenewal = NO_RENEWAL: sweep ["vsync"],
 }

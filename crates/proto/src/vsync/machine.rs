@@ -8,6 +8,9 @@
 //! - V11 *Last words.* A member that has left remains until the others have committed the change,
 //!   or for a while: its echo may be the one that they lack, and what a process has posted can be
 //!   lost with it. Mutant `LEAVE_AT_ONCE`.
+//! - V12 *An application that is full.* While it takes nothing, what is stable stays in the rings,
+//!   which holds up senders and no view: what a view ends with is delivered all the same, or this
+//!   member would not have delivered the same messages as the others (V6). Mutant `HOLDS_THE_END`.
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
@@ -51,6 +54,8 @@ pub struct Machine<P = Sound> {
     pending: Vec<Output>,
     /// Whether the application wants to leave: through as many views as it takes.
     is_leaving: bool,
+    /// Whether the application takes no messages now (V12).
+    is_held: bool,
     next_beat_at: Instant,
 }
 
@@ -123,6 +128,7 @@ impl<P: Plantings> Machine<P> {
             renewed: SeatSet::EMPTY,
             pending: Vec::new(),
             is_leaving: false,
+            is_held: false,
             next_beat_at: now,
             config,
         };
@@ -163,6 +169,13 @@ impl<P: Plantings> Machine<P> {
             Life::Outside { .. } => self.end(End::Left),
             Life::Leaving { .. } | Life::Ended => {}
         }
+    }
+
+    /// Delivers nothing from now on that can wait (V12), or delivers again. Meanwhile at most a
+    /// window of each member is delivered at the end of a view, and to a newcomer what follows its
+    /// state.
+    pub fn hold(&mut self, is_full: bool) {
+        self.is_held = is_full;
     }
 
     /// Takes the application's word, or another detector's, that the member on `seat` has failed.
@@ -285,7 +298,8 @@ impl<P: Plantings> Machine<P> {
         let is_outside = matches!(self.life, Life::Outside { .. });
         let fits = view.seats().iter().all(|seat| seat.index() < self.config.shape.n_seats);
         if is_outside && fits && view.has(&self.config.me) {
-            self.enter(view, self.planted.has(Bug::NoState), now);
+            let needs_state = self.config.keeps_state && !self.planted.has(Bug::NoState);
+            self.enter(view, !needs_state, now);
         }
     }
 
@@ -351,7 +365,9 @@ impl<P: Plantings> Machine<P> {
         }
         loop {
             current.receive();
-            if let Err(damaged) = current.deliver_stable(&mut self.outbox, port, out) {
+            if !self.is_held
+                && let Err(damaged) = current.deliver_stable(&mut self.outbox, port, out)
+            {
                 return Turn::End(End::Damaged(damaged.0));
             }
             if !current.send(&mut self.outbox, port) {
@@ -413,7 +429,9 @@ impl<P: Plantings> Machine<P> {
             Some(want) => want.held.push(one),
             None => out.push(Output::Deliver(one)),
         };
-        if let Err(damaged) = current.deliver_before(change.trim, &mut self.outbox, port, take) {
+        let keeps_back = self.is_held && self.planted.has(Bug::HoldsTheEnd);
+        let trim = if keeps_back { current.position().at } else { change.trim };
+        if let Err(damaged) = current.deliver_before(trim, &mut self.outbox, port, take) {
             return self.end(End::Damaged(damaged.0));
         }
         if change.left.contains(me) {
@@ -430,7 +448,7 @@ impl<P: Plantings> Machine<P> {
         }
         let still_suspected = current.suspected(me);
         out.append(&mut self.pending);
-        self.begin(next, current.is_ready(), Some(current), want, now);
+        self.begin(next, change.left, current.is_ready(), Some(current), want, now);
         if let Life::Inside(inside) = &mut self.life {
             inside.reported = still_suspected;
         }
@@ -439,18 +457,20 @@ impl<P: Plantings> Machine<P> {
     /// Enters the group with `view`.
     fn enter(&mut self, view: View, is_ready: bool, now: Instant) {
         let want = (!is_ready).then(Want::new);
-        self.begin(view, is_ready, None, want, now);
+        self.begin(view, SeatSet::EMPTY, is_ready, None, want, now);
     }
 
     fn begin(
         &mut self,
         view: View,
+        left: SeatSet,
         is_ready: bool,
         last: Option<Current<P>>,
         want: Option<Want>,
         now: Instant,
     ) {
-        self.pending.push(Output::View { view: view.clone(), n_tolerated: view.n_tolerated() });
+        let n_tolerated = view.n_tolerated();
+        self.pending.push(Output::View { view: view.clone(), n_tolerated, left });
         let n_members = view.members.len();
         if n_members < self.config.n_adequate {
             self.pending.push(Output::Inadequate { n_members });

@@ -17,7 +17,7 @@
 //! subgroups are to come (`docs/decisions/0018-groups.md`).
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5, of messages, are
-//! in `delivery`, V7 in `outbox`, V9 in `state`, V11 in `machine`.
+//! in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other deliver the same
@@ -63,7 +63,7 @@ pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
 
 use alloc::vec::Vec;
-use base::Rank;
+use base::{Rank, SeatSet};
 use core::time::Duration;
 
 /// The spans after which a member acts, the same at every member.
@@ -109,6 +109,9 @@ pub struct Config {
     pub timing: Timing,
     /// The number of members below which a view is inadequate: nothing is multicast in it.
     pub n_adequate: usize,
+    /// Whether the application has a state that a newcomer needs. Without one, a newcomer delivers
+    /// from the beginning of its first view on (V9).
+    pub keeps_state: bool,
 }
 
 /// A point of the order of all views: everything before `at` in `view`, and all earlier views.
@@ -140,6 +143,9 @@ pub enum Output {
         view: View,
         /// The number of its members that may fail: none, in a view of two.
         n_tolerated: usize,
+        /// The members of the view before that have left, as they asked to. Others that are missing
+        /// were suspected. Empty for a process's first view.
+        left: SeatSet,
     },
     /// The view that began has fewer members than [`Config::n_adequate`].
     Inadequate {

@@ -13,7 +13,7 @@ pub const ROW: Row = Row {
     write_cost: "one write to every member and one back",
     read_cost: "none: local, and possibly stale (no leases yet)",
     leader_change: "a view change: three one-way delays after the suspicion",
-    fabrics: &["sim"],
+    fabrics: &["shm", "tcp", "sim"],
     needs: "",
     durability: &["memory-quorum"],
     members_change: true,

@@ -7,6 +7,9 @@
 //!   position will do, and any member that has the state can give it. Mutants `NO_STATE`,
 //!   `STATE_REPEATED`.
 //!
+//! In a group without states a newcomer is ready at once, and delivers its first view from the
+//! beginning: there is nothing that those messages would be applied to too early.
+//!
 //! Meanwhile the newcomer leaves what is stable in the rings, which holds the senders up when their
 //! window is full. Only what the end of a view delivers is held in memory, up to a bound.
 

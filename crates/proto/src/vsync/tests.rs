@@ -63,6 +63,7 @@ impl Rows {
             shape: self.layout.shape,
             timing: Timing::default(),
             n_adequate: 1,
+            keeps_state: true,
         };
         let view = self.view.clone();
         let mut current = Current::begin(&config, &self.layout, view, true, planted, Instant::ZERO);

@@ -47,6 +47,8 @@ pub(super) struct Record {
     /// The number of messages that it multicast.
     pub(super) n_multicast: u64,
     pub(super) asked_to_leave: bool,
+    /// Whether a newcomer delivers from its first view on, without a state.
+    pub(super) is_stateless: bool,
 }
 
 /// A delivery: the position, the message, and the digest of the state then.
@@ -82,11 +84,18 @@ impl Record {
     }
 
     /// The first position of which it was told every message, or would have been: that of its
-    /// state, or of its first view for a founder. `None` for a newcomer without a state.
+    /// state, or of its first view for a founder, and where there is no state. `None` for a
+    /// newcomer that waits for one.
     pub(super) fn begins_at(&self) -> Option<Position> {
-        let is_founder = self.views().next().is_some_and(|view| view.id == ViewId::FIRST);
-        let first = Position { view: ViewId::FIRST, at: 0 };
-        self.taken().map(|(at, _)| at).or(is_founder.then_some(first))
+        let first = self.views().next()?.id;
+        let is_ready = first == ViewId::FIRST || self.is_stateless;
+        let first = Position { view: first, at: 0 };
+        self.taken().map(|(at, _)| at).or(is_ready.then_some(first))
+    }
+
+    /// Whether others executed messages that it did not, and has no state for.
+    pub(super) fn is_late(&self) -> bool {
+        self.is_stateless && self.views().next().is_some_and(|view| view.id > ViewId::FIRST)
     }
 }
 

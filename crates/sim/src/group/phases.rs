@@ -97,19 +97,22 @@ impl World {
         if self.living().count() != latest.members.len() {
             return Some(format!("view {latest:?} has dead members: {}", all()));
         }
-        let digest = self.living().next()?.digest();
+        let is_late = |process: &Process| self.history.records[&process.id()].is_late();
+        let digest = self.living().find(|process| !is_late(process)).map(Process::digest);
         for process in self.living() {
             if self.history.records[&process.id()].asked_to_leave {
                 return Some(format!("{} has not left: {}", process.knock.seat, all()));
             }
-            if process.digest() != digest {
+            if !is_late(process) && Some(process.digest()) != digest {
                 return Some(format!("{} has another state: {}", process.knock.seat, all()));
             }
             for member in &latest.members {
                 let member = ProcessId::of(&member.process);
                 let n_multicast = self.history.records[&member].n_multicast;
                 let n_executed = process.executed(member);
-                if n_executed != n_multicast {
+                // All messages of a member may be older than a newcomer without a state.
+                let is_older = n_executed == 0 && is_late(process);
+                if n_executed != n_multicast && !is_older {
                     return Some(format!(
                         "{} has executed {n_executed} of {n_multicast} messages of {member:?}: {}",
                         process.knock.seat,

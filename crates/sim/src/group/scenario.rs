@@ -39,6 +39,8 @@ pub(super) struct Scenario {
     pub(super) n_burst: u64,
     /// Of 8 members those that never say anything.
     pub(super) n_silent: u64,
+    /// Whether the application has a state that newcomers need.
+    pub(super) keeps_state: bool,
     /// The most bytes of ballast in a state.
     pub(super) n_ballast: u64,
     /// Whether memory outlives its process, where it is shared.
@@ -90,7 +92,7 @@ impl Scenario {
             Manner::Moderate => rng.below(often + 1) / 2,
             Manner::Harsh => rng.below(often + 1),
         };
-        Scenario {
+        let drawn = Scenario {
             shape: Shape {
                 n_seats,
                 window: 1 << rng.below(5),
@@ -113,6 +115,7 @@ impl Scenario {
             n_starts: [0, 1, 4][rng.below(3) as usize],
             n_burst: 1 << rng.below(4),
             n_silent: rng.below(5),
+            keeps_state: true,
             n_ballast: if rng.chance(1, 4) { 20_000 } else { 100 },
             keeps_memory: rng.chance(1, 2),
             n_ambushes: rarely(rng, 3),
@@ -121,6 +124,8 @@ impl Scenario {
             n_farewells: rarely(rng, 3),
             n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
             plan,
-        }
+        };
+        // (No draw of its own, so that older seeds meet what they met.)
+        Scenario { keeps_state: drawn.n_silent != 4, ..drawn }
     }
 }

@@ -89,6 +89,7 @@ impl World {
     /// Ends all faults.
     pub(super) fn heal(&mut self) {
         let n_seats = self.n_seats();
+        self.processes.iter_mut().flatten().for_each(|process| process.is_slow = false);
         let net = &mut *self.net.borrow_mut();
         self.outages.unite(net);
         (0..n_seats * n_seats).for_each(|wire| self.outages.repair_wire(net, wire));

@@ -232,12 +232,14 @@ impl World {
             shape: self.scenario.shape,
             timing: self.scenario.timing,
             n_adequate: self.scenario.n_adequate,
+            keeps_state: self.scenario.keeps_state,
         };
         let is_silent = self.rng.chance(self.scenario.n_silent, 8);
         let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
-        self.processes[seat] =
-            Some(Process::new(config, self.bug, &self.net, n_ballast, is_silent));
-        self.history.record(ProcessId::of(&me));
+        let mut process = Process::new(config, self.bug, &self.net, n_ballast, is_silent);
+        process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
+        self.processes[seat] = Some(process);
+        self.history.record(ProcessId::of(&me)).is_stateless = !self.scenario.keeps_state;
         {
             let net = &mut *self.net.borrow_mut();
             net.trace.record(net.queue.now(), seat, Topic::Restart, u64::from(life), 0);

@@ -2,14 +2,14 @@
 //! which it multicast them, without a gap, through all views.
 //!
 //! No false alarm: a newcomer's first message of a sender may have any ordinal, since its state
-//! covers those before. That the state fits is for `copies`.
+//! covers those before, or there is no state. That the state fits is for `copies`.
 
 use super::History;
 use std::collections::BTreeMap;
 
 pub(super) fn check(history: &History) -> Result<(), String> {
     for (process, record) in &history.records {
-        let is_newcomer = record.taken().is_some();
+        let is_newcomer = record.taken().is_some() || record.is_late();
         let mut last = BTreeMap::new();
         for (at, id, _) in record.deliveries() {
             let first = if is_newcomer { None } else { Some(0) };

@@ -1,0 +1,203 @@
+//! One process of a group with views, without its I/O: the machine of [`proto::vsync`], fed from
+//! below, and its application above.
+//!
+//! ```text
+//! turn:  the fabric's events -> the machine -> what it says, in order -> the application
+//!                                                           messages and writes leave
+//! ```
+//! Production ([`Ground`] is a fabric) and the simulator run this code alike.
+//!
+//! - G1 *Told in order.* The application is told what the machine says, each thing once, in its
+//!   order; the state for a newcomer is made at the place in that order where it was asked for. By
+//!   construction: one loop over one list.
+//! - G2 *Due at once.* A turn in which the application gave a state is followed by another one,
+//!   which sends it. By the instant that `turn` returns.
+//! - G3 *A full application is waited for.* While it takes no more, nothing is delivered to it but
+//!   what a view ends with, which is at most a window of each member; the process still takes part
+//!   in everything else. By [`Machine::hold`].
+//!
+//! Work per turn is bounded by what a poll brings and by the windows of all members.
+
+use base::{Inbox, Instant, Port, Rank, SeatSet};
+use proto::planted::Sound;
+use proto::vsync::bugs::Plantings;
+use proto::vsync::{Config, Delivery, End, Machine, Output, Position, Refused, View};
+
+/// What a process of a group stands on.
+pub trait Ground: Port {
+    /// Adds completions, messages and failures to `inbox`. Never blocks.
+    fn poll(&mut self, inbox: &mut Inbox);
+
+    /// Sends on its way whatever was posted. The last call of a turn.
+    fn flush(&mut self);
+}
+
+/// A view as it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The view.
+    pub view: View,
+    /// The number of its members that may fail.
+    pub n_tolerated: usize,
+    /// The seats of the members of the view before that left as they wished.
+    pub left: SeatSet,
+}
+
+/// The application of a process of a group. Its calls come in the group's order (G1).
+pub trait Application {
+    /// A view begins.
+    fn install(&mut self, installed: Installed);
+
+    /// The view that began has too few members: nothing is multicast in it.
+    fn inadequate(&mut self, n_members: usize);
+
+    /// A message is delivered.
+    fn deliver(&mut self, delivery: Delivery);
+
+    /// The state as it is now, for the newcomer on `to`. `None` if it comes later, by
+    /// [`Process::give`], for this position.
+    fn give(&mut self, to: Rank, at: Position) -> Option<Vec<u8>>;
+
+    /// The state of another member's application, which covers everything before `at`. It is the
+    /// first thing that a newcomer is told besides views.
+    fn take(&mut self, at: Position, bytes: Vec<u8>);
+
+    /// The process is no longer in the group, and nothing follows.
+    fn end(&mut self, end: End);
+
+    /// Whether it takes no deliveries now (G3).
+    fn is_full(&self) -> bool {
+        false
+    }
+}
+
+/// The result of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The time at which the next one is due though nothing happens.
+    pub due: Instant,
+    /// Whether anything came from below, or was said above.
+    pub worked: bool,
+}
+
+/// A process of a group; see the module's text.
+#[derive(Debug)]
+pub struct Process<P = Sound> {
+    machine: Machine<P>,
+    inbox: Inbox,
+    out: Vec<Output>,
+}
+
+impl Process {
+    /// A process that begins as `config` says.
+    pub fn new(config: Config, now: Instant) -> Process {
+        Process::with(config, Sound, now)
+    }
+}
+
+impl<P: Plantings> Process<P> {
+    /// The same, perhaps with a planted mistake.
+    pub fn with(config: Config, planted: P, now: Instant) -> Process<P> {
+        let machine = Machine::with(config, planted, now);
+        Process { machine, inbox: Inbox::new(), out: Vec::new() }
+    }
+
+    /// One turn: everything that there is to do now.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        ground: &mut impl Ground,
+        app: &mut impl Application,
+    ) -> Turn {
+        self.inbox.clear();
+        ground.poll(&mut self.inbox);
+        for event in self.inbox.iter() {
+            self.machine.on_event(event, now, ground);
+        }
+        self.machine.hold(app.is_full());
+        self.machine.poll(now, ground, &mut self.out);
+        let worked = !self.inbox.is_empty() || !self.out.is_empty();
+        let mut gives = false;
+        let mut out = core::mem::take(&mut self.out);
+        for output in out.drain(..) {
+            gives |= self.perform(output, app);
+        }
+        self.out = out;
+        ground.flush();
+        // G2
+        let due = if gives { now } else { self.machine.deadline() };
+        Turn { due, worked }
+    }
+
+    /// Tells the application one thing. True if it gave a state, which waits to be sent.
+    fn perform(&mut self, output: Output, app: &mut impl Application) -> bool {
+        match output {
+            Output::View { view, n_tolerated, left } => {
+                app.install(Installed { view, n_tolerated, left });
+            }
+            Output::Inadequate { n_members } => app.inadequate(n_members),
+            Output::Deliver(delivery) => app.deliver(delivery),
+            Output::GiveState { to, at } => {
+                if let Some(bytes) = app.give(to, at) {
+                    self.machine.give(to, at, bytes);
+                    return true;
+                }
+            }
+            Output::TakeState { at, bytes } => app.take(at, bytes),
+            Output::Ended(end) => app.end(end),
+        }
+        false
+    }
+
+    // ---- calls from above ----
+
+    /// Multicasts `message`; see [`Machine::multicast`].
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing happened.
+    pub fn multicast(&mut self, message: &[u8]) -> Result<(), Refused> {
+        self.machine.multicast(message)
+    }
+
+    /// Asks to leave; see [`Machine::leave`].
+    pub fn leave(&mut self) {
+        self.machine.leave();
+    }
+
+    /// Takes it from the application that the member on `seat` has failed.
+    pub fn suspect(&mut self, seat: Rank) {
+        self.machine.suspect(seat);
+    }
+
+    /// Gives a state that [`Application::give`] did not have at once.
+    pub fn give(&mut self, to: Rank, at: Position, state: Vec<u8>) {
+        self.machine.give(to, at, state);
+    }
+
+    // ---- what is told ----
+
+    /// The view that this process is in.
+    pub fn view(&self) -> Option<&View> {
+        self.machine.view()
+    }
+
+    /// The position up to which this process has delivered.
+    pub fn position(&self) -> Option<Position> {
+        self.machine.position()
+    }
+
+    /// Whether the application has its state.
+    pub fn is_ready(&self) -> bool {
+        self.machine.is_ready()
+    }
+
+    /// Whether the view is ending.
+    pub fn is_wedged(&self) -> bool {
+        self.machine.is_wedged()
+    }
+
+    /// The leader whose change this process has echoed.
+    pub fn echoed(&self) -> Option<Rank> {
+        self.machine.echoed()
+    }
+}

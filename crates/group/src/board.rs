@@ -1,0 +1,204 @@
+//! The board between the thread that runs a process and the threads that call it.
+//!
+//! - B1 *Bounds.* Messages that wait to be sent are at most a window; events that wait to be taken
+//!   are at most [`Options::events`], and behind them what a view ends with (`engine::group`, G3).
+//! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
+
+use crate::error::Refused;
+use crate::event::{Ended, Event, StateWanted};
+use crate::options::Options;
+use base::SeatSet;
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A time longer than any wait, and short enough to be added to any instant.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// What is written on the board.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Messages that wait for room in the machine.
+    pub(crate) sends: VecDeque<Vec<u8>>,
+    /// States that the application gave, at most one for each that was wanted.
+    pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
+    /// Seats that the application takes for failed.
+    pub(crate) suspects: SeatSet,
+    /// What the application has not taken.
+    pub(crate) events: VecDeque<Event>,
+    /// The number of messages that were taken here.
+    pub(crate) n_taken: u64,
+    /// The number of own messages that were delivered here.
+    pub(crate) n_delivered: u64,
+    /// The members of the view, if they are fewer than the group wants.
+    pub(crate) inadequate: Option<usize>,
+    /// The time at which the process ends, if it is asked to leave.
+    pub(crate) leave_by: Option<Instant>,
+    /// Whether the handle was dropped.
+    pub(crate) is_abandoned: bool,
+    pub(crate) ended: Option<Ended>,
+    /// Whether the application has taken an event since the process looked last.
+    pub(crate) has_taken: bool,
+}
+
+/// The board; see the module's text.
+#[derive(Debug)]
+pub(crate) struct Board {
+    notes: Mutex<Notes>,
+    /// Signals events, room and the end.
+    news: Condvar,
+    bell: OwnedFd,
+    /// Whether the bell was rung and not heard: a burst of calls costs one system call.
+    has_rung: AtomicBool,
+    window: usize,
+    message_bytes: u32,
+    adequate: usize,
+    pub(crate) events_max: usize,
+}
+
+impl Board {
+    pub(crate) fn new(options: &Options) -> io::Result<Board> {
+        Ok(Board {
+            notes: Mutex::default(),
+            news: Condvar::new(),
+            bell: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            has_rung: AtomicBool::new(false),
+            window: options.window as usize,
+            message_bytes: options.message_bytes,
+            adequate: options.adequate,
+            events_max: options.events,
+        })
+    }
+
+    pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
+        // No holder leaves the notes half changed when it panics.
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- the calls ----
+
+    /// Takes a message, or waits for room until `deadline`.
+    pub(crate) fn send(&self, message: &[u8], patience: Duration) -> Result<u64, Refused> {
+        let bytes = message.len();
+        if bytes > self.message_bytes as usize {
+            return Err(Refused::TooLong { bytes, most: self.message_bytes });
+        }
+        let until = Instant::now() + patience.min(FOREVER);
+        let mut notes = self.notes();
+        loop {
+            if let Some(ended) = &notes.ended {
+                return Err(ended.clone().into());
+            }
+            if notes.leave_by.is_some() {
+                return Err(Refused::Leaving);
+            }
+            if let Some(members) = notes.inadequate {
+                return Err(Refused::Inadequate { members, adequate: self.adequate });
+            }
+            let waiting = notes.sends.len();
+            // B1
+            if waiting < self.window {
+                notes.sends.push_back(message.to_vec());
+                notes.n_taken += 1;
+                let number = notes.n_taken;
+                drop(notes);
+                self.ring();
+                return Ok(number);
+            }
+            match self.wait(notes, until) {
+                Some(again) => notes = again,
+                None => return Err(Refused::Busy { waiting }),
+            }
+        }
+    }
+
+    /// The next event; `None` after the timeout, or if all were taken and the last was the end.
+    pub(crate) fn next(&self, timeout: Duration) -> Option<Event> {
+        let until = Instant::now() + timeout.min(FOREVER);
+        let mut notes = self.notes();
+        loop {
+            if let Some(event) = notes.events.pop_front() {
+                notes.has_taken = true;
+                let rings = notes.events.len() + 1 == self.events_max;
+                drop(notes);
+                if rings {
+                    self.ring(); // there is room again
+                }
+                return Some(event);
+            }
+            if notes.ended.is_some() {
+                return None;
+            }
+            notes = self.wait(notes, until)?;
+        }
+    }
+
+    /// Waits until own message `number` is delivered here. False after the timeout.
+    pub(crate) fn wait_delivered(&self, number: u64, timeout: Duration) -> Result<bool, Ended> {
+        let until = Instant::now() + timeout.min(FOREVER);
+        let mut notes = self.notes();
+        loop {
+            if notes.n_delivered >= number {
+                return Ok(true);
+            }
+            if let Some(ended) = &notes.ended {
+                return Err(ended.clone());
+            }
+            match self.wait(notes, until) {
+                Some(again) => notes = again,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Changes the notes, and wakes the process.
+    pub(crate) fn tell(&self, change: impl FnOnce(&mut Notes)) {
+        change(&mut self.notes());
+        self.ring();
+    }
+
+    fn wait<'a>(
+        &self,
+        notes: MutexGuard<'a, Notes>,
+        until: Instant,
+    ) -> Option<MutexGuard<'a, Notes>> {
+        // B2
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        let (notes, _) =
+            self.news.wait_timeout(notes, left).unwrap_or_else(PoisonError::into_inner);
+        Some(notes)
+    }
+
+    // ---- the process ----
+
+    /// Wakes the threads that wait for news.
+    pub(crate) fn announce(&self) {
+        self.news.notify_all();
+    }
+
+    /// The descriptor that is readable after a call.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// Notes that the bell was heard: what was written before it will be looked at.
+    pub(crate) fn hear(&self) {
+        // The counter is only a bell: the calls are on the board.
+        let _count = rustix::io::read(&self.bell, &mut [0; 8]);
+        self.has_rung.store(false, Ordering::SeqCst);
+    }
+
+    fn ring(&self) {
+        if !self.has_rung.swap(true, Ordering::SeqCst) {
+            // A full counter is a bell that rings already.
+            let _rings = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The door itself: a process of a group on a thread of its own, and calls from any other thread.
+
+use crate::board::Board;
+use crate::error::{Error, Refused};
+use crate::event::{Ended, Event, Member, StateWanted};
+use crate::node;
+use crate::options::Options;
+use crate::seat::Founds;
+use base::Rank;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The time beyond the patience after which a thread that says nothing is given up: its own
+/// deadlines come first.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// A process's membership in a group. Dropping it ends the process at once, and the others take it
+/// for failed; [`Group::close`] leaves in order.
+#[derive(Debug)]
+pub struct Group {
+    board: Arc<Board>,
+    me: Member,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Group {
+    /// Founds the group: its first view has this process alone.
+    ///
+    /// # Errors
+    /// [`Error`]; among others if a process that can be reached is in the group already. Nothing is
+    /// left behind.
+    pub fn found(options: &Options) -> Result<Group, Error> {
+        Group::begin(options, Founds::Yes)
+    }
+
+    /// Joins the group, with any member's help. Returns when this process is in a view.
+    ///
+    /// # Errors
+    /// [`Error`]; among others if no member lets it in within [`Options::patience`], and if it has
+    /// another secret, version or configuration. Nothing is left behind.
+    pub fn join(options: &Options) -> Result<Group, Error> {
+        Group::begin(options, Founds::No)
+    }
+
+    fn begin(options: &Options, founds: Founds) -> Result<Group, Error> {
+        options.check()?;
+        let board = Board::new(options).map_err(Error::os("make an event descriptor"))?;
+        let board = Arc::new(board);
+        let (report, reported) = sync_channel(1);
+        let (ours, theirs) = (Arc::clone(&board), options.clone());
+        let body = move || {
+            let last = Last(Arc::clone(&ours));
+            node::run(&theirs, founds, &ours, &report);
+            drop(last);
+        };
+        let thread = std::thread::Builder::new().name(format!("group-{}", options.name));
+        let thread = thread.spawn(body).map_err(Error::os("start a thread"))?;
+        let within = options.patience.saturating_add(GRACE);
+        let reported = reported.recv_timeout(within).unwrap_or_else(|error| {
+            let why = match error {
+                RecvTimeoutError::Timeout => "the thread of the process hangs",
+                RecvTimeoutError::Disconnected => "the thread of the process has panicked",
+            };
+            Err(Ended::Os(why.to_owned()).into())
+        });
+        match reported {
+            Ok(me) => Ok(Group { board, me, thread: Some(thread) }),
+            Err(error) => {
+                board.tell(|notes| notes.is_abandoned = true);
+                // A thread that reported ends at once; one that hangs is not waited for.
+                if thread.is_finished() || !matches!(error, Error::Ended(Ended::Os(_))) {
+                    let _panicked = thread.join();
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// This process.
+    pub const fn me(&self) -> Member {
+        self.me
+    }
+
+    /// Multicasts `message` to the view: every member delivers it, this process too, unless this
+    /// process is no longer in the group first. Returns the number of the message, from 1; it is
+    /// safe when it is delivered here ([`crate::Delivered::own`], [`Group::wait_delivered`]).
+    ///
+    /// # Errors
+    /// [`Refused`], at once: nothing of the message left this process.
+    pub fn send(&self, message: &[u8]) -> Result<u64, Refused> {
+        self.board.send(message, Duration::ZERO)
+    }
+
+    /// The same, and waits for room for as long as `patience`.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing of the message left this process.
+    pub fn send_within(&self, message: &[u8], patience: Duration) -> Result<u64, Refused> {
+        self.board.send(message, patience)
+    }
+
+    /// Waits until the message with this number is delivered here, which says that every member of
+    /// the view has it, and that no later view goes without it. False after the timeout.
+    ///
+    /// # Errors
+    /// [`Ended`]: the message may be delivered by others, or never.
+    pub fn wait_delivered(&self, number: u64, timeout: Duration) -> Result<bool, Ended> {
+        self.board.wait_delivered(number, timeout)
+    }
+
+    /// The next event; `None` after the timeout, and for good after [`Event::Ended`].
+    pub fn next(&self, timeout: Duration) -> Option<Event> {
+        self.board.next(timeout)
+    }
+
+    /// Gives a newcomer the state that [`Event::StateWanted`] asked for.
+    pub fn give(&self, wanted: StateWanted, state: Vec<u8>) {
+        self.board.tell(|notes| notes.states.push((wanted, state)));
+    }
+
+    /// Takes it that the member on `seat` has failed: it is excluded, whether it has or not.
+    pub fn suspect(&self, seat: usize) {
+        if let Some(seat) = seat.checked_sub(1).and_then(Rank::seat) {
+            self.board.tell(|notes| {
+                notes.suspects.insert(seat);
+            });
+        }
+    }
+
+    /// Asks to leave, when everything that this process sent is delivered: [`Event::Ended`] follows
+    /// within `patience`. Take the events until then.
+    pub fn leave(&self, patience: Duration) {
+        let by = Instant::now() + patience;
+        self.board.tell(|notes| {
+            notes.leave_by.get_or_insert(by);
+        });
+    }
+
+    /// Leaves in order, and drops the events that come until then.
+    ///
+    /// # Errors
+    /// The other reason why the process is no longer in the group.
+    pub fn close(mut self, patience: Duration) -> Result<(), Ended> {
+        self.leave(patience);
+        let until = Instant::now() + patience + GRACE;
+        let mut last = None;
+        while let Some(event) = self.next(until.saturating_duration_since(Instant::now())) {
+            if let Event::Ended(ended) = event {
+                last = Some(ended);
+            }
+        }
+        let last = last.or_else(|| self.board.notes().ended.clone());
+        self.join_thread();
+        match last {
+            Some(Ended::Left) => Ok(()),
+            Some(ended) => Err(ended),
+            None => Err(Ended::LeftInHaste),
+        }
+    }
+
+    fn join_thread(&mut self) {
+        self.board.tell(|notes| notes.is_abandoned = true);
+        if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.join_thread();
+    }
+}
+
+/// The end of the thread: whatever ends it, no other thread waits for it.
+struct Last(Arc<Board>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let mut notes = self.0.notes();
+        if notes.ended.is_none() {
+            let ended = Ended::Os("the thread of the process has ended".to_owned());
+            notes.events.push_back(Event::Ended(ended.clone()));
+            notes.ended = Some(ended);
+        }
+        drop(notes);
+        self.0.announce();
+    }
+}

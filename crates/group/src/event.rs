@@ -1,0 +1,177 @@
+//! What a group tells its application.
+
+use base::{Incarnation, Rank};
+use proto::vsync::{self, Knock, METADATA_WORDS, Position};
+use std::fmt;
+
+/// One thing that a process is told. Events come in the group's order: all members that install two
+/// views one after the other are told the same messages between them, in the same order.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A view begins.
+    View(View),
+    /// The view that began has fewer members than [`crate::Options::adequate`]: nothing is
+    /// multicast in it, and what waits is sent in a later one.
+    Inadequate {
+        /// The number of its members.
+        members: usize,
+    },
+    /// A message is delivered.
+    Delivered(Delivered),
+    /// A newcomer needs the application's state as it is now, after the events before this one:
+    /// [`crate::Group::give`] it. (With [`crate::Options::keeps_state`].)
+    StateWanted(StateWanted),
+    /// The state of another member's application, from which this one begins. Deliveries follow
+    /// that it does not cover. (With [`crate::Options::keeps_state`], for a newcomer.)
+    State(Vec<u8>),
+    /// This process is no longer in the group. Nothing follows.
+    Ended(Ended),
+}
+
+/// A member of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// The seat of the process, from 1.
+    pub seat: usize,
+    /// The process: a later one on the same seat has a higher number.
+    pub incarnation: u64,
+    /// The words that it carries ([`crate::Options::metadata`]).
+    pub metadata: [u64; METADATA_WORDS],
+}
+
+impl Member {
+    pub(crate) fn of(process: &Knock) -> Member {
+        let Knock { seat, incarnation: Incarnation(incarnation), metadata } = *process;
+        Member { seat: number(seat), incarnation, metadata }
+    }
+}
+
+/// An agreed membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The number. Each process is told consecutive ones.
+    pub number: u64,
+    /// The members, the eldest first.
+    pub members: Vec<Member>,
+    /// Those of them that were not in the view before.
+    pub joined: Vec<Member>,
+    /// Members of the view before that asked to leave. A process is not told those of its first
+    /// view.
+    pub left: Vec<Member>,
+    /// Members of the view before that were suspected.
+    pub failed: Vec<Member>,
+    /// The number of members that may fail: **none, in a view of one or two**.
+    pub tolerates: usize,
+}
+
+impl View {
+    /// The view `after` as the successor of `before`.
+    pub(crate) fn new(installed: &engine::group::Installed, before: Option<&View>) -> View {
+        let view = &installed.view;
+        let members: Vec<Member> =
+            view.members.iter().map(|one| Member::of(&one.process)).collect();
+        let is_new = |one: &&vsync::Member| one.since == view.id;
+        let joined =
+            view.members.iter().filter(is_new).map(|one| Member::of(&one.process)).collect();
+        let old = before.map_or(&[][..], |before| &before.members);
+        let gone = old.iter().filter(|one| !members.contains(one));
+        let has_left =
+            |one: &Member| Rank::seat(one.seat - 1).is_some_and(|at| installed.left.contains(at));
+        let (left, failed) = gone.partition(|one| has_left(one));
+        View { number: view.id.0, joined, left, failed, tolerates: installed.n_tolerated, members }
+    }
+}
+
+/// One line, for people.
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seats = |members: &[Member]| {
+            members.iter().map(|one| one.seat.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        write!(f, "view {}: seats {}", self.number, seats(&self.members))?;
+        let changes = [("joined", &self.joined), ("left", &self.left), ("failed", &self.failed)];
+        for (what, members) in changes.into_iter().filter(|(_, members)| !members.is_empty()) {
+            write!(f, "; {what} {}", seats(members))?;
+        }
+        match self.tolerates {
+            0 => f.write_str("; survives no failure"),
+            1 => f.write_str("; survives 1 failure"),
+            n => write!(f, "; survives {n} failures"),
+        }
+    }
+}
+
+/// A message that is delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The number of its view.
+    pub view: u64,
+    /// Its place in the order of the view. Places rise, with gaps.
+    pub sequence: u64,
+    /// Its sender.
+    pub sender: Member,
+    /// Of a message of this process: the number that [`crate::Group::send`] returned.
+    pub own: Option<u64>,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// A newcomer's wish for the state; see [`Event::StateWanted`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct StateWanted {
+    pub(crate) to: Rank,
+    pub(crate) at: Position,
+}
+
+/// The reason why a process is no longer in its group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It asked to leave, and has: everything that it sent before was delivered.
+    #[error("left, as it was asked to")]
+    Left,
+    /// It was asked to leave, and its patience ended first: the others take it for failed.
+    #[error("gone without leave: the group did not let it leave in time, and takes it for failed")]
+    LeftInHaste,
+    /// The others suspect it, or have moved to views without it.
+    #[error("{}", vsync::End::Excluded)]
+    Excluded,
+    /// It does not reach a majority of its view.
+    #[error("{}", vsync::End::Partitioned)]
+    Partitioned,
+    /// No member that is left had the application's state.
+    #[error("{}", vsync::End::StateLost)]
+    StateLost,
+    /// The state did not come, and no more messages can be held for it.
+    #[error("{}", vsync::End::Overrun)]
+    Overrun,
+    /// The memory of the messages of this seat held what no process writes.
+    #[error("the memory of the messages of seat {0} is damaged: exclude it, and join again")]
+    Damaged(usize),
+    /// The application did not take its events, and the group's messages could not wait longer.
+    #[error(
+        "the application took no event for {0:?}: the process has left, so that no member waits"
+    )]
+    Sluggish(std::time::Duration),
+    /// The operating system failed.
+    #[error("the operating system failed: {0}")]
+    Os(String),
+}
+
+impl Ended {
+    pub(crate) const fn of(end: vsync::End) -> Ended {
+        match end {
+            vsync::End::Left => Ended::Left,
+            vsync::End::Excluded => Ended::Excluded,
+            vsync::End::Partitioned => Ended::Partitioned,
+            vsync::End::StateLost => Ended::StateLost,
+            vsync::End::Overrun => Ended::Overrun,
+            vsync::End::Damaged(seat) => Ended::Damaged(number(seat)),
+        }
+    }
+}
+
+/// The number of a seat, from 1.
+pub(crate) const fn number(seat: Rank) -> usize {
+    seat.index() + 1
+}

@@ -1,0 +1,106 @@
+//! What a process of a group stands on in production: a fabric, and the questions of founders.
+//!
+//! - P1 *Founders ask.* A process that founds a group asks every living process that it reaches
+//!   whether there is one, on a channel that no machine listens to. Every process answers, from the
+//!   moment on at which it polls.
+
+use base::verb::Relay;
+use base::{Event, Inbox, Rank};
+use engine::group::Ground;
+use fabric::Fabric;
+
+/// The first byte of the messages of founders.
+const CHANNEL: u8 = 0x67;
+const _: () = assert!(CHANNEL != proto::MESSAGE_CHANNEL, "machines do not take these messages");
+const ASK: u8 = 0;
+const ANSWER: u8 = 1;
+
+/// What a process says of itself to a founder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is in no view.
+    Outside,
+    /// It founds the group, or is about to.
+    Founding,
+    /// It is in this view.
+    Inside(u64),
+}
+
+impl Standing {
+    const fn word(self) -> u64 {
+        match self {
+            Standing::Outside => 0,
+            Standing::Inside(view) => view,
+            Standing::Founding => u64::MAX,
+        }
+    }
+
+    const fn of(word: u64) -> Standing {
+        match word {
+            0 => Standing::Outside,
+            u64::MAX => Standing::Founding,
+            view => Standing::Inside(view),
+        }
+    }
+}
+
+/// A fabric, from which the questions of founders are answered.
+#[derive(Debug)]
+pub(crate) struct Place<F> {
+    pub(crate) fabric: F,
+    /// What founders are told.
+    pub(crate) standing: Standing,
+    /// Questions that found no room for an answer are asked again.
+    asked: Vec<Rank>,
+}
+
+impl<F: Fabric> Place<F> {
+    pub(crate) const fn new(fabric: F) -> Place<F> {
+        Place { fabric, standing: Standing::Outside, asked: Vec::new() }
+    }
+
+    /// Asks the process on `seat`.
+    pub(crate) fn ask(&mut self, seat: Rank) {
+        let _asks_again = self.fabric.send(seat, &[CHANNEL, ASK]);
+    }
+}
+
+/// The answer that `event` brings.
+pub(crate) fn answer(event: &Event<'_>) -> Option<(Rank, Standing)> {
+    let Event::Message { from, bytes } = event else { return None };
+    let word = bytes.strip_prefix(&[CHANNEL, ANSWER])?;
+    Some((*from, Standing::of(u64::from_le_bytes(word.try_into().ok()?))))
+}
+
+impl<F: Fabric> Relay for Place<F> {
+    type Port = F;
+
+    fn port(&self) -> &F {
+        &self.fabric
+    }
+
+    fn port_mut(&mut self) -> &mut F {
+        &mut self.fabric
+    }
+}
+
+impl<F: Fabric> Ground for Place<F> {
+    fn poll(&mut self, inbox: &mut Inbox) {
+        self.fabric.poll(inbox);
+        for event in inbox.iter() {
+            if let Event::Message { from, bytes: [CHANNEL, ASK] } = event {
+                self.asked.push(from);
+            }
+        }
+        // P1
+        for seat in self.asked.drain(..) {
+            let word = self.standing.word().to_le_bytes();
+            let message = [&[CHANNEL, ANSWER][..], &word].concat();
+            let _asks_again = self.fabric.send(seat, &message);
+        }
+    }
+
+    fn flush(&mut self) {
+        self.fabric.flush();
+    }
+}

@@ -1,0 +1,316 @@
+//! The loop of one process: a thread that turns the machine, and sleeps when there is nothing to
+//! do.
+//!
+//! ```text
+//! turn:  calls from the board -> the process (engine::group) -> events on the board
+//! idle:  announce the sleep; look once more; wait for the fabric, a call, or a deadline
+//! ```
+//! - N1 *No lost wake-up.* Between `prepare_sleep` and the wait everything is looked at once more
+//!   (fabric T9), and the wait ends at the earliest deadline. By construction of `run`.
+//! - N2 *Own messages in order.* They are handed to the machine in the order in which they were
+//!   taken, so the n-th own delivery is that of message n (`vsync`, V7).
+//! - N3 *Leave in order.* A process asks to leave when everything that it took is delivered here,
+//!   or half of its patience has passed.
+//! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
+
+use crate::board::Board;
+use crate::error::Error;
+use crate::event::{Ended, Event, Member, StateWanted, number};
+use crate::founding;
+use crate::ground::{Place, Standing};
+use crate::options::{Options, Transport};
+use crate::seat::{self, Founds, Seated, refused};
+use crate::teller::Teller;
+use base::{Instant, SeatSet};
+use engine::group::Process;
+use fabric::Setup;
+use proto::vsync::{self, Knock, Start};
+use runtime::clock::Clock;
+use runtime::{Interest, Poller, Ready};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+const KEY_FABRIC: u64 = 0;
+const KEY_BELL: u64 = 1;
+/// The longest sleep.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+/// The report that the process is in the group, or why it is not.
+pub(crate) type Report = SyncSender<Result<Member, Error>>;
+
+/// Runs the process until it is no longer in the group. All of it happens on this thread: the
+/// kernel reports the end of the thread that opened the fabric.
+pub(crate) fn run(options: &Options, founds: Founds, board: &Arc<Board>, report: &Report) {
+    let served = match &options.transport {
+        Transport::Shm => seat::take_shm(options, founds)
+            .and_then(|(setup, fabric)| serve(options, founds, &setup, fabric, board, report)),
+        Transport::Tcp { addresses, listen } => seat::take_tcp(options, addresses, *listen)
+            .and_then(|(setup, fabric)| serve(options, founds, &setup, fabric, board, report)),
+    };
+    if let Err(error) = served {
+        // A process that was in the group has reported already; its end says the rest.
+        let _heard = report.try_send(Err(error));
+    }
+}
+
+fn serve<F: Seated>(
+    options: &Options,
+    founds: Founds,
+    setup: &Setup,
+    fabric: F,
+    board: &Arc<Board>,
+    report: &Report,
+) -> Result<(), Error> {
+    let mut place = Place::new(fabric);
+    let ended = begin(options, founds, setup, &mut place, board)
+        .and_then(|mut node| node.run(&mut place, report).map(|ended| (node, ended)));
+    let seat = number(setup.me);
+    let closed = place.fabric.close().map_err(|source| Error::Open { seat, source });
+    // The end is told when the seat is free again.
+    let (mut node, ended) = ended?;
+    node.finish(ended);
+    closed
+}
+
+fn begin<F: Seated>(
+    options: &Options,
+    founds: Founds,
+    setup: &Setup,
+    place: &mut Place<F>,
+    board: &Arc<Board>,
+) -> Result<Node, Error> {
+    let mut poller = Poller::new().map_err(Error::os("make a poller"))?;
+    let watched = poller
+        .add(place.fabric.wait_fd(), KEY_FABRIC, Interest::Read)
+        .and_then(|()| poller.add(board.bell(), KEY_BELL, Interest::Read));
+    watched.map_err(Error::os("watch descriptors"))?;
+    let me = Knock { seat: setup.me, incarnation: setup.incarnation, metadata: options.metadata };
+    let start = match founds {
+        Founds::Yes => {
+            let living = seat::living(options, me.seat);
+            founding::ask(place, &mut poller, me.seat, &living)?;
+            Start::Found(vec![me])
+        }
+        Founds::No => Start::Join,
+    };
+    let clock = Clock::start();
+    let config = vsync::Config {
+        me,
+        start,
+        shape: options.shape(),
+        timing: options.timing,
+        n_adequate: options.adequate,
+        keeps_state: options.keeps_state,
+    };
+    Ok(Node {
+        process: Process::new(config, clock.now()),
+        app: Teller::new(me, options),
+        board: Arc::clone(board),
+        options: options.clone(),
+        clock,
+        poller,
+        ready: Vec::new(),
+        full_since: None,
+        is_leaving: false,
+        leave_by: None,
+        is_abandoned: false,
+        is_inside: false,
+        n_taken: 0,
+    })
+}
+
+/// The loop; see the module's text.
+struct Node {
+    process: Process,
+    app: Teller,
+    board: Arc<Board>,
+    options: Options,
+    clock: Clock,
+    poller: Poller,
+    ready: Vec<Ready>,
+    /// The time since which the application has taken nothing though its queue is full.
+    full_since: Option<Instant>,
+    /// Whether the machine was asked to leave.
+    is_leaving: bool,
+    /// The time at which the process ends though the group has not let it leave.
+    leave_by: Option<Instant>,
+    /// Whether the application has dropped its handle.
+    is_abandoned: bool,
+    /// Whether the process was in a view.
+    is_inside: bool,
+    /// The number of messages that the application has sent.
+    n_taken: u64,
+}
+
+impl Node {
+    fn run<F: Seated>(&mut self, place: &mut Place<F>, report: &Report) -> Result<Ended, Error> {
+        let join_by = self.clock.now().plus(self.options.patience);
+        loop {
+            let (_, worked) = self.advance(place);
+            if let Some(ended) = self.look_around(place, join_by, report)? {
+                return Ok(ended);
+            }
+            if worked {
+                continue;
+            }
+            // N1
+            place.fabric.prepare_sleep();
+            let (due, worked) = self.advance(place);
+            let wait_for_view = (!self.is_inside).then_some(join_by);
+            let next = self.leave_by.into_iter().chain(wait_for_view).fold(due, Instant::min);
+            let idle = next.since(self.clock.now()).min(SLEEP_MAX);
+            let is_busy = worked || self.app.ended.is_some();
+            let span = if is_busy { Duration::ZERO } else { idle };
+            let waited = self.poller.wait(Some(span), &mut self.ready);
+            place.fabric.awake();
+            if let Err(error) = waited {
+                return Ok(Ended::Os(error.to_string()));
+            }
+            if self.ready.iter().any(|ready| ready.key == KEY_BELL) {
+                self.board.hear();
+            }
+        }
+    }
+
+    /// Whether the process has ended, or has to; and whether it may still be let in.
+    fn look_around<F: Seated>(
+        &mut self,
+        place: &Place<F>,
+        join_by: Instant,
+        report: &Report,
+    ) -> Result<Option<Ended>, Error> {
+        if !self.is_inside && self.app.view.is_some() {
+            self.is_inside = true;
+            let _hears = report.try_send(Ok(Member::of(&self.app.me)));
+        }
+        match self.app.ended.take() {
+            Some(ended) if self.is_inside => return Ok(Some(ended)),
+            Some(ended) => return Err(ended.into()),
+            None => {}
+        }
+        if !self.is_inside {
+            self.check_join(place, join_by)?;
+        }
+        Ok(self.overdue())
+    }
+
+    /// Whether this process may still be let in.
+    fn check_join<F: Seated>(&self, place: &Place<F>, join_by: Instant) -> Result<(), Error> {
+        if let Some((seat, why)) = place.fabric.refused() {
+            return Err(refused(&self.options, seat, why));
+        }
+        if self.clock.now() < join_by {
+            return Ok(());
+        }
+        let (name, patience) = (self.options.name.clone(), self.options.patience);
+        Err(Error::NoAnswer { name, patience, said: place.fabric.said() })
+    }
+
+    /// The end of a process whose handle was dropped, or that could not leave in time.
+    fn overdue(&self) -> Option<Ended> {
+        if self.is_abandoned {
+            return Some(Ended::LeftInHaste);
+        }
+        let is_late = self.leave_by.is_some_and(|by| by <= self.clock.now());
+        let patience = self.options.patience;
+        let ended =
+            if self.app.is_sluggish { Ended::Sluggish(patience) } else { Ended::LeftInHaste };
+        is_late.then_some(ended)
+    }
+
+    /// Everything that can be done without waiting. Returns when it has to be done again, and
+    /// whether something happened.
+    fn advance<F: Seated>(&mut self, place: &mut Place<F>) -> (Instant, bool) {
+        let mut worked = self.take_calls();
+        let now = self.clock.now();
+        let turn = self.process.turn(now, place, &mut self.app);
+        worked |= turn.worked;
+        place.standing = match &self.app.view {
+            Some(view) if self.app.ended.is_none() => Standing::Inside(view.number),
+            Some(_) | None => Standing::Outside,
+        };
+        self.tell(now);
+        (turn.due, worked)
+    }
+
+    /// Takes what was asked for on the board.
+    fn take_calls(&mut self) -> bool {
+        let mut notes = self.board.notes();
+        let mut worked = false;
+        // N2
+        while let Some(message) = notes.sends.front() {
+            // Refused: the window is full, the view inadequate, or there is no view yet.
+            if self.process.multicast(message).is_err() {
+                break;
+            }
+            notes.sends.pop_front();
+            worked = true;
+        }
+        for (StateWanted { to, at }, bytes) in notes.states.drain(..) {
+            self.process.give(to, at, bytes);
+            worked = true;
+        }
+        for seat in std::mem::replace(&mut notes.suspects, SeatSet::EMPTY).iter() {
+            self.process.suspect(seat);
+            worked = true;
+        }
+        (self.n_taken, self.is_abandoned) = (notes.n_taken, notes.is_abandoned);
+        if let (Some(by), None) = (notes.leave_by, self.leave_by) {
+            let left = by.saturating_duration_since(std::time::Instant::now());
+            self.leave_by = Some(self.clock.now().plus(left));
+        }
+        drop(notes);
+        if worked {
+            self.board.announce(); // there may be room
+        }
+        self.leave_if_due() || worked
+    }
+
+    /// N3
+    fn leave_if_due(&mut self) -> bool {
+        let Some(by) = self.leave_by.filter(|_| !self.is_leaving) else { return false };
+        let is_late = by.since(self.clock.now()) < self.options.patience / 2;
+        if self.app.n_own < self.n_taken && !is_late {
+            return false;
+        }
+        self.is_leaving = true;
+        self.process.leave();
+        true
+    }
+
+    /// Writes the events of a turn on the board, and looks at how the application takes them.
+    fn tell(&mut self, now: Instant) {
+        let mut notes = self.board.notes();
+        let is_news = !self.app.events.is_empty();
+        notes.events.extend(self.app.events.drain(..));
+        notes.n_delivered = self.app.n_own;
+        notes.inadequate = self.app.inadequate;
+        self.app.is_full = notes.events.len() >= self.board.events_max;
+        let takes = std::mem::take(&mut notes.has_taken);
+        drop(notes);
+        if is_news {
+            self.board.announce();
+        }
+        let since = self.full_since.filter(|_| !takes).unwrap_or(now);
+        self.full_since = self.app.is_full.then_some(since);
+        let is_sluggish = self.app.is_full && now.since(since) > self.options.patience;
+        if is_sluggish && self.leave_by.is_none() {
+            // It does not wait for deliveries that are not taken.
+            self.leave_by = Some(now.plus(self.options.patience / 2));
+            self.app.is_sluggish = true;
+            self.is_leaving = true;
+            self.process.leave();
+        }
+    }
+
+    /// N4
+    fn finish(&mut self, ended: Ended) {
+        let mut notes = self.board.notes();
+        notes.events.extend(self.app.events.drain(..));
+        notes.events.push_back(Event::Ended(ended.clone()));
+        notes.ended = Some(ended);
+        drop(notes);
+        self.board.announce();
+    }
+}

@@ -1,0 +1,264 @@
+//! What a process says when it founds a group or joins one, and what follows from it.
+
+use crate::error::Error;
+use base::{Incarnation, MAX_MEMBERS, Rank};
+use fabric::Setup;
+use proto::vsync::{self, METADATA_WORDS, Shape, Timing};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The longest message that an [`Options`] may ask for.
+pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
+/// The largest window that an [`Options`] may ask for.
+pub const WINDOW_MAX: u32 = 1 << 12;
+/// The most words of one process's memory: 256 MiB.
+const N_WORDS_MAX: u64 = 32 << 20;
+
+/// How the processes of a group reach each other's memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Shared memory: all processes on one host.
+    Shm,
+    /// TCP.
+    Tcp {
+        /// The addresses at which the processes of all seats are reached, in the order of the
+        /// seats.
+        addresses: Vec<SocketAddr>,
+        /// The address at which this process listens, if it is not the one of its seat.
+        listen: Option<SocketAddr>,
+    },
+}
+
+/// A process's part in a group. All fields but `seat`, `listen`, `metadata`, `events` and
+/// `patience` are the same at all processes of a group; a process at which one of the others
+/// differs is refused.
+#[derive(Clone)]
+pub struct Options {
+    /// The name of the group.
+    pub name: String,
+    /// The secret that only its processes know.
+    pub secret: String,
+    /// The application and its version: what it multicasts means the same to all its processes.
+    pub application: String,
+    /// The transport.
+    pub transport: Transport,
+    /// The directory of the processes' memory: on tmpfs, one for all processes of a host.
+    pub directory: PathBuf,
+    /// The number of seats: the most members that a view can have.
+    pub seats: usize,
+    /// The seat of this process, from 1; without one, the first that is free.
+    pub seat: Option<usize>,
+    /// Words that the process carries in every view. No member interprets them.
+    pub metadata: [u64; METADATA_WORDS],
+    /// The number of messages of one sender that are not delivered everywhere.
+    pub window: u32,
+    /// The longest message, in bytes.
+    pub message_bytes: u32,
+    /// The number of members below which a view is inadequate: nothing is multicast in it.
+    pub adequate: usize,
+    /// Whether the application has a state, which a newcomer gets from another member
+    /// ([`crate::Event::StateWanted`], [`crate::Event::State`]). Otherwise a newcomer delivers
+    /// everything from its first view on.
+    pub keeps_state: bool,
+    /// The spans after which a member acts.
+    pub timing: Timing,
+    /// The most events that wait for the application. While it takes none, the members' messages
+    /// wait for it; a process whose application takes none for `patience` leaves.
+    pub events: usize,
+    /// The longest wait for the group: to be let in, and for the application to take an event.
+    pub patience: Duration,
+}
+
+impl Options {
+    /// A group on this host, over shared memory, with the default limits.
+    pub fn shm(name: &str, secret: &str, application: &str) -> Options {
+        Options {
+            name: name.to_owned(),
+            secret: secret.to_owned(),
+            application: application.to_owned(),
+            transport: Transport::Shm,
+            directory: PathBuf::from("/dev/shm").join(format!("gregale-group-{name}")),
+            seats: MAX_MEMBERS,
+            seat: None,
+            metadata: [0; METADATA_WORDS],
+            window: 64,
+            message_bytes: 1024,
+            adequate: 1,
+            keeps_state: false,
+            timing: Timing::default(),
+            events: 4096,
+            patience: Duration::from_secs(10),
+        }
+    }
+
+    /// A group over TCP, whose processes are reached at `addresses`.
+    pub fn tcp(name: &str, secret: &str, application: &str, addresses: Vec<SocketAddr>) -> Options {
+        let seats = addresses.len();
+        let transport = Transport::Tcp { addresses, listen: None };
+        Options { transport, seats, ..Options::shm(name, secret, application) }
+    }
+
+    /// Refuses what contradicts itself, before anything is made.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Options { seats, window, message_bytes, adequate, events, .. } = *self;
+        let timing = &self.timing;
+        let wrong = if seats == 0 || seats > MAX_MEMBERS {
+            format!("seats: {seats}; a fabric joins 1 to {MAX_MEMBERS} processes")
+        } else if self.seat.is_some_and(|seat| seat == 0 || seat > seats) {
+            format!("seat {:?} of {seats}: seats are counted from 1", self.seat)
+        } else if window == 0 || window > WINDOW_MAX {
+            format!("window: {window}; it can be 1 to {WINDOW_MAX}")
+        } else if message_bytes == 0 || message_bytes > MESSAGE_BYTES_MAX {
+            format!("message_bytes: {message_bytes}; it can be 1 to {MESSAGE_BYTES_MAX}")
+        } else if self.n_bytes() > N_WORDS_MAX * 8 {
+            let n_bytes = self.n_bytes();
+            format!("{n_bytes} bytes of memory a process: lower seats, window or message_bytes")
+        } else if adequate > seats {
+            format!("adequate: {adequate} members, but there are {seats} seats")
+        } else if events == 0 {
+            "events: 0; the application takes them one after the other, so give it 1 or more".into()
+        } else if self.secret.is_empty() {
+            "an empty secret proves nothing: give all processes the same one".into()
+        } else if timing.beat_every.is_zero() || timing.ask_every.is_zero() {
+            "timing: a span of zero never ends".into()
+        } else if timing.suspect_after < 4 * timing.beat_every {
+            format!(
+                "suspect_after {:?} is less than four beats of {:?}: a delay would be a failure",
+                timing.suspect_after, timing.beat_every
+            )
+        } else {
+            return self.check_transport();
+        };
+        Err(Error::Options(wrong))
+    }
+
+    fn check_transport(&self) -> Result<(), Error> {
+        let Transport::Tcp { addresses, listen } = &self.transport else { return Ok(()) };
+        if addresses.len() != self.seats {
+            let (n, seats) = (addresses.len(), self.seats);
+            return Err(Error::Options(format!("{n} addresses for {seats} seats: give each one")));
+        }
+        if listen.is_some() && self.seat.is_none() {
+            let text = "an address to listen at, but no seat: say which seat it is the address of";
+            return Err(Error::Options(text.into()));
+        }
+        Ok(())
+    }
+
+    /// The bytes of all rings of a process, in wide arithmetic.
+    fn n_bytes(&self) -> u64 {
+        let slot = 8 + u64::from(self.message_bytes).next_multiple_of(8);
+        2 * self.seats as u64 * u64::from(self.window) * slot
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        Shape { n_seats: self.seats, window: self.window, message_bytes: self.message_bytes }
+    }
+
+    /// The seats to try.
+    pub(crate) fn candidates(&self) -> impl Iterator<Item = Rank> {
+        let seat = self.seat.map(|seat| Rank::at(seat - 1));
+        Rank::all(self.seats).filter(move |one| seat.is_none_or(|seat| seat == *one))
+    }
+
+    /// The fabric's part of it, for a process on `seat`.
+    pub(crate) fn setup(&self, seat: Rank, incarnation: Incarnation) -> Setup {
+        let region = vsync::region(&self.shape());
+        Setup {
+            cluster: self.name.clone(),
+            secret: self.secret.clone().into_bytes(),
+            me: seat,
+            members: self.seats,
+            incarnation,
+            directory: self.directory.clone(),
+            layout: self.fingerprint(region.fingerprint),
+            n_words: region.n_words,
+        }
+    }
+
+    /// What the processes of a group agree on besides name, secret and sizes.
+    fn fingerprint(&self, sizes: u64) -> u64 {
+        let Options { application, adequate, keeps_state, timing, .. } = self;
+        let text = format!("group 1 {sizes:x} {application} {adequate} {keeps_state} {timing:?}");
+        xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+    }
+
+    /// The parameters that the fingerprint covers, in words: what to compare when it differs.
+    pub(crate) fn described(&self) -> String {
+        let Options { application, seats, window, message_bytes, adequate, .. } = self;
+        let Timing { beat_every, suspect_after, ask_every } = self.timing;
+        format!(
+            "application {application:?}, {seats} seats, window {window}, message_bytes \
+             {message_bytes}, adequate {adequate}, keeps_state {}, timing {beat_every:?} \
+             {suspect_after:?} {ask_every:?}",
+            self.keeps_state
+        )
+    }
+}
+
+/// Omits the secret.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("name", &self.name)
+            .field("transport", &self.transport)
+            .field("directory", &self.directory)
+            .field("seat", &self.seat)
+            .field("agreed", &self.described())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> Options {
+        Options::shm("test", "sesame", "app 1")
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_refused_with_its_name() {
+        assert!(options().check().is_ok());
+        let refused = |options: Options| options.check().unwrap_err().to_string();
+        assert!(refused(Options { seats: 8, ..options() }).contains("1 to 7"));
+        assert!(refused(Options { seat: Some(0), ..options() }).contains("from 1"));
+        assert!(refused(Options { window: 0, ..options() }).contains("window: 0"));
+        assert!(refused(Options { message_bytes: 2 << 20, ..options() }).contains("message_bytes"));
+        let huge = Options { window: 4096, message_bytes: 1 << 20, ..options() };
+        assert!(refused(huge).contains("bytes of memory"));
+        assert!(refused(Options { adequate: 9, ..options() }).contains("adequate"));
+        assert!(refused(Options { secret: String::new(), ..options() }).contains("secret"));
+        let mut hasty = options();
+        hasty.timing.suspect_after = hasty.timing.beat_every;
+        assert!(refused(hasty).contains("four beats"));
+        let tcp = Options::tcp("test", "sesame", "app 1", vec!["127.0.0.1:1".parse().unwrap()]);
+        assert!(tcp.check().is_ok());
+        assert!(refused(Options { seats: 2, ..tcp }).contains("1 addresses for 2 seats"));
+    }
+
+    #[test]
+    fn everything_that_is_agreed_on_is_in_the_fingerprint() {
+        let of = |options: Options| options.setup(Rank::at(0), Incarnation(1)).layout;
+        let own = of(options());
+        assert_eq!(own, of(Options { seat: Some(3), metadata: [7, 8], ..options() }));
+        let mut slow = options();
+        slow.timing.suspect_after *= 2;
+        let others = [
+            Options { application: "app 2".into(), ..options() },
+            Options { seats: 5, ..options() },
+            Options { window: 8, ..options() },
+            Options { message_bytes: 8, ..options() },
+            Options { adequate: 2, ..options() },
+            Options { keeps_state: true, ..options() },
+            slow,
+        ];
+        assert!(others.into_iter().all(|other| of(other) != own));
+    }
+
+    #[test]
+    fn the_secret_is_never_printed() {
+        assert!(!format!("{:?}", options()).contains("sesame"));
+    }
+}

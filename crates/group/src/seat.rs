@@ -1,0 +1,241 @@
+//! A seat: the place in the fabric that a process takes, and gives back when it ends.
+//!
+//! - S1 *One process a seat.* A seat is taken only when its last process has ended, which the
+//!   kernel says: the lock of its memory is free. On TCP between hosts, where there is no such
+//!   lock, the members refuse an incarnation that is lower than one that they have met. By
+//!   [`Region::discard`], and the fabric's handshake.
+//! - S2 *Incarnations rise.* The incarnation is the wall clock's time, and above the last one in
+//!   the memory of the seat. Hosts that succeed each other on a seat need clocks that differ by
+//!   less than the pause between the two processes.
+//! - S3 *New memory.* A process begins with memory of its own; its predecessor's, dead words of
+//!   another incarnation, is removed. So the region is always of the incarnation that is named.
+
+use crate::error::Error;
+use crate::event::number;
+use crate::options::{Options, Transport};
+use base::{Incarnation, Rank};
+use fabric::shm::{self, RING_WORDS, ShmFabric};
+use fabric::tcp::hello::Refusal;
+use fabric::tcp::{self, TcpFabric};
+use fabric::{Fabric, OpenError, Setup};
+use region::{Region, sweep};
+use rustix::io::Errno;
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often a directory is made again that a process which left has removed.
+const TRIES: usize = 3;
+
+/// The wait for a listener that may be another process's.
+const CONNECT_MAX: Duration = Duration::from_millis(200);
+
+/// The code of [`Refusal::Overtaken`]: a refusal that passes.
+const OVERTAKEN: u8 = Refusal::Overtaken(base::NodeId(0)).code();
+
+/// A fabric that ships, as a seat uses it.
+pub(crate) trait Seated: Fabric + Sized {
+    /// Gives the seat back.
+    fn close(self) -> Result<(), OpenError>;
+
+    /// A process that this one can never be in a group with, and why.
+    fn refused(&self) -> Option<(Rank, String)>;
+
+    /// The state of the way to every other seat, for people.
+    fn said(&self) -> String;
+}
+
+// ---- shared memory ----
+
+impl Seated for ShmFabric {
+    fn close(self) -> Result<(), OpenError> {
+        self.remove()
+    }
+
+    /// The memory of the others was looked at before this process took its seat.
+    fn refused(&self) -> Option<(Rank, String)> {
+        None
+    }
+
+    fn said(&self) -> String {
+        let say = |link: shm::LinkReport| {
+            let state = match link.state {
+                shm::LinkState::Up => "lives, and is in no view of this group or full",
+                shm::LinkState::Failed => "has died",
+                shm::LinkState::Down => "is empty",
+            };
+            let seat = number(link.peer);
+            match link.trouble.filter(|_| link.state != shm::LinkState::Down) {
+                Some(trouble) => format!("seat {seat} {state}: {trouble}"),
+                None => format!("seat {seat} {state}"),
+            }
+        };
+        self.links().map(say).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Takes a seat over shared memory.
+pub(crate) fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, ShmFabric), Error> {
+    if founds == Founds::Yes {
+        // The remains of a group that was killed as a whole.
+        sweep(&options.directory).map_err(|source| open_error(options, source.into()))?;
+    }
+    for seat in Rank::all(options.seats) {
+        let identity = options.setup(seat, Incarnation(1)).identity_of(seat, RING_WORDS);
+        let identity = region::Identity { incarnation: None, ..identity };
+        match Region::open_peer(&options.directory, &identity) {
+            Ok(_) | Err(region::Error::Missing { .. }) => {}
+            Err(why) => return Err(refused(options, seat, why.to_string())),
+        }
+    }
+    take(options, |setup| {
+        let setup = succeed(setup, RING_WORDS)?;
+        let fabric = ShmFabric::create(&setup)?;
+        Ok((setup, fabric))
+    })
+}
+
+// ---- tcp ----
+
+impl Seated for TcpFabric {
+    fn close(self) -> Result<(), OpenError> {
+        self.remove()
+    }
+
+    fn refused(&self) -> Option<(Rank, String)> {
+        self.links().find_map(|link| match &link.last_error {
+            Some(error @ tcp::LinkError::Refused(refusal)) => {
+                (refusal.code() != OVERTAKEN).then(|| (link.rank, error.to_string()))
+            }
+            Some(error @ tcp::LinkError::RefusedByPeer { code, .. }) => {
+                (*code != OVERTAKEN).then(|| (link.rank, error.to_string()))
+            }
+            _ => None,
+        })
+    }
+
+    fn said(&self) -> String {
+        let say = |link: tcp::LinkStatus| {
+            let (seat, address) = (number(link.rank), link.address);
+            match (link.state, link.last_error) {
+                (tcp::LinkState::Up, _) => {
+                    format!("seat {seat} lives, and is in no view of this group or full")
+                }
+                (_, Some(error)) => format!("seat {seat} at {address}: {error}"),
+                (_, None) => format!("seat {seat} at {address} has not connected"),
+            }
+        };
+        let others = self.links().filter(|link| link.state != tcp::LinkState::Own);
+        others.map(say).collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Takes a seat over TCP.
+pub(crate) fn take_tcp(
+    options: &Options,
+    addresses: &[SocketAddr],
+    listen: Option<SocketAddr>,
+) -> Result<(Setup, TcpFabric), Error> {
+    take(options, |setup| {
+        let address = listen.unwrap_or(addresses[setup.me.index()]);
+        let listener = TcpListener::bind(address)
+            .map_err(|source| OpenError::Os { doing: format!("listen at {address}"), source })?;
+        let setup = succeed(setup, 0)?;
+        let fabric = TcpFabric::create(&setup, listener, addresses)?;
+        Ok((setup, fabric))
+    })
+}
+
+// ---- both ----
+
+/// Whether a process founds its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Founds {
+    /// It does.
+    Yes,
+    /// It joins.
+    No,
+}
+
+/// Takes the first of the seats in question that no living process has.
+fn take<F>(
+    options: &Options,
+    open: impl Fn(Setup) -> Result<(Setup, F), OpenError>,
+) -> Result<(Setup, F), Error> {
+    let mut said = Vec::new();
+    for seat in options.candidates() {
+        let mut tries = 0;
+        let opened = loop {
+            tries += 1;
+            match open(options.setup(seat, Incarnation(1))) {
+                Err(error) if is_gone(&error) && tries < TRIES => {}
+                opened => break opened,
+            }
+        };
+        match opened {
+            Ok(opened) => return Ok(opened),
+            Err(error) if is_taken(&error) => said.push(format!("seat {}: {error}", number(seat))),
+            Err(source) => return Err(Error::Open { seat: number(seat), source }),
+        }
+    }
+    Err(Error::NoSeat { said: said.join("; ") })
+}
+
+/// Whether another process has the seat.
+fn is_taken(error: &OpenError) -> bool {
+    match error {
+        OpenError::Region(error) => {
+            matches!(error, region::Error::Locked { .. } | region::Error::Exists { .. })
+        }
+        OpenError::Os { source, .. } => {
+            let errno = Errno::from_io_error(source);
+            matches!(errno, Some(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL))
+        }
+        _ => false,
+    }
+}
+
+/// Whether a process that left has removed the directory in this moment.
+fn is_gone(error: &OpenError) -> bool {
+    match error {
+        OpenError::Region(region::Error::Os { source, .. }) => {
+            source.kind() == std::io::ErrorKind::NotFound
+        }
+        _ => false,
+    }
+}
+
+/// S1 to S3: the setup of the process that follows the last one on its seat.
+fn succeed(setup: Setup, ring_words: u32) -> Result<Setup, OpenError> {
+    let identity = setup.identity_of(setup.me, ring_words);
+    let last = Region::incarnation_in(&setup.directory, &identity);
+    Region::discard(&setup.directory, setup.me.member())?;
+    // S2
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let incarnation = last.map_or(now, |last| now.max(last.0 + 1)).max(1);
+    Ok(Setup { incarnation: Incarnation(incarnation), ..setup })
+}
+
+/// The seats whose processes live, or may do so, besides that of `me`.
+pub(crate) fn living(options: &Options, me: Rank) -> Vec<Rank> {
+    let others = Rank::all(options.seats).filter(|seat| *seat != me);
+    match &options.transport {
+        Transport::Shm => {
+            others.filter(|seat| Region::is_there(&options.directory, seat.member())).collect()
+        }
+        Transport::Tcp { addresses, .. } => {
+            let listens = |seat: &Rank| {
+                let address = &addresses[seat.index()];
+                std::net::TcpStream::connect_timeout(address, CONNECT_MAX).is_ok()
+            };
+            others.filter(listens).collect()
+        }
+    }
+}
+
+pub(crate) fn refused(options: &Options, seat: Rank, why: String) -> Error {
+    Error::Refused { seat: number(seat), why, own: options.described() }
+}
+
+fn open_error(options: &Options, source: OpenError) -> Error {
+    Error::Open { seat: options.seat.unwrap_or(1), source }
+}

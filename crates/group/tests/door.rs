@@ -1,0 +1,246 @@
+//! The door's refusals, bounds and ends, in one process: each group is a thread of its own.
+
+use group::{Ended, Error, Event, Group, Options, Refused, Transport, View};
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn directory() -> tempfile::TempDir {
+    let directory = tempfile::Builder::new().prefix("gregale-group").tempdir_in("/dev/shm");
+    directory.expect("tmpfs has room for a directory")
+}
+
+fn shm(directory: &Path) -> Options {
+    let mut options = Options::shm("door", "sesame", "door 1");
+    options.directory = directory.join("memory");
+    options.patience = PATIENCE;
+    options.timing.suspect_after = Duration::from_secs(2);
+    options
+}
+
+fn tcp(directory: &Path) -> Options {
+    let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let listeners: Vec<TcpListener> = (0..3).map(bind).collect();
+    let addresses = listeners.iter().map(|one| one.local_addr().expect("it is bound")).collect();
+    Options { seats: 3, transport: Transport::Tcp { addresses, listen: None }, ..shm(directory) }
+}
+
+/// The next event that `is` picks.
+fn next<T>(group: &Group, is: impl Fn(Event) -> Option<T>) -> T {
+    let by = Instant::now() + PATIENCE;
+    loop {
+        let left = by.saturating_duration_since(Instant::now());
+        let event = group.next(left).expect("the event comes");
+        if let Some(found) = is(event) {
+            return found;
+        }
+    }
+}
+
+fn next_view(group: &Group, n_members: usize) -> View {
+    next(group, |event| match event {
+        Event::View(view) if view.members.len() == n_members => Some(view),
+        _ => None,
+    })
+}
+
+fn next_end(group: &Group) -> Ended {
+    next(group, |event| if let Event::Ended(why) = event { Some(why) } else { None })
+}
+
+fn refusal(options: &Options) -> String {
+    match Group::join(options) {
+        Err(error @ Error::Refused { .. }) => error.to_string(),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn another_secret_application_or_size_is_refused_with_both_values() {
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let is_shm = options.transport == Transport::Shm;
+        let group = Group::found(&Options { seat: Some(1), ..options.clone() }).unwrap();
+        let other = Options { seat: Some(2), ..options };
+        let said = refusal(&Options { secret: "opensesame".into(), ..other.clone() });
+        // On tcp a secret is proved, and its fingerprint never told.
+        assert!(
+            said.contains(if is_shm { "its fingerprint is" } else { "secrets differ" }),
+            "{said}"
+        );
+        assert!(!said.contains("sesame"), "{said}");
+        let said = refusal(&Options { name: "window".into(), ..other.clone() });
+        assert!(said.contains("fingerprint"), "{said}");
+        for other in [
+            Options { application: "door 2".into(), ..other.clone() },
+            Options { window: 7, ..other.clone() },
+            Options { adequate: 2, ..other.clone() },
+        ] {
+            let said = refusal(&other);
+            assert!(said.contains("layout") && said.contains(&other.application), "{said}");
+            assert!(said.contains(&format!("window {}", other.window)), "{said}");
+        }
+        // Nothing was changed by any of them.
+        let joined = Group::join(&other).unwrap();
+        next_view(&group, 2);
+        joined.close(PATIENCE).unwrap();
+        group.close(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn a_group_is_founded_once_and_a_seat_has_one_process() {
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let options = Options { seats: 3, ..options };
+        let group = Group::found(&options).unwrap();
+        let second = Group::found(&options);
+        assert!(matches!(second, Err(Error::Exists { seat: 1, view: 1 })), "{second:?}");
+        let taken = Group::join(&Options { seat: Some(1), ..options.clone() });
+        assert!(
+            matches!(&taken, Err(Error::NoSeat { said }) if said.contains("seat 1")),
+            "{taken:?}"
+        );
+        let others = [Group::join(&options).unwrap(), Group::join(&options).unwrap()];
+        let seats: Vec<usize> = others.iter().map(|one| one.me().seat).collect();
+        assert_eq!(seats, [2, 3], "the first that is free");
+        let full = Group::join(&options);
+        assert!(matches!(full, Err(Error::NoSeat { .. })), "{full:?}");
+        drop(others);
+        drop(group);
+        assert!(!options.directory.exists(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn nobody_answers_and_it_is_said_of_each_seat() {
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let lonely = Options { patience: Duration::from_millis(300), ..options };
+        let error = Group::join(&lonely).unwrap_err();
+        assert!(matches!(error, Error::NoAnswer { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(said.contains("\"door\"") && said.contains("seat 2"), "{said}");
+        assert!(!lonely.directory.exists(), "nothing is left behind");
+    }
+}
+
+#[test]
+fn too_long_a_message_is_refused_and_the_longest_is_delivered() {
+    let directory = directory();
+    let options = Options { message_bytes: 100, ..shm(directory.path()) };
+    let group = Group::found(&options).unwrap();
+    let refused = group.send(&[7; 101]);
+    assert_eq!(refused, Err(Refused::TooLong { bytes: 101, most: 100 }));
+    let number = group.send(&[8; 100]).unwrap();
+    assert_eq!((number, group.send(b"").unwrap()), (1, 2));
+    assert_eq!(group.wait_delivered(2, PATIENCE), Ok(true));
+    let delivered = |event| if let Event::Delivered(one) = event { Some(one) } else { None };
+    let one = next(&group, delivered);
+    assert_eq!((one.own, one.bytes, one.sender), (Some(1), vec![8; 100], group.me()));
+    assert_eq!(next(&group, delivered).bytes, b"", "an empty one is a message, too");
+    group.close(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_view_with_too_few_members_multicasts_nothing() {
+    let directory = directory();
+    let options = Options { adequate: 2, ..shm(directory.path()) };
+    let group = Group::found(&options).unwrap();
+    let members = next(&group, |event| match event {
+        Event::Inadequate { members } => Some(members),
+        _ => None,
+    });
+    assert_eq!(members, 1);
+    assert_eq!(group.send(b"x"), Err(Refused::Inadequate { members: 1, adequate: 2 }));
+    let other = Group::join(&options).unwrap();
+    next_view(&group, 2);
+    let number = group.send_within(b"x", PATIENCE).unwrap();
+    assert_eq!(group.wait_delivered(number, PATIENCE), Ok(true));
+    other.close(PATIENCE).unwrap();
+    group.close(PATIENCE).unwrap();
+}
+
+/// V12, and the bound behind it: the others wait for a slow application, the view does not.
+#[test]
+fn an_application_that_takes_nothing_holds_messages_up_and_then_leaves() {
+    let directory = directory();
+    let options = Options { window: 4, ..shm(directory.path()) };
+    let group = Group::found(&options).unwrap();
+    let slow = Options { events: 8, patience: Duration::from_secs(3), ..options };
+    let slow = Group::join(&slow).unwrap();
+    next_view(&group, 2);
+    // At most 8 events wait there, 4 messages in each ring and 4 on the board here.
+    let mut n_sent = 0;
+    let busy = loop {
+        match group.send_within(&[1], Duration::from_millis(500)) {
+            Ok(_) => n_sent += 1,
+            Err(refused) => break refused,
+        }
+        assert!(n_sent <= 40, "the bounds do not hold");
+    };
+    assert_eq!(busy, Refused::Busy { waiting: 4 });
+    // It beats all the while, and leaves when its own patience ends.
+    let view = next_view(&group, 1);
+    assert_eq!((view.left, view.failed), (vec![slow.me()], Vec::new()));
+    assert_eq!(next_end(&slow), Ended::Sluggish(Duration::from_secs(3)));
+    let number = group.send_within(&[2], PATIENCE).unwrap();
+    assert_eq!(group.wait_delivered(number, PATIENCE), Ok(true), "the others go on");
+    group.close(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_newcomer_gets_the_state_and_then_what_follows_it() {
+    let directory = directory();
+    let options = Options { keeps_state: true, ..shm(directory.path()) };
+    let group = Group::found(&options).unwrap();
+    let mut sum = 0;
+    for n in 1..=10 {
+        group.send_within(&[n], PATIENCE).unwrap();
+    }
+    std::thread::scope(|scope| {
+        let newcomer = scope.spawn(|| {
+            let other = Group::join(&options).unwrap();
+            let mut sum = None;
+            while sum != Some(110) {
+                sum = Some(next(&other, |event| match event {
+                    Event::State(bytes) => Some(bytes[0]),
+                    Event::Delivered(one) => {
+                        Some(sum.expect("V9: the state comes first") + one.bytes[0])
+                    }
+                    _ => None,
+                }));
+            }
+            other.close(PATIENCE).unwrap();
+        });
+        while !newcomer.is_finished() {
+            match group.next(Duration::from_millis(20)) {
+                Some(Event::Delivered(one)) => sum += one.bytes[0],
+                Some(Event::StateWanted(wanted)) => group.give(wanted, vec![sum]),
+                Some(Event::View(view)) if view.members.len() == 2 => {
+                    group.send_within(&[55], PATIENCE).unwrap();
+                }
+                Some(Event::Ended(why)) => panic!("{why}"),
+                _ => {}
+            }
+        }
+    });
+    group.close(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_member_that_is_suspected_by_name_is_excluded() {
+    let directory = directory();
+    let options = shm(directory.path());
+    let group = Group::found(&options).unwrap();
+    let others = [Group::join(&options).unwrap(), Group::join(&options).unwrap()];
+    next_view(&group, 3);
+    group.suspect(3);
+    let view = next_view(&group, 2);
+    assert_eq!(view.failed, [others[1].me()]);
+    assert_eq!(next_end(&others[1]), Ended::Excluded);
+    assert_eq!(others[1].send(b"x"), Err(Refused::Ended(Ended::Excluded)));
+    assert_eq!(others[1].next(PATIENCE), None, "nothing follows the end");
+}
