@@ -31,6 +31,12 @@ pub trait LogSpec: Copy + Debug + 'static {
     /// The region of a member among `members`.
     fn layout(members: usize, shape: &LogShape) -> Layout;
 
+    /// The place in every region of the ballot that `leader` writes there before the word after it,
+    /// which says what that ballot has decided; `None` where there are no such words.
+    fn introduction(_members: usize, _shape: &LogShape, _leader: base::Rank) -> Option<base::At> {
+        None
+    }
+
     /// Makes the machine of a member. `host` is its memory and its disk; nothing is posted yet.
     ///
     /// # Errors

@@ -107,6 +107,8 @@ pub enum Property {
     Learner,
     /// A word that no CAS changes has one writer.
     SingleWriter,
+    /// What a leader has decided stands beside its ballot.
+    Introduced,
     /// The log respects real time.
     RealTime,
     /// The clients' history is linearizable.

@@ -16,6 +16,7 @@
 //!   side may be up earlier.
 
 use crate::ambush::Belated;
+use crate::checks::introduced::Introduced;
 use crate::checks::single_writer::Trespass;
 use crate::clock::{Clock, MS, Wall};
 use crate::coverage::{Coverage, Mark};
@@ -79,6 +80,7 @@ pub(crate) struct Net {
     pub(crate) wires: Vec<Wire>,
     pub(crate) processes: Vec<Process>,
     pub(crate) coverage: Coverage,
+    pub(crate) introduced: Introduced,
     pub(crate) violation: Option<Violation>,
     /// The kind and the delay of the next verb that is late (`ambush`, A4).
     pub(crate) belated: Option<Belated>,
@@ -119,6 +121,7 @@ impl Net {
             processes: (0..members).map(|_| process(rng.below(1 << 40))).collect(),
             rng,
             coverage: Coverage::default(),
+            introduced: Introduced::default(),
             violation: None,
             belated: None,
             n_posted_in_all: 0,
@@ -187,6 +190,12 @@ impl Net {
             }
             return;
         }
+        if verb.action == Action::Write
+            && let Err(detail) = self.introduced.note(from, index, verb.at, verb.payload)
+        {
+            self.violate(Property::Introduced, format!("r{from} to r{to}: {detail}"));
+        }
+        let link = &mut self.links[index];
         let arrives_at = link.last_arrival.max(now + delay);
         link.last_arrival = arrives_at;
         link.payload.push(verb.payload);

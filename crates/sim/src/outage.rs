@@ -146,6 +146,7 @@ impl Outages {
             net.links[index].renew();
             net.links[index].up = peer == node;
         }
+        net.introduced.begin(node);
         let now = net.now();
         let process = &mut net.processes[node];
         process.alive = true;
@@ -293,6 +294,28 @@ impl Outages {
             self.time_out_later(net, *wire);
         }
         self.partition = across;
+        Self::tell_the_majority(net, sides);
+    }
+
+    /// In half of the partitions the larger side suspects the smaller one at once, and elects while
+    /// the leader on the other side still believes that it leads. (By a generator of its own.)
+    fn tell_the_majority(net: &mut Net, sides: u64) {
+        let members = net.members;
+        let mut rng = Rng::new(net.now() ^ sides << 56);
+        let n_of_one = sides.count_ones() as usize;
+        if 2 * n_of_one == members || rng.chance(1, 2) {
+            return;
+        }
+        let larger = u64::from(2 * n_of_one > members);
+        let side = |node: usize| sides >> node & 1;
+        for about in (0..members).filter(|node| side(*node) != larger) {
+            let life = net.processes[about].life;
+            for to in (0..members).filter(|node| side(*node) == larger) {
+                let at = net.now() + rng.below(MS);
+                let (to, about) = (to as u8, about as u8);
+                net.queue.push(at, Happening::Hint { to, about, life });
+            }
+        }
     }
 
     pub(crate) fn unite(&mut self, net: &mut Net) {

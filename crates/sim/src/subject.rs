@@ -5,7 +5,7 @@
 
 use crate::coverage::Mark;
 use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
-use base::{Inbox, Instant, MemberSet, Prefix, Rank, Slot};
+use base::{At, Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::LogShape;
 use proto::disk::DiskEvent;
 use proto::members::{Change, ChangeRefused, Configuration, StateHead};
@@ -161,6 +161,8 @@ pub struct Subject {
     /// The cases that it does not reach, beyond those that its kind cannot.
     pub(crate) beyond: &'static [Mark],
     pub(crate) n_words: fn(usize, &LogShape) -> usize,
+    /// See [`LogSpec::introduction`].
+    pub(crate) introduction: fn(usize, &LogShape, Rank) -> Option<At>,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
 
@@ -226,6 +228,7 @@ impl Subject {
             around_for_days: &[],
             beyond: &[],
             n_words: member::n_words::<S>,
+            introduction: S::introduction,
             start: member::start::<S>,
         }
     }

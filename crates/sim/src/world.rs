@@ -6,6 +6,7 @@
 //!   left alone), *liveness* (each client must get answers from the core, in bounded time).
 
 use crate::ambush::{self, Ambushes};
+use crate::checks::introduced::Introduced;
 use crate::checks::{linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::Mark;
@@ -114,7 +115,7 @@ impl World {
     pub(crate) fn new(subject: Subject, plan: Plan, mut rng: Rng, keep_trace: bool) -> World {
         let members = plan.members;
         let n_words = (subject.n_words)(members, &plan.shape);
-        let net = Net::new(
+        let mut net = Net::new(
             members,
             plan.n_clients,
             n_words,
@@ -122,6 +123,8 @@ impl World {
             rng.fork(),
             Trace::new(keep_trace),
         );
+        let introduction = |rank| (subject.introduction)(members, &plan.shape, rank);
+        net.introduced = Introduced::at(Rank::all(members).map_while(introduction).collect());
         World {
             subject,
             net,

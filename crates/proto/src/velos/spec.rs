@@ -9,7 +9,7 @@ use crate::planted::Planting;
 use crate::registry::{LogSpec, StartError};
 use crate::table::{Ordering, Row};
 use crate::{Host, LogShape};
-use base::At;
+use base::{At, Rank};
 use core::marker::PhantomData;
 
 /// Velos with slot words of these widths.
@@ -48,6 +48,10 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         // The number after the name is the layout's version: raise it when a word changes its
         // meaning.
         Layout::new("velos 4", members, shape, places.end())
+    }
+
+    fn introduction(members: usize, shape: &LogShape, leader: Rank) -> Option<At> {
+        Some(Places::new(At(omega::N_WORDS), members, shape).fact(leader))
     }
 
     fn start<P: Planting<Bug>, H: Host>(

@@ -4,7 +4,9 @@
 //! A voter is a disk, not a seat: another incarnation on the same seat is another voter.
 //!
 //! Why no false alarm: a node reports a configuration as decided only by its own log, and a leader
-//! is examined before each change that it begins, so no decided one is missed.
+//! is examined before each change that it begins. A new leader may decide the change of the one
+//! before and begin another in one turn: then the one in between was reported as begun alone, and
+//! counts if it leads from one neighbour to the other.
 
 use base::{Incarnation, Prefix, Rank};
 use proto::members::Members;
@@ -36,7 +38,7 @@ impl Configurations {
         let before = place.map(|place| &self.decided[place]);
         for (other, neighbour) in before.into_iter().chain(self.decided.get(next)) {
             let n_changed = n_changed(neighbour, members);
-            if n_changed > 1 {
+            if n_changed > 1 && !self.is_bridged((*other, neighbour), (at, members)) {
                 return Err(format!(
                     "{n_changed} voters differ between {neighbour:?} from {other} on and {members:?} \
                      from {at} on"
@@ -45,6 +47,13 @@ impl Configurations {
         }
         self.decided.insert(next, (at, *members));
         Ok(())
+    }
+
+    /// Whether one that was begun between the two leads from one to the other.
+    fn is_bridged(&self, one: (Prefix, &Members), two: (Prefix, &Members)) -> bool {
+        let (first, last) = if one.0 < two.0 { (one, two) } else { (two, one) };
+        let mut between = self.begun.iter().filter(|(at, _)| first.0 < *at && *at < last.0);
+        between.any(|(_, middle)| n_changed(first.1, middle) <= 1 && n_changed(middle, last.1) <= 1)
     }
 
     /// Notes that a leader has begun to change to `members`.
@@ -120,6 +129,21 @@ mod tests {
         assert!(configurations.decided(Prefix(12), &swapped).is_err());
         assert!(configurations.decided(Prefix(12), &of(&[0])).is_ok());
         assert!(configurations.decided(Prefix(5), &of(&[0, 1, 2, 3])).is_err(), "late news too");
+    }
+
+    #[test]
+    fn one_that_was_begun_in_between_counts_where_it_leads_from_one_to_the_other() {
+        let mut configurations = Configurations::default();
+        let mut renewed = of(&[0, 1, 2]);
+        renewed.incarnations[2] = 2;
+        assert!(configurations.decided(Prefix(0), &of(&[0, 1, 2])).is_ok());
+        assert!(configurations.decided(Prefix(9), &renewed).is_err());
+        configurations.began(Prefix(7), of(&[0]));
+        assert!(configurations.decided(Prefix(9), &renewed).is_err(), "it leads to neither");
+        configurations.began(Prefix(12), of(&[0, 1]));
+        assert!(configurations.decided(Prefix(9), &renewed).is_err(), "it is later");
+        configurations.began(Prefix(8), of(&[0, 1]));
+        assert!(configurations.decided(Prefix(9), &renewed).is_ok());
     }
 
     #[test]

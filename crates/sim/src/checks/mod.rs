@@ -8,6 +8,7 @@ pub(crate) mod configurations;
 pub(crate) mod copies;
 pub(crate) mod digest;
 pub(crate) mod held;
+pub(crate) mod introduced;
 pub(crate) mod linearizable;
 pub(crate) mod order;
 pub(crate) mod real_time;
