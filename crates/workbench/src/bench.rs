@@ -204,6 +204,24 @@ enum What {
         #[arg(long, value_enum, conflicts_with_all = ["fabric", "protocol"])]
         wan: Option<Wan>,
     },
+    /// Ordered multicast in a group with views: messages delivered at each member a second.
+    #[command(after_help = "Example:\n  gregale bench multicast --senders 1,3 --message 100\n\n\
+        Each member is a process; one that sends does so whenever it has room.")]
+    Multicast {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm])]
+        fabric: Vec<OneFabric>,
+        /// The number of members.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=7))]
+        members: u8,
+        /// The numbers of members that send.
+        #[arg(long, value_delimiter = ',', default_values_t = [1, 3])]
+        #[arg(value_parser = clap::value_parser!(u8).range(1..=7))]
+        senders: Vec<u8>,
+        /// The bytes of a message.
+        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..=65536))]
+        message: u32,
+    },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
     Idle {
@@ -472,6 +490,16 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 open: *open,
             };
             ("amcast".to_owned(), done(bench::amcast::report(&launcher, &setting, &effort))?)
+        }
+        What::Multicast { fabric, members, senders, message } => {
+            let setting = bench::multicast::Setting {
+                fabrics: kinds(fabric),
+                members: usize::from(*members),
+                senders: senders.iter().map(|n| usize::from(*n)).collect(),
+                message_bytes: *message as usize,
+            };
+            let report = done(bench::multicast::report(&launcher, &setting, &effort))?;
+            ("multicast".to_owned(), report)
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);
