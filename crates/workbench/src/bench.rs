@@ -1,5 +1,6 @@
 //! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
 
+use crate::groups::GroupArgs;
 use bench::amcast::worker::Contender;
 use bench::failover::Setting;
 use bench::group::Launcher;
@@ -211,16 +212,8 @@ enum What {
         /// Which providers.
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm])]
         fabric: Vec<OneFabric>,
-        /// The number of members.
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=7))]
-        members: u8,
-        /// The numbers of members that send.
-        #[arg(long, value_delimiter = ',', default_values_t = [1, 3])]
-        #[arg(value_parser = clap::value_parser!(u8).range(1..=7))]
-        senders: Vec<u8>,
-        /// The bytes of a message.
-        #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..=65536))]
-        message: u32,
+        #[command(flatten)]
+        group: GroupArgs,
     },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
@@ -491,13 +484,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             };
             ("amcast".to_owned(), done(bench::amcast::report(&launcher, &setting, &effort))?)
         }
-        What::Multicast { fabric, members, senders, message } => {
-            let setting = bench::multicast::Setting {
-                fabrics: kinds(fabric),
-                members: usize::from(*members),
-                senders: senders.iter().map(|n| usize::from(*n)).collect(),
-                message_bytes: *message as usize,
-            };
+        What::Multicast { fabric, group } => {
+            let setting = group.setting(kinds(fabric));
             let report = done(bench::multicast::report(&launcher, &setting, &effort))?;
             ("multicast".to_owned(), report)
         }

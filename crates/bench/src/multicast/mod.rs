@@ -1,8 +1,8 @@
 //! Ordered multicast in a group with views: the messages that are delivered at each member.
 //!
 //! Each member is a process with two threads, that of the group (`crates/group`, as it ships) and
-//! the application's; a member that sends has one more, which sends whenever there is room. [`crew`]
-//! is the parent's side, [`worker`] a process.
+//! the application's; a member that sends has one more, which sends whenever there is room.
+//! [`crew`] is the parent's side, [`worker`] a process.
 
 pub mod crew;
 pub mod worker;
