@@ -8,6 +8,7 @@
 //!   parent's side, [`worker`] their own. Members that decide are those that ship, with the
 //!   state of [`counter`] and the observer of [`member`]; [`death`] is the floor of a failover.
 //! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
+//! - [`mod@multicast`]: ordered multicast in a group with views.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside servers in common use.
 //! - [`restart`], [`snapshot`]: the further costs of logs on [`mod@disk`].
 //! - [`run`]: the repetition of measurements, and their report.
@@ -28,6 +29,7 @@ pub mod group;
 pub mod idle;
 pub mod kv;
 pub mod member;
+pub mod multicast;
 pub mod pictures;
 pub mod process;
 mod resp;

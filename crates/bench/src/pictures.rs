@@ -90,6 +90,13 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
                 ("reading the files", "floor_read_ns"),
             ],
         ),
+        "multicast" => bars(
+            report,
+            "Ordered multicast in a group",
+            &Axis::linear("messages delivered at each member per s"),
+            |row| row.case().to_owned(),
+            &[("delivered", "per_s")],
+        ),
         "snapshot" => bars(
             report,
             "SETs while snapshots are taken",
@@ -151,6 +158,7 @@ mod tests {
             ("fabric", times(Row::new("cas").with("message_bytes", 8u64)), "cas 8 B"),
             ("kv", rates(Row::new("SET -P 1").with("peer", "redis")), "redis"),
             ("kv-disk-quorum", rates(Row::new("SET, 64 clients").with("peer", "etcd")), "etcd"),
+            ("multicast", rates(Row::new("shm, 3 of 3 send")), "3 of 3 send"),
             ("restart", Row::new("cold").with("restart_ns", 3e9), "cold"),
             ("snapshot", rates(Row::new("SET -P 1")), "with snapshots"),
             ("idle", Row::new("idle").with("fabric", "shm").with("cpu_percent", 1.5), "shm"),

@@ -137,6 +137,28 @@ impl Board {
         }
     }
 
+    /// Takes all events that are there, after a wait for the first one.
+    pub(crate) fn take(&self, into: &mut Vec<Event>, timeout: Duration) {
+        let until = Instant::now() + timeout.min(FOREVER);
+        let mut notes = self.notes();
+        while notes.events.is_empty() {
+            if notes.ended.is_some() {
+                return;
+            }
+            match self.wait(notes, until) {
+                Some(again) => notes = again,
+                None => return,
+            }
+        }
+        notes.has_taken = true;
+        let rings = notes.events.len() >= self.events_max;
+        into.extend(notes.events.drain(..));
+        drop(notes);
+        if rings {
+            self.ring(); // there is room again
+        }
+    }
+
     /// Waits until own message `number` is delivered here. False after the timeout.
     pub(crate) fn wait_delivered(&self, number: u64, timeout: Duration) -> Result<bool, Ended> {
         let until = Instant::now() + timeout.min(FOREVER);

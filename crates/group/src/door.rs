@@ -115,6 +115,11 @@ impl Group {
         self.board.next(timeout)
     }
 
+    /// Appends all events that are there to `into`, after a wait for the first one.
+    pub fn take(&self, into: &mut Vec<Event>, timeout: Duration) {
+        self.board.take(into, timeout);
+    }
+
     /// Gives a newcomer the state that [`Event::StateWanted`] asked for.
     pub fn give(&self, wanted: StateWanted, state: Vec<u8>) {
         self.board.tell(|notes| notes.states.push((wanted, state)));

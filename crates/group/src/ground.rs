@@ -5,7 +5,7 @@
 //!   moment on at which it polls.
 
 use base::verb::Relay;
-use base::{Event, Inbox, Rank};
+use base::{Event, Inbox, Rank, SeatSet};
 use engine::group::Ground;
 use fabric::Fabric;
 
@@ -52,11 +52,13 @@ pub(crate) struct Place<F> {
     pub(crate) standing: Standing,
     /// Questions that found no room for an answer are asked again.
     asked: Vec<Rank>,
+    /// Peers whose links broke since the process looked last.
+    pub(crate) broken: SeatSet,
 }
 
 impl<F: Fabric> Place<F> {
     pub(crate) const fn new(fabric: F) -> Place<F> {
-        Place { fabric, standing: Standing::Outside, asked: Vec::new() }
+        Place { fabric, standing: Standing::Outside, asked: Vec::new(), broken: SeatSet::EMPTY }
     }
 
     /// Asks the process on `seat`.
@@ -88,8 +90,13 @@ impl<F: Fabric> Ground for Place<F> {
     fn poll(&mut self, inbox: &mut Inbox) {
         self.fabric.poll(inbox);
         for event in inbox.iter() {
-            if let Event::Message { from, bytes: [CHANNEL, ASK] } = event {
-                self.asked.push(from);
+            match event {
+                Event::Message { from, bytes: [CHANNEL, ASK] } => self.asked.push(from),
+                Event::LinkDown(seat) => {
+                    self.broken.insert(seat);
+                }
+                Event::Message { .. } | Event::Completed { .. } => {}
+                Event::ProcessFailed(_) | Event::LinkUp(_) => {}
             }
         }
         // P1

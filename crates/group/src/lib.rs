@@ -57,6 +57,7 @@ mod founding;
 mod ground;
 mod node;
 mod options;
+mod probe;
 mod seat;
 mod teller;
 

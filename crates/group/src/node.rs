@@ -19,6 +19,7 @@ use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
 use crate::ground::{Place, Standing};
 use crate::options::{Options, Transport};
+use crate::probe::Probes;
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
 use base::{Instant, SeatSet};
@@ -111,6 +112,7 @@ fn begin<F: Seated>(
         clock,
         poller,
         ready: Vec::new(),
+        probes: Probes::new(&options.transport),
         full_since: None,
         is_leaving: false,
         leave_by: None,
@@ -129,6 +131,7 @@ struct Node {
     clock: Clock,
     poller: Poller,
     ready: Vec<Ready>,
+    probes: Probes,
     /// The time since which the application has taken nothing though its queue is full.
     full_since: Option<Instant>,
     /// Whether the machine was asked to leave.
@@ -226,6 +229,8 @@ impl Node {
         let now = self.clock.now();
         let turn = self.process.turn(now, place, &mut self.app);
         worked |= turn.worked;
+        let broken = std::mem::replace(&mut place.broken, SeatSet::EMPTY);
+        self.probes.look_at(broken, &self.board);
         place.standing = match &self.app.view {
             Some(view) if self.app.ended.is_none() => Standing::Inside(view.number),
             Some(_) | None => Standing::Outside,

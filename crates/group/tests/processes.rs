@@ -129,6 +129,22 @@ fn a_minority_that_is_cut_off_stops() {
     finish(company, &[5, 4, 3, 2, 1]);
 }
 
+/// On tcp a refused connection tells the death, whichever seat it is on, long before the silence.
+#[test]
+fn a_death_on_tcp_is_known_without_silence() {
+    let mut company = Company::new("plain-tcp", 3_600_000, CHILD);
+    for n in 1..=5 {
+        company.start(n, n == 1);
+        company.await_view(&[1, 2, 3, 4, 5][..n]);
+    }
+    company.signal(5, "KILL");
+    company.await_view(&[1, 2, 3, 4]);
+    company.signal(1, "KILL");
+    company.await_view(&[2, 3, 4]);
+    company.start(1, false);
+    company.await_view(&[1, 2, 3, 4]);
+}
+
 /// A view of two survives no failure: the other one stops, though it is not at fault.
 #[test]
 fn half_of_a_view_of_two_stops() {

@@ -1,5 +1,6 @@
 //! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
 
+use crate::groups::GroupArgs;
 use bench::amcast::worker::Contender;
 use bench::failover::Setting;
 use bench::group::Launcher;
@@ -203,6 +204,16 @@ enum What {
         /// A wide area instead, in virtual time, with every protocol and every order.
         #[arg(long, value_enum, conflicts_with_all = ["fabric", "protocol"])]
         wan: Option<Wan>,
+    },
+    /// Ordered multicast in a group with views: messages delivered at each member a second.
+    #[command(after_help = "Example:\n  gregale bench multicast --senders 1,3 --message 100\n\n\
+        Each member is a process; one that sends does so whenever it has room.")]
+    Multicast {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm])]
+        fabric: Vec<OneFabric>,
+        #[command(flatten)]
+        group: GroupArgs,
     },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
@@ -472,6 +483,11 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 open: *open,
             };
             ("amcast".to_owned(), done(bench::amcast::report(&launcher, &setting, &effort))?)
+        }
+        What::Multicast { fabric, group } => {
+            let setting = group.setting(kinds(fabric));
+            let report = done(bench::multicast::report(&launcher, &setting, &effort))?;
+            ("multicast".to_owned(), report)
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);

@@ -8,6 +8,7 @@
 extern crate console;
 
 mod bench;
+mod groups;
 mod sim;
 
 use crate::bench::BenchArgs;

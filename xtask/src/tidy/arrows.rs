@@ -36,6 +36,7 @@ const ALLOWED: [(&str, &[&str]); 25] = [
             "check",
             "engine",
             "fabric",
+            "group",
             "kv",
             "multicast",
             "proto",

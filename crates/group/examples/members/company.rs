@@ -39,7 +39,8 @@ pub(crate) struct Process {
 }
 
 impl Company {
-    /// A company without processes; `transport` is `shm` or `tcp`.
+    /// A company without processes; `transport` is `shm`, `tcp`, or `plain-tcp`, whose wires cannot
+    /// be cut.
     pub(crate) fn new(
         transport: &str,
         suspect_ms: u64,
@@ -48,12 +49,14 @@ impl Company {
         let directory = tempfile::Builder::new().prefix("gregale-members").tempdir_in("/dev/shm");
         let directory = directory.expect("tmpfs has room for a directory");
         let (mut addresses, mut wires) = (Vec::new(), None);
-        if transport == "tcp" {
+        if transport != "shm" {
             let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a port is free");
             let listeners: Vec<TcpListener> = (0..SEATS).map(bind).collect();
             let address = |one: &TcpListener| one.local_addr().expect("it is bound");
             addresses = listeners.iter().map(address).collect();
-            wires = Some(Wires::new(&addresses).expect("ports are free"));
+            if transport == "tcp" {
+                wires = Some(Wires::new(&addresses).expect("ports are free"));
+            }
         }
         let processes = BTreeMap::new();
         Company { directory, addresses, wires, suspect_ms, arguments, processes, prints: false }
@@ -63,14 +66,15 @@ impl Company {
     pub(crate) fn start(&mut self, seat: usize, founds: bool) {
         let way = if founds { "found" } else { "join" };
         let directory: PathBuf = self.directory.path().to_owned();
-        let transport = if self.wires.is_some() { "tcp" } else { "shm" };
+        let transport = if self.addresses.is_empty() { "shm" } else { "tcp" };
         let (directory, suspect_ms) = (directory.display(), self.suspect_ms);
         let mut role = format!("{way} {transport} {directory} {seat} {suspect_ms}");
-        if let Some(wires) = &self.wires {
-            let addresses = wires.addresses_for(seat, &self.addresses);
-            for address in addresses.iter().chain([&self.addresses[seat - 1]]) {
-                role = format!("{role} {address}");
-            }
+        let addresses = match &self.wires {
+            Some(wires) => wires.addresses_for(seat, &self.addresses),
+            None => self.addresses.clone(),
+        };
+        for address in addresses.iter().chain(self.addresses.get(seat - 1)) {
+            role = format!("{role} {address}");
         }
         let program = std::env::current_exe().expect("this program has a path");
         let mut child = Command::new(program)

@@ -1,0 +1,83 @@
+//! The processes of one measurement, from the parent's side.
+
+use super::worker::{Said, Spec, Took};
+use super::{Case, WINDOW};
+use crate::child::{Child, Directory};
+use crate::clock::shared_ns;
+use crate::group::{Error, Launcher};
+use crate::process::free_ports;
+use crate::run::Effort;
+use crate::worker::order::FabricKind;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// The longest time for anything but the load itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The time from the order to the common start of all processes.
+const LEAD: Duration = Duration::from_millis(20);
+
+type Worker = Child<Said>;
+
+/// Runs one group under load.
+///
+/// # Errors
+/// [`Error`]; nothing is left behind.
+pub fn measure(launcher: &Launcher, case: &Case, effort: &Effort) -> Result<Vec<Took>, Error> {
+    static GROUPS: AtomicU32 = AtomicU32::new(0);
+    let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("multicast-{}-{number}", std::process::id());
+    // This comes before the workers: it is dropped after them.
+    let directory = Directory::make(&name)?;
+    let addresses: Vec<SocketAddr> = match case.fabric {
+        FabricKind::Shm => Vec::new(),
+        FabricKind::Tcp => {
+            let first = free_ports(case.members)?;
+            let ports = first..first + case.members as u16;
+            ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect()
+        }
+    };
+    let mut workers: Vec<Worker> = Vec::new();
+    for seat in 1..=case.members {
+        let spec = Spec {
+            group: name.clone(),
+            directory: directory.path().to_owned(),
+            addresses: addresses.clone(),
+            seat,
+            members: case.members,
+            sends: seat <= case.senders,
+            window: WINDOW,
+            message_bytes: case.message_bytes,
+            warm_up: effort.span / 4,
+            span: effort.span,
+        };
+        let worker = Child::start(launcher, seat, &spec)?;
+        // The next one finds a member to join.
+        expect(&worker, PATIENCE, |said| matches!(said, Said::Inside).then_some(()))?;
+        workers.push(worker);
+    }
+    for worker in &workers {
+        expect(worker, PATIENCE, |said| matches!(said, Said::Complete).then_some(()))?;
+    }
+    let at = shared_ns() + LEAD.as_nanos() as u64;
+    for worker in &mut workers {
+        worker.tell(&at)?;
+    }
+    let took = |said| if let Said::Took(took) = said { Some(took) } else { None };
+    let patience = PATIENCE + 2 * effort.span;
+    workers.iter().map(|worker| expect(worker, patience, took)).collect()
+}
+
+/// What `worker` says next, if it is what is due.
+fn expect<T>(
+    worker: &Worker,
+    patience: Duration,
+    is: impl Fn(Said) -> Option<T>,
+) -> Result<T, Error> {
+    let said = worker.hear(patience)?.ok_or_else(|| Error::Late("a member said nothing".into()))?;
+    if let Said::Failed(cause) = said {
+        return Err(worker.failed(cause));
+    }
+    let text = format!("it said {said:?}");
+    is(said).ok_or_else(|| worker.failed(text))
+}

@@ -1,0 +1,214 @@
+//! One member of a group under measurement.
+//!
+//! It joins, says when the view is complete, multicasts from the moment that it is told, reports
+//! what was delivered here, and stays a member until its input ends.
+
+use crate::clock::shared_ns;
+use group::{Event, Group, Options};
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The longest wait for an event, after which the time is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// One own message in so many has its latency noted.
+const SAMPLE_EVERY: u64 = 64;
+
+/// The first line of a process's input: its identity and its work.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spec {
+    /// The group's name.
+    pub group: String,
+    /// The directory of its memory.
+    pub directory: PathBuf,
+    /// The addresses of all seats, on TCP.
+    pub addresses: Vec<SocketAddr>,
+    /// The seat, from 1; the first founds the group.
+    pub seat: usize,
+    /// The number of members.
+    pub members: usize,
+    /// Whether it multicasts.
+    pub sends: bool,
+    /// The window.
+    pub window: u32,
+    /// The bytes of a message, 8 or more.
+    pub message_bytes: usize,
+    /// The time before the measurement.
+    pub warm_up: Duration,
+    /// The time of the measurement.
+    pub span: Duration,
+}
+
+/// A message of a process, one JSON line each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// It is a member.
+    Inside,
+    /// All are.
+    Complete,
+    /// Its measurements.
+    Took(Took),
+    /// It cannot continue, for this reason.
+    Failed(String),
+}
+
+/// The measurements of a member.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Took {
+    /// The messages that were delivered here.
+    pub delivered: u64,
+    /// The duration of the measurement.
+    pub span_ns: u64,
+    /// The processor time that the process used, in nanoseconds.
+    pub cpu_ns: u64,
+    /// The times from `send` to the delivery here, of some own messages.
+    pub latency_ns: Vec<u64>,
+}
+
+fn say(what: &Said) {
+    let mut line = serde_json::to_string(what).expect("it is plain data");
+    line.push('\n');
+    let mut out = std::io::stdout().lock();
+    // If the parent is gone, no process reads this, and the input's end stops this one.
+    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+}
+
+type Problem = Box<dyn std::error::Error>;
+
+/// Runs the member that `spec` describes, until its input ends.
+///
+/// # Errors
+/// The group's.
+pub fn run(spec: &Spec) -> Result<(), Problem> {
+    // 0 before any order, then the shared time at which the load begins; `u64::MAX` for the end.
+    let start = Arc::new(AtomicU64::new(0));
+    let hears = Arc::clone(&start);
+    std::thread::spawn(move || {
+        let lines = std::io::stdin().lock().lines().map_while(Result::ok);
+        for at in lines.map_while(|line| line.trim().parse().ok()) {
+            hears.store(at, Ordering::SeqCst);
+        }
+        hears.store(u64::MAX, Ordering::SeqCst);
+    });
+    let group = open(spec)?;
+    say(&Said::Inside);
+    let mut member =
+        Member { group: &group, events: Vec::new(), seen: Took::default(), n_members: 0 };
+    while member.n_members < spec.members {
+        member.look()?;
+    }
+    say(&Said::Complete);
+    let order = || start.load(Ordering::SeqCst);
+    while order() == 0 || shared_ns() < order() {
+        member.look()?;
+    }
+    let begins = order();
+    if begins == u64::MAX {
+        return Ok(());
+    }
+    let measured_from = begins + spec.warm_up.as_nanos() as u64;
+    let measured_to = measured_from + spec.span.as_nanos() as u64;
+    std::thread::scope(|scope| {
+        if spec.sends {
+            scope.spawn(|| flood(&group, spec.message_bytes, measured_to));
+        }
+        member.measure(measured_from, measured_to)
+    })?;
+    while order() != u64::MAX {
+        member.look()?;
+    }
+    Ok(())
+}
+
+fn open(spec: &Spec) -> Result<Group, group::Error> {
+    // The files are private, and loopback is used for seconds: the secret excludes leftovers of an
+    // earlier run.
+    let (name, addresses) = (&spec.group, spec.addresses.clone());
+    let options = match addresses.is_empty() {
+        true => Options::shm(name, name, "bench"),
+        false => Options::tcp(name, name, "bench", addresses),
+    };
+    let mut options = Options {
+        directory: spec.directory.join("memory"),
+        seats: spec.members,
+        seat: Some(spec.seat),
+        window: spec.window,
+        message_bytes: spec.message_bytes as u32,
+        events: 1 << 16,
+        ..options
+    };
+    // A machine without time for all its processes must not cause changes of views.
+    options.timing.suspect_after = Duration::from_secs(3);
+    if spec.seat == 1 { Group::found(&options) } else { Group::join(&options) }
+}
+
+/// Sends whenever there is room.
+fn flood(group: &Group, message_bytes: usize, until_ns: u64) {
+    let mut message = vec![0x5a; message_bytes.max(8)];
+    loop {
+        let now = shared_ns();
+        if now >= until_ns {
+            return;
+        }
+        message[..8].copy_from_slice(&now.to_le_bytes());
+        // Without room it looks at the clock again.
+        let _busy = group.send_within(&message, LOOK_EVERY);
+    }
+}
+
+struct Member<'a> {
+    group: &'a Group,
+    events: Vec<Event>,
+    seen: Took,
+    n_members: usize,
+}
+
+impl Member<'_> {
+    /// Takes what has come.
+    fn look(&mut self) -> Result<(), Problem> {
+        self.group.take(&mut self.events, LOOK_EVERY);
+        for event in self.events.drain(..) {
+            match event {
+                Event::View(view) => self.n_members = view.members.len(),
+                Event::Delivered(one) => {
+                    self.seen.delivered += 1;
+                    if one.own.is_some_and(|number| number % SAMPLE_EVERY == 0)
+                        && let Some((sent, _)) = one.bytes.split_first_chunk()
+                    {
+                        let sent = u64::from_le_bytes(*sent);
+                        self.seen.latency_ns.push(shared_ns().saturating_sub(sent));
+                    }
+                }
+                Event::Ended(why) => return Err(why.into()),
+                Event::Inadequate { .. } | Event::StateWanted(_) | Event::State(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn measure(&mut self, from_ns: u64, to_ns: u64) -> Result<(), Problem> {
+        while shared_ns() < from_ns {
+            self.look()?;
+        }
+        self.seen = Took::default();
+        let (began, cpu) = (shared_ns(), cpu_ns());
+        while shared_ns() < to_ns {
+            self.look()?;
+        }
+        let mut took = std::mem::take(&mut self.seen);
+        (took.span_ns, took.cpu_ns) = (shared_ns() - began, cpu_ns() - cpu);
+        say(&Said::Took(took));
+        Ok(())
+    }
+}
+
+/// The processor time of this process.
+fn cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
