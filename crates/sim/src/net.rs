@@ -190,7 +190,7 @@ impl Net {
             }
             return;
         }
-        if verb.action == Action::Write
+        if matches!(verb.action, Action::Write)
             && let Err(detail) = self.introduced.note(from, index, verb.at, verb.payload)
         {
             self.violate(Property::Introduced, format!("r{from} to r{to}: {detail}"));
