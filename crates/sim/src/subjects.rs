@@ -136,6 +136,13 @@ impl Subject {
         self.around_for_days.iter().map(|one| self.mutant(one.around(*self))).collect()
     }
 
+    /// The planted bug of this name, if the protocol lists it: whether or not a sweep of this
+    /// subject has to find it.
+    pub fn mutant_named(&self, name: &str) -> Option<Mutant> {
+        let bug = (self.bugs)().into_iter().find(|bug| bug.name == name)?;
+        Some(self.mutant(self.with(bug.name)))
+    }
+
     fn mutant(&self, broken: Subject) -> Mutant {
         Mutant { name: broken.name, broken: Runner::World(broken), sound: Runner::World(*self) }
     }

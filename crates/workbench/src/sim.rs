@@ -44,6 +44,18 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
     if let Some(seed) = args.seed {
         return Ok(replay(args, &config, seed));
     }
+    if let Some(name) = &args.bug {
+        let mutant = match args.protocol {
+            SimProtocol::Log(subject) => subject.mutant_named(name),
+            SimProtocol::Cluster(protocol) => cluster::mutant_named(protocol, name),
+            SimProtocol::Group | SimProtocol::Multicast(_) => None,
+        };
+        let hunted = mutant.map(|mutant| {
+            let found = mutant.hunt(&config, args.first, args.seeds);
+            found.map(|found| (found.seed, found.violation.to_string()))
+        });
+        return tell_hunted(args, name, hunted);
+    }
     let swept = sweep(args, &config, crew::seeds(args.first, crew::how_many(args))?);
     let mutants = args.mutants.then(|| hunt(args, &config));
     match args.format {
@@ -54,6 +66,28 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
     let is_covered = !args.cover || missing(args, &swept.report).is_empty();
     let good = swept.report.findings.is_empty() && !survived && is_covered;
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Prints what a hunt for one bug has found. `None`: the protocol has no such bug.
+pub(crate) fn tell_hunted(
+    args: &SimArgs,
+    name: &str,
+    hunted: Option<Option<(u64, String)>>,
+) -> Outcome {
+    let of = args.protocol.name();
+    let Some(found) = hunted else {
+        return Err(Failure::new(format_args!("{of} lists no planted bug {name}")));
+    };
+    match found {
+        Some((seed, violation)) => {
+            outln!("{name} {of}: seed {seed}: {violation}");
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            outln!("{name} {of}: SURVIVED {} seeds from {}", args.seeds, args.first);
+            Ok(ExitCode::FAILURE)
+        }
+    }
 }
 
 /// Runs one seed with its trace.

@@ -53,4 +53,7 @@ crate::planted_bugs! {
     UnknownCalledUndone = UNKNOWN_CALLED_UNDONE: sweep ["abd-cluster"],
     /// A newcomer that is given no state begins with an empty one.
     BeginsEmpty = BEGINS_EMPTY: tests,
+    /// A write counts on from what its query has heard, and not from what the own replica holds by
+    /// then.
+    CounterFromHeard = COUNTER_FROM_HEARD: tests,
 }

@@ -235,6 +235,7 @@ impl<P: Planting<Bug>> Abd<P> {
         let heard = if self.planted.has(Bug::CounterFromOwn) { Tag::NONE } else { heard };
         let no_run = self.planted.has(Bug::TagWithoutRun);
         let run = Incarnation(if no_run { 0 } else { self.run() });
+        let own = if self.planted.has(Bug::CounterFromHeard) { Tag::NONE } else { own };
         let counter = heard.counter.max(own.counter) + 1;
         Tag { counter, rank: self.me.index() as u16, run }
     }

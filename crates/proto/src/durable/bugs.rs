@@ -81,4 +81,12 @@ crate::planted_bugs! {
     IgnoreRoom = IGNORE_ROOM: sweep ["durable"],
     /// Hold back what is for the spare followers, however late a decision is.
     HoldBack = HOLD_BACK: sweep ["durable"],
+    /// Count acknowledgements of earlier ballots of the same leader.
+    AckOfAnyBallot = ACK_OF_ANY_BALLOT: sweep ["durable"],
+    /// Report what the newest configuration's disks hold, although a change may yet be undone.
+    HoldByNewest = HOLD_BY_NEWEST: sweep ["durable-members"],
+    /// A configuration stays when its entry is cut.
+    ConfigurationOutlivesCut = CONFIGURATION_OUTLIVES_CUT: sweep ["durable-members"],
+    /// A member that has published no promise passes a check of reads.
+    UnpublishedIsWitness = UNPUBLISHED_IS_WITNESS: tests,
 }

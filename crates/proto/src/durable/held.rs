@@ -25,7 +25,7 @@ impl<P: Planting<Bug>> Durable<P> {
         if self.planted.has(Bug::HoldByMajority) {
             return self.committed;
         }
-        let Some((_, newest)) = self.log.members() else { return Prefix::ZERO };
+        let Some((newest_at, newest)) = self.log.members() else { return Prefix::ZERO };
         let on_disk_of = |members: &Members, rank: Rank| {
             // Acknowledgements count for the disk that the newest configuration seats there.
             let is_seated = members.incarnation(rank) == newest.incarnation(rank);
@@ -40,7 +40,9 @@ impl<P: Planting<Bug>> Durable<P> {
         let on_all = |(_, members): &log::Placed| {
             members.voters.iter().map(|rank| on_disk_of(members, rank)).min()
         };
+        let only_newest = self.planted.has(Bug::HoldByNewest);
         let governing = self.log.governing(self.committed);
+        let governing = governing.filter(|(at, _)| !only_newest || at == newest_at);
         governing.filter_map(on_all).min().unwrap_or_default().min(self.committed)
     }
 }

@@ -233,7 +233,8 @@ impl<P: Planting<Bug>> Durable<P> {
                 ack.by() == members.incarnation(rank) || self.planted.has(Bug::AnyIncarnation);
             if ack.ballot > term.ballot {
                 above = above.max(Some(ack.ballot));
-            } else if ack.ballot == term.ballot && known {
+            } else if (ack.ballot == term.ballot || self.planted.has(Bug::AckOfAnyBallot)) && known
+            {
                 if ack.durable > stream.durable {
                     stream.durable = ack.durable.min(self.log.end());
                     stream.moved_at = self.now;

@@ -371,7 +371,9 @@ impl Log {
         let n_cut = ((self.end.0 - end.0) as usize).min(self.tail.len());
         self.spare.extend(self.tail.drain(self.tail.len() - n_cut..));
         self.runs.truncate(self.runs.partition_point(|run| end.contains(run.first)));
-        self.configurations.retain(|(at, _)| *at <= end);
+        if !planted.has(Bug::ConfigurationOutlivesCut) {
+            self.configurations.retain(|(at, _)| *at <= end);
+        }
         self.end = end;
         // I1: later entries there are not those that were, or are being, synced.
         self.durable = self.durable.min(end);

@@ -57,7 +57,8 @@ impl<P: Planting<Bug>> Durable<P> {
         let Office::Leader(term) = &self.office else { return };
         let Outcome::Read([word]) = outcome else { return };
         // A new region is no witness.
-        let Some(promised) = places::published_promise(*word) else { return };
+        let unpublished = self.planted.has(Bug::UnpublishedIsWitness).then_some(Ballot::NONE);
+        let Some(promised) = places::published_promise(*word).or(unpublished) else { return };
         if promised > term.ballot {
             self.highest = self.highest.max(promised);
             return self.depose(host);

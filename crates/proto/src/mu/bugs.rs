@@ -35,4 +35,6 @@ crate::planted_bugs! {
     ApplyBareIndex = APPLY_BARE_INDEX: sweep ["mu"],
     /// Serve as a full member right after a restart, without the state.
     ServeAsLearner = SERVE_AS_LEARNER: sweep ["mu"],
+    /// A follower fetches an entry from any majority that answers, although a log has recycled it.
+    FetchFromRecycled = FETCH_FROM_RECYCLED: sweep ["mu"],
 }

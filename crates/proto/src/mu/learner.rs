@@ -144,6 +144,7 @@ impl<P: Planting<Bug>> Mu<P> {
         host: &mut H,
     ) {
         let (quorum, number, half) = (self.quorum(), low >> 1, low as usize & 1);
+        let any = self.planted.has(Bug::FetchFromRecycled);
         let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.number == number) else {
             return;
         };
@@ -178,7 +179,8 @@ impl<P: Planting<Bug>> Mu<P> {
         // A log that has recycled the slot, or is just being written, cannot testify; nor can one
         // that was found torn in both halves (I1).
         let is_witness = |of: &Rank| {
-            labels(*of).iter().all(|label| label.0 <= slot) && !entries(*of).iter().all(is_void)
+            labels(*of).iter().all(|label| label.0 <= slot || any)
+                && !entries(*of).iter().all(is_void)
         };
         let witnesses: MemberSet = answered.iter().filter(is_witness).collect();
         if witnesses.len() < quorum {

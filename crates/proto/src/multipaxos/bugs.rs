@@ -47,4 +47,6 @@ crate::planted_bugs! {
     IgnoreRate = IGNORE_RATE: tests,
     /// Let a grant run from a time that was told before the question came.
     GrantFromOldTime = GRANT_FROM_OLD_TIME: tests,
+    /// The grant of one peer is a lease, also where a majority takes more of them.
+    LeaseOfOne = LEASE_OF_ONE: tests,
 }

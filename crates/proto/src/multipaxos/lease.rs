@@ -155,7 +155,8 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         from.sort_unstable_by(|a, b| b.cmp(a));
         let counted = if self.planted.has(Bug::IgnoreRate) { LEASE } else { COUNTED };
         // The own acceptor promises nothing to others without ending the term.
-        let end = from.get(self.quorum() - 2).copied().flatten()?.plus(counted);
+        let last = if self.planted.has(Bug::LeaseOfOne) { 0 } else { self.quorum() - 2 };
+        let end = from.get(last).copied().flatten()?.plus(counted);
         (self.now < end).then(|| end.since(self.now))
     }
 

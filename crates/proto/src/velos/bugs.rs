@@ -80,4 +80,13 @@ crate::planted_bugs! {
     ForgetReadBallots = FORGET_READ_BALLOTS: tests,
     /// After overflow, answer a prepare by message without having sealed the word.
     RpcWithoutSeal = RPC_WITHOUT_SEAL: sweep ["velos-narrow"],
+    /// A repeated prepare takes any value under the own ballot for this slot's accept, whether or
+    /// not it is the one that was offered for it.
+    AnyOwnAccept = ANY_OWN_ACCEPT: tests,
+    /// A follower fetches the first accepted value among a majority's words, not the highest.
+    FetchFirstAccepted = FETCH_FIRST_ACCEPTED: sweep ["velos"],
+    /// A leader takes a peer for introduced although the link broke that the ballot was sent over.
+    IntroducedOutlivesLink = INTRODUCED_OUTLIVES_LINK: sweep ["velos"],
+    /// An acceptor whose value cannot be read counts as one that has promised and holds none.
+    UnreadableIsEmpty = UNREADABLE_IS_EMPTY: sweep ["velos-narrow"],
 }

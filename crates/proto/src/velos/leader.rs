@@ -366,8 +366,11 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Posts to `rank` again what it may have missed, since it is back or is fed from now on; words
     /// with a CAS under way are left out.
     pub(super) fn repost<H: Host>(&mut self, rank: Rank, host: &mut H) {
+        let planted = self.planted;
         let Some(term) = &mut self.term else { return };
-        term.introduced.remove(rank);
+        if !planted.has(Bug::IntroducedOutlivesLink) {
+            term.introduced.remove(rank);
+        }
         term.published = Prefix::ZERO;
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
         if self.by_message.contains(rank) {

@@ -313,11 +313,16 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
             return;
         }
-        let best = witnesses
-            .iter()
-            .filter(|rank| fetch.words[rank.index()].generation == generation)
-            .max_by_key(|rank| fetch.words[rank.index()].accepted_proposal)
-            .map(|rank| (rank, fetch.words[rank.index()]));
+        let of_slot =
+            witnesses.iter().filter(|rank| fetch.words[rank.index()].generation == generation);
+        let best = match self.planted.has(Bug::FetchFirstAccepted) {
+            false => of_slot.max_by_key(|rank| fetch.words[rank.index()].accepted_proposal),
+            true => {
+                let mut of_slot = of_slot;
+                of_slot.find(|rank| fetch.words[rank.index()].has_value())
+            }
+        };
+        let best = best.map(|rank| (rank, fetch.words[rank.index()]));
         let place = best.and_then(|(rank, word)| Some((rank, word, word.tag.place()?)));
         let Some((rank, word, (proposer, area))) = place else {
             // The slot is decided, so a majority accepted it: these words are older than the news.

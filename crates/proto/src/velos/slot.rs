@@ -367,12 +367,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.cell(slot).vouched.insert(from);
         let vouched = self.cell(slot).vouched;
         let has_quorum = self.planted.has(Bug::PromiseOfOne) || self.eras.has_quorum(slot, vouched);
+        let any_own = self.planted.has(Bug::AnyOwnAccept);
         let cell = self.cell(slot);
         let (accepted, tag) = cell.found[from.index()];
         // I8: the tag must be the one offered for this slot. Under the same ballot, a link that was
         // down while the generation wrapped shows a value that was accepted here long ago; an offer
         // always uses the area that the word does not refer to (I5).
-        let offered = tag != Tag::NONE && tag == cell.offered[from.index()];
+        let offered = any_own || tag != Tag::NONE && tag == cell.offered[from.index()];
         if accepted == ballot && offered && matches!(cell.phase, Phase::Accepting | Phase::Decided)
         {
             // A repeated prepare found this slot's own accept, whose completion was lost.
@@ -448,7 +449,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
-        let me = self.me;
+        let (me, planted) = (self.me, self.planted);
         let Some(cell) = self.current(number, slot) else { return };
         if cell.phase != Phase::Fetching || cell.source.is_none_or(|(asked, _)| asked != from) {
             return;
@@ -480,7 +481,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         // That acceptor cannot be read: it counts as not having promised, and is asked again.
         cell.phase = Phase::Preparing;
         cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
-        if !foreign {
+        if !foreign && !planted.has(Bug::UnreadableIsEmpty) {
             cell.prepared.remove(from);
             cell.vouched.remove(from);
         }

@@ -2,6 +2,7 @@
 //! named after a trap that the papers leave out. (Time, faults and torn memory: the simulator.)
 
 mod counted;
+mod harms;
 mod members;
 mod planted;
 mod states;

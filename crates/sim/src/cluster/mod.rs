@@ -50,5 +50,5 @@ mod world;
 
 pub(crate) use kinds::Kinship;
 pub use kinds::Protocol;
-pub use sweeps::{mutants, replay, sweep};
+pub use sweeps::{mutant_named, mutants, replay, sweep};
 pub(crate) use world::run;

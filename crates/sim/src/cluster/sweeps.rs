@@ -35,6 +35,17 @@ pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
     Bug::all().filter(shows).map(mutant).collect()
 }
 
+/// The planted bug of this name, if it can be planted in such a cluster: whether or not a sweep of
+/// it has to find it.
+pub fn mutant_named(protocol: Protocol, name: &str) -> Option<Mutant> {
+    let bug = Bug::all().find(|bug| bug.name() == name)?;
+    Some(Mutant {
+        name: bug.name(),
+        broken: Runner::Cluster(Kinship { protocol, bug: Some(bug) }),
+        sound: sound(protocol),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

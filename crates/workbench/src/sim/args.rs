@@ -149,6 +149,10 @@ pub(crate) struct SimArgs {
     /// Also run the planted bugs; one that survives fails the command.
     #[arg(long)]
     pub(crate) mutants: bool,
+    /// Hunt this planted bug alone, through --seeds seeds from --first on, and on one thread;
+    /// whether or not a sweep of the protocol has to find it.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["seconds", "seed", "mutants", "cover"])]
+    pub(crate) bug: Option<String>,
     /// The number of threads; without it one a processor. Results do not depend on it.
     #[arg(long)]
     pub(crate) jobs: Option<NonZeroUsize>,

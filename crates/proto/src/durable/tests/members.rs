@@ -94,6 +94,7 @@ fn a_new_disk_vouches_for_its_predecessor<P: Planting<Bug>>(planted: P) -> bool 
 fn a_new_disk_is_no_witness_of_what_its_predecessor_promised() {
     assert!(!a_new_disk_vouches_for_its_predecessor(Sound));
     assert!(a_new_disk_vouches_for_its_predecessor(Planted(Bug::PublishAsLearner)));
+    assert!(a_new_disk_vouches_for_its_predecessor(Planted(Bug::UnpublishedIsWitness)));
 }
 
 #[test]

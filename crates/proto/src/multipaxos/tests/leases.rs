@@ -124,3 +124,33 @@ fn l3_a_process_that_comes_back_keeps_to_what_its_predecessor_granted() {
     assert!(!forgets(None));
     assert!(forgets(Some(Bug::ForgetGrant)));
 }
+
+/// Whether the leader of five, of which one grants and three follow another, answers by a lease
+/// when the other has decided.
+fn serves_by_one_grant(bug: Option<Bug>) -> bool {
+    let mut group = Group::led(bug, 5, 0);
+    for other in 2..5 {
+        group.hold(&[(0, other), (other, 0), (1, other), (other, 1)]);
+    }
+    group.read(0, 1);
+    group.turn(1);
+    group.turn(0);
+    let _slot = group.act(2, Action::Lead);
+    for _ in 0..20 {
+        (2..5).for_each(|member| group.turn(member));
+    }
+    assert_eq!(group.status(2).role, Role::Leader);
+    group.propose(2, b"new");
+    for _ in 0..20 {
+        (2..5).for_each(|member| group.turn(member));
+    }
+    assert_eq!(group.world.delivered[2].last().map(Vec::as_slice), Some(&b"new"[..]));
+    group.read(0, 2);
+    group.has_answered(0, 2)
+}
+
+#[test]
+fn one_grant_of_five_is_no_lease() {
+    assert!(!serves_by_one_grant(None));
+    assert!(serves_by_one_grant(Some(Bug::LeaseOfOne)));
+}

@@ -1,0 +1,176 @@
+//! Planted bugs that seeds meet rarely: a schedule shows each, and a sound machine passes it.
+
+use super::*;
+
+const LAST: Rank = Rank::at(2);
+
+fn deliver_to(group: &mut Group<impl Planting<Bug>>, me: usize) {
+    group.now = group.now.plus(Duration::from_millis(1));
+    group.step(me);
+    group.settle(&[me]);
+}
+
+/// Member 2 holds a value that member 0 proposed for slot 1 and that lost; then member 0 leads
+/// again, and the link to member 2 breaks while the new ballot is on it. What member 2 delivers.
+fn values_behind_a_break<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"first").expect("room");
+    group.settle(&EVERYBODY);
+    group.hold(0, 0);
+    group.hold(0, 1);
+    group.propose(0, b"losing").expect("room");
+    group.step(0);
+    group.hold(1, 2);
+    group.lead(1);
+    group.settle(&[1]);
+    group.propose(1, b"winning").expect("it leads with the memory of member 0");
+    group.settle(&[1]);
+    group.follow(0);
+    group.release(0, 0);
+    group.release(0, 1);
+    group.settle(&[0, 1]);
+    assert_eq!(group.values(0), [&b"first"[..], b"winning"]);
+    group.follow(1);
+    group.world.lose(1, 2);
+    group.hold(0, 2);
+    group.lead(0);
+    group.settle(&[0, 1]);
+    group.propose(0, b"third").expect("leads again");
+    group.settle(&[0, 1]);
+    // The ballot and the prefix that were posted are lost.
+    group.break_link(0, 2);
+    group.event(0, Event::LinkUp(LAST));
+    group.release(0, 2);
+    group.settle(&[0, 1]);
+    group.propose(0, b"fourth").expect("leads");
+    group.settle(&[0, 1]);
+    deliver_to(&mut group, 2);
+    group.values(2).into_iter().map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn introduced_outlives_link_is_harmful() {
+    assert_eq!(values_behind_a_break(Sound)[1], b"winning");
+    assert_eq!(values_behind_a_break(Planted(Bug::IntroducedOutlivesLink))[1], b"losing");
+}
+
+/// Member 0's own word holds its losing value when it fetches what was decided without it.
+fn values_of_a_fetch<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 1);
+    group.hold(0, 2);
+    group.propose(0, b"losing").expect("room");
+    group.step(0);
+    group.hold(1, 0);
+    group.lead(1);
+    group.settle(&[1, 2]);
+    group.propose(1, b"winning").expect("leads");
+    group.settle(&[1, 2]);
+    group.follow(0);
+    group.world.lose(0, 1);
+    group.world.lose(0, 2);
+    group.world.held.retain(|link| link.0 != 0);
+    let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
+    group.world.memory[0][fact] = group.machines[1].facts[1].ballot.0;
+    group.world.memory[0][fact + 1] = group.machines[1].facts[1].decided.0;
+    deliver_to(&mut group, 0);
+    group.values(0).into_iter().map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn fetch_first_accepted_is_harmful() {
+    assert_eq!(values_of_a_fetch(Sound), [b"winning"]);
+    assert_eq!(values_of_a_fetch(Planted(Bug::FetchFirstAccepted)), [b"losing"]);
+}
+
+/// Member 0 decided a value with member 1 and died; the link by which member 2 reads it breaks.
+fn values_of_a_successor<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    group.propose(0, b"decided").expect("room");
+    group.settle(&[0, 1]);
+    assert_eq!(group.values(0), [b"decided"]);
+    group.hold(2, 0);
+    group.lead(2);
+    // The promise of member 1 comes, and the READ of its value is lost.
+    for _ in 0..8 {
+        group.hold(2, 1);
+        let is_whole = |verb: &Verb| matches!(verb, Verb::Read { n_words, .. } if *n_words > 10);
+        if group.world.links[2][1].iter().any(is_whole) {
+            group.break_link(2, 1);
+            group.event(2, Event::LinkUp(Rank::at(1)));
+        }
+        group.release(2, 1);
+        group.hold(2, 1);
+        group.now = group.now.plus(Duration::from_millis(2));
+        group.step(2);
+    }
+    group.release(2, 1);
+    group.settle(&[1, 2]);
+    let _ = group.propose(2, b"fresh");
+    group.settle(&[1, 2]);
+    group.values(2).into_iter().map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn unreadable_is_empty_is_harmful() {
+    assert_eq!(values_of_a_successor(Sound).first().map(Vec::as_slice), Some(&b"decided"[..]));
+    let values = values_of_a_successor(Planted(Bug::UnreadableIsEmpty));
+    assert_eq!(values.first().map(Vec::as_slice), Some(&b"fresh"[..]));
+}
+
+/// Member 2 is out of reach while the generation wraps once under one ballot. Then member 1 is, and
+/// the next value is decided with member 2. Whether a successor finds it.
+fn is_kept_over_a_wrap<P: Planting<Bug>>(planted: P, n_slots: u64) -> Option<bool> {
+    let mut group = Group::<_, Narrow>::made(planted);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    for n in 0..8u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&EVERYBODY);
+    }
+    group.break_link(0, 2);
+    group.world.down.push((0, 2));
+    for n in 8..n_slots {
+        group.propose(0, &[n as u8]).ok()?;
+        group.settle(&[0, 1]);
+    }
+    group.hold(0, 1);
+    let slot = group.propose(0, b"lonely").ok()?;
+    group.settle(&[0]);
+    group.world.down.clear();
+    group.event(0, Event::LinkUp(LAST));
+    group.settle(&[0]);
+    let was = group.world.delivered[0].get(slot.0 as usize).cloned()?;
+    // Member 0 dies, and what is on its way to member 1 never comes.
+    group.world.lose(0, 1);
+    let prefix = slot.prefix_before();
+    let n_before = group.world.delivered[2].len();
+    let mut view = View { world: &mut group.world, me: 2 };
+    group.machines[2].install(prefix, Some(head()), group.now, &mut view);
+    group.hold(2, 0);
+    group.lead(2);
+    group.settle(&[1, 2]);
+    let _ = group.propose(2, b"another");
+    group.settle(&[1, 2]);
+    let is = group.world.delivered[2].get(n_before).cloned()?;
+    Some(is == was)
+}
+
+#[test]
+fn any_own_accept_is_harmful() {
+    let kept = |planted: Option<Bug>, n| match planted {
+        None => is_kept_over_a_wrap(Sound, n),
+        Some(bug) => is_kept_over_a_wrap(Planted(bug), n),
+    };
+    let outcomes: Vec<_> = (60..150).filter_map(|n| kept(None, n)).collect();
+    assert!(!outcomes.is_empty() && outcomes.iter().all(|kept| *kept), "{outcomes:?}");
+    let outcomes: Vec<_> = (60..150).map(|n| (n, kept(Some(Bug::AnyOwnAccept), n))).collect();
+    assert!(outcomes.iter().any(|(_, kept)| *kept == Some(false)), "{outcomes:?}");
+}
