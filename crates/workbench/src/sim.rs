@@ -48,7 +48,8 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
         let mutant = match args.protocol {
             SimProtocol::Log(subject) => subject.mutant_named(name),
             SimProtocol::Cluster(protocol) => cluster::mutant_named(protocol, name),
-            SimProtocol::Group | SimProtocol::Multicast(_) => None,
+            SimProtocol::Group => group::mutants().into_iter().find(|one| one.name == name),
+            SimProtocol::Multicast(_) => unreachable!("it has a command of its own"),
         };
         let hunted = mutant.map(|mutant| {
             let found = mutant.hunt(&config, args.first, args.seeds);
@@ -76,7 +77,9 @@ pub(crate) fn tell_hunted(
 ) -> Outcome {
     let of = args.protocol.name();
     let Some(found) = hunted else {
-        return Err(Failure::new(format_args!("{of} lists no planted bug {name}")));
+        return Err(Failure::new(format_args!(
+            "{of} lists no planted bug {name}; --mutants shows those that its sweep must catch"
+        )));
     };
     match found {
         Some((seed, violation)) => {

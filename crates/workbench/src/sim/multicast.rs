@@ -59,6 +59,14 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         restless: args.restless,
         ..Config::default()
     };
+    if let Some(name) = &args.bug {
+        let mutant = mutants().into_iter().find(|mutant| mutant.name == name);
+        let hunted = mutant.map(|mutant| {
+            let found = mutant.hunt(args.first, args.seeds);
+            found.map(|found| (found.seed, found.violation.to_string()))
+        });
+        return Some(super::tell_hunted(args, name, hunted));
+    }
     match protocol {
         Kind::Skeen => Some(simulate::<Skeen>(args, &config)),
         Kind::Whitebox => Some(simulate::<Whitebox>(args, &config)),
