@@ -1,8 +1,8 @@
 //! A process of atomic multicast as the world knows it, and its environment.
 //!
 //! The world is compiled once for each kind of wire: it knows machines as [`Process`], and their
-//! protocol as [`Protocol`]. A machine is compiled once too ([`super::Simulated`]): its planted bug,
-//! if it has one, is a value.
+//! protocol as [`Protocol`]. A machine is compiled once too ([`super::Simulated`]): its planted
+//! bug, if it has one, is a value.
 
 use base::{Incarnation, Instant, Rank};
 use proto::amcast::bugs::Bug;

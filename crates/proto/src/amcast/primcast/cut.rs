@@ -23,6 +23,23 @@ use base::Instant;
 const CUTS_MAX: usize = 1024;
 
 impl<P: Planting<Bug>> Machine<P> {
+    /// The timestamp up to which every message to this group has been delivered (4.4.2, one lower
+    /// than the listing, whose value can equal a pending timestamp). Where messages commute some
+    /// above may be delivered too.
+    pub fn safe_ts(&self) -> Timestamp {
+        let (primary, quorum) = self.own_clocks();
+        let quorum = if self.planted.has(Bug::SafeTsWithoutQuorum) { primary } else { quorum };
+        let below = |bound: Timestamp| {
+            if self.planted.has(Bug::SafeTsPending) { bound } else { bound.before() }
+        };
+        let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| below(*bound));
+        match self.takes_part() {
+            true => primary.min(quorum).min(pending),
+            // The log may be about to change, or begins above the last delivery here.
+            false => self.last.0.before(),
+        }
+    }
+
     /// The highest final timestamp of a delivered message.
     fn highest_delivered(&self) -> Timestamp {
         let ahead = self.ahead.last_key_value().map_or(Timestamp::ZERO, |((at, _), _)| *at);
