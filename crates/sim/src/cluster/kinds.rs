@@ -126,6 +126,7 @@ impl Protocol {
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::ReplicateLoop || !OF_PROGRAMS.contains(&mark))
+            && (matches!(self, Protocol::Durable) || mark != Mark::ToldByAllDisks)
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)
             // Where machines send messages, memory has beats alone, of one word each.

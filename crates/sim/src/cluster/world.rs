@@ -4,7 +4,8 @@ use super::aims::{self, Aims};
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
-use super::kinds::Kinship;
+use super::disk_all;
+use super::kinds::{Kinship, Protocol};
 use super::member::Member;
 use super::operator::Operator;
 use super::seats::Seats;
@@ -48,6 +49,8 @@ pub(crate) struct World {
     /// The bytes of values that a member keeps for others, and what else may pile up in it.
     pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
+    /// Whether clients hear of a write when it is on every voter's disk (`disk-all`).
+    pub(super) waits_for_all: bool,
     pub(super) deviants: Deviants,
     pub(super) leader: Option<usize>,
     pub(super) aims: Aims,
@@ -145,6 +148,7 @@ impl World {
             aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             is_to_depose: false,
+            waits_for_all: disk_all::is_drawn(seed, kind.protocol == Protocol::Durable),
             deviants: Deviants::draw(seed, members),
             leader: None,
             n_events: 0,
@@ -302,6 +306,7 @@ impl World {
             bug: self.kind.bug,
             room: self.room,
             patience: self.patience,
+            waits_for_all: self.waits_for_all,
             around: self.deviants.around(node, life),
         };
         match self.kind.protocol.start(beginning, &self.plan, &self.net) {
@@ -368,6 +373,7 @@ impl World {
         }
         self.plan_flushes(node);
         self.look_at_members(node);
+        self.look_at_told(node);
         {
             let net = &mut *self.net.borrow_mut();
             let now = net.now();
