@@ -149,6 +149,8 @@ pub enum Mark {
     TransactionExecuted,
     /// A transaction was not executed, since a watched key had changed.
     WatchedKeyTouched,
+    /// A client saw that a key is gone which had been set with an expiry.
+    KeySeenGone,
     /// A client was told of a write because it was on every voter's disk.
     ToldByAllDisks,
     /// A leader died during requests while everything else was well.
@@ -177,7 +179,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 83] = [
+    pub const ALL: [Mark; 84] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -249,6 +251,7 @@ impl Mark {
         Mark::SnapshotWritten,
         Mark::TransactionExecuted,
         Mark::WatchedKeyTouched,
+        Mark::KeySeenGone,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
         Mark::PartedEnded,
@@ -309,6 +312,7 @@ impl Mark {
                 | Mark::StateReceived
                 | Mark::TransactionExecuted
                 | Mark::WatchedKeyTouched
+                | Mark::KeySeenGone
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed
                 | Mark::PartedEnded

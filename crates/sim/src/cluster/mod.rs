@@ -25,6 +25,7 @@
 //! - I10 when all is well, the states of all members are the same: keys, values, expiries, versions,
 //!   sessions. Judged in `states`.
 //! - I11 with `disk-all`, what a client is told is on the disk of every voter. Judged in `disk_all`.
+//! - I12 keys that expire are there for their time, and gone after it for good. Judged in `expiry`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -35,8 +36,10 @@ mod clients;
 mod deviants;
 mod disk;
 mod disk_all;
+mod expiry;
 mod halfway;
 mod kinds;
+mod leases;
 mod member;
 mod operator;
 mod phases;

@@ -181,6 +181,12 @@ impl World {
             if let Err(detail) = check_lists(&history) {
                 self.violate(Property::Order, detail);
             }
+            // I12
+            match self.talk.leases.check() {
+                Ok(0) => {}
+                Ok(_) => self.net.borrow_mut().coverage.hit(Mark::KeySeenGone),
+                Err(detail) => self.violate(Property::StateTime, detail),
+            }
             forget_what_never_came(&mut history);
             // I1
             match linearizable::check_history(&history) {

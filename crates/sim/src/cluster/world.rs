@@ -6,6 +6,7 @@ use super::deviants::Deviants;
 use super::disk::Platter;
 use super::disk_all;
 use super::kinds::{Kinship, Protocol};
+use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
 use super::seats::Seats;
@@ -137,6 +138,7 @@ impl World {
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
             talk: Talk::new(
                 rng.fork(),
+                Leases::draw(seed, kind.protocol.has_leases()),
                 kind.protocol.orders_all(),
                 n_keys,
                 plan.reads,
@@ -367,6 +369,7 @@ impl World {
         let Some(mut member) = self.members[node].take() else { return };
         let idle = member.turn();
         let (role, applied) = (member.view().role, member.view().applied);
+        let ballot = member.view().ballot;
         self.members[node] = Some(member);
         if self.ends_halfway(node) {
             return;
@@ -383,6 +386,10 @@ impl World {
             process.busy_until = now + busy;
             let deadline = process.clock.when(process.clock.at(now).plus(idle));
             net.arm_run(node, deadline);
+        }
+        if role == Role::Leader {
+            let (life, now) = (self.net.borrow().processes[node].life, self.now());
+            self.talk.leases.see_leader(node, life, ballot.0, now);
         }
         // Without a common order, every member leads.
         let leads = role == Role::Leader && self.kind.protocol.orders_all();
