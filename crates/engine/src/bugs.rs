@@ -56,6 +56,8 @@ proto::planted_bugs! {
     ChangeDoneEarly = CHANGE_DONE_EARLY: sweep ANYWHERE,
     /// A newcomer asks for its seat once, and not until it has it.
     SeatAskedOnce = SEAT_ASKED_ONCE: sweep ANYWHERE,
+    /// An answer that waits until every disk has what it answers leaves when a majority has it.
+    ToldBeforeHeld = TOLD_BEFORE_HELD: sweep ON_DISK,
 }
 
 #[cfg(test)]

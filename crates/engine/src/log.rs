@@ -149,7 +149,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
         worked |= core.host.executed() != before;
         worked |= core.take_notes();
         worked |= core.mind_disk();
-        worked |= core.host.tell_held(core.node.held_by_all());
+        let hastens = core.host.plant.has_planted(Bug::ToldBeforeHeld);
+        let by_majority = || core.node.status().committed;
+        let held = if hastens { by_majority() } else { core.node.held_by_all() };
+        worked |= core.host.tell_held(held);
         core.mind_fetch();
         worked |= core.mind_giving();
         core.poll_ticks();

@@ -149,6 +149,10 @@ pub enum Mark {
     TransactionExecuted,
     /// A transaction was not executed, since a watched key had changed.
     WatchedKeyTouched,
+    /// A client saw that a key is gone which had been set with an expiry.
+    KeySeenGone,
+    /// A client was told of a write because it was on every voter's disk.
+    ToldByAllDisks,
     /// A leader died during requests while everything else was well.
     LeaderDeposed,
     /// A process learned that it is no longer a member, and ended.
@@ -175,7 +179,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 82] = [
+    pub const ALL: [Mark; 84] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -247,6 +251,8 @@ impl Mark {
         Mark::SnapshotWritten,
         Mark::TransactionExecuted,
         Mark::WatchedKeyTouched,
+        Mark::KeySeenGone,
+        Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
         Mark::PartedEnded,
         Mark::MemberLeft,
@@ -306,6 +312,8 @@ impl Mark {
                 | Mark::StateReceived
                 | Mark::TransactionExecuted
                 | Mark::WatchedKeyTouched
+                | Mark::KeySeenGone
+                | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed
                 | Mark::PartedEnded
                 | Mark::SnapshotWritten
@@ -406,6 +414,7 @@ impl Mark {
                 | Mark::AllHadToHold
                 | Mark::PowerCutBeforeSync
                 | Mark::SnapshotWritten
+                | Mark::ToldByAllDisks
         )
     }
 }

@@ -1,9 +1,12 @@
-//! Planted bugs of the door. A simulation's [`Outside`](super::Outside) has one of them; production
-//! has none (`has_planted` is false there, and the compiler removes the code that asks for it).
+//! Planted bugs of the door and the state behind it. A simulation's [`Outside`](super::Outside) or
+//! [`State`](super::State) has one of them; production has none (the answer is a constant there, and
+//! the compiler removes the code that asks for it).
 
 proto::planted_bugs! {
     /// While a new incarnation is begun on one seat, another seat may be renewed, too.
     RenewsTwo = RENEWS_TWO: sweep ["cluster"],
+    /// Keys that come with a state live for ever.
+    RestoredKeysStay = RESTORED_KEYS_STAY: sweep ["cluster"],
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! The replicated state behind the door: keys and sessions, their snapshots, and backups of them.
 
 use super::backups::Backups;
+use super::bugs::Bug;
 use crate::backup;
 use crate::entry::{self, BatchWriter};
 use crate::machine::{Machine, ReadOutcome};
@@ -10,6 +11,7 @@ use crate::snapshot::{self, Beside, Installer};
 use crate::store::{DATABASES, Db, Published};
 use base::{Incarnation, Instant, Slot};
 use engine::{Answers, Appended, Application, Origin, Performed, Saving, Sequence};
+use proto::planted::{Planting, Sound};
 
 const _: () = assert!(crate::reply::ANSWER_BYTES_MAX <= engine::service::ANSWER_BYTES_MAX);
 
@@ -28,7 +30,8 @@ pub enum Discarded {
 
 /// The replicated state; see the module's text.
 #[derive(Debug)]
-pub struct State {
+pub struct State<P = Sound> {
+    planted: P,
     machine: Machine,
     writer: BatchWriter,
     reply: Reply,
@@ -102,7 +105,7 @@ pub fn of_each<T>(of: impl Fn(Db) -> T) -> [T; DATABASES] {
     std::array::from_fn(|at| of(Db::new(at as i64).expect("it is below their number")))
 }
 
-impl Holds for State {
+impl<P> Holds for State<P> {
     fn holding(&self) -> Holding {
         let store = self.machine.store();
         Holding {
@@ -114,7 +117,7 @@ impl Holds for State {
     }
 }
 
-impl Serves for State {
+impl<P> Serves for State<P> {
     fn pass_time(&mut self, now: Instant) {
         self.now = now;
     }
@@ -149,7 +152,15 @@ impl State {
     /// member refuses for the limit, each member has to refuse. `seed` decides what RANDOMKEY
     /// answers.
     pub fn new(memory_bytes_max: u64, seed: u64) -> State {
+        State::with(memory_bytes_max, seed, Sound)
+    }
+}
+
+impl<P> State<P> {
+    /// The same, with a planted mistake, or none.
+    pub fn with(memory_bytes_max: u64, seed: u64, planted: P) -> State<P> {
         State {
+            planted,
             machine: Machine::new(memory_bytes_max),
             writer: BatchWriter::new(),
             reply: Reply::default(),
@@ -168,9 +179,15 @@ impl State {
     pub fn save(&self, out: &mut Vec<u8>) {
         snapshot::save(&self.machine, out);
     }
+
+    /// The first part in which two states differ, in words. It reads both as a whole, so it is for
+    /// tests and the simulator.
+    pub fn difference(&self, other: &State<P>) -> Option<String> {
+        snapshot::difference(&self.machine, &other.machine)
+    }
 }
 
-impl Application for State {
+impl<P: Planting<Bug>> Application for State<P> {
     fn apply(&mut self, slot: Slot, value: &[u8], answers: &mut Answers) {
         let mut sink = |origin, sequence: entry::Sequence, reply: &[u8]| {
             answers.push(from_kv(origin), Sequence(sequence.0), reply);
@@ -242,7 +259,10 @@ impl Application for State {
 
     fn end_restore(&mut self) -> Result<(), String> {
         let installer = self.installer.take().ok_or("no state was begun")?;
-        let machine = installer.finish().map_err(|error| error.to_string())?;
+        let mut machine = installer.finish().map_err(|error| error.to_string())?;
+        if self.planted.has(Bug::RestoredKeysStay) {
+            machine.store.forget_expiries();
+        }
         let before = std::mem::replace(&mut self.machine, machine);
         self.discarded.push(Discarded::Replaced(Box::new(before)));
         self.writer.abandon();

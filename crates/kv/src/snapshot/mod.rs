@@ -43,10 +43,12 @@
 //!   `p5_a_flipped_bit_is_noticed` and `p5_any_end_is_too_early`.
 
 mod beside;
+mod difference;
 mod install;
 mod save;
 
 pub use beside::Beside;
+pub use difference::difference;
 pub use install::{Installer, SnapshotError};
 pub use save::{Changed, Saver};
 

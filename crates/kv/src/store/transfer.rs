@@ -1,8 +1,8 @@
 //! Moving a store to another replica: its entries in canonical order, and the counters beside them.
 
 use super::{
-    DELETION_BUCKETS, Db, DbKey, Entry, KEY_BYTES_MAX, Key, NEVER, Store, VALUE_BYTES_MAX,
-    position_of,
+    DELETION_BUCKETS, Db, DbKey, EXPIRY_BYTES, Entry, KEY_BYTES_MAX, Key, NEVER, Store,
+    VALUE_BYTES_MAX, position_of,
 };
 
 /// The part of a store that is not its entries.
@@ -57,6 +57,22 @@ pub enum RestoreError {
 }
 
 impl Store {
+    /// Lets every key live for ever: a planted mistake.
+    pub(crate) fn forget_expiries(&mut self) {
+        for keyspace in &mut self.databases {
+            let expire = |entry: &&Entry| entry.expire_at != NEVER;
+            let keys = keyspace.table.walk(0).filter(expire);
+            let keys: Vec<(u64, Key)> = keys.map(|one| (one.position, one.key.clone())).collect();
+            for (position, key) in keys {
+                if let Some(entry) = keyspace.table.find_mut(position, &key) {
+                    entry.expire_at = NEVER;
+                    self.used_bytes -= EXPIRY_BYTES;
+                }
+            }
+            keyspace.expiries.clear();
+        }
+    }
+
     /// The counters of a snapshot.
     pub fn counters(&self) -> Counters<'_> {
         Counters { now_ms: self.now_ms, changes: self.changes, deletions: &self.deletions }

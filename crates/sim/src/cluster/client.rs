@@ -7,6 +7,7 @@
 //! - C2 the answered appends to the list of one connection are there in the order in which they
 //!   were sent; nothing is there twice. By [`check_lists`].
 
+use super::leases::Leases;
 use super::resp::{self, Value};
 use super::talk::{Ask, Last, Talk};
 use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
@@ -34,6 +35,8 @@ enum Expected {
     Look,
     /// The end of an operation.
     End(CallId, Last),
+    /// The end of an operation on a key that expires.
+    Lease(usize),
 }
 
 /// The client of the module's text.
@@ -159,6 +162,13 @@ impl Client {
                 let call = talk.recorder.call(self.id, now, commands);
                 self.expected.push_back(Expected::End(call, last));
             }
+            Ask::Lease(key, act) => {
+                let words = Leases::words(key, act);
+                let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
+                resp::request(&words, &mut bytes);
+                let number = talk.leases.begin(key, act, now);
+                self.expected.push_back(Expected::Lease(number));
+            }
         }
         bytes
     }
@@ -179,12 +189,7 @@ impl Client {
     ///
     /// # Errors
     /// A reply that no door may give (I3).
-    pub(super) fn hear(
-        &mut self,
-        bytes: &[u8],
-        now: u64,
-        recorder: &mut Recorder,
-    ) -> Result<(), String> {
+    pub(super) fn hear(&mut self, bytes: &[u8], now: u64, talk: &mut Talk) -> Result<(), String> {
         self.heard.extend_from_slice(bytes);
         let mut at = 0;
         while let Some((value, n_bytes)) = resp::reply(&self.heard[at..])? {
@@ -192,10 +197,34 @@ impl Client {
             self.waits_since = now;
             let expected = self.expected.pop_front();
             let expected = expected.ok_or_else(|| format!("{value:?}, and nothing was asked"))?;
-            self.settle(expected, value, now, recorder)?;
+            match expected {
+                Expected::Lease(number) => self.settle_lease(number, value, now, talk)?,
+                _ => self.settle(expected, value, now, &mut talk.recorder)?,
+            }
         }
         self.heard.drain(..at);
         Ok(())
+    }
+
+    /// As [`Client::settle`], for a key that expires.
+    fn settle_lease(
+        &mut self,
+        number: usize,
+        value: Value,
+        now: u64,
+        talk: &mut Talk,
+    ) -> Result<(), String> {
+        match value {
+            Value::Error(why) if may_pass(&why) => {
+                self.n_refused += 1;
+                if !why.starts_with("UNKNOWN ") {
+                    talk.leases.refused(number);
+                }
+                Ok(())
+            }
+            Value::Error(why) => Err(format!("client {} was told: {why}", self.id)),
+            value => talk.leases.answered(number, value, now),
+        }
     }
 
     /// C1.

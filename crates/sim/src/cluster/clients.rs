@@ -73,7 +73,7 @@ impl World {
             let at = now + self.distance();
             self.net.borrow_mut().arm_run(node, at);
         }
-        let heard = self.clients[client].hear(&bytes, now, &mut self.talk.recorder);
+        let heard = self.clients[client].hear(&bytes, now, &mut self.talk);
         if let Err(detail) = heard {
             return self.violate(Property::Validity, format!("at r{node}: {detail}"));
         }
@@ -210,7 +210,8 @@ impl World {
             }
             let at = left.iter().rposition(|(at, _)| *at != node).map_or(0, |at| at + 1);
             self.reading[client] = left.drain(at..).collect();
-            self.reading[client].iter().map(|(_, key)| Ask::get(key.clone())).collect()
+            let reads = self.reading[client].iter().map(|(_, key)| Ask::get(key.clone()));
+            reads.chain(self.talk.leases.look()).collect()
         } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
             return;
         } else {
@@ -220,7 +221,8 @@ impl World {
                     asks
                 }
                 None => {
-                    let mut asks = self.talk.think(&mut self.clients[client]);
+                    let mut asks: Vec<Ask> = self.talk.leases.think(now).into_iter().collect();
+                    asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks
                 }

@@ -82,6 +82,13 @@ impl Platter {
         self.writing = None;
     }
 
+    /// The prefix that it alone gives back after a power cut.
+    pub(super) fn held(&self) -> Prefix {
+        let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |one| one.prefix);
+        let (start, end) = self.log.durable_entries();
+        if covered >= start { covered.max(end) } else { covered }
+    }
+
     /// Starts a process on it.
     ///
     /// # Errors

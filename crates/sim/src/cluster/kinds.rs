@@ -100,6 +100,11 @@ impl Protocol {
         !matches!(self, Protocol::Abd)
     }
 
+    /// Whether clients use keys that expire.
+    pub(super) const fn has_leases(self) -> bool {
+        self.orders_all() && !self.replicates_program()
+    }
+
     /// Whether members have disks.
     pub const fn has_disks(self) -> bool {
         matches!(self, Protocol::Durable | Protocol::ReplicateDurable)
@@ -126,6 +131,8 @@ impl Protocol {
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::ReplicateLoop || !OF_PROGRAMS.contains(&mark))
+            && (self.has_leases() || mark != Mark::KeySeenGone)
+            && (matches!(self, Protocol::Durable) || mark != Mark::ToldByAllDisks)
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)
             // Where machines send messages, memory has beats alone, of one word each.

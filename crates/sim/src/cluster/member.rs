@@ -3,13 +3,14 @@
 
 use super::disk::Platter;
 use super::plant::SimPlant;
+use super::told::ToldDoor;
 use crate::Shape;
-use base::Rank;
+use base::{Prefix, Rank};
 use core::time::Duration;
 use engine::{
     Asker, Config, Desk, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View,
 };
-use kv::door::{self, Facts, Outside, Pipes, RespDoor, Serves, State};
+use kv::door::{self, Facts, Outside, Pipes, Serves};
 use kv::keyed::Keys;
 use proto::Replicator;
 use proto::keyed::{KeyedConfig, KeyedMachine};
@@ -17,6 +18,9 @@ use proto::members::Configuration;
 use proto::node::NodeConfig;
 use proto::planted::{Planting, Sound};
 use proto::registry::{self, KeyedSpec, LogSpec};
+
+/// The replicated state of a member, with or without a mistake.
+pub(super) type State = door::State<Option<door::Bug>>;
 
 /// The process around a door: it passes reports on to the supervisor.
 #[derive(Debug, Default)]
@@ -73,6 +77,14 @@ pub(super) trait Member {
     fn n_since_deviation(&self) -> Option<u64> {
         None
     }
+    /// The replicated state, if it is one that members of a log share.
+    fn state(&self) -> Option<&State> {
+        None
+    }
+    /// The prefix that covers all writes which its clients were told of since the last call.
+    fn take_told(&mut self) -> Prefix {
+        Prefix::ZERO
+    }
     /// The number of open connections to all members, if members agree on that.
     fn n_open(&self) -> Option<usize> {
         None
@@ -100,7 +112,7 @@ pub(super) fn turn<C: Family<Plant = SimPlant>>(
 struct Whole<C>(Engine<C>);
 
 /// What a family's member has beside its turns.
-trait Kept: Family<Plant = SimPlant, Door = RespDoor<Around, Pipes>> + Sized {
+trait Kept: Family<Plant = SimPlant, Door = ToldDoor> + Sized {
     /// See [`Member::disk`].
     fn disk(_: &mut Engine<Self>) -> Option<&mut Platter> {
         None
@@ -110,11 +122,16 @@ trait Kept: Family<Plant = SimPlant, Door = RespDoor<Around, Pipes>> + Sized {
     fn configuration(_: &Engine<Self>) -> Option<Configuration> {
         None
     }
+
+    /// See [`Member::state`].
+    fn state(_: &Engine<Self>) -> Option<&State> {
+        None
+    }
 }
 
-impl<M: KeyedMachine> Kept for Keyed<SimPlant, M, Keys, RespDoor<Around, Pipes>> {}
+impl<M: KeyedMachine> Kept for Keyed<SimPlant, M, Keys, ToldDoor> {}
 
-impl<R: Replicator> Kept for Log<SimPlant, R, State, RespDoor<Around, Pipes>> {
+impl<R: Replicator> Kept for Log<SimPlant, R, State, ToldDoor> {
     fn disk(engine: &mut Engine<Self>) -> Option<&mut Platter> {
         engine.disk()
     }
@@ -122,11 +139,15 @@ impl<R: Replicator> Kept for Log<SimPlant, R, State, RespDoor<Around, Pipes>> {
     fn configuration(engine: &Engine<Self>) -> Option<Configuration> {
         engine.node().configuration()
     }
+
+    fn state(engine: &Engine<Self>) -> Option<&State> {
+        Some(engine.app())
+    }
 }
 
 impl<C: Kept<App: Serves>> Member for Whole<C> {
     fn turn(&mut self) -> Duration {
-        let idle = turn(&mut self.0, |door, state, desk| door.poll(state, desk));
+        let idle = turn(&mut self.0, |door, state, desk| door.resp.poll(state, desk));
         let Parts { plant, app, .. } = self.0.parts();
         app.take_discarded();
         if let Some(complaint) = app.take_complaint() {
@@ -144,7 +165,7 @@ impl<C: Kept<App: Serves>> Member for Whole<C> {
     }
 
     fn pipes(&mut self) -> &mut Pipes {
-        &mut self.0.parts().door.streams
+        &mut self.0.parts().door.resp.streams
     }
 
     fn plant(&mut self) -> &mut SimPlant {
@@ -159,15 +180,23 @@ impl<C: Kept<App: Serves>> Member for Whole<C> {
         C::configuration(&self.0)
     }
 
+    fn state(&self) -> Option<&State> {
+        C::state(&self.0)
+    }
+
+    fn take_told(&mut self) -> Prefix {
+        std::mem::take(&mut self.0.parts().door.told)
+    }
+
     fn take_renewals(&mut self) -> Vec<Rank> {
-        std::mem::take(&mut self.0.parts().door.clients.outside.renewals)
+        std::mem::take(&mut self.0.parts().door.resp.clients.outside.renewals)
     }
 }
 
 pub(super) fn kept<S: KeyedSpec, P: Planting<S::Bug>>(
     config: &Config,
     plant: SimPlant,
-    door: RespDoor<Around, Pipes>,
+    door: ToldDoor,
     of_machine: &KeyedConfig,
     planted: P,
 ) -> Box<dyn Member> {
@@ -179,12 +208,13 @@ pub(super) fn kept<S: KeyedSpec, P: Planting<S::Bug>>(
 pub(super) fn made<S: LogSpec>(
     config: &Config,
     plant: SimPlant,
-    door: RespDoor<Around, Pipes>,
+    door: ToldDoor,
     disk: (Option<Platter>, Option<FoundState>),
     of_node: NodeConfig,
     shape: &Shape,
 ) -> Result<Box<dyn Member>, String> {
-    let served = (State::new(0, config.origin.life.0), door);
+    let planted = door.resp.clients.outside.bug;
+    let served = (State::with(0, config.origin.life.0, planted), door);
     let engine =
         Engine::<Log<_, S::Machine<Sound>, _, _>>::new(config, plant, served, disk, |host| {
             registry::member::<S, _, _>(of_node, shape, Sound, host)

@@ -27,7 +27,8 @@ impl World {
             }
             Phase::Healing => {
                 self.phase = Phase::Liveness;
-                self.is_to_depose = self.outlives_leaders();
+                // (Where every disk has to have a write, a member that is away keeps writes back.)
+                self.is_to_depose = self.outlives_leaders() && !self.waits_for_all;
                 self.clients.iter_mut().for_each(|client| {
                     (client.n_live, client.n_refused) = (0, 0);
                 });
@@ -37,6 +38,8 @@ impl World {
             Phase::Liveness | Phase::Over => {
                 if let Some(detail) = self.unachieved() {
                     self.violate(Property::Liveness, detail);
+                } else if let Some(detail) = self.differing() {
+                    self.violate(Property::Digest, detail);
                 }
                 self.phase = Phase::Over;
             }
@@ -144,6 +147,9 @@ impl World {
         {
             return;
         }
+        if let Some(detail) = self.differing() {
+            return self.violate(Property::Digest, detail);
+        }
         if self.is_to_depose {
             self.is_to_depose = false;
             self.aims.deposes = true;
@@ -174,6 +180,12 @@ impl World {
             // I2
             if let Err(detail) = check_lists(&history) {
                 self.violate(Property::Order, detail);
+            }
+            // I12
+            match self.talk.leases.check() {
+                Ok(0) => {}
+                Ok(_) => self.net.borrow_mut().coverage.hit(Mark::KeySeenGone),
+                Err(detail) => self.violate(Property::StateTime, detail),
             }
             forget_what_never_came(&mut history);
             // I1

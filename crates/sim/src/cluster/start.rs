@@ -6,6 +6,7 @@ use super::member::{Around, Member, kept, made};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::{Manner, SimProgram};
 use super::replicated::{self, Feeding, copied};
+use super::told::ToldDoor;
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::{Provider, Shape};
@@ -38,6 +39,7 @@ pub(super) struct Beginning {
     /// See `World`.
     pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
+    pub(super) waits_for_all: bool,
     /// Of a copy of a program.
     pub(super) around: replicated::Around,
 }
@@ -67,10 +69,11 @@ impl Protocol {
         net: &Rc<RefCell<Net>>,
     ) -> Result<Box<dyn Member>, String> {
         let Beginning { bug, room: (backlog_bytes, bounds), patience, around, .. } = beginning;
+        let waits_for_all = beginning.waits_for_all;
         let Beginning { me, life, disk, founds, founders, joins, .. } = beginning;
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
         let usual = Config::new(origin, plan.members);
-        let config = Config { backlog_bytes, bounds, patience, ..usual };
+        let config = Config { backlog_bytes, bounds, patience, waits_for_all, ..usual };
         let found = disk.as_ref().and_then(|disk| disk.snapshot.clone());
         let all_found = founders.len() == plan.members;
         let start = match (&disk, founds) {
@@ -128,7 +131,7 @@ impl Protocol {
             members: seats.collect(),
             ..door::Config::default()
         };
-        let door = RespDoor::new(of_door, outside, pipes);
+        let door = ToldDoor::new(RespDoor::new(of_door, outside, pipes));
         let shape = &plan.shape;
         let disk = (disk, found);
         match self {

@@ -56,6 +56,10 @@ impl World {
     }
 
     fn strike_network(&mut self, kind: Kind, node: usize, lasts: u64) {
+        if kind == Kind::Jump {
+            let now = self.now();
+            self.talk.leases.begin_reign(now);
+        }
         let net = &mut *self.net.borrow_mut();
         self.outages.strike(net, kind, node, lasts);
         if kind == Kind::Deaf && self.plan.members > 1 {
@@ -252,6 +256,8 @@ impl World {
 
     /// Ends all faults.
     pub(super) fn heal(&mut self) {
+        let now = self.now();
+        self.talk.leases.heal(now);
         let members = self.plan.members;
         {
             let net = &mut *self.net.borrow_mut();

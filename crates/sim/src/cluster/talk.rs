@@ -1,6 +1,8 @@
 //! The clients' requests, and the record of what they saw.
 
 use super::client::Client;
+use super::expiry::Act;
+use super::leases::Leases;
 use base::Rng;
 use check::{Action, Command, Recorder};
 
@@ -24,6 +26,8 @@ pub(super) enum Ask {
     Watch(Vec<u8>),
     /// One command, or a transaction.
     Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
+    /// A request about a key that expires.
+    Lease(u64, Act),
 }
 
 /// The workload of a run, and the record of it.
@@ -31,6 +35,7 @@ pub(super) enum Ask {
 pub(super) struct Talk {
     rng: Rng,
     pub(super) recorder: Recorder,
+    pub(super) leases: Leases,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -92,6 +97,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
+        leases: Leases,
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -103,6 +109,7 @@ impl Talk {
         Talk {
             rng,
             recorder,
+            leases,
             orders_all,
             n_keys,
             reads,

@@ -4,7 +4,9 @@ use super::aims::{self, Aims};
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
-use super::kinds::Kinship;
+use super::disk_all;
+use super::kinds::{Kinship, Protocol};
+use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
 use super::seats::Seats;
@@ -48,6 +50,8 @@ pub(crate) struct World {
     /// The bytes of values that a member keeps for others, and what else may pile up in it.
     pub(super) room: (usize, Bounds),
     pub(super) patience: Duration,
+    /// Whether clients hear of a write when it is on every voter's disk (`disk-all`).
+    pub(super) waits_for_all: bool,
     pub(super) deviants: Deviants,
     pub(super) leader: Option<usize>,
     pub(super) aims: Aims,
@@ -134,6 +138,7 @@ impl World {
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
             talk: Talk::new(
                 rng.fork(),
+                Leases::draw(seed, kind.protocol.has_leases()),
                 kind.protocol.orders_all(),
                 n_keys,
                 plan.reads,
@@ -145,6 +150,7 @@ impl World {
             aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             is_to_depose: false,
+            waits_for_all: disk_all::is_drawn(seed, kind.protocol == Protocol::Durable),
             deviants: Deviants::draw(seed, members),
             leader: None,
             n_events: 0,
@@ -302,6 +308,7 @@ impl World {
             bug: self.kind.bug,
             room: self.room,
             patience: self.patience,
+            waits_for_all: self.waits_for_all,
             around: self.deviants.around(node, life),
         };
         match self.kind.protocol.start(beginning, &self.plan, &self.net) {
@@ -362,12 +369,14 @@ impl World {
         let Some(mut member) = self.members[node].take() else { return };
         let idle = member.turn();
         let (role, applied) = (member.view().role, member.view().applied);
+        let ballot = member.view().ballot;
         self.members[node] = Some(member);
         if self.ends_halfway(node) {
             return;
         }
         self.plan_flushes(node);
         self.look_at_members(node);
+        self.look_at_told(node);
         {
             let net = &mut *self.net.borrow_mut();
             let now = net.now();
@@ -377,6 +386,10 @@ impl World {
             process.busy_until = now + busy;
             let deadline = process.clock.when(process.clock.at(now).plus(idle));
             net.arm_run(node, deadline);
+        }
+        if role == Role::Leader {
+            let (life, now) = (self.net.borrow().processes[node].life, self.now());
+            self.talk.leases.see_leader(node, life, ballot.0, now);
         }
         // Without a common order, every member leads.
         let leads = role == Role::Leader && self.kind.protocol.orders_all();

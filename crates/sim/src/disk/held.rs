@@ -1,7 +1,7 @@
 //! The durable content of a disk, for the judges.
 
 use super::Disk;
-use base::{Ballot, Prefix};
+use base::{Ballot, Prefix, Slot};
 
 impl Disk {
     /// The least prefix that survives a power cut now, as entries or in the state of a snapshot.
@@ -18,7 +18,18 @@ impl Disk {
         if reaches { covered.max(Prefix(self.stable.end())) } else { covered }
     }
 
-    /// The same, or the prefix that it gave back when it was damaged, if its member can have
+    /// The entries that survive a power cut: those from the first prefix on, up to the second.
+    pub(crate) fn durable_entries(&self) -> (Prefix, Prefix) {
+        (Prefix(self.stable.start), Prefix(self.stable.end()))
+    }
+
+    /// The entry at `slot` that survives a power cut.
+    pub(crate) fn durable_entry(&self, slot: Slot) -> Option<&[u8]> {
+        let at = slot.0.checked_sub(self.stable.start)?;
+        self.stable.entries.get(at as usize).map(|(_, payload)| &payload[..])
+    }
+
+    /// As [`Disk::whole`], or the prefix that it gave back when it was damaged, if its member can have
     /// reported in `ballot` only before that.
     pub(crate) fn vouched(&self, ballot: Ballot) -> Prefix {
         let once = self.before_damage.filter(|(newest, _)| ballot <= *newest);

@@ -1,0 +1,70 @@
+//! The promise of `disk-all`: what a client is told of its write is on the disk of every voter, so
+//! that it can be recovered from any one of them alone.
+//!
+//! The judge looks at what leaves the doors, at whichever member, and not at what a machine reports
+//! (that is `crate::disk_all`).
+//!
+//! - D1 *Every voter* is one of the newest decided configuration. A learner becomes a voter when it
+//!   has the committed prefix, so an answer that left before is true of the configuration after it.
+//! - D2 A voter whose disk was replaced, and not kept, is not looked at: nobody has that disk.
+//! - D3 The slot of an answer has the same value on all disks: an entry that no leader has cut yet
+//!   does not count.
+
+use super::disk::Platter;
+use super::world::World;
+use crate::Property;
+use crate::checks::held;
+use crate::coverage::Mark;
+use base::{Incarnation, Prefix, Rank, Rng};
+
+/// Whether clients wait for every disk in the run of this seed.
+pub(super) fn is_drawn(seed: u64, has_disks: bool) -> bool {
+    has_disks && Rng::new(seed ^ 0x6469_736b_616c_6c).chance(1, 3)
+}
+
+impl World {
+    /// Looks on each disk for what the clients of `node` were told in its last turn.
+    pub(super) fn look_at_told(&mut self, node: usize) {
+        let Some(member) = &mut self.members[node] else { return };
+        let told = member.take_told();
+        if !self.waits_for_all || told == Prefix::ZERO {
+            return;
+        }
+        self.net.borrow_mut().coverage.hit(Mark::ToldByAllDisks);
+        if let Err(detail) = self.is_on_all_disks(told) {
+            self.violate(Property::Held, format!("a client of r{node} was told: {detail}"));
+        }
+    }
+
+    fn is_on_all_disks(&mut self, told: Prefix) -> Result<(), String> {
+        let members = self.seats.members();
+        let mut disks = Vec::new();
+        for rank in members.voters.iter() {
+            if let Some(platter) = self.platter_of(rank, members.incarnation(rank)) {
+                let last = told.0.checked_sub(1).map(base::Slot);
+                let entry = last.and_then(|slot| platter.log.durable_entry(slot));
+                disks.push((rank, platter.held(), entry.map(<[u8]>::to_vec)));
+            }
+        }
+        held::check(told, disks.iter().map(|(rank, held, _)| (*rank, *held)))?;
+        let mut entries = disks.iter().filter_map(|(rank, _, entry)| Some((rank, entry.as_ref()?)));
+        let first = entries.next();
+        match first.and_then(|(_, one)| entries.find(|(_, entry)| *entry != one)) {
+            Some((rank, _)) => Err(format!("everybody is said to hold {told}, {rank} another")),
+            None => Ok(()),
+        }
+    }
+
+    /// D2: the disk of this incarnation, wherever it is.
+    fn platter_of(&mut self, rank: Rank, of: Incarnation) -> Option<&Platter> {
+        let at = rank.index();
+        if self.seats.incarnation(at) != of {
+            let attic = self.seats.seats[at].attic.as_ref();
+            return attic.filter(|(_, incarnation)| *incarnation == of).map(|(disk, _)| disk);
+        }
+        match &mut self.members[at] {
+            Some(member) => member.disk().map(|disk| &*disk),
+            None => self.platters[at].as_ref(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Keys that expire, in a quarter of the runs: the clients' requests about them and what they saw,
+//! for the judge (`expiry`).
+//!
+//! - L1 no request about such a key is in the history of the other keys, and what is drawn here
+//!   changes nothing that is drawn elsewhere. By a generator of its own.
+//! - L2 once faults have ended, keys of even numbers are read and not set: one that lives on where
+//!   it should have gone is seen.
+
+use super::expiry::{self, Act, End, Moment, Op, Saw, Times};
+use super::resp::Value;
+use super::talk::Ask;
+use crate::plan::MS;
+use base::Rng;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Leases {
+    rng: Rng,
+    is_on: bool,
+    n_keys: u64,
+    /// The mean time between two requests.
+    every_ns: u64,
+    next_at: u64,
+    n_values: u64,
+    ops: Vec<Op>,
+    times: Times,
+    /// The member, its life and its ballot, of the present reign.
+    leader: Option<(usize, u32, u64)>,
+}
+
+impl Leases {
+    /// `can_be`: whether keys of such a cluster expire.
+    pub(super) fn draw(seed: u64, can_be: bool) -> Leases {
+        let mut rng = Rng::new(seed ^ 0x006c_6561_7365_7321);
+        Leases {
+            is_on: can_be && rng.chance(1, 4),
+            n_keys: rng.range(1, 6),
+            every_ns: MS << rng.range(1, 5),
+            rng,
+            next_at: 0,
+            n_values: 0,
+            ops: Vec::new(),
+            times: Times { reigns: vec![0], healed_at: None },
+            leader: None,
+        }
+    }
+
+    // ---- what the world sees ----
+
+    /// A member takes itself for the leader.
+    pub(super) fn see_leader(&mut self, node: usize, life: u32, ballot: u64, now: u64) {
+        let leader = Some((node, life, ballot));
+        if self.leader != leader {
+            self.leader = leader;
+            self.begin_reign(now);
+        }
+    }
+
+    /// Bounds of time do not hold across `now`.
+    pub(super) fn begin_reign(&mut self, now: u64) {
+        if self.is_on {
+            self.times.reigns.push(now);
+        }
+    }
+
+    /// All faults have ended.
+    pub(super) fn heal(&mut self, now: u64) {
+        self.times.healed_at = Some(now);
+    }
+
+    fn moment(&self, now: u64) -> Moment {
+        Moment { at: now, reign: self.times.reigns.len() - 1 }
+    }
+
+    // ---- requests ----
+
+    /// The next request, if it is time for one.
+    pub(super) fn think(&mut self, now: u64) -> Option<Ask> {
+        if !self.is_on || now < self.next_at {
+            return None;
+        }
+        self.next_at = now + self.rng.below(2 * self.every_ns);
+        let key = self.rng.below(self.n_keys);
+        let is_quiet = self.times.healed_at.is_some() && key.is_multiple_of(2);
+        let act = match self.rng.below(if is_quiet { 6 } else { 12 }) {
+            0..4 => Act::Get,
+            4 | 5 => Act::Ttl,
+            6 => Act::Persist,
+            _ => {
+                self.n_values += 1;
+                Act::Set { value: self.n_values, ttl_ms: self.rng.range(10, 500) }
+            }
+        };
+        Some(Ask::Lease(key, act))
+    }
+
+    /// A read of each key.
+    pub(super) fn look(&self) -> impl Iterator<Item = Ask> + use<> {
+        let n_keys = if self.is_on { self.n_keys } else { 0 };
+        (0..n_keys).map(|key| Ask::Lease(key, Act::Get))
+    }
+
+    /// The words of a request.
+    pub(super) fn words(key: u64, act: Act) -> Vec<String> {
+        let key = format!("lease:{key}");
+        match act {
+            Act::Set { value, ttl_ms } => {
+                let [set, px] = ["SET", "PX"].map(str::to_owned);
+                vec![set, key, value.to_string(), px, ttl_ms.to_string()]
+            }
+            Act::Get => vec!["GET".to_owned(), key],
+            Act::Ttl => vec!["PTTL".to_owned(), key],
+            Act::Persist => vec!["PERSIST".to_owned(), key],
+        }
+    }
+
+    /// Notes that a client sends it; returns its number.
+    pub(super) fn begin(&mut self, key: u64, act: Act, now: u64) -> usize {
+        let begun = self.moment(now);
+        self.ops.push(Op { key, act, begun, end: End::Unknown });
+        self.ops.len() - 1
+    }
+
+    /// Notes that it was refused.
+    pub(super) fn refused(&mut self, number: usize) {
+        self.ops[number].end = End::Refused;
+    }
+
+    /// Notes its answer.
+    ///
+    /// # Errors
+    /// A reply that no door may give.
+    pub(super) fn answered(&mut self, number: usize, value: Value, now: u64) -> Result<(), String> {
+        let saw = match (self.ops[number].act, value) {
+            (Act::Set { .. }, Value::Text(word)) if word == "OK" => Saw::Set,
+            (Act::Get, Value::Bytes(None)) | (Act::Ttl, Value::Number(-2)) => Saw::Gone,
+            (Act::Get, Value::Bytes(Some(bytes))) => {
+                let value = String::from_utf8_lossy(&bytes).parse();
+                Saw::Value(value.map_err(|_| format!("{bytes:?} is no value of a lease"))?)
+            }
+            (Act::Ttl, Value::Number(-1)) => Saw::Left(None),
+            (Act::Ttl, Value::Number(left)) if left >= 0 => Saw::Left(Some(left.unsigned_abs())),
+            (Act::Persist, Value::Number(n @ (0 | 1))) => Saw::Persisted(n == 1),
+            (act, value) => return Err(format!("{value:?} is no answer to {act:?}")),
+        };
+        self.ops[number].end = End::Answered(self.moment(now), saw);
+        Ok(())
+    }
+
+    /// See [`expiry::check`].
+    pub(super) fn check(&self) -> Result<usize, String> {
+        expiry::check(&self.ops, &self.times)
+    }
+}

@@ -1,0 +1,76 @@
+//! The released key-value door of a simulated member, with a note of what its clients were told.
+//!
+//! - T1 everything reaches the released door unchanged. By delegation.
+
+use super::member::Around;
+use base::{Instant, Prefix};
+use engine::{Answer, Application, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
+use kv::door::{Pipes, RespDoor, Serves};
+
+/// The door of the module's text.
+pub(super) struct ToldDoor {
+    pub(super) resp: RespDoor<Around, Pipes>,
+    /// The prefix that covers the writes which were called executed since it was last taken.
+    pub(super) told: Prefix,
+}
+
+impl ToldDoor {
+    pub(super) fn new(resp: RespDoor<Around, Pipes>) -> ToldDoor {
+        ToldDoor { resp, told: Prefix::ZERO }
+    }
+}
+
+impl<A: Serves> Door<A> for ToldDoor {
+    fn applied(&mut self, app: &mut A)
+    where
+        A: Application,
+    {
+        self.resp.applied(app);
+    }
+
+    fn perform(&mut self, asker: Asker, stamp_ms: u64, app: &mut A, desk: &mut Desk) -> Performed
+    where
+        A: Application,
+    {
+        self.resp.perform(asker, stamp_ms, app, desk)
+    }
+
+    fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
+        Door::<A>::describe_read(&mut self.resp, asker, out);
+    }
+
+    fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk) {
+        if let Answer::Executed(slot, _) = answer {
+            self.told = self.told.max(slot.prefix_through());
+        }
+        Door::<A>::answer(&mut self.resp, asker, answer, desk);
+    }
+
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, desk: &mut Desk) {
+        Door::<A>::answer_read(&mut self.resp, asker, answer, desk);
+    }
+
+    fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk) {
+        Door::<A>::answer_wait(&mut self.resp, asker, n, desk);
+    }
+
+    fn answer_change(&mut self, asker: Asker, changed: Changed, desk: &mut Desk) {
+        Door::<A>::answer_change(&mut self.resp, asker, changed, desk);
+    }
+
+    fn resume(&mut self, app: &mut A, desk: &mut Desk) -> bool {
+        self.resp.resume(app, desk)
+    }
+
+    fn flush(&mut self, desk: &mut Desk) {
+        Door::<A>::flush(&mut self.resp, desk);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        Door::<A>::deadline(&self.resp)
+    }
+
+    fn publish(&mut self, view: &View, stats: &Stats, app: &mut A) {
+        self.resp.publish(view, stats, app);
+    }
+}
