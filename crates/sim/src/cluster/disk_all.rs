@@ -19,7 +19,7 @@ use base::{Incarnation, Prefix, Rank, Rng};
 
 /// Whether clients wait for every disk in the run of this seed.
 pub(super) fn is_drawn(seed: u64, has_disks: bool) -> bool {
-    has_disks && Rng::new(seed ^ 0x6469_736b_616c_6c).chance(1, 3)
+    has_disks && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
 }
 
 impl World {
