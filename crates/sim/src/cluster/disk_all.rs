@@ -6,7 +6,7 @@
 //!
 //! - D1 *Every voter* is one of the newest decided configuration. A learner becomes a voter when it
 //!   has the committed prefix, so an answer that left before is true of the configuration after it.
-//! - D2 A voter whose disk was replaced, and not kept, is not looked at: nobody has that disk.
+//! - D2 A voter whose disk was replaced, and not kept, is not looked at: no member has that disk.
 //! - D3 The slot of an answer has the same value on all disks: an entry that no leader has cut yet
 //!   does not count.
 
@@ -23,7 +23,7 @@ pub(super) fn is_drawn(seed: u64, has_disks: bool) -> bool {
 }
 
 impl World {
-    /// Looks on each disk for what the clients of `node` were told in its last turn.
+    /// I11: looks on each disk for what the clients of `node` were told in its last turn.
     pub(super) fn look_at_told(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let told = member.take_told();
@@ -50,7 +50,9 @@ impl World {
         let mut entries = disks.iter().filter_map(|(rank, _, entry)| Some((rank, entry.as_ref()?)));
         let first = entries.next();
         match first.and_then(|(_, one)| entries.find(|(_, entry)| *entry != one)) {
-            Some((rank, _)) => Err(format!("everybody is said to hold {told}, {rank} another")),
+            Some((rank, _)) => {
+                Err(format!("every disk is said to hold {told}, {rank} has another value there"))
+            }
             None => Ok(()),
         }
     }

@@ -83,7 +83,7 @@ pub(super) struct Times {
 #[derive(Clone, Copy, Debug)]
 struct Write {
     begun: Moment,
-    /// `None`: nobody knows.
+    /// `None`: no client knows.
     ended: Option<u64>,
     value: u64,
     ttl_ns: u64,
