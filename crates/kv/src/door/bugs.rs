@@ -1,6 +1,6 @@
 //! Planted bugs of the door and the state behind it. A simulation's [`Outside`](super::Outside) or
-//! [`State`](super::State) has one of them; production has none (the answer is a constant there, and
-//! the compiler removes the code that asks for it).
+//! [`State`](super::State) has one of them; production has none (the answer is a constant there,
+//! and the compiler removes the code that asks for it).
 
 proto::planted_bugs! {
     /// While a new incarnation is begun on one seat, another seat may be renewed, too.

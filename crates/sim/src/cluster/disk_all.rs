@@ -6,7 +6,7 @@
 //!
 //! - D1 *Every voter* is one of the newest decided configuration. A learner becomes a voter when it
 //!   has the committed prefix, so an answer that left before is true of the configuration after it.
-//! - D2 A voter whose disk was replaced, and not kept, is not looked at: nobody has that disk.
+//! - D2 A voter whose disk was replaced, and not kept, is not looked at: no member has that disk.
 //! - D3 The slot of an answer has the same value on all disks: an entry that no leader has cut yet
 //!   does not count.
 
@@ -19,11 +19,11 @@ use base::{Incarnation, Prefix, Rank, Rng};
 
 /// Whether clients wait for every disk in the run of this seed.
 pub(super) fn is_drawn(seed: u64, has_disks: bool) -> bool {
-    has_disks && Rng::new(seed ^ 0x6469_736b_616c_6c).chance(1, 3)
+    has_disks && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
 }
 
 impl World {
-    /// Looks on each disk for what the clients of `node` were told in its last turn.
+    /// I11: looks on each disk for what the clients of `node` were told in its last turn.
     pub(super) fn look_at_told(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let told = member.take_told();
@@ -50,7 +50,9 @@ impl World {
         let mut entries = disks.iter().filter_map(|(rank, _, entry)| Some((rank, entry.as_ref()?)));
         let first = entries.next();
         match first.and_then(|(_, one)| entries.find(|(_, entry)| *entry != one)) {
-            Some((rank, _)) => Err(format!("everybody is said to hold {told}, {rank} another")),
+            Some((rank, _)) => {
+                Err(format!("every disk is said to hold {told}, {rank} has another value there"))
+            }
             None => Ok(()),
         }
     }

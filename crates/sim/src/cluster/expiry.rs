@@ -83,7 +83,7 @@ pub(super) struct Times {
 #[derive(Clone, Copy, Debug)]
 struct Write {
     begun: Moment,
-    /// `None`: nobody knows.
+    /// `None`: no client knows.
     ended: Option<u64>,
     value: u64,
     ttl_ns: u64,
@@ -151,7 +151,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
     for (key, of) in &keys {
         for read in &of.reads {
             let judged = match read.saw {
-                Saw::Gone => of.gone(read, times, &settled),
+                Saw::Gone => of.gone(read, &settled),
                 _ => of.present(read, times),
             };
             judged.map_err(|detail| format!("lease:{key}: {detail}, by {read:?}"))?;
@@ -163,7 +163,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
 }
 
 impl OfKey {
-    fn gone(&self, read: &Read, times: &Times, settled: &[u64]) -> Result<(), String> {
+    fn gone(&self, read: &Read, settled: &[u64]) -> Result<(), String> {
         let (begun, ended) = (read.begun.at, read.ended.at);
         let is_set_since = |from: u64| self.sets.iter().any(|set| set.may_lie(from, ended));
         // E4
@@ -173,9 +173,8 @@ impl OfKey {
             }
         }
         // E5
-        let (reign, before) =
-            (read.ended.reign, |set: &&Write| set.ended.is_some_and(|at| at <= begun));
-        debug_assert!(reign < times.reigns.len(), "a reign that was seen");
+        let reign = read.ended.reign;
+        let before = |set: &&Write| set.ended.is_some_and(|at| at <= begun);
         for set in self.sets.iter().filter(before).filter(|set| set.begun.reign == reign) {
             let mut others = self.sets.iter().filter(|other| other.value != set.value);
             let is_last = !others.any(|other| other.may_lie(set.begun.at, ended));
@@ -286,7 +285,8 @@ mod tests {
     fn e1_a_key_that_comes_back_is_noticed_unless_it_was_set() {
         let ops = [set(0, 1, 50), get(10, Some(1)), get(60, None)];
         assert_eq!(judged(&ops), Ok(1));
-        is_noticed(&[ops[0], ops[2], get(70, Some(1))], "is back");
+        is_noticed(&[ops[0], ops[2], get(70, Some(1))], "back although");
+        is_noticed(&[ops[0], ops[2], set(65, 2, 9), get(70, Some(1))], "is back although");
         is_noticed(&[ops[0], ops[2], op(70, Act::Ttl, Saw::Left(Some(1)))], "back although");
         assert_eq!(judged(&[ops[0], ops[2], set(65, 2, 9), get(70, Some(2))]), Ok(1));
         let late = Op { end: End::Unknown, ..set(5, 2, 50) };

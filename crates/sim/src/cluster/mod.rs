@@ -22,9 +22,10 @@
 //!   well. Judged in `phases`.
 //! - I9 a copy that answers otherwise than the others is put down within two comparisons, and no
 //!   other is. Judged in `supervisor`.
-//! - I10 when all is well, the states of all members are the same: keys, values, expiries, versions,
-//!   sessions. Judged in `states`.
-//! - I11 with `disk-all`, what a client is told is on the disk of every voter. Judged in `disk_all`.
+//! - I10 when all is well, the states of all members are the same: keys, values, expiries,
+//!   versions, sessions. Judged in `states`.
+//! - I11 with `disk-all`, what a client is told is on the disk of every voter. Judged in
+//!   `disk_all`.
 //! - I12 keys that expire are there for their time, and gone after it for good. Judged in `expiry`.
 //!
 //! A seed replays everything, as in the other worlds.

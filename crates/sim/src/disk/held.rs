@@ -29,8 +29,8 @@ impl Disk {
         self.stable.entries.get(at as usize).map(|(_, payload)| &payload[..])
     }
 
-    /// As [`Disk::whole`], or the prefix that it gave back when it was damaged, if its member can have
-    /// reported in `ballot` only before that.
+    /// As [`Disk::whole`], or the prefix that it gave back when it was damaged, if its member can
+    /// have reported in `ballot` only before that.
     pub(crate) fn vouched(&self, ballot: Ballot) -> Prefix {
         let once = self.before_damage.filter(|(newest, _)| ballot <= *newest);
         self.whole().max(once.map_or(Prefix::ZERO, |(_, prefix)| prefix))
