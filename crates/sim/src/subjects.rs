@@ -136,11 +136,13 @@ impl Subject {
         self.around_for_days.iter().map(|one| self.mutant(one.around(*self))).collect()
     }
 
-    /// The planted bug of this name, if the protocol lists it: whether or not a sweep of this
-    /// subject has to find it.
+    /// The planted bug of this name, of the protocol or of its environment: whether or not a sweep
+    /// of this subject has to find it.
     pub fn mutant_named(&self, name: &str) -> Option<Mutant> {
-        let bug = (self.bugs)().into_iter().find(|bug| bug.name == name)?;
-        Some(self.mutant(self.with(bug.name)))
+        let of_protocol = (self.bugs)().into_iter().map(|bug| self.with(bug.name));
+        let around = self.around.iter().chain(self.around_for_days).map(|one| one.around(*self));
+        let broken = of_protocol.chain(around).find(|broken| broken.name == name)?;
+        Some(self.mutant(broken))
     }
 
     fn mutant(&self, broken: Subject) -> Mutant {

@@ -280,7 +280,7 @@ fn begin_with_the_checkpoint(flags: &[&str]) {
         }
         n_sent
     };
-    // A checkpoint counts at a later point, which takes more entries; a slow copy may let some pass.
+    // A checkpoint counts at a later point, which takes more entries: a slow copy lets some pass.
     wait_until("two checkpoints", || {
         write(500);
         program(&cluster, 1, 1)["checkpoints"].as_u64() >= Some(2)

@@ -7,7 +7,7 @@
 //! the order of what is posted (T2).
 //!
 //! - I1 The ballot that was posted last on the link, since it is up, is the newest one that this
-//!   process has posted to anybody.
+//!   process has posted.
 
 use base::At;
 use std::fmt;
