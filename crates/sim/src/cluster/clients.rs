@@ -211,7 +211,8 @@ impl World {
             let at = left.iter().rposition(|(at, _)| *at != node).map_or(0, |at| at + 1);
             self.reading[client] = left.drain(at..).collect();
             let reads = self.reading[client].iter().map(|(_, key)| Ask::get(key.clone()));
-            reads.chain(self.talk.leases.look()).collect()
+            let leases = self.talk.leases.look().map(|(key, act)| Ask::Lease(key, act));
+            reads.chain(leases).collect()
         } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
             return;
         } else {
@@ -221,7 +222,13 @@ impl World {
                     asks
                 }
                 None => {
-                    let mut asks: Vec<Ask> = self.talk.leases.think(now).into_iter().collect();
+                    let mut asks: Vec<Ask> = self
+                        .talk
+                        .leases
+                        .think(now)
+                        .into_iter()
+                        .map(|(key, act)| Ask::Lease(key, act))
+                        .collect();
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks

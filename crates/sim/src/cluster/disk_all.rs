@@ -15,12 +15,7 @@ use super::world::World;
 use crate::Property;
 use crate::checks::held;
 use crate::coverage::Mark;
-use base::{Incarnation, Prefix, Rank, Rng};
-
-/// Whether clients wait for every disk in the run of this seed.
-pub(super) fn is_drawn(seed: u64, has_disks: bool) -> bool {
-    has_disks && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
-}
+use base::{Incarnation, Prefix, Rank};
 
 impl World {
     /// I11: looks on each disk for what the clients of `node` were told in its last turn.
@@ -37,7 +32,7 @@ impl World {
     }
 
     fn is_on_all_disks(&mut self, told: Prefix) -> Result<(), String> {
-        let members = self.seats.members();
+        let members = self.seats.members(); // D1
         let mut disks = Vec::new();
         for rank in members.voters.iter() {
             if let Some(platter) = self.platter_of(rank, members.incarnation(rank)) {
@@ -47,6 +42,7 @@ impl World {
             }
         }
         held::check(told, disks.iter().map(|(rank, held, _)| (*rank, *held)))?;
+        // D3
         let mut entries = disks.iter().filter_map(|(rank, _, entry)| Some((rank, entry.as_ref()?)));
         let first = entries.next();
         match first.and_then(|(_, one)| entries.find(|(_, entry)| *entry != one)) {

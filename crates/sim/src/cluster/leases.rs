@@ -2,13 +2,12 @@
 //! for the judge (`expiry`).
 //!
 //! - L1 no request about such a key is in the history of the other keys, and what is drawn here
-//!   changes nothing that is drawn elsewhere. By a generator of its own.
+//!   changes nothing that is drawn elsewhere. By `Leases::draw`, with a generator of its own.
 //! - L2 once faults have ended, keys of even numbers are read and not set: one that lives on where
 //!   it should have gone is seen.
 
 use super::expiry::{self, Act, End, Moment, Op, Saw, Times};
 use super::resp::Value;
-use super::talk::Ask;
 use crate::plan::MS;
 use base::Rng;
 
@@ -29,7 +28,7 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// `can_be`: whether keys of such a cluster expire.
+    /// L1. `can_be`: whether keys of such a cluster expire.
     pub(super) fn draw(seed: u64, can_be: bool) -> Leases {
         let mut rng = Rng::new(seed ^ 0x006c_6561_7365_7321);
         Leases {
@@ -75,12 +74,13 @@ impl Leases {
     // ---- requests ----
 
     /// The next request, if it is time for one.
-    pub(super) fn think(&mut self, now: u64) -> Option<Ask> {
+    pub(super) fn think(&mut self, now: u64) -> Option<(u64, Act)> {
         if !self.is_on || now < self.next_at {
             return None;
         }
         self.next_at = now + self.rng.below(2 * self.every_ns);
         let key = self.rng.below(self.n_keys);
+        // L2
         let is_quiet = self.times.healed_at.is_some() && key.is_multiple_of(2);
         let act = match self.rng.below(if is_quiet { 6 } else { 12 }) {
             0..4 => Act::Get,
@@ -91,13 +91,13 @@ impl Leases {
                 Act::Set { value: self.n_values, ttl_ms: self.rng.range(10, 500) }
             }
         };
-        Some(Ask::Lease(key, act))
+        Some((key, act))
     }
 
     /// A read of each key.
-    pub(super) fn look(&self) -> impl Iterator<Item = Ask> + use<> {
+    pub(super) fn look(&self) -> impl Iterator<Item = (u64, Act)> + use<> {
         let n_keys = if self.is_on { self.n_keys } else { 0 };
-        (0..n_keys).map(|key| Ask::Lease(key, Act::Get))
+        (0..n_keys).map(|key| (key, Act::Get))
     }
 
     /// The words of a request.

@@ -7,10 +7,8 @@ use super::told::ToldDoor;
 use crate::Shape;
 use base::{Prefix, Rank};
 use core::time::Duration;
-use engine::{
-    Asker, Config, Desk, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View,
-};
-use kv::door::{self, Facts, Outside, Pipes, Serves};
+use engine::{Config, Desk, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View};
+use kv::door::{self, Pipes, Serves};
 use kv::keyed::Keys;
 use proto::Replicator;
 use proto::keyed::{KeyedConfig, KeyedMachine};
@@ -21,31 +19,6 @@ use proto::registry::{self, KeyedSpec, LogSpec};
 
 /// The replicated state of a member, with or without a mistake.
 pub(super) type State = door::State<Option<door::Bug>>;
-
-/// The process around a door: it passes reports on to the supervisor.
-#[derive(Debug, Default)]
-pub(super) struct Around {
-    /// The seats on which a new incarnation is to begin.
-    pub(super) renewals: Vec<Rank>,
-    pub(super) bug: Option<door::Bug>,
-}
-
-impl Outside for Around {
-    fn info(&mut self, _: &Facts<'_>, _: &[&str]) -> String {
-        String::new()
-    }
-
-    fn ask_status(&mut self, _: Asker) {}
-
-    fn renew(&mut self, rank: Rank) -> bool {
-        self.renewals.push(rank);
-        true
-    }
-
-    fn has_planted(&self, bug: door::Bug) -> bool {
-        self.bug == Some(bug)
-    }
-}
 
 /// A member's process, from its start to its end.
 pub(super) trait Member {

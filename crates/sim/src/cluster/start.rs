@@ -2,11 +2,11 @@
 
 use super::disk::{Platter, Snapshot};
 use super::kinds::{Bug, Protocol};
-use super::member::{Around, Member, kept, made};
+use super::member::{Member, kept, made};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::{Manner, SimProgram};
 use super::replicated::{self, Feeding, copied};
-use super::told::ToldDoor;
+use super::told::{Around, ToldDoor};
 use crate::net::Net;
 use crate::plan::Plan;
 use crate::{Provider, Shape};

@@ -2,10 +2,34 @@
 //!
 //! - T1 everything reaches the released door unchanged. By delegation.
 
-use super::member::Around;
-use base::{Instant, Prefix};
+use base::{Instant, Prefix, Rank};
 use engine::{Answer, Application, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
-use kv::door::{Pipes, RespDoor, Serves};
+use kv::door::{self, Facts, Outside, Pipes, RespDoor, Serves};
+
+/// The process around a door: it passes reports on to the supervisor.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    /// The seats on which a new incarnation is to begin.
+    pub(super) renewals: Vec<Rank>,
+    pub(super) bug: Option<door::Bug>,
+}
+
+impl Outside for Around {
+    fn info(&mut self, _: &Facts<'_>, _: &[&str]) -> String {
+        String::new()
+    }
+
+    fn ask_status(&mut self, _: Asker) {}
+
+    fn renew(&mut self, rank: Rank) -> bool {
+        self.renewals.push(rank);
+        true
+    }
+
+    fn has_planted(&self, bug: door::Bug) -> bool {
+        self.bug == Some(bug)
+    }
+}
 
 /// The door of the module's text.
 pub(super) struct ToldDoor {

@@ -4,7 +4,6 @@ use super::aims::{self, Aims};
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
-use super::disk_all;
 use super::kinds::{Kinship, Protocol};
 use super::leases::Leases;
 use super::member::Member;
@@ -83,6 +82,11 @@ fn draw_bounds(seed: u64) -> Bounds {
     }
 }
 
+/// Whether clients wait for every disk.
+fn draw_disk_all(seed: u64, protocol: Protocol) -> bool {
+    protocol == Protocol::Durable && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
+}
+
 /// Runs one seed, from beginning to end.
 pub(crate) fn run(kind: Kinship, config: &Config, seed: u64) -> Outcome {
     let mut world = World::new(kind, config, seed);
@@ -150,7 +154,7 @@ impl World {
             aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             is_to_depose: false,
-            waits_for_all: disk_all::is_drawn(seed, kind.protocol == Protocol::Durable),
+            waits_for_all: draw_disk_all(seed, kind.protocol),
             deviants: Deviants::draw(seed, members),
             leader: None,
             n_events: 0,
