@@ -54,7 +54,7 @@ fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
 fn a_state_head_above_what_is_applied_forks_the_members() {
     let mutants = VELOS_MEMBERS.mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == "HEAD_ABOVE_APPLIED").expect("listed");
-    let found = mutant.hunt(&Config::default(), 400, 60).expect("it is caught");
+    let found = mutant.hunt(&Config::default(), 80, 60).expect("it is caught");
     assert_eq!(found.violation.property, Property::Membership, "{}", found.violation);
 }
 
