@@ -13,7 +13,7 @@
 //!   does anything.
 //! - P4 `errno` is the called function's. By construction: a hook that calls others keeps it.
 //! - P5 chance, if it is not the kernel's, is a stream that all copies share. By construction:
-//!   [`drawing`] asks [`chance`] alone.
+//!   [`drawing`] asks `chance` alone.
 //!
 //! What is not seen: waits in system calls that a program makes past the C library, and in
 //! functions that are not hooked (a blocking `read`). Such a thread is taken for one that runs.
