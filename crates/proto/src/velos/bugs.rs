@@ -88,5 +88,5 @@ crate::planted_bugs! {
     /// A leader takes a peer for introduced although the link broke that the ballot was sent over.
     IntroducedOutlivesLink = INTRODUCED_OUTLIVES_LINK: sweep ["velos"],
     /// An acceptor whose value cannot be read counts as one that has promised and holds none.
-    UnreadableIsEmpty = UNREADABLE_IS_EMPTY: sweep ["velos-narrow"],
+    UnreadableIsEmpty = UNREADABLE_IS_EMPTY: tests,
 }
