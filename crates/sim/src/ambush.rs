@@ -146,9 +146,7 @@ impl World {
             Kind::Halfway => {
                 let magnitude = rng.below(7);
                 let n_effects = rng.below(1 << magnitude) as u32;
-                let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
-                let leader = (0..self.plan.members).find(leads);
-                let node = leader.filter(|_| lasts.is_multiple_of(2)).unwrap_or(node);
+                let node = self.leading().filter(|_| lasts.is_multiple_of(2)).unwrap_or(node);
                 self.ambushes.halfway = Some((node, n_effects, lasts));
             }
             Kind::Unsynced => self.ambushes.unsynced = true,
@@ -168,8 +166,7 @@ impl World {
     // ---- A7 ----
 
     fn deafen(&mut self, lasts: u64) {
-        let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
-        let Some(leader) = (0..self.plan.members).find(leads) else { return };
+        let Some(leader) = self.leading() else { return };
         let now = self.net.now();
         let late_ns = self.net.rng.range(50, 1000) * MS;
         let times = (late_ns / self.plan.weather.latency_ns).max(2);
@@ -270,14 +267,11 @@ impl World {
     /// Cuts the link from the leader to a follower.
     fn estrange(&mut self, lasts: u64) {
         let members = self.plan.members;
-        let leads = |at: &usize| self.role(*at) == Some(Role::Leader);
-        let Some(leader) = (0..members).find(leads) else { return };
+        let Some(leader) = self.leading() else { return };
         let follower = (leader + self.net.rng.range(1, members as u64 - 1) as usize) % members;
         let wire = self.net.link_index(leader, follower);
-        if !self.faults.outages.is_cut(wire) {
+        if self.cut_until(self.net.now() + lasts, wire) {
             self.ambushes.stranger = Some((leader, follower));
-            self.faults.outages.cut(&mut self.net, wire);
-            self.fault_ends(self.net.now() + lasts, Fault::Cut(wire as u8));
         }
     }
 
@@ -300,10 +294,7 @@ impl World {
         let now = self.net.now();
         for other in (0..members).filter(|other| ![leader, follower].contains(other)) {
             let wire = self.net.link_index(leader, other);
-            if !self.faults.outages.is_cut(wire) {
-                self.faults.outages.cut(&mut self.net, wire);
-                self.fault_ends(now + lasts, Fault::Cut(wire as u8));
-            }
+            self.cut_until(now + lasts, wire);
         }
         if self.net.rng.chance(1, 2) {
             let at = now + self.net.rng.below(lasts);

@@ -82,10 +82,9 @@ impl Net {
         let unknown = std::mem::take(&mut link.done);
         link.clear();
         link.up = true;
-        self.introduced.connect(index);
-        let link = &mut self.links[index];
         link.last_arrival = 0;
         link.last_done = 0;
+        self.introduced.connect(index);
         for done in unknown {
             self.hand_over(index, done);
         }

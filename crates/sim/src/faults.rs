@@ -48,8 +48,7 @@ impl World {
         let members = self.plan.members as u64;
         let node = match kind {
             Kind::CrashLeader | Kind::PauseLeader | Kind::Desert => {
-                let leader = (0..self.plan.members).find(|at| self.role(*at) == Some(Role::Leader));
-                let Some(leader) = leader else { return };
+                let Some(leader) = self.leading() else { return };
                 leader
             }
             _ => self.faults.outages.rng.below(members) as usize,
@@ -77,9 +76,8 @@ impl World {
                 let at = self.net.now() + lasts / 4 * 3;
                 self.net.queue.push(at, Happening::Spring(node as u8));
             }
-            Kind::Cut if !self.is_loop(wire) && !self.faults.outages.is_cut(wire) => {
-                self.faults.outages.cut(&mut self.net, wire);
-                self.fault_ends(until, Fault::Cut(wire as u8));
+            Kind::Cut if !self.is_loop(wire) => {
+                self.cut_until(until, wire);
             }
             Kind::Slow if !self.is_loop(wire) => {
                 let times = 1 << self.faults.outages.rng.range(2, 12);
@@ -184,6 +182,21 @@ impl World {
             self.pause(node);
             self.fault_ends(until, Fault::Pause(node as u8));
         }
+    }
+
+    /// The first member that takes itself for the leader.
+    pub(crate) fn leading(&self) -> Option<usize> {
+        (0..self.plan.members).find(|at| self.role(*at) == Some(Role::Leader))
+    }
+
+    /// Cuts a wire until then, unless it is cut already; false if it is.
+    pub(crate) fn cut_until(&mut self, at: u64, wire: usize) -> bool {
+        if self.faults.outages.is_cut(wire) {
+            return false;
+        }
+        self.faults.outages.cut(&mut self.net, wire);
+        self.fault_ends(at, Fault::Cut(wire as u8));
+        true
     }
 
     fn is_loop(&self, wire: usize) -> bool {

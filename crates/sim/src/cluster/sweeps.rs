@@ -27,23 +27,21 @@ pub fn replay(protocol: Protocol, config: &Config, seed: u64) -> Outcome {
 /// Every planted bug of the engine or the door that a cluster of this protocol can show.
 pub fn mutants(protocol: Protocol) -> Vec<Mutant> {
     let shows = |bug: &Bug| protocol.kinds().iter().any(|kind| bug.caught().is_hunted_in(kind));
-    let mutant = |bug: Bug| Mutant {
-        name: bug.name(),
-        broken: Runner::Cluster(Kinship { protocol, bug: Some(bug) }),
-        sound: sound(protocol),
-    };
-    Bug::all().filter(shows).map(mutant).collect()
+    Bug::all().filter(shows).map(|bug| mutant(protocol, bug)).collect()
 }
 
 /// The planted bug of this name, if it can be planted in such a cluster: whether or not a sweep of
 /// it has to find it.
 pub fn mutant_named(protocol: Protocol, name: &str) -> Option<Mutant> {
-    let bug = Bug::all().find(|bug| bug.name() == name)?;
-    Some(Mutant {
+    Bug::all().find(|bug| bug.name() == name).map(|bug| mutant(protocol, bug))
+}
+
+fn mutant(protocol: Protocol, bug: Bug) -> Mutant {
+    Mutant {
         name: bug.name(),
         broken: Runner::Cluster(Kinship { protocol, bug: Some(bug) }),
         sound: sound(protocol),
-    })
+    }
 }
 
 #[cfg(test)]
