@@ -202,7 +202,13 @@ fn many_rounds(transport: &str, n_rounds: usize, seed: u64) {
 }
 
 #[test]
-#[ignore = "two hundred rounds: some minutes"]
+fn members_come_and_go_for_some_rounds() {
+    many_rounds("shm", 5, 3);
+    many_rounds("tcp", 5, 4);
+}
+
+#[test]
+#[ignore = "minutes: cargo test -p gregale-group --test processes -- --ignored"]
 fn members_come_and_go_for_many_rounds() {
     many_rounds("shm", 100, 1);
     many_rounds("tcp", 100, 2);
