@@ -70,7 +70,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// Whether more is executed here than the machine has applied: by a transfer that has not come
     /// to its end, or whose state is not durable yet.
-    pub(crate) fn is_ahead(&self) -> bool {
+    fn is_ahead(&self) -> bool {
         self.host.executed() > self.node.status().applied
     }
 

@@ -345,6 +345,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         view.ballot = status.ballot;
         view.committed = status.committed.max(executed);
         view.applied = executed;
+        view.is_kept = executed <= status.applied;
         view.trusted = trusted;
         view.heard = heard;
         (view.configuration, view.incarnation) = (configuration, incarnation);
@@ -358,9 +359,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         }
         let others = heard.difference([me].into_iter().collect());
         self.host.observe_state_time();
-        let is_kept = !self.is_ahead();
         let view = &mut self.host.desk.view;
-        view.is_kept = is_kept;
         view.data_lost = status.role == Role::Learner
             && !others.is_empty()
             && others.len() + 1 >= base::majority(view.members)

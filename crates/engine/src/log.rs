@@ -150,8 +150,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
         worked |= core.take_notes();
         worked |= core.mind_disk();
         let hastens = core.host.plant.has_planted(Bug::ToldBeforeHeld);
-        let by_majority = || core.node.status().committed;
-        let held = if hastens { by_majority() } else { core.node.held_by_all() };
+        let held = if hastens { core.node.status().committed } else { core.node.held_by_all() };
         worked |= core.host.tell_held(held);
         core.mind_fetch();
         worked |= core.mind_giving();

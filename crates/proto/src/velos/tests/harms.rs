@@ -1,5 +1,6 @@
 //! Planted bugs that seeds meet rarely: a schedule shows each, and a sound machine passes it.
 
+use super::traps::let_one_lose;
 use super::*;
 
 const LAST: Rank = Rank::at(2);
@@ -18,15 +19,7 @@ fn values_behind_a_break<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
     group.settle(&EVERYBODY);
     group.propose(0, b"first").expect("room");
     group.settle(&EVERYBODY);
-    group.hold(0, 0);
-    group.hold(0, 1);
-    group.propose(0, b"losing").expect("room");
-    group.step(0);
-    group.hold(1, 2);
-    group.lead(1);
-    group.settle(&[1]);
-    group.propose(1, b"winning").expect("it leads with the memory of member 0");
-    group.settle(&[1]);
+    let_one_lose(&mut group);
     group.follow(0);
     group.release(0, 0);
     group.release(0, 1);

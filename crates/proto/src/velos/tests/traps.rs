@@ -72,23 +72,27 @@ fn i8_an_accept_of_an_earlier_use_with_the_same_generation_is_not_counted() {
     assert!(group.values(0).contains(&&b"lone"[..]), "and decided once there are two");
 }
 
-#[test]
-fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
-    let mut group = Group::new(Sound);
-    group.lead(0);
-    group.settle(&EVERYBODY);
-    // Member 2 alone accepts it, and no other member ever does.
+/// Member 0 leads. Its next value is accepted by member 2 alone, and loses: member 1 decides
+/// another one with the memory of member 0, which has not heard of that.
+pub(super) fn let_one_lose(group: &mut Group<impl Planting<Bug>>) {
     group.hold(0, 0);
     group.hold(0, 1);
     group.propose(0, b"losing").expect("room");
     group.step(0);
-    // Member 1 decides another value with 0's memory; member 0 has not heard of it.
     group.hold(1, 2);
     group.lead(1);
     group.settle(&[1]);
     assert!(group.leads(1) && group.leads(0));
     group.propose(1, b"winning").expect("leads");
     group.settle(&[1]);
+}
+
+#[test]
+fn i4_a_state_that_arrives_in_the_middle_of_a_term_ends_the_term() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    let_one_lose(&mut group);
     assert_eq!(group.values(1), [b"winning"]);
     let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
     group.world.memory[0][fact..fact + 2].fill(0);
