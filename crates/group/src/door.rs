@@ -7,6 +7,7 @@ use crate::node;
 use crate::options::Options;
 use crate::seat::Founds;
 use base::Rank;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
@@ -116,7 +117,7 @@ impl Group {
     }
 
     /// Appends all events that are there to `into`, after a wait for the first one.
-    pub fn take(&self, into: &mut Vec<Event>, timeout: Duration) {
+    pub fn take(&self, into: &mut VecDeque<Event>, timeout: Duration) {
         self.board.take(into, timeout);
     }
 

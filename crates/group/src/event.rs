@@ -1,7 +1,7 @@
 //! What a group tells its application.
 
 use base::{Incarnation, Rank};
-use proto::vsync::{self, Knock, METADATA_WORDS, Position};
+use proto::vsync::{self, Knock, METADATA_WORDS, Payload, Position};
 use std::fmt;
 
 /// One thing that a process is told. Events come in the group's order: all members that install two
@@ -113,7 +113,7 @@ pub struct Delivered {
     /// Of a message of this process: the number that [`crate::Group::send`] returned.
     pub own: Option<u64>,
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: Payload,
 }
 
 /// A newcomer's wish for the state; see [`Event::StateWanted`].

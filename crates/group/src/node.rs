@@ -13,7 +13,7 @@
 //!   or half of its patience has passed.
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
 
-use crate::board::Board;
+use crate::board::{Board, move_all};
 use crate::error::Error;
 use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
@@ -244,12 +244,14 @@ impl Node {
         let mut notes = self.board.notes();
         let mut worked = false;
         // N2
-        while let Some(message) = notes.sends.front() {
+        while let Some(message) = notes.sends.pop_front() {
             // Refused: the window is full, the view inadequate, or there is no view yet.
-            if self.process.multicast(message).is_err() {
+            if self.process.accepts(message.len()).is_err() {
+                notes.sends.push_front(message);
                 break;
             }
-            notes.sends.pop_front();
+            let taken = self.process.multicast(message);
+            assert_eq!(taken, Ok(()), "N2: it was accepted a moment ago");
             worked = true;
         }
         for (StateWanted { to, at }, bytes) in notes.states.drain(..) {
@@ -288,7 +290,7 @@ impl Node {
     fn tell(&mut self, now: Instant) {
         let mut notes = self.board.notes();
         let is_news = !self.app.events.is_empty();
-        notes.events.extend(self.app.events.drain(..));
+        move_all(&mut self.app.events, &mut notes.events);
         notes.n_delivered = self.app.n_own;
         notes.inadequate = self.app.inadequate;
         self.app.is_full = notes.events.len() >= self.board.events_max;
@@ -312,7 +314,7 @@ impl Node {
     /// N4
     fn finish(&mut self, ended: Ended) {
         let mut notes = self.board.notes();
-        notes.events.extend(self.app.events.drain(..));
+        move_all(&mut self.app.events, &mut notes.events);
         notes.events.push_back(Event::Ended(ended.clone()));
         notes.ended = Some(ended);
         drop(notes);

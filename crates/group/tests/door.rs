@@ -1,6 +1,6 @@
 //! The door's refusals, bounds and ends, in one process: each group is a thread of its own.
 
-use group::{Ended, Error, Event, Group, Options, Refused, Transport, View};
+use group::{Ended, Error, Event, Group, MESSAGE_BYTES_MAX, Options, Refused, Transport, View};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -139,9 +139,39 @@ fn too_long_a_message_is_refused_and_the_longest_is_delivered() {
     assert_eq!(group.wait_delivered(2, PATIENCE), Ok(true));
     let delivered = |event| if let Event::Delivered(one) = event { Some(one) } else { None };
     let one = next(&group, delivered);
-    assert_eq!((one.own, one.bytes, one.sender), (Some(1), vec![8; 100], group.me()));
-    assert_eq!(next(&group, delivered).bytes, b"", "an empty one is a message, too");
+    assert_eq!((one.own, &*one.bytes, one.sender), (Some(1), &[8; 100][..], group.me()));
+    assert!(next(&group, delivered).bytes.is_empty(), "an empty one is a message, too");
     group.close(PATIENCE).unwrap();
+}
+
+#[test]
+fn the_longest_messages_that_can_be_fill_a_window_and_all_arrive() {
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        // On tcp such a window holds more bytes than a link keeps.
+        let options = Options { seats: 3, window: 20, message_bytes: MESSAGE_BYTES_MAX, ..options };
+        let sender = Group::found(&options).unwrap();
+        let receiver = Group::join(&options).unwrap();
+        next_view(&sender, 2);
+        let message = |n: u8| vec![n; MESSAGE_BYTES_MAX as usize - usize::from(n % 2)];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..50 {
+                    sender.send_within(&message(n), PATIENCE).unwrap();
+                }
+            });
+            for n in 0..50 {
+                let bytes = next(&receiver, |event| match event {
+                    Event::Delivered(one) => Some(one.bytes),
+                    Event::Ended(why) => panic!("{why}"),
+                    _ => None,
+                });
+                assert!(bytes[..] == message(n), "message {n} has {} bytes", bytes.len());
+            }
+        });
+        let ended = [receiver, sender].map(|one| one.close(PATIENCE));
+        assert_eq!(ended, [Ok(()), Ok(())]);
+    }
 }
 
 #[test]

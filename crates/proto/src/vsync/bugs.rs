@@ -31,6 +31,8 @@ crate::planted_bugs! {
     LastLagging = LAST_LAGGING: sweep ["vsync"],
     /// A sender waits for room while there is some, and takes it when it has gone (A.2.3).
     WindowInverted = WINDOW_INVERTED: sweep ["vsync"],
+    /// A sender fills its ring, whatever of it the others have received.
+    FlightUnbounded = FLIGHT_UNBOUNDED: tests,
     /// A sender that is silent blocks the order.
     NoNulls = NO_NULLS: sweep ["vsync"],
     /// A receiver takes the turn of a silent sender for a null.

@@ -12,16 +12,20 @@
 //! - V4 *Room.* A slot of a ring is used again when every member has delivered its message, so a
 //!   message that is delivered is read from the ring. The paper's listing (A.2.3) has the test
 //!   inverted. Mutant `WINDOW_INVERTED`.
+//! - V13 *On its way.* What some member has not received of this one's messages is at most
+//!   [`FLIGHT_BYTES_MAX`] long, and what is written again into a ring is not more: so it fits into
+//!   what a fabric keeps for a link. Mutant `FLIGHT_UNBOUNDED`.
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
 
 use super::bugs::{Bug, Plantings};
 use super::current::Current;
 use super::outbox::Outbox;
+use super::payload::Payload;
 use super::{Delivery, Output};
-use alloc::vec;
 use alloc::vec::Vec;
-use base::{Port, Rank};
+use base::{At, Port, Rank, SeatSet};
+use core::ops::Range;
 
 /// The header of a null; that of a message is the number of its bytes.
 const NULL: u64 = u64::MAX;
@@ -43,29 +47,54 @@ impl<P: Plantings> Current<P> {
     /// True if something was sent.
     pub(super) fn send(&mut self, outbox: &mut Outbox, port: &mut impl Port) -> bool {
         let before = outbox.n_sent();
-        while self.is_ready() && outbox.n_waiting() > 0 && self.has_room(outbox) {
-            let index = outbox.n_sent();
-            if let Some(message) = outbox.send_next() {
-                self.write_slot(index, Some(message), self.others(), port);
-            }
+        let end = self.end_of_room();
+        if self.is_ready() {
+            let received = self.received_of_me();
+            while outbox.n_sent() < end
+                && (outbox.bytes_since(received) + self.longest() <= FLIGHT_BYTES_MAX
+                    || self.planted.has(Bug::FlightUnbounded))
+                && outbox.send_next()
+            {}
         }
-        while outbox.n_sent() < self.due() && self.has_room(outbox) {
-            self.write_slot(outbox.n_sent(), None, self.others(), port);
+        let due = self.due().min(end);
+        while outbox.n_sent() < due {
             outbox.send_null();
         }
         let n_sent = outbox.n_sent();
+        self.write_slots(outbox, before..n_sent, self.others(), port);
         self.table.set(self.row.received, self.me.index(), n_sent);
         // The guard of the ring: pushed behind the slots.
         self.table.set(self.row.sent, 0, n_sent);
         n_sent > before
     }
 
-    /// V4
-    fn has_room(&self, outbox: &Outbox) -> bool {
+    /// The number of this member's messages that every other member has received.
+    fn received_of_me(&self) -> u64 {
+        let others = self.others();
+        let received = others.iter().map(|seat| self.received(seat, self.me));
+        received.min().unwrap_or_else(|| self.received(self.me, self.me))
+    }
+
+    /// The number of the messages of `sender` that the member on `seat` has received.
+    fn received(&self, seat: Rank, sender: Rank) -> u64 {
+        self.table.get(seat, self.row.received, sender.index())
+    }
+
+    /// The bytes of the longest message.
+    fn longest(&self) -> u64 {
+        u64::from(self.layout.shape.message_bytes)
+    }
+
+    /// V4: the index of the first own message that has no slot yet.
+    fn end_of_room(&self) -> u64 {
         let turns = |seat| self.turns_before(self.of(seat, self.row.delivered));
         let done = self.seats.iter().map(turns).min().unwrap_or(0);
-        let is_room = outbox.n_sent() - done < u64::from(self.layout.shape.window);
-        is_room != self.planted.has(Bug::WindowInverted)
+        // The inverted test finds no room while there is some.
+        if self.planted.has(Bug::WindowInverted) {
+            0
+        } else {
+            done + u64::from(self.layout.shape.window)
+        }
     }
 
     /// The number of this member's turns before a position of the order.
@@ -163,26 +192,43 @@ impl<P: Plantings> Current<P> {
 
     // ---- slots ----
 
-    /// Writes into the ring of this member at `peers`: in one WRITE, which may land in any order.
-    fn write_slot(
-        &self,
-        index: u64,
-        message: Option<&[u8]>,
-        peers: base::SeatSet,
+    /// Writes these own messages and nulls, which are not delivered yet, into the ring of this
+    /// member at `peers`. What a WRITE holds may land in any order: `sent` follows all of them.
+    fn write_slots(
+        &mut self,
+        outbox: &Outbox,
+        indices: Range<u64>,
+        peers: SeatSet,
         port: &mut impl Port,
     ) {
-        let at = self.layout.slot_of(self.me, self.view.id.0, index, self.planted);
-        let mut words = vec![message.map_or(NULL, |bytes| bytes.len() as u64)];
-        words.extend(message.into_iter().flat_map(|bytes| bytes.chunks(8)).map(crate::le_word));
-        peers.iter().for_each(|peer| port.write(peer, at, &words, None));
+        let mut write = |at: At, words: &[u64]| {
+            for (piece, n) in words.chunks(WRITE_WORDS_MAX).zip(0..) {
+                let at = at.plus(n * WRITE_WORDS_MAX as u32);
+                peers.iter().for_each(|peer| port.write(peer, at, piece, None));
+            }
+        };
+        let mut run = Run::new(&mut self.scratch);
+        for index in indices {
+            let at = self.layout.slot_of(self.me, self.view.id.0, index, self.planted);
+            match outbox.sent(index).expect("V7: it is under way") {
+                Some(message) if message.words().len() > SMALL_WORDS_MAX => {
+                    write(at, &[message.len() as u64]);
+                    write(at.plus(1), message.words());
+                }
+                small => run.put(at, small, &mut write),
+            }
+        }
+        run.end(&mut write);
     }
 
     /// Writes everything that may be missing there into the ring of this member at `peers`, whose
     /// links were down. The row follows.
-    pub(super) fn write_ring(&self, outbox: &Outbox, peers: base::SeatSet, port: &mut impl Port) {
-        for index in outbox.n_delivered()..outbox.n_sent() {
-            let message = outbox.sent(index).expect("V7: it is under way");
-            self.write_slot(index, message, peers, port);
+    pub(super) fn write_ring(&mut self, outbox: &Outbox, peers: SeatSet, port: &mut impl Port) {
+        for peer in peers.iter() {
+            // V13: a row tells what its owner holds for good.
+            let first = self.received(peer, self.me).max(outbox.n_delivered());
+            let peer = [peer].into_iter().collect();
+            self.write_slots(outbox, first..outbox.n_sent(), peer, port);
         }
     }
 
@@ -191,23 +237,64 @@ impl<P: Plantings> Current<P> {
         seat: Rank,
         index: u64,
         port: &impl Port,
-    ) -> Result<Option<Vec<u8>>, Damaged> {
+    ) -> Result<Option<Payload>, Damaged> {
         let at = self.layout.slot_of(seat, self.view.id.0, index, self.planted);
         let header = port.load(at);
         if header == NULL {
             return Ok(None);
         }
-        if header > u64::from(self.layout.shape.message_bytes) {
+        if header > self.longest() {
             return Err(Damaged(seat));
         }
-        let n_bytes = header as usize;
-        let mut words = vec![0; n_bytes.div_ceil(8)];
-        port.load_into(at.plus(1), &mut words);
-        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-        bytes.truncate(n_bytes);
-        Ok(Some(bytes))
+        Ok(Some(Payload::filled(header as usize, |words| port.load_into(at.plus(1), words))))
     }
 }
+
+/// Small slots side by side, which one WRITE brings.
+struct Run<'a> {
+    /// The place of the first one.
+    at: At,
+    words: &'a mut Vec<u64>,
+}
+
+impl<'a> Run<'a> {
+    fn new(words: &'a mut Vec<u64>) -> Run<'a> {
+        words.clear();
+        Run { at: At(0), words }
+    }
+
+    /// Appends the slot at `at`; what does not go with it is written before.
+    fn put(&mut self, at: At, message: Option<&Payload>, write: &mut impl FnMut(At, &[u64])) {
+        let gap = at.0.checked_sub(self.at.0 + self.words.len() as u32);
+        let is_next = !self.words.is_empty()
+            && gap.is_some_and(|gap| gap <= GAP_WORDS_MAX)
+            && self.words.len() + SMALL_WORDS_MAX < WRITE_WORDS_MAX;
+        if !is_next {
+            self.end(write);
+            self.at = at;
+        }
+        self.words.resize((at.0 - self.at.0) as usize, 0);
+        self.words.push(message.map_or(NULL, |message| message.len() as u64));
+        self.words.extend_from_slice(message.map_or(&[], Payload::words));
+    }
+
+    /// Writes what there is.
+    fn end(&mut self, write: &mut impl FnMut(At, &[u64])) {
+        if !self.words.is_empty() {
+            write(self.at, self.words);
+            self.words.clear();
+        }
+    }
+}
+
+/// The most bytes of a sender's that are on their way to a member.
+pub const FLIGHT_BYTES_MAX: u64 = 8 << 20;
+/// The longest message that goes together with its neighbours, in words.
+const SMALL_WORDS_MAX: usize = 64;
+/// The most words between two slots that are written for nothing.
+const GAP_WORDS_MAX: u32 = 8;
+/// The most words of one WRITE: 64 KiB.
+const WRITE_WORDS_MAX: usize = 8 << 10;
 
 fn last_of(view: &super::view::View) -> u64 {
     view.members.len() as u64

@@ -17,6 +17,7 @@ use super::change::{Decided, Turn};
 use super::current::Current;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
+use super::payload::Payload;
 use super::state::{Gifts, HELD_MAX, Want};
 use super::view::{Knock, View};
 use super::wire::{Message, Piece};
@@ -145,10 +146,20 @@ impl<P: Plantings> Machine<P> {
     /// longer in the group first: it is sent again in the next view if this one ends before that.
     ///
     /// # Errors
-    /// [`Refused`]: nothing happened.
-    pub fn multicast(&mut self, message: &[u8]) -> Result<(), Refused> {
+    /// [`Refused`]: nothing happened. [`Machine::accepts`] says it before the message is given away.
+    pub fn multicast(&mut self, message: Payload) -> Result<(), Refused> {
+        self.accepts(message.len())?;
+        self.outbox.put(message);
+        Ok(())
+    }
+
+    /// Whether a message of `n_bytes` would be taken now.
+    ///
+    /// # Errors
+    /// [`Refused`]: why it would not.
+    pub fn accepts(&self, n_bytes: usize) -> Result<(), Refused> {
         let Life::Inside(inside) = &self.life else { return Err(Refused::NotMember) };
-        if message.len() > self.config.shape.message_bytes as usize {
+        if n_bytes > self.config.shape.message_bytes as usize {
             return Err(Refused::TooLong);
         }
         if inside.current.view.members.len() < self.config.n_adequate {
@@ -157,7 +168,6 @@ impl<P: Plantings> Machine<P> {
         if self.outbox.n_waiting() >= self.config.shape.window as usize {
             return Err(Refused::Full);
         }
-        self.outbox.put(message);
         Ok(())
     }
 

@@ -50,6 +50,7 @@ mod layout;
 mod machine;
 mod order;
 mod outbox;
+mod payload;
 mod spec;
 mod state;
 #[cfg(test)]
@@ -57,8 +58,10 @@ mod tests;
 mod view;
 mod wire;
 
+pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::Shape;
 pub use machine::{Machine, region};
+pub use payload::Payload;
 pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
 
@@ -131,7 +134,7 @@ pub struct Delivery {
     /// Its sender.
     pub sender: Knock,
     /// Its bytes.
-    pub message: Vec<u8>,
+    pub message: Payload,
 }
 
 /// What a machine tells the application, in order.
