@@ -17,8 +17,50 @@ use std::time::{Duration, Instant};
 /// deadlines come first.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A process's membership in a group. Dropping it ends the process at once, and the others take it
+/// A process's membership in a group, as views and messages of bytes. Dropping it ends the process at once, and the others take it
 /// for failed; [`Group::close`] leaves in order.
+///
+/// ```
+/// use group::{Event, Group, Options};
+/// use std::time::Duration;
+///
+/// type Problem = Box<dyn std::error::Error + Send + Sync>;
+///
+/// /// What one process of the group does: here each on a thread, elsewhere each on its own.
+/// fn member(group: &Group, greeting: &str) -> Result<Vec<String>, Problem> {
+///     let (mut heard, mut has_spoken) = (Vec::new(), false);
+///     while heard.len() < 3 {
+///         match group.next(Duration::from_secs(10)).ok_or("nothing happens")? {
+///             Event::View(view) => {
+///                 println!("{view}"); // view 2: seats 1 2; joined 2; survives no failure
+///                 if view.members.len() == 3 && !has_spoken {
+///                     has_spoken = true;
+///                     group.send(greeting.as_bytes())?;
+///                 }
+///             }
+///             Event::Delivered(message) => heard.push(String::from_utf8(message.bytes.to_vec())?),
+///             Event::Ended(why) => return Err(why.into()),
+///             Event::Inadequate { .. } | Event::StateWanted(_) | Event::State(_) => {}
+///         }
+///     }
+///     Ok(heard)
+/// }
+///
+/// # let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;
+/// let options = Options::shm("greeters", "only the greeters know this", "greeter 1");
+/// # let options = Options { directory: directory.path().into(), ..options };
+/// let groups = [Group::found(&options)?, Group::join(&options)?, Group::join(&options)?];
+/// std::thread::scope(|scope| {
+///     let run = |(group, word)| scope.spawn(move || member(group, word));
+///     let members: Vec<_> = groups.iter().zip(["hello", "salut", "ciao"]).map(run).collect();
+///     let heard: Vec<_> = members.into_iter().map(|one| one.join().unwrap().unwrap()).collect();
+///     assert!(heard.iter().all(|one| *one == heard[0]), "one order: {heard:?}");
+/// });
+/// for group in groups {
+///     group.close(Duration::from_secs(5))?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Group {
     board: Arc<Board>,
@@ -144,6 +186,11 @@ impl Group {
         });
     }
 
+    /// Is gone from the group at once; the others take this process for failed.
+    pub(crate) fn abandon(&self) {
+        self.board.tell(|notes| notes.is_abandoned = true);
+    }
+
     /// Leaves in order, and drops the events that come until then.
     ///
     /// # Errors
@@ -167,7 +214,7 @@ impl Group {
     }
 
     fn join_thread(&mut self) {
-        self.board.tell(|notes| notes.is_abandoned = true);
+        self.abandon();
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
             && !std::thread::panicking()
         {

@@ -153,6 +153,19 @@ pub enum Ended {
         "the application took no event for {0:?}: the process has left, so that no member waits"
     )]
     Sluggish(std::time::Duration),
+    /// A method of the replicated object panicked: the copy may be half changed.
+    #[error(
+        "the method `{method}` of the replicated object panicked at place {sequence} of view \
+         {view}: this copy may be half changed, so its process has left the group"
+    )]
+    Panicked {
+        /// The method.
+        method: &'static str,
+        /// The number of the call's view.
+        view: u64,
+        /// The call's place in the order of the view.
+        sequence: u64,
+    },
     /// The operating system failed.
     #[error("the operating system failed: {0}")]
     Os(String),
