@@ -1,7 +1,7 @@
 //! The processes of one measurement, from the parent's side.
 
+use super::Case;
 use super::worker::{Said, Spec, Took};
-use super::{Case, WINDOW};
 use crate::child::{Child, Directory};
 use crate::clock::shared_ns;
 use crate::group::{Error, Launcher};
@@ -46,7 +46,8 @@ pub fn measure(launcher: &Launcher, case: &Case, effort: &Effort) -> Result<Vec<
             seat,
             members: case.members,
             sends: seat <= case.senders,
-            window: WINDOW,
+            window: super::window(case.message_bytes) as u32,
+            is_checked: case.is_checked,
             message_bytes: case.message_bytes,
             warm_up: effort.span / 4,
             span: effort.span,

@@ -7,6 +7,8 @@ use crate::clock::shared_ns;
 use group::{Event, Group, Options};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +40,8 @@ pub struct Spec {
     pub window: u32,
     /// The bytes of a message, 8 or more.
     pub message_bytes: usize,
+    /// Whether it computes a checksum of each message that is delivered.
+    pub is_checked: bool,
     /// The time before the measurement.
     pub warm_up: Duration,
     /// The time of the measurement.
@@ -97,8 +101,13 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
     });
     let group = open(spec)?;
     say(&Said::Inside);
-    let mut member =
-        Member { group: &group, events: Vec::new(), seen: Took::default(), n_members: 0 };
+    let mut member = Member {
+        group: &group,
+        events: VecDeque::new(),
+        seen: Took::default(),
+        n_members: 0,
+        is_checked: spec.is_checked,
+    };
     while member.n_members < spec.members {
         member.look()?;
     }
@@ -163,9 +172,10 @@ fn flood(group: &Group, message_bytes: usize, until_ns: u64) {
 
 struct Member<'a> {
     group: &'a Group,
-    events: Vec<Event>,
+    events: VecDeque<Event>,
     seen: Took,
     n_members: usize,
+    is_checked: bool,
 }
 
 impl Member<'_> {
@@ -177,6 +187,9 @@ impl Member<'_> {
                 Event::View(view) => self.n_members = view.members.len(),
                 Event::Delivered(one) => {
                     self.seen.delivered += 1;
+                    if self.is_checked {
+                        black_box(crc32c::crc32c(&one.bytes));
+                    }
                     if one.own.is_some_and(|number| number % SAMPLE_EVERY == 0)
                         && let Some((sent, _)) = one.bytes.split_first_chunk()
                     {
