@@ -75,4 +75,4 @@ pub use event::{Delivered, Ended, Event, Member, StateWanted, View};
 pub use group_macros::replicated;
 pub use object::{CallError, Method, Pending, Replica, Replicated, Undecodable, decode, encode};
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
-pub use proto::vsync::{Payload, Timing};
+pub use proto::vsync::{Mode, Payload, Timing};

@@ -1,6 +1,8 @@
 //! The door's refusals, bounds and ends, in one process: each group is a thread of its own.
 
-use group::{Ended, Error, Event, Group, MESSAGE_BYTES_MAX, Options, Refused, Transport, View};
+use group::{
+    Ended, Error, Event, Group, MESSAGE_BYTES_MAX, Mode, Options, Refused, Transport, View,
+};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -172,6 +174,55 @@ fn the_longest_messages_that_can_be_fill_a_window_and_all_arrive() {
         let ended = [receiver, sender].map(|one| one.close(PATIENCE));
         assert_eq!(ended, [Ok(()), Ok(())]);
     }
+}
+
+#[test]
+fn an_unordered_group_delivers_each_senders_messages_in_order_and_has_no_state() {
+    const N: u64 = 300;
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let options = Options { seats: 3, mode: Mode::Unordered, window: 8, ..options };
+        let with_state = Options { keeps_state: true, ..options.clone() };
+        let error = Group::found(&with_state).unwrap_err().to_string();
+        assert!(error.contains("no common state"), "{error}");
+        let first = Group::found(&options).unwrap();
+        let ordered = Options { mode: Mode::Ordered, ..options.clone() };
+        assert!(refusal(&ordered).contains("Ordered"), "both sides have to agree");
+        let groups = [first, Group::join(&options).unwrap(), Group::join(&options).unwrap()];
+        std::thread::scope(|scope| {
+            for group in &groups {
+                scope.spawn(move || {
+                    for n in 0..N {
+                        group.send_within(&n.to_le_bytes(), PATIENCE).unwrap();
+                    }
+                    assert_eq!(group.wait_delivered(N, PATIENCE), Ok(true));
+                });
+                scope.spawn(move || {
+                    // A newcomer hears a sender from somewhere on.
+                    let mut next = [None; 4];
+                    while next[1..].iter().any(|next| *next != Some(N)) {
+                        let (seat, n) = next_delivery(group);
+                        assert!(next[seat].is_none_or(|next| next == n), "{next:?} {seat} {n}");
+                        next[seat] = Some(n + 1);
+                    }
+                });
+            }
+        });
+        let ended = groups.map(|one| one.close(PATIENCE));
+        assert_eq!(ended, [Ok(()), Ok(()), Ok(())]);
+    }
+}
+
+/// The sender's seat and the number in the next message that is delivered.
+fn next_delivery(group: &Group) -> (usize, u64) {
+    next(group, |event| match event {
+        Event::Delivered(one) => {
+            let bytes = one.bytes[..].try_into().expect("a number");
+            Some((one.sender.seat, u64::from_le_bytes(bytes)))
+        }
+        Event::Ended(why) => panic!("{why}"),
+        _ => None,
+    })
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The options of `gregale bench multicast`.
 
-use bench::multicast::Setting;
+use bench::multicast::{Mode, Setting};
 use bench::worker::order::FabricKind;
 use clap::Args;
 
@@ -18,6 +18,9 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_delimiter = ',', default_values_t = [100])]
     #[arg(value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
     message: Vec<u32>,
+    /// Each sender's messages alone have an order, and are delivered when they are received.
+    #[arg(long)]
+    unordered: bool,
     /// Members compute a checksum of each message that is delivered.
     #[arg(long)]
     checksum: bool,
@@ -32,6 +35,7 @@ impl GroupArgs {
             members: usize::from(self.members),
             senders,
             message_bytes: self.message.iter().map(|bytes| *bytes as usize).collect(),
+            mode: if self.unordered { Mode::Unordered } else { Mode::Ordered },
             is_checked: self.checksum,
         }
     }

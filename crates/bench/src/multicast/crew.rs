@@ -8,6 +8,7 @@ use crate::group::{Error, Launcher};
 use crate::process::free_ports;
 use crate::run::Effort;
 use crate::worker::order::FabricKind;
+use group::Mode;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -47,6 +48,7 @@ pub fn measure(launcher: &Launcher, case: &Case, effort: &Effort) -> Result<Vec<
             members: case.members,
             sends: seat <= case.senders,
             window: super::window(case.message_bytes) as u32,
+            is_unordered: case.mode == Mode::Unordered,
             is_checked: case.is_checked,
             message_bytes: case.message_bytes,
             warm_up: effort.span / 4,

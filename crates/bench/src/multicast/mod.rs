@@ -1,4 +1,4 @@
-//! Ordered multicast in a group with views: the messages that are delivered at each member.
+//! Multicast in a group with views: the messages that are delivered at each member.
 //!
 //! Each member is a process with two threads, that of the group (`crates/group`, as it ships) and
 //! the application's; a member that sends has one more, which sends whenever there is room.
@@ -10,6 +10,7 @@ pub mod worker;
 use crate::group::{Error, Launcher};
 use crate::run::{Effort, repeat};
 use crate::worker::order::FabricKind;
+pub use group::Mode;
 use report::{Latency, Report, Row, floor};
 use worker::Took;
 
@@ -34,6 +35,8 @@ pub struct Setting {
     pub senders: Vec<usize>,
     /// The bytes of a message.
     pub message_bytes: Vec<usize>,
+    /// The order of deliveries.
+    pub mode: Mode,
     /// Whether members compute a checksum of each message that is delivered.
     pub is_checked: bool,
 }
@@ -49,6 +52,8 @@ pub struct Case {
     pub senders: usize,
     /// The bytes of a message.
     pub message_bytes: usize,
+    /// The order of deliveries.
+    pub mode: Mode,
     /// Whether members compute a checksum of each message that is delivered.
     pub is_checked: bool,
 }
@@ -58,11 +63,11 @@ pub struct Case {
 /// # Errors
 /// [`Error`].
 pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result<Report, Error> {
-    let Setting { members, is_checked, .. } = *setting;
+    let Setting { members, mode, is_checked, .. } = *setting;
     let mut cases = Vec::new();
     for fabric in setting.fabrics.iter().copied() {
         for message_bytes in setting.message_bytes.iter().copied() {
-            let case = |senders| Case { fabric, members, senders, message_bytes, is_checked };
+            let case = |senders| Case { fabric, members, senders, message_bytes, mode, is_checked };
             cases.extend(setting.senders.iter().copied().map(case));
         }
     }
@@ -84,7 +89,7 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let per_s = |took: &Took| took.delivered as f64 * 1e9 / took.span_ns as f64;
     let least = tooks.iter().map(per_s).fold(f64::INFINITY, f64::min);
     let cores: f64 = tooks.iter().map(|took| took.cpu_ns as f64 / took.span_ns as f64).sum();
-    let Case { fabric, members, senders, message_bytes, is_checked } = *case;
+    let Case { fabric, members, senders, message_bytes, mode, is_checked } = *case;
     let window = window(message_bytes);
     let floor = match fabric {
         FabricKind::Shm => floor::copied_bytes_per_s(window * message_bytes),
@@ -97,6 +102,7 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
         .with("senders", senders)
         .with("message_bytes", message_bytes)
         .with("window", window)
+        .with("mode", if mode == Mode::Ordered { "ordered" } else { "unordered" })
         .with("checksum", is_checked)
         // The slowest member's: all of them deliver the same messages.
         .with("per_s", least)

@@ -4,7 +4,7 @@
 //! what was delivered here, and stays a member until its input ends.
 
 use crate::clock::shared_ns;
-use group::{Event, Group, Options};
+use group::{Event, Group, Mode, Options};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -40,6 +40,8 @@ pub struct Spec {
     pub window: u32,
     /// The bytes of a message, 8 or more.
     pub message_bytes: usize,
+    /// Whether each sender's messages alone have an order.
+    pub is_unordered: bool,
     /// Whether it computes a checksum of each message that is delivered.
     pub is_checked: bool,
     /// The time before the measurement.
@@ -146,6 +148,7 @@ fn open(spec: &Spec) -> Result<Group, group::Error> {
         directory: spec.directory.join("memory"),
         seats: spec.members,
         seat: Some(spec.seat),
+        mode: if spec.is_unordered { Mode::Unordered } else { Mode::Ordered },
         window: spec.window,
         message_bytes: spec.message_bytes as u32,
         events: 1 << 16,

@@ -37,6 +37,10 @@ crate::planted_bugs! {
     NoNulls = NO_NULLS: sweep ["vsync"],
     /// A receiver takes the turn of a silent sender for a null.
     NullsInvented = NULLS_INVENTED: sweep ["vsync"],
+    /// Without an order, what is sent again is delivered again.
+    RepeatedIsNew = REPEATED_IS_NEW: sweep ["vsync"],
+    /// Without an order, a sender takes its message for received when it has sent it.
+    OwnAtOnce = OWN_AT_ONCE: sweep ["vsync"],
     /// Messages behind the trim are not sent again.
     NotSentAgain = NOT_SENT_AGAIN: sweep ["vsync"],
     /// Messages behind the trim are sent again after those that wait.

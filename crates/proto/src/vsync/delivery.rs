@@ -22,21 +22,45 @@ use super::bugs::{Bug, Plantings};
 use super::current::Current;
 use super::outbox::Outbox;
 use super::payload::Payload;
-use super::{Delivery, Output};
+use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
+use super::{Delivery, Mode, Output};
 use alloc::vec::Vec;
 use base::{At, Port, Rank, SeatSet};
 use core::ops::Range;
-
-/// The header of a null; that of a message is the number of its bytes.
-const NULL: u64 = u64::MAX;
 
 /// A slot that holds no message: its seat's process, or the memory, is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged(pub(super) Rank);
 
 impl<P: Plantings> Current<P> {
-    /// Receives what the others have sent.
-    pub(super) fn receive(&mut self) {
+    fn mode(&self) -> Mode {
+        self.layout.shape.mode
+    }
+
+    /// Receives what the others have sent, and delivers what can be delivered, unless the
+    /// application takes nothing (V12) or this member has not the state that it belongs to.
+    pub(super) fn receive(
+        &mut self,
+        is_held: bool,
+        outbox: &mut Outbox,
+        port: &impl Port,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Damaged> {
+        match self.mode() {
+            Mode::Ordered => {
+                self.note_received();
+                if !is_held && self.is_ready() {
+                    let take = |one| out.push(Output::Deliver(one));
+                    self.deliver_before(self.stable(), outbox, port, take)?;
+                }
+            }
+            Mode::Unordered if !is_held => self.deliver_received(outbox, port, out)?,
+            Mode::Unordered => {}
+        }
+        Ok(())
+    }
+
+    fn note_received(&mut self) {
         for seat in self.others().iter() {
             let sent = self.of(seat, self.row.sent);
             self.table.set(self.row.received, seat.index(), sent);
@@ -69,14 +93,14 @@ impl<P: Plantings> Current<P> {
     }
 
     /// The number of this member's messages that every other member has received.
-    fn received_of_me(&self) -> u64 {
+    pub(super) fn received_of_me(&self) -> u64 {
         let others = self.others();
         let received = others.iter().map(|seat| self.received(seat, self.me));
         received.min().unwrap_or_else(|| self.received(self.me, self.me))
     }
 
     /// The number of the messages of `sender` that the member on `seat` has received.
-    fn received(&self, seat: Rank, sender: Rank) -> u64 {
+    pub(super) fn received(&self, seat: Rank, sender: Rank) -> u64 {
         self.table.get(seat, self.row.received, sender.index())
     }
 
@@ -88,7 +112,11 @@ impl<P: Plantings> Current<P> {
     /// V4: the index of the first own message that has no slot yet.
     fn end_of_room(&self) -> u64 {
         let turns = |seat| self.turns_before(self.of(seat, self.row.delivered));
-        let done = self.seats.iter().map(turns).min().unwrap_or(0);
+        let done = match self.mode() {
+            Mode::Ordered => self.seats.iter().map(turns).min().unwrap_or(0),
+            // What was received was delivered (V14).
+            Mode::Unordered => self.received_of_me(),
+        };
         // The inverted test finds no room while there is some.
         if self.planted.has(Bug::WindowInverted) {
             0
@@ -105,7 +133,7 @@ impl<P: Plantings> Current<P> {
 
     /// V5
     fn due(&self) -> u64 {
-        if self.planted.has(Bug::NoNulls) {
+        if self.mode() == Mode::Unordered || self.planted.has(Bug::NoNulls) {
             return 0;
         }
         self.order.due(self.standing, self.counts(self.me))
@@ -119,6 +147,9 @@ impl<P: Plantings> Current<P> {
 
     /// The length of the order that the member on `seat` holds without a gap.
     pub(super) fn held_by(&self, seat: Rank) -> u64 {
+        if self.mode() == Mode::Unordered {
+            return 0;
+        }
         if self.planted.has(Bug::NullsInvented) {
             let least = self.counts(seat).filter(|count| *count > 0).min().unwrap_or(0);
             return self.order.prefix(self.counts(seat).map(|count| count.max(least)));
@@ -140,19 +171,6 @@ impl<P: Plantings> Current<P> {
         self.seats.iter().map(|seat| self.held_by(seat)).min().unwrap_or(0)
     }
 
-    /// Delivers what is stable, if this member has the state that it belongs to.
-    pub(super) fn deliver_stable(
-        &mut self,
-        outbox: &mut Outbox,
-        port: &impl Port,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Damaged> {
-        if self.is_ready() {
-            self.deliver_before(self.stable(), outbox, port, |one| out.push(Output::Deliver(one)))?;
-        }
-        Ok(())
-    }
-
     /// Takes every position before `end` that has not been taken; `take` gets the messages.
     pub(super) fn deliver_before(
         &mut self,
@@ -172,7 +190,7 @@ impl<P: Plantings> Current<P> {
             let message = if sender.seat == self.me {
                 outbox.delivered()
             } else {
-                self.read_slot(sender.seat, index, port)?
+                self.read_slot(sender.seat, index, port)?.map(|(_, message)| message)
             };
             self.table.set(self.row.delivered, 0, at.at + 1);
             if let Some(message) = message {
@@ -202,6 +220,7 @@ impl<P: Plantings> Current<P> {
         port: &mut impl Port,
     ) {
         let mut write = |at: At, words: &[u64]| {
+            // (Some fabrics take no more in one WRITE than the longest message has.)
             for (piece, n) in words.chunks(WRITE_WORDS_MAX).zip(0..) {
                 let at = at.plus(n * WRITE_WORDS_MAX as u32);
                 peers.iter().for_each(|peer| port.write(peer, at, piece, None));
@@ -210,12 +229,13 @@ impl<P: Plantings> Current<P> {
         let mut run = Run::new(&mut self.scratch);
         for index in indices {
             let at = self.layout.slot_of(self.me, self.view.id.0, index, self.planted);
-            match outbox.sent(index).expect("V7: it is under way") {
-                Some(message) if message.words().len() > SMALL_WORDS_MAX => {
-                    write(at, &[message.len() as u64]);
+            let (header, message) = outbox.sent(index).expect("V7: it is under way");
+            match message {
+                Some(message) if !is_small(message) => {
+                    write(at, &[header.word()]);
                     write(at.plus(1), message.words());
                 }
-                small => run.put(at, small, &mut write),
+                small => run.put(at, header, small.map_or(&[], Payload::words), &mut write),
             }
         }
         run.end(&mut write);
@@ -232,69 +252,27 @@ impl<P: Plantings> Current<P> {
         }
     }
 
-    fn read_slot(
+    /// The message in a slot, with its number; `None` for a null.
+    pub(super) fn read_slot(
         &self,
         seat: Rank,
         index: u64,
         port: &impl Port,
-    ) -> Result<Option<Payload>, Damaged> {
+    ) -> Result<Option<(u64, Payload)>, Damaged> {
         let at = self.layout.slot_of(seat, self.view.id.0, index, self.planted);
-        let header = port.load(at);
-        if header == NULL {
-            return Ok(None);
-        }
-        if header > self.longest() {
-            return Err(Damaged(seat));
-        }
-        Ok(Some(Payload::filled(header as usize, |words| port.load_into(at.plus(1), words))))
-    }
-}
-
-/// Small slots side by side, which one WRITE brings.
-struct Run<'a> {
-    /// The place of the first one.
-    at: At,
-    words: &'a mut Vec<u64>,
-}
-
-impl<'a> Run<'a> {
-    fn new(words: &'a mut Vec<u64>) -> Run<'a> {
-        words.clear();
-        Run { at: At(0), words }
-    }
-
-    /// Appends the slot at `at`; what does not go with it is written before.
-    fn put(&mut self, at: At, message: Option<&Payload>, write: &mut impl FnMut(At, &[u64])) {
-        let gap = at.0.checked_sub(self.at.0 + self.words.len() as u32);
-        let is_next = !self.words.is_empty()
-            && gap.is_some_and(|gap| gap <= GAP_WORDS_MAX)
-            && self.words.len() + SMALL_WORDS_MAX < WRITE_WORDS_MAX;
-        if !is_next {
-            self.end(write);
-            self.at = at;
-        }
-        self.words.resize((at.0 - self.at.0) as usize, 0);
-        self.words.push(message.map_or(NULL, |message| message.len() as u64));
-        self.words.extend_from_slice(message.map_or(&[], Payload::words));
-    }
-
-    /// Writes what there is.
-    fn end(&mut self, write: &mut impl FnMut(At, &[u64])) {
-        if !self.words.is_empty() {
-            write(self.at, self.words);
-            self.words.clear();
+        match Header::of(port.load(at)) {
+            Header::Null => Ok(None),
+            Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
+                let fill = |words: &mut [u64]| port.load_into(at.plus(1), words);
+                Ok(Some((number, Payload::filled(n_bytes as usize, fill))))
+            }
+            Header::Message { .. } => Err(Damaged(seat)),
         }
     }
 }
 
 /// The most bytes of a sender's that are on their way to a member.
 pub const FLIGHT_BYTES_MAX: u64 = 8 << 20;
-/// The longest message that goes together with its neighbours, in words.
-const SMALL_WORDS_MAX: usize = 64;
-/// The most words between two slots that are written for nothing.
-const GAP_WORDS_MAX: u32 = 8;
-/// The most words of one WRITE: 64 KiB.
-const WRITE_WORDS_MAX: usize = 8 << 10;
 
 fn last_of(view: &super::view::View) -> u64 {
     view.members.len() as u64

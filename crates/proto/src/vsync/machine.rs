@@ -21,7 +21,7 @@ use super::payload::Payload;
 use super::state::{Gifts, HELD_MAX, Want};
 use super::view::{Knock, View};
 use super::wire::{Message, Piece};
-use super::{Config, End, Output, Position, Refused, Start};
+use super::{Config, End, Mode, Output, Position, Refused, Start};
 use crate::node::Layout as Region;
 use crate::planted::Sound;
 use crate::sst::Seen;
@@ -119,6 +119,8 @@ impl<P: Plantings> Machine<P> {
     /// The same, perhaps with a planted mistake.
     pub fn with(config: Config, planted: P, now: Instant) -> Machine<P> {
         let layout = Layout::new(&config.shape);
+        let is_ordered = config.shape.mode == Mode::Ordered;
+        assert!(is_ordered || !config.keeps_state, "without an order there is no common state");
         assert!(config.me.seat.index() < config.shape.n_seats, "no such seat: {:?}", config.me);
         let mut machine = Machine {
             planted,
@@ -374,10 +376,8 @@ impl<P: Plantings> Machine<P> {
             return Turn::Stay;
         }
         loop {
-            current.receive();
-            if !self.is_held
-                && let Err(damaged) = current.deliver_stable(&mut self.outbox, port, out)
-            {
+            let received = current.receive(self.is_held, &mut self.outbox, port, out);
+            if let Err(damaged) = received {
                 return Turn::End(End::Damaged(damaged.0));
             }
             if !current.send(&mut self.outbox, port) {
@@ -488,6 +488,10 @@ impl<P: Plantings> Machine<P> {
         self.gifts.keep(view.seats());
         let mut current =
             Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
+        if let Some(last) = &last {
+            current.heard = last.heard.clone();
+            current.heard.keep(&current.view);
+        }
         if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
             current.ask_to_leave();
         }

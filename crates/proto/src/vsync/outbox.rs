@@ -7,8 +7,10 @@
 
 use super::bugs::Bug;
 use super::payload::Payload;
+use super::slots::Header;
 use crate::planted::Planting;
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Own messages that are not delivered yet.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub(super) struct Outbox {
     under_way: VecDeque<Sent>,
     /// The number of bytes of all that was sent in this view.
     n_bytes: u64,
+    /// The number of own messages before the first that waits, in all views.
+    n_before: u64,
     /// The number of own messages and nulls of this view that have been delivered.
     n_delivered: u64,
 }
@@ -27,6 +31,7 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 struct Sent {
     message: Option<Payload>,
+    header: Header,
     /// The number of bytes of the view's before it.
     bytes_before: u64,
 }
@@ -65,9 +70,14 @@ impl Outbox {
     }
 
     fn note_sent(&mut self, message: Option<Payload>) {
-        let bytes_before = self.n_bytes;
-        self.n_bytes += OVERHEAD_BYTES + message.as_ref().map_or(0, |message| message.len() as u64);
-        self.under_way.push_back(Sent { message, bytes_before });
+        let (mut header, bytes_before) = (Header::Null, self.n_bytes);
+        self.n_bytes += OVERHEAD_BYTES;
+        if let Some(message) = &message {
+            self.n_before += 1;
+            header = Header::Message { number: self.n_before, n_bytes: message.len() as u32 };
+            self.n_bytes += message.len() as u64;
+        }
+        self.under_way.push_back(Sent { message, header, bytes_before });
     }
 
     /// The number of bytes of what was sent in this view, from message `index` on.
@@ -78,9 +88,9 @@ impl Outbox {
     }
 
     /// The message or null of this view with this index, if it is not delivered yet.
-    pub(super) fn sent(&self, index: u64) -> Option<Option<&Payload>> {
+    pub(super) fn sent(&self, index: u64) -> Option<(Header, Option<&Payload>)> {
         let at = index.checked_sub(self.n_delivered)?;
-        self.under_way.get(at as usize).map(|sent| sent.message.as_ref())
+        self.under_way.get(at as usize).map(|sent| (sent.header, sent.message.as_ref()))
     }
 
     /// The first of this view that is not delivered: its index is the number of those that are.
@@ -99,7 +109,8 @@ impl Outbox {
     pub(super) fn end_view(&mut self, planted: impl Planting<Bug>) {
         (self.n_delivered, self.n_bytes) = (0, 0);
         let cut_off = core::mem::take(&mut self.under_way);
-        let cut_off = cut_off.into_iter().filter_map(|sent| sent.message);
+        let cut_off: Vec<Payload> = cut_off.into_iter().filter_map(|sent| sent.message).collect();
+        self.n_before -= cut_off.len() as u64;
         if planted.has(Bug::NotSentAgain) {
             return;
         }
@@ -107,7 +118,7 @@ impl Outbox {
             return self.waiting.extend(cut_off);
         }
         let behind = core::mem::take(&mut self.waiting);
-        self.waiting = cut_off.chain(behind).collect();
+        self.waiting = cut_off.into_iter().chain(behind).collect();
     }
 }
 
@@ -127,15 +138,19 @@ mod tests {
         assert!(outbox.send_next() && outbox.send_next());
         let each = OVERHEAD_BYTES + 1;
         assert_eq!((outbox.bytes_since(0), outbox.bytes_since(2)), (3 * each + 32, 2 * each));
-        assert_eq!(outbox.delivered(), Some(b"a".to_vec()));
-        assert_eq!((outbox.sent(0), outbox.sent(1)), (None, Some(None)));
+        assert_eq!(outbox.delivered().as_deref(), Some(&b"a"[..]));
+        let number = |number| Header::Message { number, n_bytes: 1 };
+        assert_eq!((outbox.sent(0), outbox.sent(1)), (None, Some((Header::Null, None))));
         assert_eq!((outbox.bytes_since(3), outbox.bytes_since(4)), (each, 0));
-        assert_eq!((outbox.sent(2), outbox.n_sent()), (Some(Some(&b"b"[..])), 4));
+        let b = Payload::from(&b"b"[..]);
+        assert_eq!((outbox.sent(2), outbox.n_sent()), (Some((number(2), Some(&b))), 4));
         outbox.end_view(Sound);
         assert_eq!((outbox.n_sent(), outbox.n_waiting()), (0, 3));
         for (index, message) in [b"b", b"c", b"d"].into_iter().enumerate() {
             assert!(outbox.send_next(), "no null is sent again");
-            assert_eq!(outbox.sent(index as u64), Some(Some(&message[..])));
+            let message = Payload::from(&message[..]);
+            let index = index as u64;
+            assert_eq!(outbox.sent(index), Some((number(2 + index), Some(&message))));
         }
         assert!(!outbox.send_next());
     }

@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::payload::Payload;
 use super::view::tests::process;
 use super::view::{Change, Knock, Standing, View};
-use super::{Config, End, Start, Timing};
+use super::{Config, End, Mode, Start, Timing};
 use crate::planted::{Planted, Sound};
 use crate::sst::Table;
 use alloc::vec;
@@ -29,7 +29,7 @@ struct Rows {
 impl Rows {
     /// Rows of `n` members on the first seats of eight.
     fn of(n: usize) -> Rows {
-        Rows::with(n, Shape { n_seats: 8, window: 4, message_bytes: 16 })
+        Rows::with(n, Shape { mode: Mode::Ordered, n_seats: 8, window: 4, message_bytes: 16 })
     }
 
     fn with(n: usize, shape: Shape) -> Rows {
@@ -328,7 +328,10 @@ impl Port for Written {
 /// received all of that and the second four messages, and again after the second one's link broke.
 fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
     const MIB: usize = 1 << 20;
-    let mut rows = Rows::with(3, Shape { n_seats: 8, window: 32, message_bytes: MIB as u32 });
+    let mut rows = Rows::with(
+        3,
+        Shape { mode: Mode::Ordered, n_seats: 8, window: 32, message_bytes: MIB as u32 },
+    );
     let mut current = rows.read_by(0, planted);
     let mut outbox = Outbox::default();
     (0..32).for_each(|_| outbox.put(Payload::from(&[7; MIB][..])));
