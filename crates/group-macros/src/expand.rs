@@ -117,7 +117,7 @@ fn ordered_call(number: u16, method: &Method) -> TokenStream {
 fn query_calls(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
-    let ordered = format_ident!("{name}_ordered");
+    let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
     quote! {
         #(#docs)*
         #[doc = ""]
@@ -134,6 +134,13 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
         #[doc = "Answered at a place of the group's order: it sees every call that ended before."]
         #visibility fn #ordered(&self, #(#names: #types),*) -> ::group::Pending<#result> {
             self.0.call(#number, &(#(#names,)*))
+        }
+
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered by the copy of the member on `seat`."]
+        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.ask(seat, #number, &(#(#names,)*))
         }
     }
 }

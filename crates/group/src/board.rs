@@ -6,8 +6,9 @@
 
 use crate::error::Refused;
 use crate::event::{Ended, Event, StateWanted};
+use crate::ground::LETTER_BYTES_MAX;
 use crate::options::Options;
-use base::SeatSet;
+use base::{Rank, SeatSet};
 use proto::vsync::Payload;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +26,8 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 pub(crate) struct Notes {
     /// Messages that wait for room in the machine.
     pub(crate) sends: VecDeque<Payload>,
+    /// Letters that wait for room on the way, at most a window.
+    pub(crate) letters: VecDeque<(Rank, Vec<u8>)>,
     /// States that the application gave, at most one for each that was wanted.
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
     /// Seats that the application takes for failed.
@@ -109,6 +112,38 @@ impl Board {
                 drop(notes);
                 self.ring();
                 return Ok(number);
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + patience.min(FOREVER));
+            match self.wait(notes, until) {
+                Some(again) => notes = again,
+                None => return Err(Refused::Busy { waiting }),
+            }
+        }
+    }
+
+    /// Takes a letter, or waits for room until `patience` ends.
+    pub(crate) fn tell_member(
+        &self,
+        to: Rank,
+        letter: &[u8],
+        patience: Duration,
+    ) -> Result<(), Refused> {
+        let (bytes, most) = (letter.len(), LETTER_BYTES_MAX as u32);
+        if bytes > LETTER_BYTES_MAX {
+            return Err(Refused::TooLong { bytes, most });
+        }
+        let mut until = None;
+        let mut notes = self.notes();
+        loop {
+            if let Some(ended) = &notes.ended {
+                return Err(ended.clone().into());
+            }
+            let waiting = notes.letters.len();
+            if waiting < self.window {
+                notes.letters.push_back((to, letter.to_vec()));
+                drop(notes);
+                self.ring();
+                return Ok(());
             }
             let until = *until.get_or_insert_with(|| Instant::now() + patience.min(FOREVER));
             match self.wait(notes, until) {

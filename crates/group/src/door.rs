@@ -40,7 +40,10 @@ const GRACE: Duration = Duration::from_secs(10);
 ///             }
 ///             Event::Delivered(message) => heard.push(String::from_utf8(message.bytes.to_vec())?),
 ///             Event::Ended(why) => return Err(why.into()),
-///             Event::Inadequate { .. } | Event::StateWanted(_) | Event::State(_) => {}
+///             Event::Inadequate { .. }
+///             | Event::Letter { .. }
+///             | Event::StateWanted(_)
+///             | Event::State(_) => {}
 ///         }
 ///     }
 ///     Ok(heard)
@@ -161,6 +164,32 @@ impl Group {
     /// Appends all events that are there to `into`, after a wait for the first one.
     pub fn take(&self, into: &mut VecDeque<Event>, timeout: Duration) {
         self.board.take(into, timeout);
+    }
+
+    /// Sends a letter to the member on `seat` alone: an [`Event::Letter`] there. It comes once or not
+    /// at all: it is lost with the link, with the member, and if the other application has no room.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing of the letter left this process. No letter is longer than
+    /// [`crate::LETTER_BYTES_MAX`].
+    pub fn tell(&self, seat: usize, letter: &[u8]) -> Result<(), Refused> {
+        self.tell_within(seat, letter, Duration::ZERO)
+    }
+
+    /// The same, and waits for room for as long as `patience`.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing of the letter left this process.
+    pub fn tell_within(
+        &self,
+        seat: usize,
+        letter: &[u8],
+        patience: Duration,
+    ) -> Result<(), Refused> {
+        match seat.checked_sub(1).and_then(Rank::seat) {
+            Some(seat) => self.board.tell_member(seat, letter, patience),
+            None => Ok(()), // no such member: it is lost
+        }
     }
 
     /// Gives a newcomer the state that [`Event::StateWanted`] asked for.

@@ -18,6 +18,14 @@ pub enum Event {
     },
     /// A message is delivered.
     Delivered(Delivered),
+    /// A member has sent a letter to this process ([`crate::Group::tell`]). Letters of a member
+    /// come in its order; they have no place in the group's.
+    Letter {
+        /// The member.
+        from: Member,
+        /// What it says.
+        bytes: Vec<u8>,
+    },
     /// A newcomer needs the application's state as it is now, after the events before this one:
     /// [`crate::Group::give`] it. (With [`crate::Options::keeps_state`].)
     StateWanted(StateWanted),
@@ -65,6 +73,16 @@ pub struct View {
 }
 
 impl View {
+    /// The member on `seat`.
+    pub(crate) fn member(&self, seat: Rank) -> Option<Member> {
+        self.members.iter().copied().find(|member| member.seat == number(seat))
+    }
+
+    /// Whether there is one.
+    pub(crate) fn has(&self, seat: Rank) -> bool {
+        self.member(seat).is_some()
+    }
+
     /// The view `after` as the successor of `before`.
     pub(crate) fn new(installed: &engine::group::Installed, before: Option<&View>) -> View {
         let view = &installed.view;

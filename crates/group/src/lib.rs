@@ -72,6 +72,7 @@ mod teller;
 pub use door::Group;
 pub use error::{Error, Refused};
 pub use event::{Delivered, Ended, Event, Member, StateWanted, View};
+pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
 pub use object::{CallError, Method, Pending, Replica, Replicated, Undecodable, decode, encode};
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};

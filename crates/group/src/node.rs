@@ -226,6 +226,7 @@ impl Node {
     /// whether something happened.
     fn advance<F: Seated>(&mut self, place: &mut Place<F>) -> (Instant, bool) {
         let mut worked = self.take_calls();
+        worked |= self.send_letters(place);
         let now = self.clock.now();
         let turn = self.process.turn(now, place, &mut self.app);
         worked |= turn.worked;
@@ -235,8 +236,39 @@ impl Node {
             Some(view) if self.app.ended.is_none() => Standing::Inside(view.number),
             Some(_) | None => Standing::Outside,
         };
+        self.take_letters(place);
         self.tell(now);
         (turn.due, worked)
+    }
+
+    /// Sends letters, as far as there is room on the way to each. One to a process that is no member
+    /// is lost.
+    fn send_letters<F: Seated>(&self, place: &mut Place<F>) -> bool {
+        let mut notes = self.board.notes();
+        let (before, mut full) = (notes.letters.len(), SeatSet::EMPTY);
+        notes.letters.retain(|(to, letter)| {
+            let is_member = self.app.view.as_ref().is_some_and(|view| view.has(*to));
+            if is_member && !full.contains(*to) && !place.send_letter(*to, letter) {
+                full.insert(*to);
+            }
+            is_member && full.contains(*to)
+        });
+        let is_any = notes.letters.len() < before;
+        drop(notes);
+        if is_any {
+            self.board.announce(); // there is room
+        }
+        is_any
+    }
+
+    /// Makes events of the letters of members. An application that is full loses them.
+    fn take_letters<F: Seated>(&mut self, place: &mut Place<F>) {
+        for (from, bytes) in place.letters.drain(..) {
+            let from = self.app.view.as_ref().and_then(|view| view.member(from));
+            if let Some(from) = from.filter(|_| !self.app.is_full) {
+                self.app.events.push_back(Event::Letter { from, bytes });
+            }
+        }
     }
 
     /// Takes what was asked for on the board.

@@ -1,7 +1,8 @@
 //! The door's refusals, bounds and ends, in one process: each group is a thread of its own.
 
 use group::{
-    Ended, Error, Event, Group, MESSAGE_BYTES_MAX, Mode, Options, Refused, Transport, View,
+    Ended, Error, Event, Group, LETTER_BYTES_MAX, MESSAGE_BYTES_MAX, Mode, Options, Refused,
+    Transport, View,
 };
 use std::net::TcpListener;
 use std::path::Path;
@@ -223,6 +224,52 @@ fn next_delivery(group: &Group) -> (usize, u64) {
         Event::Ended(why) => panic!("{why}"),
         _ => None,
     })
+}
+
+#[test]
+fn letters_come_in_the_order_of_their_writer_and_to_one_member_alone() {
+    const N: u64 = 500;
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let options = Options { seats: 3, ..options };
+        let first = Group::found(&options).unwrap();
+        let (second, third) = (Group::join(&options).unwrap(), Group::join(&options).unwrap());
+        next_view(&first, 3);
+        let long = vec![7; LETTER_BYTES_MAX];
+        let refused = first.tell(second.me().seat, &[7; LETTER_BYTES_MAX + 1]);
+        assert!(matches!(refused, Err(Refused::TooLong { .. })), "{refused:?}");
+        assert_eq!(first.tell(second.me().seat, &long), Ok(()));
+        assert_eq!((first.tell(0, b"nobody"), first.tell(9, b"nobody")), (Ok(()), Ok(())));
+        let letter = |event| match event {
+            Event::Letter { from, bytes } => Some((from, bytes)),
+            Event::Ended(why) => panic!("{why}"),
+            _ => None,
+        };
+        assert!(next(&second, letter) == (first.me(), long));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..N {
+                    while let Err(Refused::Busy { .. }) =
+                        first.tell(second.me().seat, &n.to_le_bytes())
+                    {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            for n in 0..N {
+                assert_eq!(next(&second, letter), (first.me(), n.to_le_bytes().to_vec()));
+            }
+        });
+        first.send(b"to all").unwrap();
+        let other = next(&third, |event| match event {
+            Event::Letter { .. } => Some(false),
+            Event::Delivered(one) => Some(&*one.bytes == b"to all"),
+            _ => None,
+        });
+        assert!(other, "the third one was told nothing else");
+        let ended = [third, second, first].map(|one| one.close(PATIENCE));
+        assert_eq!(ended, [Ok(()), Ok(()), Ok(())]);
+    }
 }
 
 #[test]

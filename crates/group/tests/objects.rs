@@ -228,3 +228,50 @@ fn a_call_that_is_too_long_is_not_executed() {
     last.set(vec![2; 80]).wait().unwrap();
     assert_eq!(last.get().unwrap(), vec![2; 80]);
 }
+
+#[test]
+fn one_member_is_asked_and_answers_from_its_own_copy() {
+    let directory = directory();
+    let (first, second) = (found(directory.path()), join(directory.path()));
+    let third = join(directory.path());
+    for word in 0..50 {
+        first.write(1, word).wait().unwrap();
+    }
+    // (Local queries may lag behind, these too: an ordered one has seen all that was written.)
+    second.all_ordered().wait().unwrap();
+    let seats = [&first, &second, &third].map(|member| member.me().seat);
+    assert_eq!(first.all_at(seats[1]).wait().unwrap().len(), 50);
+    assert_eq!(first.all_at(seats[0]).wait().unwrap().len(), 50, "itself, too");
+    let questions: Vec<_> = (0..200).map(|n| third.all_at(seats[n % 3])).collect();
+    for question in &questions {
+        assert!(question.wait().is_ok(), "a question that found no room was asked again");
+    }
+    assert_eq!(first.all_at(7).wait(), Err(CallError::Gone(7)));
+    drop(third);
+    let question = first.all_at(seats[2]);
+    assert_eq!(question.wait(), Err(CallError::Gone(seats[2])), "the next view is without it");
+}
+
+#[test]
+fn what_does_not_fit_into_a_letter_is_refused() {
+    #[derive(Default, Serialize, Deserialize)]
+    struct Long(Vec<u8>);
+
+    #[replicated]
+    impl Long {
+        #[query]
+        fn repeat(&self, bytes: Vec<u8>, n: usize) -> Vec<u8> {
+            bytes.repeat(n)
+        }
+    }
+
+    let directory = directory();
+    let options = options(directory.path());
+    let first = LongHandle::from(Replica::found(&options, Long::default()).unwrap());
+    let second = LongHandle::from(Replica::join(&options).unwrap());
+    let ask = |bytes: usize, n| first.repeat_at(second.me().seat, vec![7; bytes], n).wait();
+    assert_eq!(ask(100_000, 1).unwrap().len(), 100_000);
+    assert_eq!(ask(100_000, 2), Err(CallError::ResultTooLong));
+    let error = ask(200_000, 0).unwrap_err();
+    assert!(matches!(error, CallError::NotExecuted(Refused::TooLong { .. })), "{error}");
+}

@@ -201,7 +201,8 @@ impl Member<'_> {
                     }
                 }
                 Event::Ended(why) => return Err(why.into()),
-                Event::Inadequate { .. } | Event::StateWanted(_) | Event::State(_) => {}
+                Event::Inadequate { .. } | Event::Letter { .. } => {}
+                Event::StateWanted(_) | Event::State(_) => {}
             }
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The calls of this process that have no outcome yet.
 
 use super::pending::{CallError, Outcome, Slot};
-use crate::event::Ended;
+use crate::event::{Ended, Member, View};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,8 @@ pub(super) struct Calls {
 #[derive(Debug, Default)]
 struct Book {
     n_tickets: u64,
-    waiting: BTreeMap<u64, Arc<Slot>>,
+    /// With the member that was asked, where it was one.
+    waiting: BTreeMap<u64, (Arc<Slot>, Option<Member>)>,
     ended: Option<Ended>,
 }
 
@@ -43,16 +44,40 @@ impl Calls {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A ticket for a call whose outcome goes to `slot`. Without one, the process has ended.
-    pub(super) fn enter(&self, slot: &Arc<Slot>) -> Result<u64, Ended> {
+    /// A ticket for a call.
+    pub(super) fn ticket(&self) -> u64 {
+        let mut book = self.book();
+        book.n_tickets += 1;
+        book.n_tickets
+    }
+
+    /// Notes that the outcome of the call with this ticket goes to `slot`; of `asked`, if one member
+    /// alone is asked. An error if the process has ended.
+    pub(super) fn enter(
+        &self,
+        ticket: u64,
+        slot: &Arc<Slot>,
+        asked: Option<Member>,
+    ) -> Result<(), Ended> {
         let mut book = self.book();
         if let Some(ended) = &book.ended {
             return Err(ended.clone());
         }
-        book.n_tickets += 1;
-        let ticket = book.n_tickets;
-        book.waiting.insert(ticket, Arc::clone(slot));
-        Ok(ticket)
+        book.waiting.insert(ticket, (Arc::clone(slot), asked));
+        Ok(())
+    }
+
+    /// Ends the questions to processes that are not in `view`.
+    pub(super) fn keep_asking(&self, view: &View) {
+        let mut gone = Vec::new();
+        self.book().waiting.retain(|_, (slot, asked)| {
+            let lost = asked.filter(|asked| !view.members.contains(asked));
+            gone.extend(lost.map(|asked| (Arc::clone(slot), asked.seat)));
+            lost.is_none()
+        });
+        for (slot, seat) in gone {
+            slot.fill(Err(CallError::Gone(seat)));
+        }
     }
 
     /// Whether the process is in the group.
@@ -71,7 +96,7 @@ impl Calls {
     /// Gives a call its outcome, if it has none.
     pub(super) fn settle(&self, ticket: u64, outcome: Outcome) {
         let slot = self.book().waiting.remove(&ticket);
-        if let Some(slot) = slot {
+        if let Some((slot, _)) = slot {
             slot.fill(outcome);
         }
     }
@@ -86,7 +111,7 @@ impl Calls {
         let waiting = std::mem::take(&mut book.waiting);
         drop(book);
         self.is_over.notify_all();
-        for slot in waiting.into_values() {
+        for (slot, _) in waiting.into_values() {
             slot.fill(Err(CallError::Unknown(ended.clone())));
         }
     }

@@ -14,6 +14,7 @@
 
 mod calls;
 mod codec;
+mod letters;
 mod pending;
 mod replica;
 

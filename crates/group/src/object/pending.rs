@@ -27,6 +27,13 @@ pub enum CallError {
     /// Nothing happened.
     #[error("a method of a replicated object cannot wait for a call: make the call, and go on")]
     InHandler,
+    /// The member that was asked is not in the group, or no longer. (A query changes nothing: ask
+    /// another one.)
+    #[error("seat {0} is not in the group: ask another member")]
+    Gone(usize),
+    /// The member that was asked has an answer of more than [`crate::LETTER_BYTES_MAX`].
+    #[error("the answer is too long for a letter between two members")]
+    ResultTooLong,
     /// The members' programs differ though their methods have the same types: they read each
     /// other's bytes otherwise. No member executed the call.
     #[error("not executed: the members could not read the call's arguments")]
@@ -41,9 +48,34 @@ pub(super) type Outcome = Result<Vec<u8>, CallError>;
 pub(super) struct Slot {
     outcome: Mutex<Option<Outcome>>,
     filled: Condvar,
+    question: Option<Question>,
 }
 
+/// A letter that asks, which can be lost: a caller that waits sends it again.
+pub(super) struct Question(pub(super) Box<dyn Fn(Duration) + Send + Sync>);
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Question")
+    }
+}
+
+/// The time after which a question is asked again.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
 impl Slot {
+    /// A place for the answer to a question.
+    pub(super) fn of(question: Question) -> Slot {
+        Slot { question: Some(question), ..Slot::default() }
+    }
+
+    /// Asks the question, as soon as there is room within `patience`.
+    pub(super) fn ask(&self, patience: Duration) {
+        if let Some(Question(ask)) = &self.question {
+            ask(patience);
+        }
+    }
+
     pub(super) fn fill(&self, outcome: Outcome) {
         let mut place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(place.replace(outcome).is_none(), "O2: a call has one outcome");
@@ -62,8 +94,15 @@ impl Slot {
             if left.is_zero() {
                 return None;
             }
-            (place, _) =
-                self.filled.wait_timeout(place, left).unwrap_or_else(PoisonError::into_inner);
+            let span = if self.question.is_some() { left.min(ASK_EVERY) } else { left };
+            let waited = self.filled.wait_timeout(place, span);
+            let (again, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            place = again;
+            if waited.timed_out() && self.question.is_some() && place.is_none() {
+                drop(place);
+                self.ask(Duration::ZERO);
+                place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+            }
         }
     }
 }

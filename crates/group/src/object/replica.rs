@@ -2,11 +2,13 @@
 
 use super::calls::{Calls, in_handler, is_in_handler};
 use super::codec::{decode, decode_call, encode, encode_call};
-use super::pending::{CallError, Outcome, Pending, Slot};
+use super::letters::{Letter, NoAnswer, outcome};
+use super::pending::{CallError, Outcome, Pending, Question, Slot};
 use super::{Method, Replicated};
 use crate::door::Group;
-use crate::error::Error;
+use crate::error::{Error, Refused};
 use crate::event::{Delivered, Ended, Event, Member, View};
+use crate::ground::LETTER_BYTES_MAX;
 use crate::options::Options;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -19,6 +21,11 @@ use std::time::{Duration, Instant};
 
 /// The longest wait for events, behind which nothing is looked for but more events.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The bytes of a letter besides the arguments or the result.
+const HEAD_BYTES: usize = 16;
+const ARGUMENTS_BYTES_MAX: usize = LETTER_BYTES_MAX - HEAD_BYTES;
+const RESULT_BYTES_MAX: usize = LETTER_BYTES_MAX - HEAD_BYTES;
 
 /// This process's copy of a replicated object, which is a member of a group. Clones are the same
 /// copy. When the last one is dropped, the process is gone from the group, and the others take it
@@ -82,7 +89,7 @@ impl<S: Replicated> Replica<S> {
                     return Replica::begin(group, object, view, events, &options);
                 }
                 Event::Ended(ended) => return Err(ended.into()),
-                Event::Inadequate { .. } => {}
+                Event::Inadequate { .. } | Event::Letter { .. } => {}
                 Event::Delivered(_) | Event::StateWanted(_) => {
                     unreachable!("V9: a newcomer is told nothing but views before the state")
                 }
@@ -158,18 +165,51 @@ impl<S: Replicated> Replica<S> {
         let shared = &self.0.shared;
         let (slot, result) = (Arc::<Slot>::default(), PhantomData);
         let pending = Pending { slot: Arc::clone(&slot), patience: shared.patience, result };
-        match shared.calls.enter(&slot) {
-            Ok(ticket) => {
+        let ticket = shared.calls.ticket();
+        match shared.calls.enter(ticket, &slot, None) {
+            Ok(()) => {
                 let message = encode_call(ticket, method, arguments);
-                // O3: room comes by deliveries, for which a handler would wait.
-                let patience = if is_in_handler() { Duration::ZERO } else { shared.patience };
-                if let Err(refused) = shared.group.send_within(&message, patience) {
+                if let Err(refused) = shared.group.send_within(&message, shared.send_patience()) {
                     shared.calls.settle(ticket, Err(refused.into()));
                 }
             }
             Err(ended) => slot.fill(Err(CallError::NotExecuted(ended.into()))),
         }
         pending
+    }
+
+    /// Asks the member on `seat` the query with this number: `#[replicated]` makes the code that does.
+    #[doc(hidden)]
+    pub fn ask<R>(&self, seat: usize, method: u16, arguments: &impl Serialize) -> Pending<R> {
+        let shared = &self.0.shared;
+        let (ticket, arguments) = (shared.calls.ticket(), encode(arguments));
+        let letter = Letter::Ask { ticket, method, arguments: &arguments }.encode();
+        let theirs = Arc::downgrade(shared);
+        let slot = Arc::new(Slot::of(Question(Box::new(move |patience| {
+            let shared = theirs.upgrade();
+            // A letter that finds no room is one that is lost.
+            let _lost = shared.map(|shared| shared.group.tell_within(seat, &letter, patience));
+        }))));
+        let is_long = arguments.len() > ARGUMENTS_BYTES_MAX;
+        let refused =
+            || Refused::TooLong { bytes: arguments.len(), most: ARGUMENTS_BYTES_MAX as u32 };
+        let view = shared.view();
+        let asked = view.members.iter().copied().find(|member| member.seat == seat);
+        let entered = match asked {
+            _ if is_long => Err(refused().into()),
+            None => Err(CallError::Gone(seat)),
+            // Under the view's lock: the next view ends it, if the member is not in that.
+            Some(_) => shared
+                .calls
+                .enter(ticket, &slot, asked)
+                .map_err(|ended| CallError::NotExecuted(Refused::Ended(ended))),
+        };
+        drop(view);
+        match entered {
+            Ok(()) => slot.ask(shared.send_patience()),
+            Err(error) => slot.fill(Err(error)),
+        }
+        Pending { slot, patience: shared.patience, result: PhantomData }
     }
 
     /// Waits until this process is no longer in the group: the reason, or `None` after the timeout.
@@ -192,7 +232,7 @@ impl<S: Replicated> Replica<S> {
         match self.0.shared.calls.check() {
             Err(Ended::Left) => Ok(()),
             Err(ended) => Err(ended),
-            Ok(()) => Err(Ended::Os("the executing thread has panicked".into())),
+            Ok(()) => Err(Ended::Os("this is called by a method of the object".into())),
         }
     }
 }
@@ -229,6 +269,11 @@ impl<S: Replicated> Drop for Owner<S> {
 }
 
 impl<S> Shared<S> {
+    /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
+    fn send_patience(&self) -> Duration {
+        if is_in_handler() { Duration::ZERO } else { self.patience }
+    }
+
     fn view(&self) -> std::sync::MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -237,11 +282,15 @@ impl<S> Shared<S> {
 impl<S: Replicated> Shared<S> {
     /// The executing thread: until the process is no longer in the group.
     fn run(&self, mut events: VecDeque<Event>) {
+        let _last = Last(self);
         loop {
             while let Some(event) = events.pop_front() {
                 match event {
                     Event::View(view) => {
-                        *self.view() = view;
+                        let mut current = self.view();
+                        self.calls.keep_asking(&view);
+                        *current = view;
+                        drop(current);
                         self.next_view.notify_all();
                     }
                     Event::Delivered(delivered) => {
@@ -250,6 +299,7 @@ impl<S: Replicated> Shared<S> {
                             return self.calls.end(&ended);
                         }
                     }
+                    Event::Letter { from, bytes } => self.take_letter(from, &bytes),
                     Event::StateWanted(wanted) => {
                         let object = self.object.read().unwrap_or_else(PoisonError::into_inner);
                         self.group.give(wanted, encode(&*object));
@@ -260,6 +310,29 @@ impl<S: Replicated> Shared<S> {
                 }
             }
             self.group.take(&mut events, LOOK_EVERY);
+        }
+    }
+
+    /// Answers a member's question, or takes its answer.
+    fn take_letter(&self, from: Member, bytes: &[u8]) {
+        match Letter::decode(bytes) {
+            Some(Letter::Ask { ticket, method, arguments }) => {
+                let object = self.object.read().unwrap_or_else(PoisonError::into_inner);
+                let answer = || object.answer(method, arguments);
+                // A query that panics harms nothing here: its caller is told by silence.
+                let Ok(answer) = in_handler(|| catch_unwind(AssertUnwindSafe(answer))) else {
+                    return;
+                };
+                let result = match &answer {
+                    Ok(result) if result.len() <= RESULT_BYTES_MAX => Ok(&result[..]),
+                    Ok(_) => Err(NoAnswer::TooLong),
+                    Err(super::Undecodable) => Err(NoAnswer::Undecodable),
+                };
+                // Without room the answer is lost, and the question comes again.
+                let _lost = self.group.tell(from.seat, &Letter::Answer { ticket, result }.encode());
+            }
+            Some(Letter::Answer { ticket, result }) => self.calls.settle(ticket, outcome(result)),
+            None => {}
         }
     }
 
@@ -285,6 +358,16 @@ impl<S: Replicated> Shared<S> {
             self.calls.settle(ticket, outcome);
         }
         Ok(())
+    }
+}
+
+/// The end of the executing thread: whatever ends it, no caller waits for it.
+struct Last<'a, S>(&'a Shared<S>);
+
+impl<S> Drop for Last<'_, S> {
+    fn drop(&mut self) {
+        self.0.group.abandon();
+        self.0.calls.end(&Ended::Os("the thread that executes calls has panicked".into()));
     }
 }
 
