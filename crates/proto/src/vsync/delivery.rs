@@ -263,8 +263,8 @@ impl<P: Plantings> Current<P> {
         match Header::of(port.load(at)) {
             Header::Null => Ok(None),
             Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
-                let fill = |words: &mut [u64]| port.load_into(at.plus(1), words);
-                Ok(Some((number, Payload::filled(n_bytes as usize, fill))))
+                let load = |offset, to: &mut [u64]| port.load_into(at.plus(1 + offset), to);
+                Ok(Some((number, Payload::loaded(n_bytes as usize, load))))
             }
             Header::Message { .. } => Err(Damaged(seat)),
         }
