@@ -21,7 +21,7 @@
 use base::{Inbox, Instant, Port, Rank, SeatSet};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{Config, Delivery, End, Machine, Output, Position, Refused, View};
+use proto::vsync::{Config, Delivery, End, Machine, Output, Payload, Position, Refused, View};
 
 /// What a process of a group stands on.
 pub trait Ground: Port {
@@ -155,8 +155,16 @@ impl<P: Plantings> Process<P> {
     ///
     /// # Errors
     /// [`Refused`]: nothing happened.
-    pub fn multicast(&mut self, message: &[u8]) -> Result<(), Refused> {
+    pub fn multicast(&mut self, message: Payload) -> Result<(), Refused> {
         self.machine.multicast(message)
+    }
+
+    /// Whether a message of `n_bytes` would be taken now; see [`Machine::accepts`].
+    ///
+    /// # Errors
+    /// [`Refused`]: why it would not.
+    pub fn accepts(&self, n_bytes: usize) -> Result<(), Refused> {
+        self.machine.accepts(n_bytes)
     }
 
     /// Asks to leave; see [`Machine::leave`].

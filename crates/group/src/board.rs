@@ -6,8 +6,10 @@
 
 use crate::error::Refused;
 use crate::event::{Ended, Event, StateWanted};
+use crate::ground::LETTER_BYTES_MAX;
 use crate::options::Options;
-use base::SeatSet;
+use base::{Rank, SeatSet};
+use proto::vsync::Payload;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
@@ -23,7 +25,9 @@ const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     /// Messages that wait for room in the machine.
-    pub(crate) sends: VecDeque<Vec<u8>>,
+    pub(crate) sends: VecDeque<Payload>,
+    /// Letters that wait for room on the way, at most a window.
+    pub(crate) letters: VecDeque<(Rank, Vec<u8>)>,
     /// States that the application gave, at most one for each that was wanted.
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
     /// Seats that the application takes for failed.
@@ -87,7 +91,7 @@ impl Board {
         if bytes > self.message_bytes as usize {
             return Err(Refused::TooLong { bytes, most: self.message_bytes });
         }
-        let until = Instant::now() + patience.min(FOREVER);
+        let mut until = None;
         let mut notes = self.notes();
         loop {
             if let Some(ended) = &notes.ended {
@@ -102,13 +106,46 @@ impl Board {
             let waiting = notes.sends.len();
             // B1
             if waiting < self.window {
-                notes.sends.push_back(message.to_vec());
+                notes.sends.push_back(message.into());
                 notes.n_taken += 1;
                 let number = notes.n_taken;
                 drop(notes);
                 self.ring();
                 return Ok(number);
             }
+            let until = *until.get_or_insert_with(|| Instant::now() + patience.min(FOREVER));
+            match self.wait(notes, until) {
+                Some(again) => notes = again,
+                None => return Err(Refused::Busy { waiting }),
+            }
+        }
+    }
+
+    /// Takes a letter, or waits for room until `patience` ends.
+    pub(crate) fn tell_member(
+        &self,
+        to: Rank,
+        letter: &[u8],
+        patience: Duration,
+    ) -> Result<(), Refused> {
+        let (bytes, most) = (letter.len(), LETTER_BYTES_MAX as u32);
+        if bytes > LETTER_BYTES_MAX {
+            return Err(Refused::TooLong { bytes, most });
+        }
+        let mut until = None;
+        let mut notes = self.notes();
+        loop {
+            if let Some(ended) = &notes.ended {
+                return Err(ended.clone().into());
+            }
+            let waiting = notes.letters.len();
+            if waiting < self.window {
+                notes.letters.push_back((to, letter.to_vec()));
+                drop(notes);
+                self.ring();
+                return Ok(());
+            }
+            let until = *until.get_or_insert_with(|| Instant::now() + patience.min(FOREVER));
             match self.wait(notes, until) {
                 Some(again) => notes = again,
                 None => return Err(Refused::Busy { waiting }),
@@ -138,7 +175,7 @@ impl Board {
     }
 
     /// Takes all events that are there, after a wait for the first one.
-    pub(crate) fn take(&self, into: &mut Vec<Event>, timeout: Duration) {
+    pub(crate) fn take(&self, into: &mut VecDeque<Event>, timeout: Duration) {
         let until = Instant::now() + timeout.min(FOREVER);
         let mut notes = self.notes();
         while notes.events.is_empty() {
@@ -152,7 +189,7 @@ impl Board {
         }
         notes.has_taken = true;
         let rings = notes.events.len() >= self.events_max;
-        into.extend(notes.events.drain(..));
+        move_all(&mut notes.events, into);
         drop(notes);
         if rings {
             self.ring(); // there is room again
@@ -222,5 +259,14 @@ impl Board {
             // A full counter is a bell that rings already.
             let _rings = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
+    }
+}
+
+/// Moves all events behind those of `to`.
+pub(crate) fn move_all(from: &mut VecDeque<Event>, to: &mut VecDeque<Event>) {
+    if to.is_empty() {
+        std::mem::swap(from, to);
+    } else {
+        to.append(from);
     }
 }

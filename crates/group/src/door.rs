@@ -7,6 +7,7 @@ use crate::node;
 use crate::options::Options;
 use crate::seat::Founds;
 use base::Rank;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
@@ -16,8 +17,53 @@ use std::time::{Duration, Instant};
 /// deadlines come first.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A process's membership in a group. Dropping it ends the process at once, and the others take it
+/// A process's membership in a group, as views and messages of bytes. Dropping it ends the process at once, and the others take it
 /// for failed; [`Group::close`] leaves in order.
+///
+/// ```
+/// use group::{Event, Group, Options};
+/// use std::time::Duration;
+///
+/// type Problem = Box<dyn std::error::Error + Send + Sync>;
+///
+/// /// What one process of the group does: here each on a thread, elsewhere each on its own.
+/// fn member(group: &Group, greeting: &str) -> Result<Vec<String>, Problem> {
+///     let (mut heard, mut has_spoken) = (Vec::new(), false);
+///     while heard.len() < 3 {
+///         match group.next(Duration::from_secs(10)).ok_or("nothing happens")? {
+///             Event::View(view) => {
+///                 println!("{view}"); // view 2: seats 1 2; joined 2; survives no failure
+///                 if view.members.len() == 3 && !has_spoken {
+///                     has_spoken = true;
+///                     group.send(greeting.as_bytes())?;
+///                 }
+///             }
+///             Event::Delivered(message) => heard.push(String::from_utf8(message.bytes.to_vec())?),
+///             Event::Ended(why) => return Err(why.into()),
+///             Event::Inadequate { .. }
+///             | Event::Letter { .. }
+///             | Event::StateWanted(_)
+///             | Event::State(_) => {}
+///         }
+///     }
+///     Ok(heard)
+/// }
+///
+/// # let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;
+/// let options = Options::shm("greeters", "only the greeters know this", "greeter 1");
+/// # let options = Options { directory: directory.path().into(), ..options };
+/// let groups = [Group::found(&options)?, Group::join(&options)?, Group::join(&options)?];
+/// std::thread::scope(|scope| {
+///     let run = |(group, word)| scope.spawn(move || member(group, word));
+///     let members: Vec<_> = groups.iter().zip(["hello", "salut", "ciao"]).map(run).collect();
+///     let heard: Vec<_> = members.into_iter().map(|one| one.join().unwrap().unwrap()).collect();
+///     assert!(heard.iter().all(|one| *one == heard[0]), "one order: {heard:?}");
+/// });
+/// for group in groups {
+///     group.close(Duration::from_secs(5))?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Group {
     board: Arc<Board>,
@@ -116,8 +162,34 @@ impl Group {
     }
 
     /// Appends all events that are there to `into`, after a wait for the first one.
-    pub fn take(&self, into: &mut Vec<Event>, timeout: Duration) {
+    pub fn take(&self, into: &mut VecDeque<Event>, timeout: Duration) {
         self.board.take(into, timeout);
+    }
+
+    /// Sends a letter to the member on `seat` alone: an [`Event::Letter`] there. It comes once or not
+    /// at all: it is lost with the link, with the member, and if the other application has no room.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing of the letter left this process. No letter is longer than
+    /// [`crate::LETTER_BYTES_MAX`].
+    pub fn tell(&self, seat: usize, letter: &[u8]) -> Result<(), Refused> {
+        self.tell_within(seat, letter, Duration::ZERO)
+    }
+
+    /// The same, and waits for room for as long as `patience`.
+    ///
+    /// # Errors
+    /// [`Refused`]: nothing of the letter left this process.
+    pub fn tell_within(
+        &self,
+        seat: usize,
+        letter: &[u8],
+        patience: Duration,
+    ) -> Result<(), Refused> {
+        match seat.checked_sub(1).and_then(Rank::seat) {
+            Some(seat) => self.board.tell_member(seat, letter, patience),
+            None => Ok(()), // no such member: it is lost
+        }
     }
 
     /// Gives a newcomer the state that [`Event::StateWanted`] asked for.
@@ -143,6 +215,11 @@ impl Group {
         });
     }
 
+    /// Is gone from the group at once; the others take this process for failed.
+    pub(crate) fn abandon(&self) {
+        self.board.tell(|notes| notes.is_abandoned = true);
+    }
+
     /// Leaves in order, and drops the events that come until then.
     ///
     /// # Errors
@@ -166,7 +243,7 @@ impl Group {
     }
 
     fn join_thread(&mut self) {
-        self.board.tell(|notes| notes.is_abandoned = true);
+        self.abandon();
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join)
             && !std::thread::panicking()
         {

@@ -71,6 +71,9 @@ pub enum Error {
         /// What each seat said.
         said: String,
     },
+    /// This process has no copy of the group's replicated object.
+    #[error("{0}")]
+    NoState(String),
     /// The process is no longer in the group.
     #[error("{0}")]
     Ended(#[from] Ended),

@@ -1,7 +1,7 @@
 //! What a group tells its application.
 
 use base::{Incarnation, Rank};
-use proto::vsync::{self, Knock, METADATA_WORDS, Position};
+use proto::vsync::{self, Knock, METADATA_WORDS, Payload, Position};
 use std::fmt;
 
 /// One thing that a process is told. Events come in the group's order: all members that install two
@@ -18,6 +18,14 @@ pub enum Event {
     },
     /// A message is delivered.
     Delivered(Delivered),
+    /// A member has sent a letter to this process ([`crate::Group::tell`]). Letters of a member
+    /// come in its order; they have no place in the group's.
+    Letter {
+        /// The member.
+        from: Member,
+        /// What it says.
+        bytes: Vec<u8>,
+    },
     /// A newcomer needs the application's state as it is now, after the events before this one:
     /// [`crate::Group::give`] it. (With [`crate::Options::keeps_state`].)
     StateWanted(StateWanted),
@@ -65,6 +73,16 @@ pub struct View {
 }
 
 impl View {
+    /// The member on `seat`.
+    pub(crate) fn member(&self, seat: Rank) -> Option<Member> {
+        self.members.iter().copied().find(|member| member.seat == number(seat))
+    }
+
+    /// Whether there is one.
+    pub(crate) fn has(&self, seat: Rank) -> bool {
+        self.member(seat).is_some()
+    }
+
     /// The view `after` as the successor of `before`.
     pub(crate) fn new(installed: &engine::group::Installed, before: Option<&View>) -> View {
         let view = &installed.view;
@@ -113,7 +131,7 @@ pub struct Delivered {
     /// Of a message of this process: the number that [`crate::Group::send`] returned.
     pub own: Option<u64>,
     /// Its bytes.
-    pub bytes: Vec<u8>,
+    pub bytes: Payload,
 }
 
 /// A newcomer's wish for the state; see [`Event::StateWanted`].
@@ -153,6 +171,19 @@ pub enum Ended {
         "the application took no event for {0:?}: the process has left, so that no member waits"
     )]
     Sluggish(std::time::Duration),
+    /// A method of the replicated object panicked: the copy may be half changed.
+    #[error(
+        "the method `{method}` of the replicated object panicked at place {sequence} of view \
+         {view}: this copy may be half changed, so its process has left the group"
+    )]
+    Panicked {
+        /// The method.
+        method: &'static str,
+        /// The number of the call's view.
+        view: u64,
+        /// The call's place in the order of the view.
+        sequence: u64,
+    },
     /// The operating system failed.
     #[error("the operating system failed: {0}")]
     Os(String),

@@ -9,11 +9,15 @@ use base::{Event, Inbox, Rank, SeatSet};
 use engine::group::Ground;
 use fabric::Fabric;
 
-/// The first byte of the messages of founders.
+/// The first byte of the messages of founders, and of letters.
 const CHANNEL: u8 = 0x67;
 const _: () = assert!(CHANNEL != proto::MESSAGE_CHANNEL, "machines do not take these messages");
 const ASK: u8 = 0;
 const ANSWER: u8 = 1;
+const LETTER: u8 = 2;
+
+/// The longest letter, in bytes: every fabric takes messages of this length.
+pub const LETTER_BYTES_MAX: usize = 128 << 10;
 
 /// What a process says of itself to a founder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,13 +56,27 @@ pub(crate) struct Place<F> {
     pub(crate) standing: Standing,
     /// Questions that found no room for an answer are asked again.
     asked: Vec<Rank>,
+    /// Letters that have come, at most as many as a poll brings.
+    pub(crate) letters: Vec<(Rank, Vec<u8>)>,
     /// Peers whose links broke since the process looked last.
     pub(crate) broken: SeatSet,
 }
 
 impl<F: Fabric> Place<F> {
     pub(crate) const fn new(fabric: F) -> Place<F> {
-        Place { fabric, standing: Standing::Outside, asked: Vec::new(), broken: SeatSet::EMPTY }
+        Place {
+            fabric,
+            standing: Standing::Outside,
+            asked: Vec::new(),
+            letters: Vec::new(),
+            broken: SeatSet::EMPTY,
+        }
+    }
+
+    /// Sends a letter to the process on `seat`; false if there is no room now. It is lost if the
+    /// link breaks.
+    pub(crate) fn send_letter(&mut self, seat: Rank, letter: &[u8]) -> bool {
+        self.fabric.send(seat, &[&[CHANNEL, LETTER], letter].concat())
     }
 
     /// Asks the process on `seat`.
@@ -92,6 +110,9 @@ impl<F: Fabric> Ground for Place<F> {
         for event in inbox.iter() {
             match event {
                 Event::Message { from, bytes: [CHANNEL, ASK] } => self.asked.push(from),
+                Event::Message { from, bytes: [CHANNEL, LETTER, letter @ ..] } => {
+                    self.letters.push((from, letter.to_vec()));
+                }
                 Event::LinkDown(seat) => {
                     self.broken.insert(seat);
                 }

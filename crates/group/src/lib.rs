@@ -1,52 +1,59 @@
 //! The door to groups: processes that come and go, agree on which of them are there, and multicast
 //! to one another in one order.
 //!
+//! ```
+//! use group::{Options, Replica, replicated};
+//! use serde::{Deserialize, Serialize};
+//! use std::collections::BTreeMap;
+//! use std::time::Duration;
+//!
+//! /// The stock of a shop, the same at all its tills.
+//! #[derive(Default, Serialize, Deserialize)]
+//! struct Stock {
+//!     pieces: BTreeMap<String, u32>,
+//! }
+//!
+//! #[replicated]
+//! impl Stock {
+//!     #[ordered]
+//!     fn deliver(&mut self, article: String, n: u32) {
+//!         *self.pieces.entry(article).or_default() += n;
+//!     }
+//!
+//!     /// True if one was left.
+//!     #[ordered]
+//!     fn sell(&mut self, article: String) -> bool {
+//!         let left = self.pieces.get_mut(&article).filter(|left| **left > 0);
+//!         left.map(|left| *left -= 1).is_some()
+//!     }
+//!
+//!     #[query]
+//!     fn left(&self, article: String) -> u32 {
+//!         self.pieces.get(&article).copied().unwrap_or(0)
+//!     }
+//! }
+//!
+//! # let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;
+//! let options = Options::shm("shop", "only the tills know this", "shop 1");
+//! # let options = Options { directory: directory.path().into(), ..options };
+//! let first = StockHandle::from(Replica::found(&options, Stock::default())?);
+//! let second = StockHandle::from(Replica::join(&options)?); // another process, as a rule
+//! first.deliver("kite".into(), 1).wait()?;
+//! let sold = [&first, &second].map(|till| till.sell("kite".into()));
+//! let sold = sold.into_iter().filter(|sold| sold.wait() == Ok(true)).count();
+//! assert_eq!((sold, second.left_ordered("kite".into()).wait()?), (1, 0));
+//! # drop(first);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! A *group* has a *view*, a numbered list of its members. Every member may multicast, and all
 //! members deliver the same messages in the same order. When members join, leave or fail, the next
 //! view begins, and the survivors have delivered the same messages before it does (*virtual
 //! synchrony*).
 //!
-//! ```
-//! use group::{Event, Group, Options};
-//! use std::time::Duration;
-//!
-//! type Problem = Box<dyn std::error::Error + Send + Sync>;
-//!
-//! /// What one process of the group does: here each on a thread, elsewhere each on its own.
-//! fn member(group: &Group, greeting: &str) -> Result<Vec<String>, Problem> {
-//!     let (mut heard, mut has_spoken) = (Vec::new(), false);
-//!     while heard.len() < 3 {
-//!         match group.next(Duration::from_secs(10)).ok_or("nothing happens")? {
-//!             Event::View(view) => {
-//!                 println!("{view}"); // view 2: seats 1 2; joined 2; survives no failure
-//!                 if view.members.len() == 3 && !has_spoken {
-//!                     has_spoken = true;
-//!                     group.send(greeting.as_bytes())?;
-//!                 }
-//!             }
-//!             Event::Delivered(message) => heard.push(String::from_utf8(message.bytes)?),
-//!             Event::Ended(why) => return Err(why.into()),
-//!             Event::Inadequate { .. } | Event::StateWanted(_) | Event::State(_) => {}
-//!         }
-//!     }
-//!     Ok(heard)
-//! }
-//!
-//! # let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;
-//! let options = Options::shm("greeters", "only the greeters know this", "greeter 1");
-//! # let options = Options { directory: directory.path().into(), ..options };
-//! let groups = [Group::found(&options)?, Group::join(&options)?, Group::join(&options)?];
-//! std::thread::scope(|scope| {
-//!     let run = |(group, word)| scope.spawn(move || member(group, word));
-//!     let members: Vec<_> = groups.iter().zip(["hello", "salut", "ciao"]).map(run).collect();
-//!     let heard: Vec<_> = members.into_iter().map(|one| one.join().unwrap().unwrap()).collect();
-//!     assert!(heard.iter().all(|one| *one == heard[0]), "one order: {heard:?}");
-//! });
-//! for group in groups {
-//!     group.close(Duration::from_secs(5))?;
-//! }
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! [`replicated`] makes an object of it: each member has a copy, an *ordered* method runs at all of
+//! them at the same place of the order, and a *query* at the member that is asked. A newcomer is
+//! given a copy. [`Group`] is the layer below, with views and messages of bytes as [`Event`]s.
 #![forbid(unsafe_code)]
 
 mod board;
@@ -56,6 +63,7 @@ mod event;
 mod founding;
 mod ground;
 mod node;
+mod object;
 mod options;
 mod probe;
 mod seat;
@@ -64,5 +72,8 @@ mod teller;
 pub use door::Group;
 pub use error::{Error, Refused};
 pub use event::{Delivered, Ended, Event, Member, StateWanted, View};
+pub use ground::LETTER_BYTES_MAX;
+pub use group_macros::replicated;
+pub use object::{CallError, Method, Pending, Replica, Replicated, Undecodable, decode, encode};
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
-pub use proto::vsync::Timing;
+pub use proto::vsync::{Mode, Payload, Timing};

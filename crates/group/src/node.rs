@@ -13,7 +13,7 @@
 //!   or half of its patience has passed.
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
 
-use crate::board::Board;
+use crate::board::{Board, move_all};
 use crate::error::Error;
 use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
@@ -226,6 +226,7 @@ impl Node {
     /// whether something happened.
     fn advance<F: Seated>(&mut self, place: &mut Place<F>) -> (Instant, bool) {
         let mut worked = self.take_calls();
+        worked |= self.send_letters(place);
         let now = self.clock.now();
         let turn = self.process.turn(now, place, &mut self.app);
         worked |= turn.worked;
@@ -235,8 +236,39 @@ impl Node {
             Some(view) if self.app.ended.is_none() => Standing::Inside(view.number),
             Some(_) | None => Standing::Outside,
         };
+        self.take_letters(place);
         self.tell(now);
         (turn.due, worked)
+    }
+
+    /// Sends letters, as far as there is room on the way to each. One to a process that is no member
+    /// is lost.
+    fn send_letters<F: Seated>(&self, place: &mut Place<F>) -> bool {
+        let mut notes = self.board.notes();
+        let (before, mut full) = (notes.letters.len(), SeatSet::EMPTY);
+        notes.letters.retain(|(to, letter)| {
+            let is_member = self.app.view.as_ref().is_some_and(|view| view.has(*to));
+            if is_member && !full.contains(*to) && !place.send_letter(*to, letter) {
+                full.insert(*to);
+            }
+            is_member && full.contains(*to)
+        });
+        let is_any = notes.letters.len() < before;
+        drop(notes);
+        if is_any {
+            self.board.announce(); // there is room
+        }
+        is_any
+    }
+
+    /// Makes events of the letters of members. An application that is full loses them.
+    fn take_letters<F: Seated>(&mut self, place: &mut Place<F>) {
+        for (from, bytes) in place.letters.drain(..) {
+            let from = self.app.view.as_ref().and_then(|view| view.member(from));
+            if let Some(from) = from.filter(|_| !self.app.is_full) {
+                self.app.events.push_back(Event::Letter { from, bytes });
+            }
+        }
     }
 
     /// Takes what was asked for on the board.
@@ -244,12 +276,14 @@ impl Node {
         let mut notes = self.board.notes();
         let mut worked = false;
         // N2
-        while let Some(message) = notes.sends.front() {
+        while let Some(message) = notes.sends.pop_front() {
             // Refused: the window is full, the view inadequate, or there is no view yet.
-            if self.process.multicast(message).is_err() {
+            if self.process.accepts(message.len()).is_err() {
+                notes.sends.push_front(message);
                 break;
             }
-            notes.sends.pop_front();
+            let taken = self.process.multicast(message);
+            assert_eq!(taken, Ok(()), "N2: it was accepted a moment ago");
             worked = true;
         }
         for (StateWanted { to, at }, bytes) in notes.states.drain(..) {
@@ -288,7 +322,7 @@ impl Node {
     fn tell(&mut self, now: Instant) {
         let mut notes = self.board.notes();
         let is_news = !self.app.events.is_empty();
-        notes.events.extend(self.app.events.drain(..));
+        move_all(&mut self.app.events, &mut notes.events);
         notes.n_delivered = self.app.n_own;
         notes.inadequate = self.app.inadequate;
         self.app.is_full = notes.events.len() >= self.board.events_max;
@@ -312,7 +346,7 @@ impl Node {
     /// N4
     fn finish(&mut self, ended: Ended) {
         let mut notes = self.board.notes();
-        notes.events.extend(self.app.events.drain(..));
+        move_all(&mut self.app.events, &mut notes.events);
         notes.events.push_back(Event::Ended(ended.clone()));
         notes.ended = Some(ended);
         drop(notes);

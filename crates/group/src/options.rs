@@ -3,7 +3,7 @@
 use crate::error::Error;
 use base::{Incarnation, MAX_MEMBERS, Rank};
 use fabric::Setup;
-use proto::vsync::{self, METADATA_WORDS, Shape, Timing};
+use proto::vsync::{self, METADATA_WORDS, Mode, Shape, Timing};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub struct Options {
     pub seat: Option<usize>,
     /// Words that the process carries in every view. No member interprets them.
     pub metadata: [u64; METADATA_WORDS],
+    /// The order of deliveries.
+    pub mode: Mode,
     /// The number of messages of one sender that are not delivered everywhere.
     pub window: u32,
     /// The longest message, in bytes.
@@ -82,6 +84,7 @@ impl Options {
             seats: MAX_MEMBERS,
             seat: None,
             metadata: [0; METADATA_WORDS],
+            mode: Mode::Ordered,
             window: 64,
             message_bytes: 1024,
             adequate: 1,
@@ -114,6 +117,8 @@ impl Options {
         } else if self.n_bytes() > N_WORDS_MAX * 8 {
             let n_bytes = self.n_bytes();
             format!("{n_bytes} bytes of memory a process: lower seats, window or message_bytes")
+        } else if self.mode == Mode::Unordered && self.keeps_state {
+            "an unordered group has no common state: set keeps_state to false, or order it".into()
         } else if adequate > seats {
             format!("adequate: {adequate} members, but there are {seats} seats")
         } else if events == 0 {
@@ -153,7 +158,12 @@ impl Options {
     }
 
     pub(crate) fn shape(&self) -> Shape {
-        Shape { n_seats: self.seats, window: self.window, message_bytes: self.message_bytes }
+        Shape {
+            mode: self.mode,
+            n_seats: self.seats,
+            window: self.window,
+            message_bytes: self.message_bytes,
+        }
     }
 
     /// The seats to try.
@@ -186,10 +196,10 @@ impl Options {
 
     /// The parameters that the fingerprint covers, in words: what to compare when it differs.
     pub(crate) fn described(&self) -> String {
-        let Options { application, seats, window, message_bytes, adequate, .. } = self;
+        let Options { application, mode, seats, window, message_bytes, adequate, .. } = self;
         let Timing { beat_every, suspect_after, ask_every } = self.timing;
         format!(
-            "application {application:?}, {seats} seats, window {window}, message_bytes \
+            "application {application:?}, {mode:?}, {seats} seats, window {window}, message_bytes \
              {message_bytes}, adequate {adequate}, keeps_state {}, timing {beat_every:?} \
              {suspect_after:?} {ask_every:?}",
             self.keeps_state

@@ -6,6 +6,7 @@ use crate::options::Options;
 use base::Rank;
 use engine::group::{Application, Installed};
 use proto::vsync::{self, Delivery, Knock, Position};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// See the module's text.
@@ -16,7 +17,7 @@ pub(crate) struct Teller {
     /// The view that began last.
     pub(crate) view: Option<View>,
     /// Events that are not on the board yet.
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: VecDeque<Event>,
     /// The number of own messages that were delivered.
     pub(crate) n_own: u64,
     /// The members of the view, if they are fewer than the group wants.
@@ -35,7 +36,7 @@ impl Teller {
             keeps_state: options.keeps_state,
             patience: options.patience,
             view: None,
-            events: Vec::new(),
+            events: VecDeque::new(),
             n_own: 0,
             inadequate: None,
             is_full: false,
@@ -49,20 +50,20 @@ impl Application for Teller {
     fn install(&mut self, installed: Installed) {
         let view = View::new(&installed, self.view.as_ref());
         self.inadequate = None;
-        self.events.push(Event::View(view.clone()));
+        self.events.push_back(Event::View(view.clone()));
         self.view = Some(view);
     }
 
     fn inadequate(&mut self, members: usize) {
         self.inadequate = Some(members);
-        self.events.push(Event::Inadequate { members });
+        self.events.push_back(Event::Inadequate { members });
     }
 
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { at, sender, message } = delivery;
         let is_own = sender == self.me;
         self.n_own += u64::from(is_own);
-        self.events.push(Event::Delivered(Delivered {
+        self.events.push_back(Event::Delivered(Delivered {
             view: at.view.0,
             sequence: at.at,
             sender: Member::of(&sender),
@@ -75,13 +76,13 @@ impl Application for Teller {
         if !self.keeps_state {
             return Some(Vec::new());
         }
-        self.events.push(Event::StateWanted(StateWanted { to, at }));
+        self.events.push_back(Event::StateWanted(StateWanted { to, at }));
         None
     }
 
     fn take(&mut self, _: Position, bytes: Vec<u8>) {
         if self.keeps_state {
-            self.events.push(Event::State(bytes));
+            self.events.push_back(Event::State(bytes));
         }
     }
 

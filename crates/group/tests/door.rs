@@ -1,6 +1,9 @@
 //! The door's refusals, bounds and ends, in one process: each group is a thread of its own.
 
-use group::{Ended, Error, Event, Group, Options, Refused, Transport, View};
+use group::{
+    Ended, Error, Event, Group, LETTER_BYTES_MAX, MESSAGE_BYTES_MAX, Mode, Options, Refused,
+    Transport, View,
+};
 use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -139,9 +142,134 @@ fn too_long_a_message_is_refused_and_the_longest_is_delivered() {
     assert_eq!(group.wait_delivered(2, PATIENCE), Ok(true));
     let delivered = |event| if let Event::Delivered(one) = event { Some(one) } else { None };
     let one = next(&group, delivered);
-    assert_eq!((one.own, one.bytes, one.sender), (Some(1), vec![8; 100], group.me()));
-    assert_eq!(next(&group, delivered).bytes, b"", "an empty one is a message, too");
+    assert_eq!((one.own, &*one.bytes, one.sender), (Some(1), &[8; 100][..], group.me()));
+    assert!(next(&group, delivered).bytes.is_empty(), "an empty one is a message, too");
     group.close(PATIENCE).unwrap();
+}
+
+#[test]
+fn the_longest_messages_that_can_be_fill_a_window_and_all_arrive() {
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        // On tcp such a window holds more bytes than a link keeps.
+        let options = Options { seats: 3, window: 20, message_bytes: MESSAGE_BYTES_MAX, ..options };
+        let sender = Group::found(&options).unwrap();
+        let receiver = Group::join(&options).unwrap();
+        next_view(&sender, 2);
+        let message = |n: u8| vec![n; MESSAGE_BYTES_MAX as usize - usize::from(n % 2)];
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..50 {
+                    sender.send_within(&message(n), PATIENCE).unwrap();
+                }
+            });
+            for n in 0..50 {
+                let bytes = next(&receiver, |event| match event {
+                    Event::Delivered(one) => Some(one.bytes),
+                    Event::Ended(why) => panic!("{why}"),
+                    _ => None,
+                });
+                assert!(bytes[..] == message(n), "message {n} has {} bytes", bytes.len());
+            }
+        });
+        let ended = [receiver, sender].map(|one| one.close(PATIENCE));
+        assert_eq!(ended, [Ok(()), Ok(())]);
+    }
+}
+
+#[test]
+fn an_unordered_group_delivers_each_senders_messages_in_order_and_has_no_state() {
+    const N: u64 = 300;
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let options = Options { seats: 3, mode: Mode::Unordered, window: 8, ..options };
+        let with_state = Options { keeps_state: true, ..options.clone() };
+        let error = Group::found(&with_state).unwrap_err().to_string();
+        assert!(error.contains("no common state"), "{error}");
+        let first = Group::found(&options).unwrap();
+        let ordered = Options { mode: Mode::Ordered, ..options.clone() };
+        assert!(refusal(&ordered).contains("Ordered"), "both sides have to agree");
+        let groups = [first, Group::join(&options).unwrap(), Group::join(&options).unwrap()];
+        std::thread::scope(|scope| {
+            for group in &groups {
+                scope.spawn(move || {
+                    for n in 0..N {
+                        group.send_within(&n.to_le_bytes(), PATIENCE).unwrap();
+                    }
+                    assert_eq!(group.wait_delivered(N, PATIENCE), Ok(true));
+                });
+                scope.spawn(move || {
+                    // A newcomer hears a sender from somewhere on.
+                    let mut next = [None; 4];
+                    while next[1..].iter().any(|next| *next != Some(N)) {
+                        let (seat, n) = next_delivery(group);
+                        assert!(next[seat].is_none_or(|next| next == n), "{next:?} {seat} {n}");
+                        next[seat] = Some(n + 1);
+                    }
+                });
+            }
+        });
+        let ended = groups.map(|one| one.close(PATIENCE));
+        assert_eq!(ended, [Ok(()), Ok(()), Ok(())]);
+    }
+}
+
+/// The sender's seat and the number in the next message that is delivered.
+fn next_delivery(group: &Group) -> (usize, u64) {
+    next(group, |event| match event {
+        Event::Delivered(one) => {
+            let bytes = one.bytes[..].try_into().expect("a number");
+            Some((one.sender.seat, u64::from_le_bytes(bytes)))
+        }
+        Event::Ended(why) => panic!("{why}"),
+        _ => None,
+    })
+}
+
+#[test]
+fn letters_come_in_the_order_of_their_writer_and_to_one_member_alone() {
+    const N: u64 = 500;
+    let directory = directory();
+    for options in [shm(directory.path()), tcp(directory.path())] {
+        let options = Options { seats: 3, ..options };
+        let first = Group::found(&options).unwrap();
+        let (second, third) = (Group::join(&options).unwrap(), Group::join(&options).unwrap());
+        next_view(&first, 3);
+        let long = vec![7; LETTER_BYTES_MAX];
+        let refused = first.tell(second.me().seat, &[7; LETTER_BYTES_MAX + 1]);
+        assert!(matches!(refused, Err(Refused::TooLong { .. })), "{refused:?}");
+        assert_eq!(first.tell(second.me().seat, &long), Ok(()));
+        assert_eq!((first.tell(0, b"nobody"), first.tell(9, b"nobody")), (Ok(()), Ok(())));
+        let letter = |event| match event {
+            Event::Letter { from, bytes } => Some((from, bytes)),
+            Event::Ended(why) => panic!("{why}"),
+            _ => None,
+        };
+        assert!(next(&second, letter) == (first.me(), long));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for n in 0..N {
+                    while let Err(Refused::Busy { .. }) =
+                        first.tell(second.me().seat, &n.to_le_bytes())
+                    {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            for n in 0..N {
+                assert_eq!(next(&second, letter), (first.me(), n.to_le_bytes().to_vec()));
+            }
+        });
+        first.send(b"to all").unwrap();
+        let other = next(&third, |event| match event {
+            Event::Letter { .. } => Some(false),
+            Event::Delivered(one) => Some(&*one.bytes == b"to all"),
+            _ => None,
+        });
+        assert!(other, "the third one was told nothing else");
+        let ended = [third, second, first].map(|one| one.close(PATIENCE));
+        assert_eq!(ended, [Ok(()), Ok(()), Ok(())]);
+    }
 }
 
 #[test]

@@ -243,6 +243,55 @@ pub fn memory(row: Row) -> Row {
         .with("floor_line_round_trip_ns", line_round_trip_ns().unwrap_or(f64::NAN))
 }
 
+/// The bytes that one thread copies a second from one half of `n_bytes` to the other, in pieces of
+/// at most 1 MiB.
+pub fn copied_bytes_per_s(n_bytes: usize) -> f64 {
+    let half = (n_bytes / 2).max(64);
+    let piece = half.min(1 << 20);
+    let (from, mut to) = (vec![1u8; half], vec![0u8; half]);
+    let mut copy = || {
+        for (to, from) in to.chunks_exact_mut(piece).zip(from.chunks_exact(piece)) {
+            to.copy_from_slice(black_box(from));
+            black_box(to);
+        }
+    };
+    let rounds = ((8 << 20) / half).max(1) as u32;
+    let ns = (0..31).map(|_| {
+        let start = Instant::now();
+        (0..rounds).for_each(|_| copy());
+        start.elapsed().as_nanos() as f64 / f64::from(rounds)
+    });
+    let copied = half / piece * piece;
+    copied as f64 * 1e9 / median(&ns.collect::<Vec<_>>()).unwrap_or(f64::NAN)
+}
+
+/// The bytes that one thread writes a second to another one that reads them, over TCP on the
+/// loopback device, in pieces of 64 KiB.
+///
+/// # Errors
+/// Those of the sockets. A peer that takes nothing for ten seconds is one.
+pub fn streamed_bytes_per_s() -> io::Result<f64> {
+    const PIECE: usize = 64 << 10;
+    const PIECES: usize = 8 << 10;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let mut from = TcpStream::connect(listener.local_addr()?)?;
+    let (mut to, _) = listener.accept()?;
+    from.set_write_timeout(Some(PATIENCE))?;
+    to.set_read_timeout(Some(PATIENCE))?;
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || {
+            let piece = vec![1; PIECE];
+            (0..PIECES).try_for_each(|_| from.write_all(&piece))
+        });
+        let (mut buffer, start) = (vec![0; PIECE], Instant::now());
+        let read = (0..PIECES).try_for_each(|_| to.read_exact(&mut buffer));
+        let span = start.elapsed();
+        writer.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread panicked")))?;
+        read?;
+        Ok((PIECE * PIECES) as f64 / span.as_secs_f64())
+    })
+}
+
 /// Adds the floors of TCP on the loopback device to a row: the medians `floor_tcp_blocking_ns`,
 /// `floor_tcp_epoll_ns` and `floor_tcp_busy_epoll_ns` for messages of 64 bytes.
 ///
@@ -270,6 +319,12 @@ mod tests {
             assert_eq!(latency.count(), 50, "{wait:?}");
             assert!(latency.p50_ns() > 0, "{wait:?}");
         }
+    }
+
+    #[test]
+    fn floors_of_bytes_are_positive() {
+        assert!(copied_bytes_per_s(1 << 20) > 0.0 && copied_bytes_per_s(1) > 0.0);
+        assert!(streamed_bytes_per_s().is_ok_and(|bytes| bytes > 0.0));
     }
 
     #[test]

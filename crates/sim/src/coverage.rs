@@ -175,11 +175,13 @@ pub enum Mark {
     GroupEnded,
     /// A group that faults had struck was whole at the end.
     GroupSurvived,
+    /// The same, of a group in which each sender's messages alone have an order.
+    UnorderedSurvived,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 84] = [
+    pub const ALL: [Mark; 85] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -264,6 +266,7 @@ impl Mark {
         Mark::NineMembers,
         Mark::GroupEnded,
         Mark::GroupSurvived,
+        Mark::UnorderedSurvived,
     ];
 
     /// Whether only groups with views reach it.
@@ -279,6 +282,7 @@ impl Mark {
                 | Mark::NineMembers
                 | Mark::GroupEnded
                 | Mark::GroupSurvived
+                | Mark::UnorderedSurvived
         )
     }
 

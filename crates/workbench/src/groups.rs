@@ -1,6 +1,6 @@
 //! The options of `gregale bench multicast`.
 
-use bench::multicast::Setting;
+use bench::multicast::{Mode, Setting};
 use bench::worker::order::FabricKind;
 use clap::Args;
 
@@ -15,8 +15,15 @@ pub(crate) struct GroupArgs {
     #[arg(value_parser = clap::value_parser!(u8).range(1..=7))]
     senders: Vec<u8>,
     /// The bytes of a message.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(8..=65536))]
-    message: u32,
+    #[arg(long, value_delimiter = ',', default_values_t = [100])]
+    #[arg(value_parser = clap::value_parser!(u32).range(8..=1 << 20))]
+    message: Vec<u32>,
+    /// Each sender's messages alone have an order, and are delivered when they are received.
+    #[arg(long)]
+    unordered: bool,
+    /// Members compute a checksum of each message that is delivered.
+    #[arg(long)]
+    checksum: bool,
 }
 
 impl GroupArgs {
@@ -27,7 +34,9 @@ impl GroupArgs {
             fabrics,
             members: usize::from(self.members),
             senders,
-            message_bytes: self.message as usize,
+            message_bytes: self.message.iter().map(|bytes| *bytes as usize).collect(),
+            mode: if self.unordered { Mode::Unordered } else { Mode::Ordered },
+            is_checked: self.checksum,
         }
     }
 }

@@ -1,13 +1,14 @@
 //! The processes of one measurement, from the parent's side.
 
+use super::Case;
 use super::worker::{Said, Spec, Took};
-use super::{Case, WINDOW};
 use crate::child::{Child, Directory};
 use crate::clock::shared_ns;
 use crate::group::{Error, Launcher};
 use crate::process::free_ports;
 use crate::run::Effort;
 use crate::worker::order::FabricKind;
+use group::Mode;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -46,7 +47,9 @@ pub fn measure(launcher: &Launcher, case: &Case, effort: &Effort) -> Result<Vec<
             seat,
             members: case.members,
             sends: seat <= case.senders,
-            window: WINDOW,
+            window: super::window(case.message_bytes) as u32,
+            is_unordered: case.mode == Mode::Unordered,
+            is_checked: case.is_checked,
             message_bytes: case.message_bytes,
             warm_up: effort.span / 4,
             span: effort.span,

@@ -1,4 +1,4 @@
-//! Ordered multicast in a group with views: the messages that are delivered at each member.
+//! Multicast in a group with views: the messages that are delivered at each member.
 //!
 //! Each member is a process with two threads, that of the group (`crates/group`, as it ships) and
 //! the application's; a member that sends has one more, which sends whenever there is room.
@@ -10,11 +10,19 @@ pub mod worker;
 use crate::group::{Error, Launcher};
 use crate::run::{Effort, repeat};
 use crate::worker::order::FabricKind;
+pub use group::Mode;
 use report::{Latency, Report, Row, floor};
 use worker::Took;
 
+/// The most bytes of a window, and the most messages and the fewest.
+const WINDOW_BYTES: usize = 16 << 20;
+const WINDOW_MAX: usize = 4096;
+const WINDOW_MIN: usize = 16;
+
 /// The messages of a sender that are not delivered everywhere.
-const WINDOW: u32 = 256;
+fn window(message_bytes: usize) -> usize {
+    (WINDOW_BYTES / message_bytes).clamp(WINDOW_MIN, WINDOW_MAX)
+}
 
 /// The settings of a measurement.
 #[derive(Clone, Debug)]
@@ -26,7 +34,11 @@ pub struct Setting {
     /// The numbers of members that send.
     pub senders: Vec<usize>,
     /// The bytes of a message.
-    pub message_bytes: usize,
+    pub message_bytes: Vec<usize>,
+    /// The order of deliveries.
+    pub mode: Mode,
+    /// Whether members compute a checksum of each message that is delivered.
+    pub is_checked: bool,
 }
 
 /// A measured case.
@@ -40,28 +52,36 @@ pub struct Case {
     pub senders: usize,
     /// The bytes of a message.
     pub message_bytes: usize,
+    /// The order of deliveries.
+    pub mode: Mode,
+    /// Whether members compute a checksum of each message that is delivered.
+    pub is_checked: bool,
 }
 
-/// The report: a row for each provider and number of senders.
+/// The report: a row for each provider, length of messages and number of senders.
 ///
 /// # Errors
 /// [`Error`].
 pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result<Report, Error> {
-    let Setting { members, message_bytes, .. } = *setting;
-    let of_fabric = |fabric: &FabricKind| {
-        let fabric = *fabric;
-        let case =
-            move |senders: &usize| Case { fabric, members, senders: *senders, message_bytes };
-        setting.senders.iter().map(case)
-    };
-    let cases: Vec<Case> = setting.fabrics.iter().flat_map(of_fabric).collect();
+    let Setting { members, mode, is_checked, .. } = *setting;
+    let mut cases = Vec::new();
+    for fabric in setting.fabrics.iter().copied() {
+        for message_bytes in setting.message_bytes.iter().copied() {
+            let case = |senders| Case { fabric, members, senders, message_bytes, mode, is_checked };
+            cases.extend(setting.senders.iter().copied().map(case));
+        }
+    }
     repeat("multicast", effort, &cases, |case| {
         let tooks = crew::measure(launcher, case, effort)?;
-        Ok(row(case, &tooks))
+        row(case, &tooks)
     })
 }
 
-fn row(case: &Case, tooks: &[Took]) -> Row {
+fn os(source: std::io::Error) -> Error {
+    Error::Os { doing: "measure a plain stream".into(), source }
+}
+
+fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let mut latency = Latency::new();
     for ns in tooks.iter().flat_map(|took| &took.latency_ns) {
         latency.record_many_ns(*ns, 1);
@@ -69,16 +89,26 @@ fn row(case: &Case, tooks: &[Took]) -> Row {
     let per_s = |took: &Took| took.delivered as f64 * 1e9 / took.span_ns as f64;
     let least = tooks.iter().map(per_s).fold(f64::INFINITY, f64::min);
     let cores: f64 = tooks.iter().map(|took| took.cpu_ns as f64 / took.span_ns as f64).sum();
-    let Case { fabric, members, senders, message_bytes } = *case;
-    let row = Row::new(format!("{}, {senders} of {members} send", fabric.name()))
+    let Case { fabric, members, senders, message_bytes, mode, is_checked } = *case;
+    let window = window(message_bytes);
+    let floor = match fabric {
+        FabricKind::Shm => floor::copied_bytes_per_s(window * message_bytes),
+        FabricKind::Tcp => floor::streamed_bytes_per_s().map_err(os)?,
+    };
+    let name = format!("{}, {message_bytes} B, {senders} of {members} send", fabric.name());
+    let row = Row::new(name)
         .with("fabric", fabric.name())
         .with("members", members)
         .with("senders", senders)
         .with("message_bytes", message_bytes)
-        .with("window", u64::from(WINDOW))
+        .with("window", window)
+        .with("mode", if mode == Mode::Ordered { "ordered" } else { "unordered" })
+        .with("checksum", is_checked)
         // The slowest member's: all of them deliver the same messages.
         .with("per_s", least)
         .with("bytes_per_s", least * message_bytes as f64)
+        .with("floor_bytes_per_s", floor)
+        .with("of_floor", least * message_bytes as f64 / floor)
         .with("cpu_percent", cores * 100.0);
-    floor::memory(latency.fields(row))
+    Ok(latency.fields(row))
 }

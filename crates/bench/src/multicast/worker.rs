@@ -4,9 +4,11 @@
 //! what was delivered here, and stays a member until its input ends.
 
 use crate::clock::shared_ns;
-use group::{Event, Group, Options};
+use group::{Event, Group, Mode, Options};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -38,6 +40,10 @@ pub struct Spec {
     pub window: u32,
     /// The bytes of a message, 8 or more.
     pub message_bytes: usize,
+    /// Whether each sender's messages alone have an order.
+    pub is_unordered: bool,
+    /// Whether it computes a checksum of each message that is delivered.
+    pub is_checked: bool,
     /// The time before the measurement.
     pub warm_up: Duration,
     /// The time of the measurement.
@@ -97,8 +103,13 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
     });
     let group = open(spec)?;
     say(&Said::Inside);
-    let mut member =
-        Member { group: &group, events: Vec::new(), seen: Took::default(), n_members: 0 };
+    let mut member = Member {
+        group: &group,
+        events: VecDeque::new(),
+        seen: Took::default(),
+        n_members: 0,
+        is_checked: spec.is_checked,
+    };
     while member.n_members < spec.members {
         member.look()?;
     }
@@ -137,6 +148,7 @@ fn open(spec: &Spec) -> Result<Group, group::Error> {
         directory: spec.directory.join("memory"),
         seats: spec.members,
         seat: Some(spec.seat),
+        mode: if spec.is_unordered { Mode::Unordered } else { Mode::Ordered },
         window: spec.window,
         message_bytes: spec.message_bytes as u32,
         events: 1 << 16,
@@ -163,9 +175,10 @@ fn flood(group: &Group, message_bytes: usize, until_ns: u64) {
 
 struct Member<'a> {
     group: &'a Group,
-    events: Vec<Event>,
+    events: VecDeque<Event>,
     seen: Took,
     n_members: usize,
+    is_checked: bool,
 }
 
 impl Member<'_> {
@@ -177,6 +190,9 @@ impl Member<'_> {
                 Event::View(view) => self.n_members = view.members.len(),
                 Event::Delivered(one) => {
                     self.seen.delivered += 1;
+                    if self.is_checked {
+                        black_box(crc32c::crc32c(&one.bytes));
+                    }
                     if one.own.is_some_and(|number| number % SAMPLE_EVERY == 0)
                         && let Some((sent, _)) = one.bytes.split_first_chunk()
                     {
@@ -185,7 +201,8 @@ impl Member<'_> {
                     }
                 }
                 Event::Ended(why) => return Err(why.into()),
-                Event::Inadequate { .. } | Event::StateWanted(_) | Event::State(_) => {}
+                Event::Inadequate { .. } | Event::Letter { .. } => {}
+                Event::StateWanted(_) | Event::State(_) => {}
             }
         }
         Ok(())

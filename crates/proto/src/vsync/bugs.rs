@@ -31,10 +31,16 @@ crate::planted_bugs! {
     LastLagging = LAST_LAGGING: sweep ["vsync"],
     /// A sender waits for room while there is some, and takes it when it has gone (A.2.3).
     WindowInverted = WINDOW_INVERTED: sweep ["vsync"],
+    /// A sender fills its ring, whatever of it the others have received.
+    FlightUnbounded = FLIGHT_UNBOUNDED: tests,
     /// A sender that is silent blocks the order.
     NoNulls = NO_NULLS: sweep ["vsync"],
     /// A receiver takes the turn of a silent sender for a null.
     NullsInvented = NULLS_INVENTED: sweep ["vsync"],
+    /// Without an order, what is sent again is delivered again.
+    RepeatedIsNew = REPEATED_IS_NEW: sweep ["vsync"],
+    /// Without an order, a sender takes its message for received when it has sent it.
+    OwnAtOnce = OWN_AT_ONCE: sweep ["vsync"],
     /// Messages behind the trim are not sent again.
     NotSentAgain = NOT_SENT_AGAIN: sweep ["vsync"],
     /// Messages behind the trim are sent again after those that wait.

@@ -5,9 +5,11 @@ use super::columns::Row;
 use super::detector::Detector;
 use super::layout::Layout;
 use super::order::RoundRobin;
+use super::unordered::Heard;
 use super::view::{Standing, View};
 use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};
+use alloc::vec::Vec;
 use base::{Instant, Port, Rank, SeatSet};
 
 /// The state of a member in one view. The next view has another one: nothing is ever reset.
@@ -24,6 +26,10 @@ pub(super) struct Current<P> {
     pub(super) order: RoundRobin,
     pub(super) table: Table<P>,
     pub(super) detector: Detector,
+    /// What was heard, in this view and before.
+    pub(super) heard: Heard,
+    /// Words of a slot on its way from or to the region.
+    pub(super) scratch: Vec<u64>,
     /// Whether the whole row was pushed to every other member.
     is_told: bool,
 }
@@ -54,6 +60,8 @@ impl<P: Plantings> Current<P> {
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
             view,
+            heard: Heard::default(),
+            scratch: Vec::new(),
             is_told: false,
         }
     }

@@ -12,27 +12,55 @@
 //! - V4 *Room.* A slot of a ring is used again when every member has delivered its message, so a
 //!   message that is delivered is read from the ring. The paper's listing (A.2.3) has the test
 //!   inverted. Mutant `WINDOW_INVERTED`.
+//! - V13 *On its way.* What some member has not received of this one's messages is at most
+//!   [`FLIGHT_BYTES_MAX`] long, and what is written again into a ring is not more: so it fits into
+//!   what a fabric keeps for a link. Mutant `FLIGHT_UNBOUNDED`.
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
 
 use super::bugs::{Bug, Plantings};
 use super::current::Current;
 use super::outbox::Outbox;
-use super::{Delivery, Output};
-use alloc::vec;
+use super::payload::Payload;
+use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
+use super::{Delivery, Mode, Output};
 use alloc::vec::Vec;
-use base::{Port, Rank};
-
-/// The header of a null; that of a message is the number of its bytes.
-const NULL: u64 = u64::MAX;
+use base::{At, Port, Rank, SeatSet};
+use core::ops::Range;
 
 /// A slot that holds no message: its seat's process, or the memory, is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Damaged(pub(super) Rank);
 
 impl<P: Plantings> Current<P> {
-    /// Receives what the others have sent.
-    pub(super) fn receive(&mut self) {
+    fn mode(&self) -> Mode {
+        self.layout.shape.mode
+    }
+
+    /// Receives what the others have sent, and delivers what can be delivered, unless the
+    /// application takes nothing (V12) or this member has not the state that it belongs to.
+    pub(super) fn receive(
+        &mut self,
+        is_held: bool,
+        outbox: &mut Outbox,
+        port: &impl Port,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Damaged> {
+        match self.mode() {
+            Mode::Ordered => {
+                self.note_received();
+                if !is_held && self.is_ready() {
+                    let take = |one| out.push(Output::Deliver(one));
+                    self.deliver_before(self.stable(), outbox, port, take)?;
+                }
+            }
+            Mode::Unordered if !is_held => self.deliver_received(outbox, port, out)?,
+            Mode::Unordered => {}
+        }
+        Ok(())
+    }
+
+    fn note_received(&mut self) {
         for seat in self.others().iter() {
             let sent = self.of(seat, self.row.sent);
             self.table.set(self.row.received, seat.index(), sent);
@@ -43,29 +71,58 @@ impl<P: Plantings> Current<P> {
     /// True if something was sent.
     pub(super) fn send(&mut self, outbox: &mut Outbox, port: &mut impl Port) -> bool {
         let before = outbox.n_sent();
-        while self.is_ready() && outbox.n_waiting() > 0 && self.has_room(outbox) {
-            let index = outbox.n_sent();
-            if let Some(message) = outbox.send_next() {
-                self.write_slot(index, Some(message), self.others(), port);
-            }
+        let end = self.end_of_room();
+        if self.is_ready() {
+            let received = self.received_of_me();
+            while outbox.n_sent() < end
+                && (outbox.bytes_since(received) + self.longest() <= FLIGHT_BYTES_MAX
+                    || self.planted.has(Bug::FlightUnbounded))
+                && outbox.send_next()
+            {}
         }
-        while outbox.n_sent() < self.due() && self.has_room(outbox) {
-            self.write_slot(outbox.n_sent(), None, self.others(), port);
+        let due = self.due().min(end);
+        while outbox.n_sent() < due {
             outbox.send_null();
         }
         let n_sent = outbox.n_sent();
+        self.write_slots(outbox, before..n_sent, self.others(), port);
         self.table.set(self.row.received, self.me.index(), n_sent);
         // The guard of the ring: pushed behind the slots.
         self.table.set(self.row.sent, 0, n_sent);
         n_sent > before
     }
 
-    /// V4
-    fn has_room(&self, outbox: &Outbox) -> bool {
+    /// The number of this member's messages that every other member has received.
+    pub(super) fn received_of_me(&self) -> u64 {
+        let others = self.others();
+        let received = others.iter().map(|seat| self.received(seat, self.me));
+        received.min().unwrap_or_else(|| self.received(self.me, self.me))
+    }
+
+    /// The number of the messages of `sender` that the member on `seat` has received.
+    pub(super) fn received(&self, seat: Rank, sender: Rank) -> u64 {
+        self.table.get(seat, self.row.received, sender.index())
+    }
+
+    /// The bytes of the longest message.
+    fn longest(&self) -> u64 {
+        u64::from(self.layout.shape.message_bytes)
+    }
+
+    /// V4: the index of the first own message that has no slot yet.
+    fn end_of_room(&self) -> u64 {
         let turns = |seat| self.turns_before(self.of(seat, self.row.delivered));
-        let done = self.seats.iter().map(turns).min().unwrap_or(0);
-        let is_room = outbox.n_sent() - done < u64::from(self.layout.shape.window);
-        is_room != self.planted.has(Bug::WindowInverted)
+        let done = match self.mode() {
+            Mode::Ordered => self.seats.iter().map(turns).min().unwrap_or(0),
+            // What was received was delivered (V14).
+            Mode::Unordered => self.received_of_me(),
+        };
+        // The inverted test finds no room while there is some.
+        if self.planted.has(Bug::WindowInverted) {
+            0
+        } else {
+            done + u64::from(self.layout.shape.window)
+        }
     }
 
     /// The number of this member's turns before a position of the order.
@@ -76,7 +133,7 @@ impl<P: Plantings> Current<P> {
 
     /// V5
     fn due(&self) -> u64 {
-        if self.planted.has(Bug::NoNulls) {
+        if self.mode() == Mode::Unordered || self.planted.has(Bug::NoNulls) {
             return 0;
         }
         self.order.due(self.standing, self.counts(self.me))
@@ -90,6 +147,9 @@ impl<P: Plantings> Current<P> {
 
     /// The length of the order that the member on `seat` holds without a gap.
     pub(super) fn held_by(&self, seat: Rank) -> u64 {
+        if self.mode() == Mode::Unordered {
+            return 0;
+        }
         if self.planted.has(Bug::NullsInvented) {
             let least = self.counts(seat).filter(|count| *count > 0).min().unwrap_or(0);
             return self.order.prefix(self.counts(seat).map(|count| count.max(least)));
@@ -111,19 +171,6 @@ impl<P: Plantings> Current<P> {
         self.seats.iter().map(|seat| self.held_by(seat)).min().unwrap_or(0)
     }
 
-    /// Delivers what is stable, if this member has the state that it belongs to.
-    pub(super) fn deliver_stable(
-        &mut self,
-        outbox: &mut Outbox,
-        port: &impl Port,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Damaged> {
-        if self.is_ready() {
-            self.deliver_before(self.stable(), outbox, port, |one| out.push(Output::Deliver(one)))?;
-        }
-        Ok(())
-    }
-
     /// Takes every position before `end` that has not been taken; `take` gets the messages.
     pub(super) fn deliver_before(
         &mut self,
@@ -143,7 +190,7 @@ impl<P: Plantings> Current<P> {
             let message = if sender.seat == self.me {
                 outbox.delivered()
             } else {
-                self.read_slot(sender.seat, index, port)?
+                self.read_slot(sender.seat, index, port)?.map(|(_, message)| message)
             };
             self.table.set(self.row.delivered, 0, at.at + 1);
             if let Some(message) = message {
@@ -163,51 +210,69 @@ impl<P: Plantings> Current<P> {
 
     // ---- slots ----
 
-    /// Writes into the ring of this member at `peers`: in one WRITE, which may land in any order.
-    fn write_slot(
-        &self,
-        index: u64,
-        message: Option<&[u8]>,
-        peers: base::SeatSet,
+    /// Writes these own messages and nulls, which are not delivered yet, into the ring of this
+    /// member at `peers`. What a WRITE holds may land in any order: `sent` follows all of them.
+    fn write_slots(
+        &mut self,
+        outbox: &Outbox,
+        indices: Range<u64>,
+        peers: SeatSet,
         port: &mut impl Port,
     ) {
-        let at = self.layout.slot_of(self.me, self.view.id.0, index, self.planted);
-        let mut words = vec![message.map_or(NULL, |bytes| bytes.len() as u64)];
-        words.extend(message.into_iter().flat_map(|bytes| bytes.chunks(8)).map(crate::le_word));
-        peers.iter().for_each(|peer| port.write(peer, at, &words, None));
+        let mut write = |at: At, words: &[u64]| {
+            // (Some fabrics take no more in one WRITE than the longest message has.)
+            for (piece, n) in words.chunks(WRITE_WORDS_MAX).zip(0..) {
+                let at = at.plus(n * WRITE_WORDS_MAX as u32);
+                peers.iter().for_each(|peer| port.write(peer, at, piece, None));
+            }
+        };
+        let mut run = Run::new(&mut self.scratch);
+        for index in indices {
+            let at = self.layout.slot_of(self.me, self.view.id.0, index, self.planted);
+            let (header, message) = outbox.sent(index).expect("V7: it is under way");
+            match message {
+                Some(message) if !is_small(message) => {
+                    write(at, &[header.word()]);
+                    write(at.plus(1), message.words());
+                }
+                small => run.put(at, header, small.map_or(&[], Payload::words), &mut write),
+            }
+        }
+        run.end(&mut write);
     }
 
     /// Writes everything that may be missing there into the ring of this member at `peers`, whose
     /// links were down. The row follows.
-    pub(super) fn write_ring(&self, outbox: &Outbox, peers: base::SeatSet, port: &mut impl Port) {
-        for index in outbox.n_delivered()..outbox.n_sent() {
-            let message = outbox.sent(index).expect("V7: it is under way");
-            self.write_slot(index, message, peers, port);
+    pub(super) fn write_ring(&mut self, outbox: &Outbox, peers: SeatSet, port: &mut impl Port) {
+        for peer in peers.iter() {
+            // V13: a row tells what its owner holds for good.
+            let first = self.received(peer, self.me).max(outbox.n_delivered());
+            let peer = [peer].into_iter().collect();
+            self.write_slots(outbox, first..outbox.n_sent(), peer, port);
         }
     }
 
-    fn read_slot(
+    /// The message in a slot, with its number; `None` for a null.
+    pub(super) fn read_slot(
         &self,
         seat: Rank,
         index: u64,
         port: &impl Port,
-    ) -> Result<Option<Vec<u8>>, Damaged> {
+    ) -> Result<Option<(u64, Payload)>, Damaged> {
         let at = self.layout.slot_of(seat, self.view.id.0, index, self.planted);
-        let header = port.load(at);
-        if header == NULL {
-            return Ok(None);
+        match Header::of(port.load(at)) {
+            Header::Null => Ok(None),
+            Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
+                let load = |offset, to: &mut [u64]| port.load_into(at.plus(1 + offset), to);
+                Ok(Some((number, Payload::loaded(n_bytes as usize, load))))
+            }
+            Header::Message { .. } => Err(Damaged(seat)),
         }
-        if header > u64::from(self.layout.shape.message_bytes) {
-            return Err(Damaged(seat));
-        }
-        let n_bytes = header as usize;
-        let mut words = vec![0; n_bytes.div_ceil(8)];
-        port.load_into(at.plus(1), &mut words);
-        let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
-        bytes.truncate(n_bytes);
-        Ok(Some(bytes))
     }
 }
+
+/// The most bytes of a sender's that are on their way to a member.
+pub const FLIGHT_BYTES_MAX: u64 = 8 << 20;
 
 fn last_of(view: &super::view::View) -> u64 {
     view.members.len() as u64

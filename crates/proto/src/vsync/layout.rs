@@ -5,14 +5,28 @@
 
 use super::bugs::Plantings;
 use super::columns::Row;
+use super::slots::Header;
 use crate::node::Layout as Region;
 use crate::sst::bugs::Bug as TableBug;
 use crate::sst::{Columns, Places};
 use base::{At, Rank};
 
-/// The sizes of a group, the same at every member.
+/// The order in which the messages of a group are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// One order, the same at all members, of what all members have received.
+    #[default]
+    Ordered,
+    /// Each sender's order, as soon as a message is received.
+    #[doc(alias = "unreliable")]
+    Unordered,
+}
+
+/// The sizes and the order of a group, the same at every member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
+    /// The order.
+    pub mode: Mode,
     /// The number of seats of the fabric: the most members that a view can have.
     pub n_seats: usize,
     /// The number of messages of one sender that are not delivered everywhere.
@@ -34,6 +48,7 @@ impl Layout {
     /// The layout of a group of this shape.
     pub(super) fn new(shape: &Shape) -> Layout {
         assert!(shape.window > 0 && shape.n_seats > 0, "{shape:?}");
+        assert!(shape.message_bytes <= Header::BYTES_MAX, "{shape:?}");
         let mut columns = Columns::new();
         let row = Row::declare(&mut columns, shape.n_seats);
         let stride = columns.row_words() + shape.window * slot_words(shape);
@@ -54,8 +69,8 @@ impl Layout {
 
     /// The whole region.
     pub(super) fn region(&self) -> Region {
-        let Shape { n_seats, window, message_bytes } = self.shape;
-        let text = alloc::format!("vsync 1 {n_seats} {window} {message_bytes}");
+        let Shape { mode, n_seats, window, message_bytes } = self.shape;
+        let text = alloc::format!("vsync 2 {mode:?} {n_seats} {window} {message_bytes}");
         Region {
             n_words: self.places.end(n_seats).0,
             fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()),

@@ -17,10 +17,11 @@ use super::change::{Decided, Turn};
 use super::current::Current;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
+use super::payload::Payload;
 use super::state::{Gifts, HELD_MAX, Want};
 use super::view::{Knock, View};
 use super::wire::{Message, Piece};
-use super::{Config, End, Output, Position, Refused, Start};
+use super::{Config, End, Mode, Output, Position, Refused, Start};
 use crate::node::Layout as Region;
 use crate::planted::Sound;
 use crate::sst::Seen;
@@ -118,6 +119,8 @@ impl<P: Plantings> Machine<P> {
     /// The same, perhaps with a planted mistake.
     pub fn with(config: Config, planted: P, now: Instant) -> Machine<P> {
         let layout = Layout::new(&config.shape);
+        let is_ordered = config.shape.mode == Mode::Ordered;
+        assert!(is_ordered || !config.keeps_state, "without an order there is no common state");
         assert!(config.me.seat.index() < config.shape.n_seats, "no such seat: {:?}", config.me);
         let mut machine = Machine {
             planted,
@@ -145,10 +148,20 @@ impl<P: Plantings> Machine<P> {
     /// longer in the group first: it is sent again in the next view if this one ends before that.
     ///
     /// # Errors
-    /// [`Refused`]: nothing happened.
-    pub fn multicast(&mut self, message: &[u8]) -> Result<(), Refused> {
+    /// [`Refused`]: nothing happened. [`Machine::accepts`] says it before the message is given away.
+    pub fn multicast(&mut self, message: Payload) -> Result<(), Refused> {
+        self.accepts(message.len())?;
+        self.outbox.put(message);
+        Ok(())
+    }
+
+    /// Whether a message of `n_bytes` would be taken now.
+    ///
+    /// # Errors
+    /// [`Refused`]: why it would not.
+    pub fn accepts(&self, n_bytes: usize) -> Result<(), Refused> {
         let Life::Inside(inside) = &self.life else { return Err(Refused::NotMember) };
-        if message.len() > self.config.shape.message_bytes as usize {
+        if n_bytes > self.config.shape.message_bytes as usize {
             return Err(Refused::TooLong);
         }
         if inside.current.view.members.len() < self.config.n_adequate {
@@ -157,7 +170,6 @@ impl<P: Plantings> Machine<P> {
         if self.outbox.n_waiting() >= self.config.shape.window as usize {
             return Err(Refused::Full);
         }
-        self.outbox.put(message);
         Ok(())
     }
 
@@ -364,10 +376,8 @@ impl<P: Plantings> Machine<P> {
             return Turn::Stay;
         }
         loop {
-            current.receive();
-            if !self.is_held
-                && let Err(damaged) = current.deliver_stable(&mut self.outbox, port, out)
-            {
+            let received = current.receive(self.is_held, &mut self.outbox, port, out);
+            if let Err(damaged) = received {
                 return Turn::End(End::Damaged(damaged.0));
             }
             if !current.send(&mut self.outbox, port) {
@@ -478,6 +488,10 @@ impl<P: Plantings> Machine<P> {
         self.gifts.keep(view.seats());
         let mut current =
             Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
+        if let Some(last) = &last {
+            current.heard = last.heard.clone();
+            current.heard.keep(&current.view);
+        }
         if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
             current.ask_to_leave();
         }

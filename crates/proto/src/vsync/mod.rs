@@ -17,7 +17,8 @@
 //! subgroups are to come (`docs/decisions/0018-groups.md`).
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5, of messages, are
-//! in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`.
+//! in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and V15 in
+//! `unordered`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other deliver the same
@@ -50,15 +51,20 @@ mod layout;
 mod machine;
 mod order;
 mod outbox;
+mod payload;
+mod slots;
 mod spec;
 mod state;
 #[cfg(test)]
 mod tests;
+mod unordered;
 mod view;
 mod wire;
 
-pub use layout::Shape;
+pub use delivery::FLIGHT_BYTES_MAX;
+pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
+pub use payload::Payload;
 pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
 
@@ -131,7 +137,7 @@ pub struct Delivery {
     /// Its sender.
     pub sender: Knock,
     /// Its bytes.
-    pub message: Vec<u8>,
+    pub message: Payload,
 }
 
 /// What a machine tells the application, in order.

@@ -5,15 +5,19 @@ use super::bugs::{Bug, Plantings};
 use super::change::Turn;
 use super::columns::{Row, ballot};
 use super::current::Current;
+use super::delivery::FLIGHT_BYTES_MAX;
 use super::layout::{Layout, Shape};
+use super::outbox::Outbox;
+use super::payload::Payload;
 use super::view::tests::process;
 use super::view::{Change, Knock, Standing, View};
-use super::{Config, End, Start, Timing};
+use super::{Config, End, Mode, Start, Timing};
 use crate::planted::{Planted, Sound};
 use crate::sst::Table;
 use alloc::vec;
 use alloc::vec::Vec;
-use base::{Instant, Rank, SeatSet};
+use base::verb::Unsupported;
+use base::{At, Instant, Port, Rank, SeatSet, Token};
 
 /// The rows of a view, as one member's memory has them.
 struct Rows {
@@ -25,7 +29,10 @@ struct Rows {
 impl Rows {
     /// Rows of `n` members on the first seats of eight.
     fn of(n: usize) -> Rows {
-        let shape = Shape { n_seats: 8, window: 4, message_bytes: 16 };
+        Rows::with(n, Shape { mode: Mode::Ordered, n_seats: 8, window: 4, message_bytes: 16 })
+    }
+
+    fn with(n: usize, shape: Shape) -> Rows {
         let layout = Layout::new(&shape);
         let view = View::founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
         let table = |seat| Table::new(&layout.columns, 8, Rank::at(seat), view.id.0, Sound);
@@ -271,4 +278,83 @@ fn v9_the_last_member_that_has_the_state_stays_until_another_has_it() {
     assert_eq!(shown(&rows, 0, Planted(Bug::LastLeaves)).1.left, set(&[0]));
     rows.tell(1, |row, table| table.set(row.ready, 0, 1));
     assert_eq!(shown(&rows, 0, Sound).1.left, set(&[0]));
+}
+
+/// A way to members that take nothing from it: the bytes that were written to each.
+#[derive(Default)]
+struct Written([u64; 8]);
+
+impl Port for Written {
+    fn write(&mut self, to: Rank, _: At, words: &[u64], _: Option<Token>) {
+        self.0[to.index()] += 8 * words.len() as u64;
+    }
+
+    fn load(&self, _: At) -> u64 {
+        unreachable!("a sender reads no slots")
+    }
+
+    fn load_into(&self, _: At, _: &mut [u64]) {
+        unreachable!("a sender reads no slots")
+    }
+
+    fn store(&mut self, _: At, _: u64) {
+        unreachable!("rings and rows are written")
+    }
+
+    fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {
+        unreachable!("rings and rows are written")
+    }
+
+    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {
+        unreachable!("rings and rows are written")
+    }
+
+    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {
+        unreachable!("rings and rows are written")
+    }
+
+    fn send(&mut self, _: Rank, _: &[u8]) -> bool {
+        unreachable!("rings and rows are written")
+    }
+
+    fn wake(&mut self, _: Rank) {}
+
+    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
+        unreachable!("nobody is kept out")
+    }
+}
+
+/// The bytes that a sender with a full ring writes to two members: at first, when the first has
+/// received all of that and the second four messages, and again after the second one's link broke.
+fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
+    const MIB: usize = 1 << 20;
+    let mut rows = Rows::with(
+        3,
+        Shape { mode: Mode::Ordered, n_seats: 8, window: 32, message_bytes: MIB as u32 },
+    );
+    let mut current = rows.read_by(0, planted);
+    let mut outbox = Outbox::default();
+    (0..32).for_each(|_| outbox.put(Payload::from(&[7; MIB][..])));
+    let take = |written: &mut Written| core::mem::take(written).0[1..3].try_into().expect("two");
+    let mut written = Written::default();
+    assert!(current.send(&mut outbox, &mut written));
+    let first = take(&mut written);
+    rows.tell(1, |row, table| table.set(row.received, 0, outbox.n_sent()));
+    rows.tell(2, |row, table| table.set(row.received, 0, 4));
+    rows.show(&mut current);
+    current.send(&mut outbox, &mut written);
+    let second = take(&mut written);
+    current.write_ring(&outbox, set(&[2]), &mut written);
+    [first, second, take(&mut written)]
+}
+
+#[test]
+fn v13_a_sender_writes_no_more_than_a_link_keeps_also_when_it_writes_again() {
+    let [first, second, again] = written(Sound);
+    let is_most = |bytes: u64| bytes <= FLIGHT_BYTES_MAX && bytes > FLIGHT_BYTES_MAX - (2 << 20);
+    assert!(first.into_iter().all(is_most), "{first:?}");
+    assert_eq!(second, [4 * (8 + (1 << 20)); 2], "there is room for what the slower one received");
+    assert!(again[0] == 0 && is_most(again[1]), "{again:?}");
+    let unbounded = written(Planted(Bug::FlightUnbounded))[0];
+    assert!(unbounded.into_iter().all(|bytes| bytes > FLIGHT_BYTES_MAX), "{unbounded:?}");
 }

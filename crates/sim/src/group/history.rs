@@ -102,6 +102,8 @@ impl Record {
 /// All processes of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
+    /// Whether only each sender's messages have an order.
+    pub(super) is_unordered: bool,
     pub(super) records: BTreeMap<ProcessId, Record>,
 }
 

@@ -13,14 +13,14 @@ use base::{Inbox, Instant, Rank};
 use engine::group::{self, Application, Ground, Installed, Turn};
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{Config, Delivery, End, Knock, Position, View, ViewId};
+use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, View, ViewId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// A process of a group as it ships, whatever is planted in it.
 trait Life {
     fn turn(&mut self, now: Instant, port: &mut SimPort, listener: &mut Listener<'_>) -> Turn;
-    fn multicast(&mut self, message: &[u8]) -> bool;
+    fn multicast(&mut self, message: Payload) -> bool;
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
     fn view(&self) -> Option<&View>;
@@ -35,7 +35,7 @@ impl<P: Plantings> Life for group::Process<P> {
         group::Process::turn(self, now, port, listener)
     }
 
-    fn multicast(&mut self, message: &[u8]) -> bool {
+    fn multicast(&mut self, message: Payload) -> bool {
         group::Process::multicast(self, message).is_ok()
     }
 
@@ -168,7 +168,7 @@ impl Process {
         let ProcessId(sender, incarnation) = self.id();
         let n_ballast = n_ballast as usize % (self.n_ballast.0 + 1);
         let message = app::message(MessageId { sender, incarnation, ordinal }, n_ballast);
-        if self.life.multicast(&message) {
+        if self.life.multicast(message[..].into()) {
             record.n_multicast = ordinal;
             self.trace(Topic::Propose, ordinal, 0);
         }

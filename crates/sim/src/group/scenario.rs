@@ -4,7 +4,7 @@ use crate::plan::{Kind, MS, Plan};
 use crate::{Config, Provider};
 use base::Rng;
 use core::time::Duration;
-use proto::vsync::{Shape, Timing};
+use proto::vsync::{Mode, Shape, Timing};
 
 /// The most seats of a simulated group: the queue has room for the timers of so many.
 pub(super) const N_SEATS_MAX: usize = 11;
@@ -94,6 +94,7 @@ impl Scenario {
         };
         let drawn = Scenario {
             shape: Shape {
+                mode: Mode::Ordered,
                 n_seats,
                 window: 1 << rng.below(5),
                 message_bytes: 24 + 8 * rng.below(20) as u32,
@@ -126,6 +127,10 @@ impl Scenario {
             plan,
         };
         // (No draw of its own, so that older seeds meet what they met.)
-        Scenario { keeps_state: drawn.n_silent != 4, ..drawn }
+        let keeps_state = drawn.n_silent != 4;
+        let is_unordered = !keeps_state && drawn.n_burst >= 4;
+        let mode = if is_unordered { Mode::Unordered } else { Mode::Ordered };
+        let shape = Shape { mode, ..drawn.shape };
+        Scenario { keeps_state, shape, ..drawn }
     }
 }

@@ -14,7 +14,7 @@ use crate::trace::{Topic, Trace};
 use crate::world::Phase;
 use crate::{Config, Outcome, Property, Provider};
 use base::{Event, Incarnation, Rank, Rng, SeatSet};
-use proto::vsync::{self, Knock, METADATA_WORDS, Start, View};
+use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, View};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -60,6 +60,7 @@ impl World {
         let n_seats = scenario.shape.n_seats;
         let n_words = vsync::region(&scenario.shape).n_words as usize;
         let weather = scenario.plan.weather;
+        let is_unordered = scenario.shape.mode == Mode::Unordered;
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
         World {
             outages: Outages::new(rng.fork(), &scenario.plan),
@@ -68,7 +69,7 @@ impl World {
             net: Rc::new(RefCell::new(net)),
             rng,
             processes: (0..n_seats).map(|_| None).collect(),
-            history: History::default(),
+            history: History { is_unordered, ..History::default() },
             phase: Phase::Safety,
             is_quiet: false,
             awaited: SeatSet::EMPTY,

@@ -17,24 +17,29 @@ use crate::Property;
 
 type Check = fn(&History) -> Result<(), String>;
 
-/// Each property with its check, the most telling first.
-const CHECKS: [(Property, Check); 10] = [
+/// Each property with its check, the most telling first: those of every group ...
+const OF_ALL: [(Property, Check); 4] = [
     (Property::ViewAgreement, view_agreement::check),
     (Property::Minority, minority::check),
     (Property::Validity, validity::check),
+    (Property::SenderFifo, sender_fifo::check),
+];
+
+/// ... and those of a group with one order.
+const OF_ORDERED: [(Property, Check); 6] = [
     (Property::TotalOrder, total_order::check),
     (Property::SameTrim, same_trim::check),
     (Property::VirtualSynchrony, virtual_synchrony::check),
     (Property::Kept, kept::check),
-    (Property::SenderFifo, sender_fifo::check),
     (Property::Digest, copies::check),
     (Property::StateKept, state_kept::check),
 ];
 
 /// The first property that does not hold.
 pub(super) fn judge(history: &History) -> Result<(), (Property, String)> {
-    for (property, check) in CHECKS {
-        check(history).map_err(|detail| (property, detail))?;
+    let of_ordered = if history.is_unordered { &[][..] } else { &OF_ORDERED };
+    for (property, check) in OF_ALL.iter().chain(of_ordered) {
+        check(history).map_err(|detail| (*property, detail))?;
     }
     Ok(())
 }

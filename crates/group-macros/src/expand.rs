@@ -1,0 +1,161 @@
+//! The code that a block becomes: the numbered methods of the object, and the handle that calls
+//! them.
+
+use crate::methods::{Block, Kind, Method};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+use syn::Visibility;
+
+pub(crate) fn expand(block: Block) -> TokenStream {
+    let Block { block, name, methods } = block;
+    let object = dispatch(&block.self_ty, &methods);
+    let handle = handle(&name, &block.self_ty, &methods);
+    quote! { #block #object #handle }
+}
+
+/// The object as the group's runtime calls it.
+fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
+    let list = methods.iter().map(|method| {
+        let (name, signature) = (method.name.to_string(), method.signature());
+        let is_query = method.kind == Kind::Query;
+        quote! { ::group::Method { name: #name, signature: #signature, is_query: #is_query } }
+    });
+    let ordered = arms(methods, Kind::Ordered);
+    let queries = arms(methods, Kind::Query);
+    quote! {
+        impl ::group::Replicated for #object {
+            const METHODS: &'static [::group::Method] = &[#(#list),*];
+
+            fn execute(
+                &mut self,
+                method: u16,
+                arguments: &[u8],
+            ) -> ::core::result::Result<::std::vec::Vec<u8>, ::group::Undecodable> {
+                match method {
+                    #(#ordered,)*
+                    _ => ::core::result::Result::Err(::group::Undecodable),
+                }
+            }
+
+            fn answer(
+                &self,
+                method: u16,
+                arguments: &[u8],
+            ) -> ::core::result::Result<::std::vec::Vec<u8>, ::group::Undecodable> {
+                match method {
+                    #(#queries,)*
+                    _ => ::core::result::Result::Err(::group::Undecodable),
+                }
+            }
+        }
+    }
+}
+
+/// From a number and arguments to a method and its result, for the methods of one kind.
+fn arms(methods: &[Method], kind: Kind) -> impl Iterator<Item = TokenStream> {
+    let numbered = (0u16..).zip(methods);
+    numbered.filter(move |(_, method)| method.kind == kind).map(|(number, method)| {
+        let name = &method.name;
+        let (names, types) = split(method);
+        quote! {
+            #number => {
+                let (#(#names,)*): (#(#types,)*) = ::group::decode(arguments)?;
+                ::core::result::Result::Ok(::group::encode(&self.#name(#(#names),*)))
+            }
+        }
+    })
+}
+
+/// The handle: a clone of the replica, with the object's methods.
+fn handle(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
+    let handle = format_ident!("{name}Handle");
+    let visibility = widest(methods);
+    let docs = format!("Calls [`{name}`], which is replicated, at this member of its group.");
+    let calls = (0u16..).zip(methods).map(|(number, method)| match method.kind {
+        Kind::Ordered => ordered_call(number, method),
+        Kind::Query => query_calls(number, method),
+    });
+    quote! {
+        #[doc = #docs]
+        #[derive(Clone, Debug)]
+        #visibility struct #handle(::group::Replica<#object>);
+
+        #[allow(dead_code, reason = "a program need not call every method")]
+        impl #handle {
+            #(#calls)*
+        }
+
+        impl ::core::convert::From<::group::Replica<#object>> for #handle {
+            fn from(replica: ::group::Replica<#object>) -> Self {
+                #handle(replica)
+            }
+        }
+
+        impl ::core::ops::Deref for #handle {
+            type Target = ::group::Replica<#object>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+    }
+}
+
+fn ordered_call(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    quote! {
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Every member executes it, at the same place of the group's order."]
+        #visibility fn #name(&self, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.call(#number, &(#(#names,)*))
+        }
+    }
+}
+
+fn query_calls(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
+    quote! {
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered by this member's copy at once, which may lag behind others'."]
+        #visibility fn #name(
+            &self,
+            #(#names: #types),*
+        ) -> ::core::result::Result<#result, ::group::CallError> {
+            self.0.query(|object| object.#name(#(#names),*))
+        }
+
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered at a place of the group's order: it sees every call that ended before."]
+        #visibility fn #ordered(&self, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.call(#number, &(#(#names,)*))
+        }
+
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered by the copy of the member on `seat`."]
+        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.ask(seat, #number, &(#(#names,)*))
+        }
+    }
+}
+
+fn split(method: &Method) -> (Vec<&Ident>, Vec<&syn::Type>) {
+    method.arguments.iter().map(|(name, kind)| (name, kind)).unzip()
+}
+
+/// The handle can be named where the most visible of its methods can.
+fn widest(methods: &[Method]) -> &Visibility {
+    let rank = |visibility: &&Visibility| match visibility {
+        Visibility::Public(_) => 2,
+        Visibility::Restricted(_) => 1,
+        Visibility::Inherited => 0,
+    };
+    let all = methods.iter().map(|method| &method.visibility);
+    all.max_by_key(rank).unwrap_or(&Visibility::Inherited)
+}

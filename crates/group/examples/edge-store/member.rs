@@ -1,0 +1,102 @@
+//! One process of the store: a member of the group, and its front door.
+
+use super::http::{self, Answer, Request};
+use super::store::{Store, StoreHandle};
+use group::{CallError, Options, Replica};
+use std::io::Read;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The longest time for leaving in order.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// The longest wait for the end of the membership, after which it is waited for again.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// What a process is told by its parent, in its arguments.
+#[derive(Clone, Debug)]
+pub(crate) struct Role {
+    pub(crate) founds: bool,
+    /// The directory of the group's memory.
+    pub(crate) directory: PathBuf,
+    pub(crate) seat: usize,
+    pub(crate) port: u16,
+}
+
+/// Runs the process until its input ends; says `ready` when it serves.
+pub(crate) fn run(role: &Role) -> Result<(), Box<dyn std::error::Error>> {
+    let mut options = Options::shm("edge-store", "only its members know this", "edge-store 1");
+    options.directory = role.directory.join("memory");
+    options.seat = Some(role.seat);
+    // On a machine with other work a process may wait longer than usual for its turn.
+    options.timing.suspect_after = Duration::from_secs(1);
+    let replica = if role.founds {
+        Replica::found(&options, Store::default())?
+    } else {
+        Replica::join(&options)?
+    };
+    let store = StoreHandle::from(Replica::clone(&replica));
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, role.port))?;
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let store = store.clone();
+            std::thread::spawn(move || http::serve(&stream, |request| answer(&store, request)));
+        }
+    });
+    println!("ready");
+    std::thread::spawn({
+        let replica = replica.clone();
+        move || {
+            // A member that the group has lost has no store to serve.
+            while replica.wait_end(LOOK_EVERY).is_none() {}
+            std::process::exit(1);
+        }
+    });
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(replica.close(FAREWELL)?)
+}
+
+/// The answer to one request.
+fn answer(store: &StoreHandle, request: &Request) -> Answer {
+    let Request { method, path, query, body } = request;
+    if path.is_empty() {
+        return overview(store);
+    }
+    let key = path.clone();
+    let answered = match (method.as_str(), query.as_str()) {
+        ("GET", "") => store.get_ordered(key).wait().map(found),
+        ("GET", "local") => store.get(key).map(found),
+        ("PUT", "") => store.put(key, body.clone()).wait().map(|is_new| {
+            let status = if is_new { 201 } else { 200 };
+            Answer(status, String::new())
+        }),
+        ("DELETE", "") => store.delete(key).wait().map(|was_there| {
+            let status = if was_there { 200 } else { 404 };
+            Answer(status, String::new())
+        }),
+        ("POST", "") => match body.trim().parse() {
+            Ok(n) => store.add(key, n).wait().map(|sum| match sum {
+                Some(sum) => Answer(200, sum.to_string()),
+                None => Answer(409, "the key holds no number, or the sum is too large".into()),
+            }),
+            Err(_) => return Answer(400, "POST adds a number, which is the body".into()),
+        },
+        _ => return Answer(405, "GET, GET ?local, PUT, DELETE, or POST to add a number".into()),
+    };
+    answered.unwrap_or_else(|error| {
+        // Nothing happened, or it is unknown what did.
+        let status = if matches!(error, CallError::NotExecuted(_)) { 503 } else { 504 };
+        Answer(status, error.to_string())
+    })
+}
+
+fn found(value: Option<String>) -> Answer {
+    value.map_or_else(|| Answer(404, String::new()), |value| Answer(200, value))
+}
+
+fn overview(store: &StoreHandle) -> Answer {
+    match store.len() {
+        Ok(n_keys) => Answer(200, format!("{}\n{n_keys} keys\n", store.view())),
+        Err(error) => Answer(503, error.to_string()),
+    }
+}

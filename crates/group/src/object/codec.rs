@@ -1,0 +1,65 @@
+//! Arguments, results and states as bytes (postcard).
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Bytes that are no value of the type that was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("bytes that are no value of their type")]
+pub struct Undecodable;
+
+/// The bytes of a value.
+///
+/// # Panics
+/// If the type's own `Serialize` fails.
+pub fn encode(value: &impl Serialize) -> Vec<u8> {
+    match postcard::to_allocvec(value) {
+        Ok(bytes) => bytes,
+        Err(error) => panic!("a value that cannot be serialized: {error}"),
+    }
+}
+
+/// The value with exactly these bytes.
+///
+/// # Errors
+/// [`Undecodable`].
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Undecodable> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Ok(value),
+        Ok(_) | Err(_) => Err(Undecodable),
+    }
+}
+
+/// A call on its way: the ticket of its caller, the number of its method, its arguments.
+pub(super) fn encode_call(ticket: u64, method: u16, arguments: &impl Serialize) -> Vec<u8> {
+    let head = [&ticket.to_le_bytes()[..], &method.to_le_bytes()].concat();
+    match postcard::to_extend(arguments, head) {
+        Ok(bytes) => bytes,
+        Err(error) => panic!("an argument that cannot be serialized: {error}"),
+    }
+}
+
+/// The parts of a call.
+pub(super) fn decode_call(bytes: &[u8]) -> Option<(u64, u16, &[u8])> {
+    let (ticket, rest) = bytes.split_first_chunk()?;
+    let (method, arguments) = rest.split_first_chunk()?;
+    Some((u64::from_le_bytes(*ticket), u16::from_le_bytes(*method), arguments))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_and_calls_come_back_and_bytes_too_many_are_none() {
+        let value = ("a".to_owned(), 7u64, vec![true]);
+        let mut bytes = encode(&value);
+        assert_eq!(decode(&bytes), Ok(value.clone()));
+        bytes.push(0);
+        assert_eq!(decode::<(String, u64, Vec<bool>)>(&bytes), Err(Undecodable));
+        let call = encode_call(9, 3, &value);
+        let (ticket, method, arguments) = decode_call(&call).expect("a call");
+        assert_eq!((ticket, method, decode(arguments)), (9, 3, Ok(value)));
+        assert_eq!(decode_call(&call[..9]), None);
+    }
+}

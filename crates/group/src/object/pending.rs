@@ -1,0 +1,146 @@
+//! A call that was made, and its outcome.
+
+use super::calls::is_in_handler;
+use super::codec::decode;
+use crate::error::Refused;
+use crate::event::Ended;
+use serde::de::DeserializeOwned;
+use std::marker::PhantomData;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The reason why a call has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// Nothing of the call left this process: no member executes it.
+    #[error("not executed: {0}")]
+    NotExecuted(#[from] Refused),
+    /// This process is no longer in the group. The other members may have executed the call, or do
+    /// so yet, or never.
+    #[error("it is unknown whether the call was executed: {0}")]
+    Unknown(Ended),
+    /// The call has no outcome yet: it may be executed at any time. Wait again.
+    #[error("no outcome within {0:?}: the call may be executed yet")]
+    Late(Duration),
+    /// A method of the object that runs at its place in the order would wait for a later one.
+    /// Nothing happened.
+    #[error("a method of a replicated object cannot wait for a call: make the call, and go on")]
+    InHandler,
+    /// The member that was asked is not in the group, or no longer. (A query changes nothing: ask
+    /// another one.)
+    #[error("seat {0} is not in the group: ask another member")]
+    Gone(usize),
+    /// The member that was asked has an answer of more than [`crate::LETTER_BYTES_MAX`].
+    #[error("the answer is too long for a letter between two members")]
+    ResultTooLong,
+    /// The members' programs differ though their methods have the same types: they read each
+    /// other's bytes otherwise. No member executed the call.
+    #[error("not executed: the members could not read the call's arguments")]
+    Undecodable,
+}
+
+/// The outcome of a call: the result's bytes.
+pub(super) type Outcome = Result<Vec<u8>, CallError>;
+
+/// The place of an outcome.
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    outcome: Mutex<Option<Outcome>>,
+    filled: Condvar,
+    question: Option<Question>,
+}
+
+/// A letter that asks, which can be lost: a caller that waits sends it again.
+pub(super) struct Question(pub(super) Box<dyn Fn(Duration) + Send + Sync>);
+
+impl std::fmt::Debug for Question {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Question")
+    }
+}
+
+/// The time after which a question is asked again.
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+impl Slot {
+    /// A place for the answer to a question.
+    pub(super) fn of(question: Question) -> Slot {
+        Slot { question: Some(question), ..Slot::default() }
+    }
+
+    /// Asks the question, as soon as there is room within `patience`.
+    pub(super) fn ask(&self, patience: Duration) {
+        if let Some(Question(ask)) = &self.question {
+            ask(patience);
+        }
+    }
+
+    pub(super) fn fill(&self, outcome: Outcome) {
+        let mut place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(place.replace(outcome).is_none(), "O2: a call has one outcome");
+        drop(place);
+        self.filled.notify_all();
+    }
+
+    fn wait(&self, patience: Duration) -> Option<Outcome> {
+        let until = Instant::now() + patience;
+        let mut place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(outcome) = &*place {
+                return Some(outcome.clone());
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            let span = if self.question.is_some() { left.min(ASK_EVERY) } else { left };
+            let waited = self.filled.wait_timeout(place, span);
+            let (again, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            place = again;
+            if waited.timed_out() && self.question.is_some() && place.is_none() {
+                drop(place);
+                self.ask(Duration::ZERO);
+                place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+/// A call that was made. Dropping it does not take the call back.
+#[derive(Debug)]
+#[must_use = "the call is made; `wait` for its outcome, or `forget` it"]
+pub struct Pending<R> {
+    pub(super) slot: Arc<Slot>,
+    /// The time for which `wait` waits.
+    pub(super) patience: Duration,
+    pub(super) result: PhantomData<fn() -> R>,
+}
+
+impl<R: DeserializeOwned> Pending<R> {
+    /// Waits for the outcome, as long as [`crate::Options::patience`].
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait(&self) -> Result<R, CallError> {
+        self.wait_for(self.patience)
+    }
+
+    /// The same, for as long as `span`.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait_for(&self, span: Duration) -> Result<R, CallError> {
+        // O3: what is there already needs no wait.
+        let patience = if is_in_handler() { Duration::ZERO } else { span };
+        match self.slot.wait(patience) {
+            Some(Ok(bytes)) => decode(&bytes).map_err(|_| CallError::Undecodable),
+            Some(Err(error)) => Err(error),
+            None if is_in_handler() => Err(CallError::InHandler),
+            None => Err(CallError::Late(span)),
+        }
+    }
+
+    /// Leaves the outcome alone.
+    pub fn forget(self) {}
+}

@@ -1,0 +1,179 @@
+//! The example `edge-store`: its clients speak HTTP, its processes are killed one after the other,
+//! and nothing that was answered is lost or there twice.
+
+#[path = "../examples/edge-store/http.rs"]
+mod http;
+#[path = "../examples/edge-store/keeper.rs"]
+mod keeper;
+#[path = "../examples/edge-store/member.rs"]
+mod member;
+#[path = "../examples/edge-store/store.rs"]
+mod store;
+
+use keeper::Keeper;
+use member::Role;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The number of additions that each client makes between two deaths.
+const N_BETWEEN: u64 = 50;
+
+/// The role of a process that another test of this file started.
+const ROLE: &str = "GREGALE_EDGE_STORE=";
+
+/// The entry of the processes that the other tests start; not a test of its own.
+#[test]
+fn child() {
+    let role = std::env::args().find_map(|word| Some(word.strip_prefix(ROLE)?.to_owned()));
+    let Some(role) = role else { return };
+    let words: Vec<&str> = role.split(' ').collect();
+    let [founds, directory, seat, port] = words[..] else { panic!("no role: {role}") };
+    let (seat, port) = (seat.parse().unwrap(), port.parse().unwrap());
+    member::run(&Role { founds: founds == "true", directory: directory.into(), seat, port })
+        .unwrap();
+}
+
+fn arguments(role: &Role) -> Vec<String> {
+    let Role { founds, directory, seat, port } = role;
+    let role = format!("{ROLE}{founds} {} {seat} {port}", directory.display());
+    let own = ["--exact", "child", "--nocapture", "--test-threads=1", "--skip"];
+    own.map(str::to_owned).into_iter().chain([role]).collect()
+}
+
+/// A connection to one member.
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    fn connect(port: u16) -> io::Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(Client(BufReader::new(stream)))
+    }
+
+    fn ask(&mut self, method: &str, target: &str, body: &str) -> io::Result<(u16, String)> {
+        let length = body.len();
+        let request =
+            format!("{method} /{target} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
+        self.0.get_mut().write_all(request.as_bytes())?;
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.0.read_line(&mut head)? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+        let word = |text: &str| head.split(text).nth(1).map(|rest| rest.split_whitespace().next());
+        let (Some(Some(status)), Some(Some(length))) = (word("HTTP/1.1"), word("Content-Length:"))
+        else {
+            panic!("no answer: {head}")
+        };
+        let mut text = vec![0; length.parse().expect("a length")];
+        self.0.read_exact(&mut text)?;
+        Ok((status.parse().expect("a status"), String::from_utf8(text).expect("text")))
+    }
+}
+
+fn ask(port: u16, method: &str, target: &str, body: &str) -> (u16, String) {
+    Client::connect(port).and_then(|mut client| client.ask(method, target, body)).unwrap()
+}
+
+/// What the clients of one member know: additions that were answered, and those of which they do
+/// not know.
+#[derive(Default)]
+struct Known {
+    answered: AtomicU64,
+    unknown: AtomicU64,
+}
+
+/// Adds one to a number, again and again, at one member; connects again when that has ended.
+fn add(port: u16, known: &Known, is_over: &AtomicBool) {
+    let mut client = None;
+    while !is_over.load(Ordering::SeqCst) {
+        let Some(connected) = client.as_mut() else {
+            client = Client::connect(port).ok();
+            if client.is_none() {
+                std::thread::yield_now(); // its member is on the way
+            }
+            continue;
+        };
+        match connected.ask("POST", "sum", "1") {
+            Ok((200, _)) => known.answered.fetch_add(1, Ordering::SeqCst),
+            Ok((503, _)) => continue, // not executed
+            Ok((504, _)) | Err(_) => {
+                client = None;
+                known.unknown.fetch_add(1, Ordering::SeqCst)
+            }
+            Ok(other) => panic!("{other:?}"),
+        };
+    }
+}
+
+/// Waits until each client but that of the dead member has had some more answers.
+fn let_add(known: &[Known], but: Option<usize>) {
+    let before: Vec<u64> = known.iter().map(|one| one.answered.load(Ordering::SeqCst)).collect();
+    let by = Instant::now() + PATIENCE;
+    for at in (0..known.len()).filter(|at| Some(*at) != but) {
+        while known[at].answered.load(Ordering::SeqCst) < before[at] + N_BETWEEN {
+            assert!(Instant::now() < by, "the client of seat {} gets no answers", at + 1);
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_is_there_once_whichever_members_were_killed() {
+    let mut store = Keeper::start(keeper::free_ports().unwrap(), arguments).unwrap();
+    let ports = store.ports.clone();
+    let known: Vec<Known> = ports.iter().map(|_| Known::default()).collect();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for (port, known) in ports.iter().zip(&known) {
+            let is_over = &is_over;
+            scope.spawn(move || add(*port, known, is_over));
+        }
+        let_add(&known, None);
+        for seat in [1, 3, 2] {
+            let killed = Command::new("kill").args(["-9", &store.pid(seat).to_string()]).status();
+            assert!(killed.unwrap().success());
+            let_add(&known, Some(seat - 1));
+            let by = Instant::now() + PATIENCE;
+            while !store.look_after().unwrap() {
+                assert!(Instant::now() < by, "the process on seat {seat} has ended");
+                std::thread::yield_now();
+            }
+            let_add(&known, None);
+        }
+        is_over.store(true, Ordering::SeqCst);
+    });
+    let all = |count: fn(&Known) -> &AtomicU64| -> u64 {
+        known.iter().map(|one| count(one).load(Ordering::SeqCst)).sum()
+    };
+    let (answered, unknown) = (all(|one| &one.answered), all(|one| &one.unknown));
+    for port in &ports {
+        let (status, sum) = ask(*port, "GET", "sum", "");
+        let sum: u64 = sum.parse().unwrap();
+        assert_eq!(status, 200);
+        assert!((answered..=answered + unknown).contains(&sum), "{answered} + {unknown}: {sum}");
+        assert_eq!(ask(*port, "GET", "sum?local", ""), (200, sum.to_string()), "copies are equal");
+        assert!(ask(*port, "GET", "", "").1.contains("survives 1 failure"));
+    }
+}
+
+#[test]
+fn the_front_door_says_what_it_does_not_do() {
+    let store = Keeper::start(keeper::free_ports().unwrap(), arguments).unwrap();
+    let [first, second, ..] = store.ports[..] else { unreachable!("there are three") };
+    assert_eq!(ask(first, "PUT", "a", "x").0, 201);
+    assert_eq!(ask(second, "PUT", "a", "y").0, 200);
+    assert_eq!(ask(first, "GET", "a", ""), (200, "y".into()));
+    assert_eq!(ask(first, "POST", "a", "1").0, 409, "it is no number");
+    assert_eq!(ask(first, "POST", "b", "z").0, 400);
+    assert_eq!(ask(first, "PATCH", "a", "").0, 405);
+    assert_eq!(ask(first, "PUT", "a", &"x".repeat(http::BODY_BYTES_MAX + 1)).0, 400);
+    assert_eq!(ask(first, "GET", "a%20b", "").0, 400);
+    assert_eq!((ask(second, "DELETE", "a", "").0, ask(second, "DELETE", "a", "").0), (200, 404));
+    assert_eq!(ask(first, "GET", "a", "").0, 404);
+}

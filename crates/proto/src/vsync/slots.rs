@@ -1,0 +1,132 @@
+//! Slots of rings as words: what a sender writes, and what a receiver reads.
+
+use super::payload::Payload;
+use alloc::vec::Vec;
+use base::At;
+
+/// The first word of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Header {
+    Null,
+    /// A message: its number among its sender's, from 1, through all views; and its length.
+    Message {
+        number: u64,
+        n_bytes: u32,
+    },
+}
+
+/// The word of a null.
+const NULL: u64 = u64::MAX;
+const LENGTH_BITS: u32 = 21;
+
+impl Header {
+    /// The longest message of which a header can tell the length.
+    pub(super) const BYTES_MAX: u32 = (1 << LENGTH_BITS) - 1;
+
+    pub(super) const fn word(self) -> u64 {
+        match self {
+            Header::Null => NULL,
+            Header::Message { number, n_bytes } => number << LENGTH_BITS | n_bytes as u64,
+        }
+    }
+
+    pub(super) const fn of(word: u64) -> Header {
+        match word {
+            NULL => Header::Null,
+            word => {
+                let n_bytes = (word & Header::BYTES_MAX as u64) as u32;
+                Header::Message { number: word >> LENGTH_BITS, n_bytes }
+            }
+        }
+    }
+}
+
+/// Small slots side by side, which one WRITE brings.
+pub(super) struct Run<'a> {
+    /// The place of the first one.
+    at: At,
+    words: &'a mut Vec<u64>,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn new(words: &'a mut Vec<u64>) -> Run<'a> {
+        words.clear();
+        Run { at: At(0), words }
+    }
+
+    /// Appends the slot at `at`; what does not go with it is written before.
+    pub(super) fn put(
+        &mut self,
+        at: At,
+        header: Header,
+        message: &[u64],
+        write: &mut impl FnMut(At, &[u64]),
+    ) {
+        let gap = at.0.checked_sub(self.at.0 + self.words.len() as u32);
+        let is_next = !self.words.is_empty()
+            && gap.is_some_and(|gap| gap <= GAP_WORDS_MAX)
+            && self.words.len() + SMALL_WORDS_MAX < WRITE_WORDS_MAX;
+        if !is_next {
+            self.end(write);
+            self.at = at;
+        }
+        self.words.resize((at.0 - self.at.0) as usize, 0);
+        self.words.push(header.word());
+        self.words.extend_from_slice(message);
+    }
+
+    /// Writes what there is.
+    pub(super) fn end(&mut self, write: &mut impl FnMut(At, &[u64])) {
+        if !self.words.is_empty() {
+            write(self.at, self.words);
+            self.words.clear();
+        }
+    }
+}
+
+/// Whether a message goes together with its neighbours.
+pub(super) fn is_small(message: &Payload) -> bool {
+    message.words().len() <= SMALL_WORDS_MAX
+}
+
+const SMALL_WORDS_MAX: usize = 64;
+/// The most words between two slots that are written for nothing.
+const GAP_WORDS_MAX: u32 = 8;
+/// The most words of one WRITE: 64 KiB.
+pub(super) const WRITE_WORDS_MAX: usize = 8 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_back() {
+        for header in [
+            Header::Null,
+            Header::Message { number: 1, n_bytes: 0 },
+            Header::Message { number: (1 << 43) - 2, n_bytes: Header::BYTES_MAX },
+        ] {
+            assert_eq!(Header::of(header.word()), header);
+        }
+    }
+
+    #[test]
+    fn small_slots_go_together_if_little_lies_between_them() {
+        let (mut words, mut written) = (Vec::new(), Vec::new());
+        let mut write = |at: At, words: &[u64]| written.push((at.0, words.to_vec()));
+        let mut run = Run::new(&mut words);
+        let one = Header::Message { number: 1, n_bytes: 8 };
+        run.put(At(4), one, &[7], &mut write);
+        run.put(At(8), Header::Null, &[], &mut write);
+        run.put(At(9 + GAP_WORDS_MAX + 1), one, &[8], &mut write);
+        run.put(At(4), Header::Null, &[], &mut write);
+        run.end(&mut write);
+        let word = one.word();
+        let expected = [
+            (4, alloc::vec![word, 7, 0, 0, NULL]),
+            (18, alloc::vec![word, 8]),
+            (4, alloc::vec![NULL]),
+        ];
+        assert_eq!(written, expected);
+    }
+}
