@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 /// deadlines come first.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// A process's membership in a group, as views and messages of bytes. Dropping it ends the process at once, and the others take it
+/// A process's membership in a group, as views and messages of bytes. Dropping it ends the process
+/// at once, and the others take it
 /// for failed; [`Group::close`] leaves in order.
 ///
 /// ```
@@ -166,8 +167,9 @@ impl Group {
         self.board.take(into, timeout);
     }
 
-    /// Sends a letter to the member on `seat` alone: an [`Event::Letter`] there. It comes once or not
-    /// at all: it is lost with the link, with the member, and if the other application has no room.
+    /// Sends a letter to the member on `seat` alone: an [`Event::Letter`] there. It comes once or
+    /// not at all: it is lost with the link, with the member, and if the other application has no
+    /// room.
     ///
     /// # Errors
     /// [`Refused`]: nothing of the letter left this process. No letter is longer than

@@ -241,8 +241,8 @@ impl Node {
         (turn.due, worked)
     }
 
-    /// Sends letters, as far as there is room on the way to each. One to a process that is no member
-    /// is lost.
+    /// Sends letters, as far as there is room on the way to each. One to a process that is no
+    /// member is lost.
     fn send_letters<F: Seated>(&self, place: &mut Place<F>) -> bool {
         let mut notes = self.board.notes();
         let (before, mut full) = (notes.letters.len(), SeatSet::EMPTY);

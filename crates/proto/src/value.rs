@@ -137,10 +137,13 @@ mod tests {
     use base::verb::Unsupported;
     use base::{Rank, Token};
 
-    /// A region without peers, whose owner dies after so many stores.
+    /// A region whose owner dies after so many stores, and the lengths of what it writes to peers,
+    /// which take nothing.
+    #[derive(Default)]
     pub(crate) struct Region {
         pub(crate) words: Vec<u64>,
         pub(crate) stores_left: usize,
+        pub(crate) written: Vec<(Rank, usize)>,
     }
 
     impl Port for Region {
@@ -157,7 +160,9 @@ mod tests {
                 self.words[at.0 as usize] = word;
             }
         }
-        fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
+        fn write(&mut self, to: Rank, _: At, words: &[u64], _: Option<Token>) {
+            self.written.push((to, words.len()));
+        }
         fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
         fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
         fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
@@ -214,7 +219,8 @@ mod tests {
                 let whole = if label == other { decode(&new) } else { decode(&old) };
                 assert_eq!(Some((label, bytes)), whole, "I1: a mixture was taken for a value");
             }
-            let (region, mut words) = (Region { words: mixed, stores_left: 0 }, Vec::new());
+            let region = Region { words: mixed, ..Region::default() };
+            let mut words = Vec::new();
             let label = load(&region, At(0), region.words.len() as u32, &mut words);
             let loaded = label.map(|label| (label, payload(&words)));
             assert_eq!(loaded, decode(&region.words), "I1: both ways out judge alike");

@@ -208,8 +208,8 @@ enum What {
     /// Ordered multicast in a group with views: messages delivered at each member a second.
     #[command(
         after_help = "Example:\n  gregale bench multicast --senders 1,3 --message 100,1048576\n\n\
-        Each member is a process; one that sends does so whenever it has room. The floors are what\n\
-        one thread copies within as much memory as a window, and one plain stream over loopback."
+        Each member is a process; one that sends does so whenever it has room. The floors are\n\
+        what one thread copies within as much memory as a window, and one plain stream."
     )]
     Multicast {
         /// Which providers.

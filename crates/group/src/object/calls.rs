@@ -2,27 +2,9 @@
 
 use super::pending::{CallError, Outcome, Slot};
 use crate::event::{Ended, Member, View};
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-thread_local! {
-    static IS_IN_HANDLER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread executes a method of an object at its place in the order.
-pub(super) fn is_in_handler() -> bool {
-    IS_IN_HANDLER.get()
-}
-
-/// Runs a method at its place in the order.
-pub(super) fn in_handler<T>(run: impl FnOnce() -> T) -> T {
-    IS_IN_HANDLER.set(true);
-    let result = run();
-    IS_IN_HANDLER.set(false);
-    result
-}
 
 /// The calls, by their tickets (O2).
 #[derive(Debug, Default)]
@@ -51,8 +33,8 @@ impl Calls {
         book.n_tickets
     }
 
-    /// Notes that the outcome of the call with this ticket goes to `slot`; of `asked`, if one member
-    /// alone is asked. An error if the process has ended.
+    /// Notes that the outcome of the call with this ticket goes to `slot`; of `asked`, if one
+    /// member alone is asked. An error if the process has ended.
     pub(super) fn enter(
         &self,
         ticket: u64,

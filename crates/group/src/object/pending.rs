@@ -1,7 +1,7 @@
 //! A call that was made, and its outcome.
 
-use super::calls::is_in_handler;
 use super::codec::decode;
+use super::handler::is_in_handler;
 use crate::error::Refused;
 use crate::event::Ended;
 use serde::de::DeserializeOwned;

@@ -1,10 +1,11 @@
 //! One member's copy of an object, and the thread that executes what is delivered.
 
-use super::calls::{Calls, in_handler, is_in_handler};
-use super::codec::{decode, decode_call, encode, encode_call};
+use super::calls::Calls;
+use super::codec::{Undecodable, decode, decode_call, encode, encode_call};
+use super::handler::{in_handler, is_in_handler};
 use super::letters::{Letter, NoAnswer, outcome};
 use super::pending::{CallError, Outcome, Pending, Question, Slot};
-use super::{Method, Replicated};
+use super::replicated::{Method, Replicated};
 use crate::door::Group;
 use crate::error::{Error, Refused};
 use crate::event::{Delivered, Ended, Event, Member, View};
@@ -178,7 +179,8 @@ impl<S: Replicated> Replica<S> {
         pending
     }
 
-    /// Asks the member on `seat` the query with this number: `#[replicated]` makes the code that does.
+    /// Asks the member on `seat` the query with this number: `#[replicated]` makes the code that
+    /// does.
     #[doc(hidden)]
     pub fn ask<R>(&self, seat: usize, method: u16, arguments: &impl Serialize) -> Pending<R> {
         let shared = &self.0.shared;
@@ -326,7 +328,7 @@ impl<S: Replicated> Shared<S> {
                 let result = match &answer {
                     Ok(result) if result.len() <= RESULT_BYTES_MAX => Ok(&result[..]),
                     Ok(_) => Err(NoAnswer::TooLong),
-                    Err(super::Undecodable) => Err(NoAnswer::Undecodable),
+                    Err(Undecodable) => Err(NoAnswer::Undecodable),
                 };
                 // Without room the answer is lost, and the question comes again.
                 let _lost = self.group.tell(from.seat, &Letter::Answer { ticket, result }.encode());
@@ -375,10 +377,10 @@ impl<S> Drop for Last<'_, S> {
 fn handle(
     method: &Method,
     delivered: &Delivered,
-    run: impl FnOnce() -> Result<Vec<u8>, super::Undecodable>,
+    run: impl FnOnce() -> Result<Vec<u8>, Undecodable>,
 ) -> Result<Outcome, Ended> {
     match in_handler(|| catch_unwind(AssertUnwindSafe(run))) {
-        Ok(result) => Ok(result.map_err(|super::Undecodable| CallError::Undecodable)),
+        Ok(result) => Ok(result.map_err(|Undecodable| CallError::Undecodable)),
         Err(_panic) => Err(Ended::Panicked {
             method: method.name,
             view: delivered.view,

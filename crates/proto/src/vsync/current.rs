@@ -3,9 +3,9 @@
 use super::bugs::Plantings;
 use super::columns::Row;
 use super::detector::Detector;
+use super::heard::Heard;
 use super::layout::Layout;
 use super::order::RoundRobin;
-use super::unordered::Heard;
 use super::view::{Standing, View};
 use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};

@@ -22,15 +22,11 @@ use super::bugs::{Bug, Plantings};
 use super::current::Current;
 use super::outbox::Outbox;
 use super::payload::Payload;
-use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
+use super::slots::{Damaged, Header, Run, WRITE_WORDS_MAX, is_small};
 use super::{Delivery, Mode, Output};
 use alloc::vec::Vec;
 use base::{At, Port, Rank, SeatSet};
 use core::ops::Range;
-
-/// A slot that holds no message: its seat's process, or the memory, is at fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Damaged(pub(super) Rank);
 
 impl<P: Plantings> Current<P> {
     fn mode(&self) -> Mode {
@@ -38,7 +34,7 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Receives what the others have sent, and delivers what can be delivered, unless the
-    /// application takes nothing (V12) or this member has not the state that it belongs to.
+    /// application takes nothing (V12) or the state that it belongs to is missing.
     pub(super) fn receive(
         &mut self,
         is_held: bool,

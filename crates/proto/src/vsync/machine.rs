@@ -148,7 +148,7 @@ impl<P: Plantings> Machine<P> {
     /// longer in the group first: it is sent again in the next view if this one ends before that.
     ///
     /// # Errors
-    /// [`Refused`]: nothing happened. [`Machine::accepts`] says it before the message is given away.
+    /// [`Refused`]: nothing happened. [`Machine::accepts`] says it before the message is given.
     pub fn multicast(&mut self, message: Payload) -> Result<(), Refused> {
         self.accepts(message.len())?;
         self.outbox.put(message);

@@ -47,6 +47,7 @@ mod columns;
 mod current;
 mod delivery;
 mod detector;
+mod heard;
 mod layout;
 mod machine;
 mod order;

@@ -14,10 +14,10 @@ use super::view::{Change, Knock, Standing, View};
 use super::{Config, End, Mode, Start, Timing};
 use crate::planted::{Planted, Sound};
 use crate::sst::Table;
+use crate::value::Region;
 use alloc::vec;
 use alloc::vec::Vec;
-use base::verb::Unsupported;
-use base::{At, Instant, Port, Rank, SeatSet, Token};
+use base::{Instant, Rank, SeatSet};
 
 /// The rows of a view, as one member's memory has them.
 struct Rows {
@@ -280,50 +280,6 @@ fn v9_the_last_member_that_has_the_state_stays_until_another_has_it() {
     assert_eq!(shown(&rows, 0, Sound).1.left, set(&[0]));
 }
 
-/// A way to members that take nothing from it: the bytes that were written to each.
-#[derive(Default)]
-struct Written([u64; 8]);
-
-impl Port for Written {
-    fn write(&mut self, to: Rank, _: At, words: &[u64], _: Option<Token>) {
-        self.0[to.index()] += 8 * words.len() as u64;
-    }
-
-    fn load(&self, _: At) -> u64 {
-        unreachable!("a sender reads no slots")
-    }
-
-    fn load_into(&self, _: At, _: &mut [u64]) {
-        unreachable!("a sender reads no slots")
-    }
-
-    fn store(&mut self, _: At, _: u64) {
-        unreachable!("rings and rows are written")
-    }
-
-    fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {
-        unreachable!("rings and rows are written")
-    }
-
-    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {
-        unreachable!("rings and rows are written")
-    }
-
-    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {
-        unreachable!("rings and rows are written")
-    }
-
-    fn send(&mut self, _: Rank, _: &[u8]) -> bool {
-        unreachable!("rings and rows are written")
-    }
-
-    fn wake(&mut self, _: Rank) {}
-
-    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
-        unreachable!("nobody is kept out")
-    }
-}
-
 /// The bytes that a sender with a full ring writes to two members: at first, when the first has
 /// received all of that and the second four messages, and again after the second one's link broke.
 fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
@@ -335,8 +291,14 @@ fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
     let mut current = rows.read_by(0, planted);
     let mut outbox = Outbox::default();
     (0..32).for_each(|_| outbox.put(Payload::from(&[7; MIB][..])));
-    let take = |written: &mut Written| core::mem::take(written).0[1..3].try_into().expect("two");
-    let mut written = Written::default();
+    let take = |written: &mut Region| {
+        let written = core::mem::take(&mut written.written);
+        [1, 2].map(|seat| {
+            let to = written.iter().filter(|(to, _)| *to == Rank::at(seat));
+            to.map(|(_, n_words)| 8 * *n_words as u64).sum::<u64>()
+        })
+    };
+    let mut written = Region::default();
     assert!(current.send(&mut outbox, &mut written));
     let first = take(&mut written);
     rows.tell(1, |row, table| table.set(row.received, 0, outbox.n_sent()));

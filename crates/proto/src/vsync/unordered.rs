@@ -17,35 +17,12 @@
 
 use super::bugs::{Bug, Plantings};
 use super::current::Current;
-use super::delivery::Damaged;
 use super::outbox::Outbox;
-use super::view::{Knock, View};
+use super::slots::Damaged;
+use super::view::Knock;
 use super::{Delivery, Output};
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use base::{Incarnation, Port, Rank};
-
-/// The number of the last message that was heard of each process.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Heard(BTreeMap<Rank, (Incarnation, u64)>);
-
-impl Heard {
-    /// Notes that message `number` of `sender` was heard; false if it was before.
-    fn note(&mut self, sender: &Knock, number: u64) -> bool {
-        let last = self.0.entry(sender.seat).or_insert((sender.incarnation, 0));
-        if last.0 != sender.incarnation {
-            *last = (sender.incarnation, 0);
-        }
-        let is_new = number > last.1;
-        last.1 = last.1.max(number);
-        is_new
-    }
-
-    /// Forgets the processes that are not members.
-    pub(super) fn keep(&mut self, view: &View) {
-        self.0.retain(|seat, _| view.seats().contains(*seat));
-    }
-}
+use base::Port;
 
 impl<P: Plantings> Current<P> {
     /// V14, V15
@@ -82,22 +59,5 @@ impl<P: Plantings> Current<P> {
         let at = self.position();
         self.table.set(self.row.delivered, 0, at.at + 1);
         Output::Deliver(Delivery { at, sender, message })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::vsync::view::tests::process;
-
-    #[test]
-    fn v15_a_number_is_new_once_for_each_process() {
-        let mut heard = Heard::default();
-        let (old, young, other) = (process(1, 4), process(1, 5), process(2, 1));
-        assert!(heard.note(&old, 7), "a newcomer begins anywhere");
-        assert!(!heard.note(&old, 7) && !heard.note(&old, 6) && heard.note(&old, 8));
-        assert!(heard.note(&young, 1) && heard.note(&other, 1));
-        heard.keep(&View::founded_by(&[process(1, 5)]));
-        assert!(!heard.note(&young, 1) && heard.note(&other, 1));
     }
 }

@@ -55,7 +55,7 @@ fn a_full_ring_refuses_until_a_majority_has_applied() {
 fn accepted_after(stores: usize, planted: impl Planting<Bug>) -> (Option<Ballot>, Vec<u8>) {
     let places = Places::new(At(0), &SHAPE);
     let words = vec![0; places.end().0 as usize];
-    let mut region = Region { words, stores_left: usize::MAX };
+    let mut region = Region { words, stores_left: usize::MAX, ..Region::default() };
     let mut acceptor = Acceptor::load(places, planted, &region);
     let slot = Slot(3);
     acceptor.promise(Ballot(1), planted, &mut region);

@@ -1,0 +1,35 @@
+//! What `#[replicated]` makes of a type.
+
+use super::codec::Undecodable;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A type that `#[replicated]` has made callable. Its serialized form is the state that a newcomer
+/// is given.
+pub trait Replicated: Serialize + DeserializeOwned + Send + Sync + 'static {
+    /// The methods that can be called, by their numbers.
+    const METHODS: &'static [Method];
+
+    /// Executes the ordered method with this number, and returns its result's bytes.
+    ///
+    /// # Errors
+    /// No such method, or no arguments of it: nothing happened.
+    fn execute(&mut self, method: u16, arguments: &[u8]) -> Result<Vec<u8>, Undecodable>;
+
+    /// Answers the query with this number.
+    ///
+    /// # Errors
+    /// As for [`Replicated::execute`].
+    fn answer(&self, method: u16, arguments: &[u8]) -> Result<Vec<u8>, Undecodable>;
+}
+
+/// A method that can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// The name.
+    pub name: &'static str,
+    /// The kind, the name and the types: the same at all members.
+    pub signature: &'static str,
+    /// Whether it changes nothing.
+    pub is_query: bool,
+}

@@ -1,0 +1,44 @@
+//! What a receiver has heard of each sender (`unordered`, V15).
+
+use super::view::{Knock, View};
+use alloc::collections::BTreeMap;
+use base::{Incarnation, Rank};
+
+/// The number of the last message that was heard of each process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Heard(BTreeMap<Rank, (Incarnation, u64)>);
+
+impl Heard {
+    /// Notes that message `number` of `sender` was heard; false if it was before.
+    pub(super) fn note(&mut self, sender: &Knock, number: u64) -> bool {
+        let last = self.0.entry(sender.seat).or_insert((sender.incarnation, 0));
+        if last.0 != sender.incarnation {
+            *last = (sender.incarnation, 0);
+        }
+        let is_new = number > last.1;
+        last.1 = last.1.max(number);
+        is_new
+    }
+
+    /// Forgets the processes that are not members.
+    pub(super) fn keep(&mut self, view: &View) {
+        self.0.retain(|seat, _| view.seats().contains(*seat));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vsync::view::tests::process;
+
+    #[test]
+    fn v15_a_number_is_new_once_for_each_process() {
+        let mut heard = Heard::default();
+        let (old, young, other) = (process(1, 4), process(1, 5), process(2, 1));
+        assert!(heard.note(&old, 7), "a newcomer begins anywhere");
+        assert!(!heard.note(&old, 7) && !heard.note(&old, 6) && heard.note(&old, 8));
+        assert!(heard.note(&young, 1) && heard.note(&other, 1));
+        heard.keep(&View::founded_by(&[process(1, 5)]));
+        assert!(!heard.note(&young, 1) && heard.note(&other, 1));
+    }
+}
