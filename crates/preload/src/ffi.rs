@@ -69,6 +69,8 @@ unsafe extern "C" {
         address: *const UnixAddress,
         n_address: c_uint,
     ) -> isize;
+    pub fn access(path: *const c_char, how: c_int) -> c_int;
+    pub fn readlink(path: *const c_char, into: *mut c_char, n: usize) -> isize;
     pub fn getpid() -> c_int;
     pub fn gettid() -> c_int;
     pub fn sched_yield() -> c_int;
