@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::chance::{self, Stream};
-use crate::{ffi, page};
+use crate::{ffi, page, replaced};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -31,6 +31,7 @@ extern "C" fn load() {
     if page::page().is_none() {
         return;
     }
+    replaced::replace();
     let mut key: c_uint = 0;
     // SAFETY: `key` is ours, and `ended` is a function of that type.
     if unsafe { ffi::pthread_key_create(&raw mut key, ended) } == 0 {
