@@ -31,12 +31,14 @@ enum Sign {
     /// A file of its name in `PATH`.
     InPath,
     File(&'static str),
+    /// A file of this name below a directory for each version.
+    Versioned(&'static str, &'static str),
     /// Debian's python can do this; another python may come first in `PATH`.
     Python(&'static [&'static str]),
 }
 
 /// Every program.
-pub(crate) const PROGRAMS: [Program; 14] = [
+pub(crate) const PROGRAMS: [Program; 17] = [
     Program {
         name: "memcached",
         package: "memcached",
@@ -57,6 +59,29 @@ pub(crate) const PROGRAMS: [Program; 14] = [
             "beanstalkd_by_the_turn_keeps_every_acknowledged_job",
             "beanstalkd_keeps_every_acknowledged_job",
             "the_doctor_knows_beanstalkd",
+        ],
+    },
+    Program {
+        name: "mariadbd",
+        package: "mariadb-server",
+        // Not in every user's `PATH`.
+        sign: Sign::File("/usr/sbin/mariadbd"),
+        tests: &WITH_MARIADB,
+    },
+    Program {
+        name: "mariadb",
+        package: "mariadb-client",
+        sign: Sign::InPath,
+        tests: &WITH_MARIADB,
+    },
+    Program {
+        name: "postgres",
+        package: "postgresql",
+        sign: Sign::Versioned("/usr/lib/postgresql", "bin/postgres"),
+        tests: &[
+            "postgresql_applies_each_acknowledged_transfer_once_while_leaders_die",
+            "postgresql_lets_a_client_in_at_one_copy_where_each_draws_its_own_nonce",
+            "the_doctor_knows_postgresql",
         ],
     },
     Program {
@@ -226,6 +251,12 @@ pub(crate) const PROGRAMS: [Program; 14] = [
 const WITH_NODE: [&str; 2] =
     ["ioredis_in_cluster_mode_survives_a_kill", "node_redis_in_cluster_mode_survives_a_kill"];
 
+const WITH_MARIADB: [&str; 3] = [
+    "mariadb_applies_each_acknowledged_transfer_once_while_leaders_die",
+    "mariadb_lets_a_client_in_at_one_copy_where_each_draws_its_own_challenge",
+    "the_doctor_knows_mariadb",
+];
+
 impl Program {
     fn is_there(&self) -> bool {
         match self.sign {
@@ -234,6 +265,10 @@ impl Program {
                 std::env::split_paths(&path).any(|folder| folder.join(self.name).is_file())
             }
             Sign::File(file) => Path::new(file).exists(),
+            Sign::Versioned(below, file) => {
+                let mut versions = std::fs::read_dir(below).into_iter().flatten().flatten();
+                versions.any(|version| version.path().join(file).is_file())
+            }
             Sign::Python(args) => works(Command::new("/usr/bin/python3").args(args)),
         }
     }

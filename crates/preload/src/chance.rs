@@ -29,6 +29,11 @@ impl Stream {
         Stream { key: mixed(seed, 0), n_drawn: 0, n_started: 0 }
     }
 
+    /// One of many that belong to no thread.
+    pub(crate) const fn numbered(seed: u64, n: u64) -> Stream {
+        Stream { key: mixed(mixed(!seed, 0), n), n_drawn: 0, n_started: 0 }
+    }
+
     /// That of the next thread or child that this one starts.
     pub(crate) const fn start(&mut self) -> Stream {
         self.n_started += 1;

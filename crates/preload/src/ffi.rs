@@ -36,11 +36,15 @@ pub const SOCK_DGRAM: c_int = 2;
 pub const SOCK_FLAGS: c_int = 0o2_004_000; // CLOEXEC, NONBLOCK
 pub const O_RDWR: c_int = 2;
 pub const O_CLOEXEC: c_int = 0o2_000_000;
+pub const PROT_READ: c_int = 1;
 pub const PROT_READ_WRITE: c_int = 3;
+pub const PROT_EXEC: c_int = 4;
 pub const MAP_SHARED: c_int = 1;
 pub const F_DUPFD_CLOEXEC: c_int = 1030;
 pub const MSG_DONTWAIT_NOSIGNAL: c_int = 0x4040;
 pub const CLOCK_MONOTONIC: c_int = 1;
+/// The handle for what the program finds.
+pub const RTLD_DEFAULT: *mut c_void = std::ptr::null_mut();
 /// The handle for what stands behind this library.
 pub const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 
@@ -60,6 +64,7 @@ unsafe extern "C" {
         fd: c_int,
         from: i64,
     ) -> *mut c_void;
+    pub fn mprotect(at: *mut c_void, len: usize, protection: c_int) -> c_int;
     pub fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int;
     pub fn sendto(
         fd: c_int,
@@ -69,6 +74,8 @@ unsafe extern "C" {
         address: *const UnixAddress,
         n_address: c_uint,
     ) -> isize;
+    pub fn access(path: *const c_char, how: c_int) -> c_int;
+    pub fn readlink(path: *const c_char, into: *mut c_char, n: usize) -> isize;
     pub fn getpid() -> c_int;
     pub fn gettid() -> c_int;
     pub fn sched_yield() -> c_int;

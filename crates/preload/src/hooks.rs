@@ -132,6 +132,9 @@ next! {
     pthread_join(thread: c_ulong, result: *mut *mut c_void) -> c_int;
     wait(status: *mut c_int) -> c_int;
     waitpid(process: c_int, status: *mut c_int, flags: c_int) -> c_int;
+    wait3(status: *mut c_int, flags: c_int, usage: *mut c_void) -> c_int;
+    wait4(process: c_int, status: *mut c_int, flags: c_int, usage: *mut c_void) -> c_int;
+    waitid(kind: c_int, id: c_uint, info: *mut c_void, flags: c_int) -> c_int;
     accept(fd: c_int, address: *mut Address, n: *mut c_uint) -> c_int;
     accept4(fd: c_int, address: *mut Address, n: *mut c_uint, flags: c_int) -> c_int;
     epoll_wait(fd: c_int, events: *mut Event, n_max: c_int, ms: c_int) -> c_int;
@@ -216,11 +219,43 @@ waits! {
     Others: sigtimedwait(
         set: *const Sigset, info: *mut c_void, span: *const TimeSpec) -> c_int;
     Others: pthread_join(thread: c_ulong, result: *mut *mut c_void) -> c_int;
-    Others: wait(status: *mut c_int) -> c_int;
-    Others: waitpid(process: c_int, status: *mut c_int, flags: c_int) -> c_int;
     Descriptors: accept(fd: c_int, address: *mut Address, n: *mut c_uint) -> c_int;
     Descriptors: accept4(
         fd: c_int, address: *mut Address, n: *mut c_uint, flags: c_int) -> c_int;
+}
+
+/// Defines hooks that wait for processes; `is_reaped` says of a result whether one has ended.
+macro_rules! reaps {
+    ($is_reaped:expr; $($name:ident($($arg:ident: $kind:ty),*);)*) => {
+        $(
+            /// # Safety
+            /// As of the function of this name.
+            #[cfg_attr(not(test), unsafe(no_mangle))]
+            pub unsafe extern "C-unwind" fn $name($($arg: $kind),*) -> c_int {
+                let slot = threads::enter(Wait::Others);
+                // SAFETY: by the caller.
+                let result = unsafe { next::$name($($arg),*) };
+                threads::leave(slot);
+                if $is_reaped(result) {
+                    threads::reaped();
+                }
+                result
+            }
+        )*
+    };
+}
+
+reaps! {
+    |process: c_int| process > 0;
+    wait(status: *mut c_int);
+    waitpid(process: c_int, status: *mut c_int, flags: c_int);
+    wait3(status: *mut c_int, flags: c_int, usage: *mut c_void);
+    wait4(process: c_int, status: *mut c_int, flags: c_int, usage: *mut c_void);
+}
+
+reaps! {
+    |failed: c_int| failed == 0;
+    waitid(kind: c_int, id: c_uint, info: *mut c_void, flags: c_int);
 }
 
 /// Sleeps without a word about it.
@@ -277,6 +312,14 @@ fn descriptors(
             return result; // a signal
         }
     }
+}
+
+/// A wait for no descriptor is a sleep.
+fn timed(direct: impl Fn() -> c_int) -> c_int {
+    let slot = threads::enter(Wait::Time);
+    let result = direct();
+    threads::leave(slot);
+    result
 }
 
 /// # Safety
@@ -354,6 +397,9 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
 pub unsafe extern "C-unwind" fn poll(fds: *mut PollFd, n: c_ulong, ms: c_int) -> c_int {
     // SAFETY: by the caller.
     let direct = || unsafe { next::poll(fds, n, ms) };
+    if n == 0 {
+        return timed(direct);
+    }
     // SAFETY: by the caller.
     let probe = || unsafe { next::poll(fds, n, 0) };
     // SAFETY: by the caller; the span is there or null.
@@ -372,6 +418,9 @@ pub unsafe extern "C-unwind" fn ppoll(
 ) -> c_int {
     // SAFETY: by the caller.
     let direct = || unsafe { next::ppoll(fds, n, span, mask) };
+    if n == 0 {
+        return timed(direct);
+    }
     // SAFETY: by the caller.
     let probe = || unsafe { next::poll(fds, n, 0) };
     // SAFETY: by the caller; the span is there or null.
@@ -456,6 +505,9 @@ unsafe fn selected(
     mask: *const Sigset,
     direct: impl Fn() -> c_int,
 ) -> c_int {
+    if n == 0 {
+        return timed(direct);
+    }
     if !(0..=1024).contains(&n) {
         let slot = threads::enter(Wait::Descriptors);
         let result = direct();

@@ -24,4 +24,5 @@ pub mod drawing;
 pub mod ffi;
 pub mod hooks;
 mod page;
+mod replaced;
 mod threads;

@@ -16,6 +16,8 @@ const IN_TURNS: [&str; 1] = ["replicate-loop"];
 proto::planted_bugs! {
     /// A copy is fed the next connection's input before it is at rest.
     NextBeforeRest = NEXT_BEFORE_REST: sweep ANYWHERE,
+    /// A copy is fed what a connection says next before it is at rest.
+    NextOfOneBeforeRest = NEXT_OF_ONE_BEFORE_REST: tests,
     /// A copy is taken to be at rest when it has answered one of several requests.
     RestAfterOneReply = REST_AFTER_ONE_REPLY: sweep ANYWHERE,
     /// A copy that moves is taken to be blocked.

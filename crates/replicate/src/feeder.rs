@@ -19,10 +19,14 @@
 //!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed.
 //! - I7 a program that says itself when it is at rest ([`Rest::Waits`]) is fed when it says so. It
 //!   is asked again after each entry, an opening among them. It may never say so, where a thread
-//!   waits in a way that is not seen: then I3 holds.
+//!   waits in a way that is not seen: then I3 holds. Under [`Order::Serial`] that goes for entries of
+//!   one connection too: a client says the next when it has its answer, and a program may look
+//!   whether more has come before that. (PostgreSQL ends a connection with bytes behind a request
+//!   for TLS that it has not answered.) Another copy may be behind, or execute all of it again.
 //! - I8 under [`Order::Loop`] what one value of the log says about open connections lies before the
 //!   program when it looks: it is held while that is fed, and it is at rest before. What begins or
-//!   ends several connections is fed alone, and a point (I6) ends a turn. So if what a program does
+//!   ends several connections is fed alone, as is each end where answers are compared, and a point
+//!   (I6) ends a turn. So if what a program does
 //!   is a function of what it finds at each turn, all copies do the same: where a value ends is the
 //!   same at all members, and what the entries of a value had to do with each other in time is not.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
@@ -335,7 +339,12 @@ impl<B: Planting<Bug>> Feeder<B> {
             return true;
         }
         match self.config.order {
-            Order::Serial => !self.is_awaited() || id.is_some() && id == self.turn,
+            Order::Serial => {
+                let is_same = id.is_some() && id == self.turn;
+                let may_follow =
+                    self.config.rest != Rest::Waits || self.planted.has(Bug::NextOfOneBeforeRest);
+                !self.is_awaited() || is_same && may_follow
+            }
             Order::Loop => true,
             Order::Relaxed => {
                 id.is_some() || self.keys.values().all(|key| self.leg(*key).has_room(0))
@@ -403,6 +412,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         match program.connect(free as u64) {
             Connected::Done => {}
             Connected::Later => {
+                // It may begin, and refuse connections until it is at rest (I7).
+                self.asking.is_restless = self.config.rest == Rest::Waits;
                 self.look_at = Some(now.plus(LOOK_EVERY));
                 return false;
             }

@@ -21,6 +21,8 @@
 //!   says that it waits before it waits, and that it runs before it returns from a wait. Then no
 //!   thread has done anything between two looks that find all threads waiting and the same number
 //!   of ended waits ([`Look`]).
+//!   A process that ends says nothing: its threads run until its parent has waited for it, so that
+//!   the parent is seen to do what it does about that.
 //! - W2 the member asks to be told, and then looks; a thread says that it waits, and then looks
 //!   whether the member asks. Both are sequentially consistent, so one of the two sees the other.
 //! - W3 the member holds, and then looks; a thread says that it runs, and then looks whether it is
@@ -62,6 +64,8 @@ const AT_SEED: u32 = 10;
 const AT_FIRST_SLOT: u32 = 64;
 
 const RUNS: u64 = 1;
+/// The name in a slot that is about to be free.
+const BURIED: u64 = 1;
 /// The bit of a state that says that the thread has waited for descriptors.
 const SERVES: u64 = 0x80;
 const KIND: u64 = 0x7f;
@@ -297,7 +301,7 @@ impl<M: Memory> Page<M> {
             let slot = Slot(number);
             let state = self.0.load(slot.at() + 1);
             let is_sleeping = state & SERVES != 0 && state & KIND == Wait::Time.state(); // W5
-            self.0.load(slot.at()) != 0 && (state & KIND <= RUNS || is_sleeping)
+            self.0.load(slot.at()) > BURIED && (state & KIND <= RUNS || is_sleeping)
         };
         if !is_known || !is_there || (0..n_slots).any(runs) {
             return Look::Moves; // W4
@@ -345,15 +349,23 @@ impl<M: Memory> Page<M> {
             let name = self.0.load(slot.at());
             let thread = Thread { process: (name >> 32) as u32, id: name as u32 };
             let serves = self.0.load(slot.at() + 1) & SERVES != 0;
-            (name != 0).then_some((slot, thread, serves))
+            (name > BURIED).then_some((slot, thread, serves))
         })
     }
 
-    /// The thread has died without a word: its slot is free.
+    /// Whether the thread of `slot` says that it runs.
+    pub fn is_running(&self, slot: Slot) -> bool {
+        self.0.load(slot.at() + 1) & KIND <= RUNS
+    }
+
+    /// The thread has died without a word: its slot is free. (Member and program may both say so:
+    /// the state is no longer that thread's once the slot is free.)
     pub fn bury(&self, slot: Slot, thread: Thread) {
         let name = u64::from(thread.process) << 32 | u64::from(thread.id);
-        self.0.store(slot.at() + 1, 0);
-        self.0.cas(slot.at(), name, 0);
+        if self.0.cas(slot.at(), name, BURIED) == name {
+            self.0.store(slot.at() + 1, 0);
+            self.0.store(slot.at(), 0);
+        }
     }
 }
 
@@ -424,6 +436,27 @@ mod tests {
         assert_eq!(page.look(), Look::Waits { ended: 1 }, "a look before that is out of date");
         let seen: Vec<_> = page.threads().map(|(_, thread, waits)| (thread.id, waits)).collect();
         assert_eq!(seen, [(1, true), (2, false)]);
+    }
+
+    #[test]
+    fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
+        let words = memory();
+        let page = Page::make(&*words, false, 0);
+        page.loaded(7);
+        let parent = page.claim(thread(1)).unwrap();
+        page.enter(parent, Wait::Descriptors);
+        let child = Thread { process: 8, id: 8 };
+        let slot = page.claim(child).unwrap();
+        assert!(page.is_running(slot) && !page.is_running(parent));
+        assert_eq!(page.look(), Look::Moves);
+        page.bury(slot, child);
+        assert_eq!(page.look(), Look::Waits { ended: 0 });
+        // The member finds the same a moment later.
+        let next = page.claim(thread(2)).unwrap();
+        assert_eq!(next, slot);
+        page.enter(next, Wait::Others);
+        page.bury(slot, child);
+        assert_eq!(page.look(), Look::Waits { ended: 0 });
     }
 
     #[test]

@@ -99,8 +99,8 @@ const CHECKPOINT: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
-    /// The command line, with `{socket}` or `{port}` where it listens, and `{dir}` for its
-    /// directory.
+    /// The command line, with `{socket}`, `{socketdir}` or `{port}` where it listens, and `{dir}` for
+    /// its directory.
     pub(crate) command: String,
     /// The directory of the program's first state; without one, it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +144,7 @@ fn usual_compare() -> u64 {
 }
 
 /// The parts of a command line in braces that are replaced.
-const PLACEHOLDERS: [&str; 3] = ["socket", "port", "dir"];
+const PLACEHOLDERS: [&str; 4] = ["socket", "socketdir", "port", "dir"];
 
 impl Program {
     /// A program of which the command line alone is known.
@@ -179,6 +179,11 @@ impl Program {
     /// Whether the program listens at a port, not at a socket in the file system.
     pub(crate) fn listens_at_port(&self) -> bool {
         self.command.contains("{port}")
+    }
+
+    /// Whether the program makes a socket in a directory, by a name of its own.
+    pub(crate) fn names_its_socket(&self) -> bool {
+        self.command.contains("{socketdir}")
     }
 
     /// How it is known that the program is at rest.
@@ -227,15 +232,18 @@ impl Program {
         for name in words.iter().flat_map(|word| in_braces(word)) {
             if !PLACEHOLDERS.contains(&name) {
                 return Err(Failure::new(format_args!(
-                    "--replicate: {{{name}}} stands for nothing; there are {{socket}}, {{port}} \
-                     and {{dir}}"
+                    "--replicate: {{{name}}} stands for nothing; there are {{socket}}, \
+                     {{socketdir}}, {{port}} and {{dir}}"
                 )));
             }
         }
-        if self.listens_at_port() == self.command.contains("{socket}") {
+        let places =
+            [self.command.contains("{socket}"), self.names_its_socket(), self.listens_at_port()];
+        if places.iter().filter(|is_said| **is_said).count() != 1 {
             return Err(Failure::new(
-                "--replicate: say where the program listens, by {socket} for a Unix socket's path \
-                 or {port} for a port of 127.0.0.1, and not both: \
+                "--replicate: say where the program listens, by {socket} for a Unix socket's path, \
+                 {socketdir} for the directory in which it makes one, or {port} for a port of \
+                 127.0.0.1, and by one of them alone: \
                  'redis-server --port 0 --unixsocket {socket}'",
             ));
         }
@@ -368,7 +376,7 @@ mod tests {
         assert!(refused("sh 'x {socket}").contains("quote"));
         assert!(refused("").contains("no command line"));
         assert!(refused("sh x").contains("say where the program listens"));
-        assert!(refused("sh {socket} {port}").contains("not both"));
+        assert!(refused("sh {socket} {port}").contains("by one of them alone"));
         assert!(refused("sh {socket} {data}").contains("{data} stands for nothing"));
         assert!(refused("no-such-program {socket}").contains("no program \"no-such-program\""));
         assert!(refused("/bin/no-such {socket}").contains("install it"));

@@ -1,5 +1,5 @@
-//! What a copy is kept from: addresses that differ between copies, the network past its member,
-//! files outside of its directory.
+//! What a copy is kept from: addresses and process ids that differ between copies, the network past
+//! its member, files outside of its directory, processes that outlive it.
 //!
 //! A host may forbid each of these. Then the copy says so and runs without, or does not start
 //! ([`Confine::Strict`]).
@@ -29,27 +29,34 @@ const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
 pub(super) struct Writes {
     /// Its own directory.
     pub(super) dir: PathBuf,
+    /// The directory of a socket that it names itself: other files may lie there.
+    pub(super) files: Option<PathBuf>,
     /// The directory of its socket: it makes and removes sockets there.
     pub(super) sockets: Option<PathBuf>,
     /// Its page.
     pub(super) page: Option<PathBuf>,
 }
 
-/// Confines this process, and what it becomes.
-pub(super) fn confine(how: Confine, has_own_network: bool, writes: &Writes) -> Outcome<()> {
+/// Confines this process, and what it becomes. Returns whether its children count their ids from 1
+/// on, and end with the first of them.
+pub(super) fn confine(how: Confine, has_own_network: bool, writes: &Writes) -> Outcome<bool> {
     if how == Confine::None {
-        return Ok(());
+        return Ok(false);
     }
     let fixed = personality::get()
         .and_then(|of| personality::set(of | Persona::ADDR_NO_RANDOMIZE))
         .map(drop)
         .map_err(|error| error.to_string());
     told(how, fixed, "addresses in memory differ between copies")?;
-    if has_own_network {
-        let own = own_network().map_err(|error| error.to_string());
-        told(how, own, "the program reaches the network, and is reached past its member")?;
-    }
-    told(how, only_writes(writes), "the program may write to any file")
+    let own = own_processes(has_own_network).map_err(|error| error.to_string());
+    let is_apart = own.is_ok();
+    let without = match has_own_network {
+        true => "process ids differ between copies, and the program reaches the network",
+        false => "process ids differ between copies",
+    };
+    told(how, own, without)?;
+    told(how, only_writes(writes), "the program may write to any file")?;
+    Ok(is_apart)
 }
 
 /// Continues without, and says so, or refuses.
@@ -65,14 +72,17 @@ fn told(how: Confine, done: Result<(), String>, without: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// A network of its own, in which there is nothing. A user other than root gets it with a space of
-/// user names in which all are what they were.
-fn own_network() -> io::Result<()> {
-    if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
+/// Process ids and shared memory (System V's) of its own; a network of its own, in which there is
+/// nothing. A user other than root gets them with a space of user names in which all are what they
+/// were.
+fn own_processes(has_own_network: bool) -> io::Result<()> {
+    let mut own = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
+    own.set(CloneFlags::CLONE_NEWNET, has_own_network);
+    if unshare(own).is_ok() {
         return Ok(());
     }
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
+    unshare(CloneFlags::CLONE_NEWUSER | own)?;
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("{0} {0} 1", user.as_raw()))?;
     std::fs::write("/proc/self/gid_map", format!("{0} {0} 1", group.as_raw()))
@@ -99,6 +109,9 @@ fn restricted(writes: &Writes) -> Result<RulesetStatus, RulesetError> {
         (&mut rules).add_rule(PathBeneath::new(place, access)).map(drop)
     };
     allow(&writes.dir, all)?;
+    if let Some(files) = &writes.files {
+        allow(files, all)?;
+    }
     for place in SHARED {
         allow(Path::new(place), all)?;
     }

@@ -39,6 +39,8 @@ pub(crate) struct Copy {
     place: Place,
     starts_by: Instant,
     has_listened: bool,
+    /// It was seen to be ready for connections.
+    is_seen: bool,
     /// The poller of the legs, and the key of the process there.
     poller: Option<(Poller, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
@@ -62,11 +64,15 @@ impl Copy {
     /// A copy that is to begin in `place`. It draws by `seed`, unless that is 0.
     pub(crate) fn new(settings: &Settings, place: Place, seed: u64) -> Outcome<Copy> {
         let mut flags: Vec<OsString> = vec!["--confine".into(), settings.confine.name().into()];
-        if let Address::Socket(path) = &place.address {
-            flags.extend(["--sockets".into(), path.parent().unwrap_or(place.run()).into()]);
-            if !settings.outbound {
-                flags.push("--own-network".into());
+        match &place.address {
+            Address::Socket(path) => {
+                flags.extend(["--sockets".into(), path.parent().unwrap_or(place.run()).into()]);
             }
+            Address::Directory(path) => flags.extend(["--files".into(), path.into()]),
+            Address::Port(_) => {}
+        }
+        if !settings.outbound && !settings.listens_at_port() {
+            flags.push("--own-network".into());
         }
         let inside = match settings.attach() {
             Attach::Proxy => None,
@@ -82,6 +88,7 @@ impl Copy {
             place,
             starts_by: Instant::now(),
             has_listened: false,
+            is_seen: false,
             poller: None,
             connecting: None,
             legs: Vec::new(),
@@ -193,7 +200,9 @@ impl Copy {
     /// has refused its settings.
     pub(super) fn is_up(&self) -> bool {
         let listens = match &self.place.address {
-            Address::Socket(path) => self.has_listened || path.exists(),
+            Address::Socket(_) | Address::Directory(_) => {
+                self.has_listened || self.place.socket().is_some_and(|path| path.exists())
+            }
             Address::Port(_) => true,
         };
         self.child.is_some() && listens
@@ -205,10 +214,11 @@ impl Copy {
     fn connected(&mut self) -> Result<OwnedFd, Errno> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         match &self.place.address {
-            Address::Socket(path) => {
+            Address::Socket(_) | Address::Directory(_) => {
+                let path = self.place.socket().ok_or(Errno::NOENT)?;
                 let fd =
                     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-                rustix::net::connect(&fd, &SocketAddrUnix::new(path)?)?;
+                rustix::net::connect(&fd, &SocketAddrUnix::new(&path)?)?;
                 Ok(fd)
             }
             Address::Port(address) => {
@@ -300,6 +310,12 @@ impl Program for Copy {
     }
 
     fn connect(&mut self, key: u64) -> Connected {
+        // One that still begins may refuse its first connection: the feeder sees to it that the
+        // program is at rest since it was seen to listen.
+        if !self.is_seen && self.is_up() {
+            self.is_seen = true;
+            return Connected::Later;
+        }
         let fd = match self.loaded().and_then(|()| self.connected()) {
             Ok(fd) => fd,
             // The program starts, or has many to accept.

@@ -59,13 +59,26 @@ struct Settings {
 }
 
 /// The command lines of programs that the tests replicate.
-const COMMANDS: [(&str, &str); 3] = [
+const COMMANDS: [(&str, &str); 5] = [
     (
         "redis-server",
         "redis-server --port 0 --unixsocket {socket} --dir {dir} --save '' --timeout 0",
     ),
     ("memcached", "memcached -s {socket} -U 0"),
     ("beanstalkd", "beanstalkd -l unix:{socket}"),
+    (
+        "mariadbd",
+        "mariadbd --no-defaults --datadir={dir} --socket={socket} --skip-networking \
+         --skip-name-resolve --innodb-use-native-aio=0 --innodb-stats-auto-recalc=0 \
+         --connect-timeout=31536000 --wait-timeout=31536000 --interactive-timeout=31536000 \
+         --lock-wait-timeout=31536000 --innodb-lock-wait-timeout=100000000",
+    ),
+    (
+        "postgres",
+        "postgres -D {dir} -k {socketdir} -c listen_addresses= -c autovacuum=off \
+         -c dynamic_shared_memory_type=mmap -c max_parallel_workers_per_gather=0 \
+         -c max_logical_replication_workers=0 -c authentication_timeout=600",
+    ),
 ];
 
 const ACCEPTS: [&str; 2] = ["accept", "accept4"];
@@ -141,6 +154,10 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
             has_threads,
             "threads that race beyond one request make copies differ; the comparison of \
             answers shows it once an answer does",
+        ),
+        (
+            has_children && !has_threads,
+            "processes that race beyond one request make copies differ, as threads would",
         ),
         (
             facts.asks_itself_for(&CLOCKS),

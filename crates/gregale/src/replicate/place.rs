@@ -5,7 +5,7 @@
 //! PLACE/run-N/output  what it printed
 //! PLACE/run-N/transcript-K
 //! PLACE/run-N/preload.so  the library that the copy loads
-//! SOCKETS/copy-M.N    `{socket}`
+//! SOCKETS/copy-M.N    `{socket}`, or the directory `{socketdir}`
 //! SOCKETS/page-M.N    what the copy says from inside
 //! ```
 //! Each process of a member has a directory of its own, so that a copy which outlives its member by
@@ -17,6 +17,7 @@ use base::Incarnation;
 use console::{Failure, Outcome};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The longest path of a Unix socket, without its end.
@@ -27,6 +28,8 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 pub(crate) enum Address {
     /// At a Unix socket.
     Socket(PathBuf),
+    /// At the one Unix socket that it makes in this directory.
+    Directory(PathBuf),
     /// At a port of this host.
     Port(SocketAddr),
 }
@@ -65,11 +68,13 @@ impl Place {
             })?,
             None => fs::create_dir_all(&dir).map_err(|error| made(&dir, error))?,
         }
+        let socket = config.directory.join(format!("{sockets}{}", life.0 % 1_000_000));
         let address = if program.listens_at_port() {
             Address::Port(free_port()?)
+        } else if program.names_its_socket() {
+            fs::create_dir_all(&socket).map_err(|error| made(&socket, error))?;
+            Address::Directory(socket)
         } else {
-            let name = format!("{sockets}{}", life.0 % 1_000_000);
-            let socket = config.directory.join(name);
             if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
                 return Err(Failure::new(format_args!(
                     "{} is too long for a socket: choose a shorter --directory",
@@ -96,6 +101,20 @@ impl Place {
         self.run.join("dir")
     }
 
+    /// The path of the Unix socket, as far as it is known.
+    pub(crate) fn socket(&self) -> Option<PathBuf> {
+        match &self.address {
+            Address::Socket(path) => Some(path.clone()),
+            Address::Directory(directory) => {
+                let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+                let is_socket =
+                    |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
+                entries.filter(is_socket).map(|entry| entry.path()).min()
+            }
+            Address::Port(_) => None,
+        }
+    }
+
     /// The file with what the copy prints.
     pub(crate) fn output(&self) -> PathBuf {
         self.run.join("output")
@@ -103,24 +122,26 @@ impl Place {
 
     /// The words of the command line with this place's names.
     pub(crate) fn fill(&self, words: &[String]) -> Vec<String> {
-        let (socket, port) = match &self.address {
-            Address::Socket(path) => (path.display().to_string(), String::new()),
-            Address::Port(address) => (String::new(), address.port().to_string()),
+        // A command has one of these.
+        let (name, address) = match &self.address {
+            Address::Socket(path) => ("{socket}", path.display().to_string()),
+            Address::Directory(path) => ("{socketdir}", path.display().to_string()),
+            Address::Port(address) => ("{port}", address.port().to_string()),
         };
         let dir = self.dir().display().to_string();
-        let fill = |word: &String| {
-            word.replace("{socket}", &socket).replace("{port}", &port).replace("{dir}", &dir)
-        };
+        let fill = |word: &String| word.replace(name, &address).replace("{dir}", &dir);
         words.iter().map(fill).collect()
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Address::Socket(path) = &self.address {
-            // A socket that is left is replaced by the next process.
-            let _ = fs::remove_file(path);
-        }
+        // What is left is swept by the next process.
+        let _ = match &self.address {
+            Address::Socket(path) => fs::remove_file(path),
+            Address::Directory(path) => fs::remove_dir_all(path),
+            Address::Port(_) => Ok(()),
+        };
     }
 }
 

@@ -31,6 +31,17 @@ fn the_doctor_knows_beanstalkd() {
     is_as_in_its_file("beanstalkd", "beanstalkd", 0);
 }
 
+#[test]
+fn the_doctor_knows_mariadb() {
+    is_as_in_its_file("mariadbd", "/usr/sbin/mariadbd", 0);
+}
+
+#[test]
+fn the_doctor_knows_postgresql() {
+    let file = crate::postgres::tool("postgres");
+    is_as_in_its_file("postgres", file.to_str().unwrap(), 0);
+}
+
 /// No server, a script, and ourselves: Rust's standard library makes system calls of its own.
 #[test]
 fn the_doctor_tells_what_is_no_server() {

@@ -17,6 +17,7 @@ macro_rules! over_both_fabrics {
 
 mod support;
 
+mod bank;
 mod clients;
 mod commands;
 mod cuts;
@@ -25,12 +26,14 @@ mod disk;
 mod doctor;
 mod every_disk;
 mod failover;
+mod mariadb;
 mod members;
 mod memories;
 mod midway;
 mod operators;
 mod ops;
 mod pipelines;
+mod postgres;
 mod recover;
 mod refusals;
 mod registers;

@@ -1,6 +1,7 @@
 //! Clusters for tests: started, watched, and reliably ended.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// A cluster of its own, which is ended when the value is dropped.
 pub(crate) struct Cluster {
     name: String,
+    /// The user of its processes, where that is not the test's.
+    user: Option<&'static str>,
     flags: Vec<String>,
     supervisor: Child,
     lines: Receiver<String>,
@@ -37,6 +40,15 @@ impl Cluster {
 
     /// A cluster with more flags.
     pub(crate) fn start_with(flags: &[&str]) -> Cluster {
+        Cluster::begin(None, flags)
+    }
+
+    /// A cluster whose processes are `user`'s, if the test runs as root.
+    pub(crate) fn start_as(user: &'static str, flags: &[&str]) -> Cluster {
+        Cluster::begin(Some(user), flags)
+    }
+
+    fn begin(user: Option<&'static str>, flags: &[&str]) -> Cluster {
         let value_of = |flag: &str| {
             flags.iter().position(|word| *word == flag).map(|at| flags[at + 1].to_owned())
         };
@@ -49,13 +61,23 @@ impl Cluster {
             let mut all: Vec<&str> = memory_unless_told(flags).to_vec();
             all.extend_from_slice(flags);
             let flags: Vec<String> = all.into_iter().map(str::to_owned).collect();
-            let (supervisor, lines) = launch(&name, port, &flags);
+            let (supervisor, lines) = launch(user, &name, port, &flags);
             let base = value_of("--directory").unwrap_or("/dev/shm".to_owned());
             let directory = PathBuf::from(format!("{base}/gregale-{name}-{port}"));
             let password = value_of("--requirepass");
             let said = Vec::new();
-            let mut cluster =
-                Cluster { name, flags, supervisor, lines, said, port, nodes, directory, password };
+            let mut cluster = Cluster {
+                name,
+                user,
+                flags,
+                supervisor,
+                lines,
+                said,
+                port,
+                nodes,
+                directory,
+                password,
+            };
             if cluster.try_wait_for("ready") {
                 return cluster;
             }
@@ -87,7 +109,7 @@ impl Cluster {
         let end = Instant::now() + PATIENCE;
         loop {
             self.said.clear();
-            (self.supervisor, self.lines) = launch(&self.name, self.port, &self.flags);
+            (self.supervisor, self.lines) = launch(self.user, &self.name, self.port, &self.flags);
             if self.try_wait_for("ready") {
                 return;
             }
@@ -330,8 +352,24 @@ std::thread_local! {
     static ENVIRONMENT: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
 }
 
-fn launch(name: &str, port: u16, flags: &[String]) -> (Child, Receiver<String>) {
-    let mut supervisor = Command::new(GREGALE)
+/// A command as `user`, if the test runs as root; else the test's user is as good.
+pub(crate) fn as_user(user: &str, program: impl AsRef<OsStr>) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--regid", user, "--clear-groups"]).arg(program);
+    command
+}
+
+fn launch(
+    user: Option<&str>,
+    name: &str,
+    port: u16,
+    flags: &[String],
+) -> (Child, Receiver<String>) {
+    let mut supervisor = user
+        .map_or_else(|| Command::new(GREGALE), |user| as_user(user, GREGALE))
         .args(["up", "--cluster", name, "--port", &port.to_string()])
         .args(flags)
         .envs(ENVIRONMENT.with_borrow(Clone::clone))

@@ -22,8 +22,14 @@ impl<B: Planting<Bug>> Feeder<B> {
             return true;
         }
         let continues = continues || self.planted.has(Bug::TurnsAreJoined);
-        let is_alone =
-            matches!(entry, Entry::Begin { .. } | Entry::Gone { .. } | Entry::Open { .. });
+        // An end is fed at rest where answers are compared (I6), and a held program is not.
+        let is_alone = match entry {
+            Entry::Begin { .. } | Entry::Gone { .. } | Entry::Open { .. } => true,
+            Entry::HalfClose { .. } | Entry::Close { .. } | Entry::Abort { .. } => {
+                self.hashes.is_on()
+            }
+            Entry::Input { .. } | Entry::Hash { .. } | Entry::Piece { .. } => false,
+        };
         if self.asking.is_held && continues && !is_alone {
             return true;
         }

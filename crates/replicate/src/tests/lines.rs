@@ -106,7 +106,7 @@ impl Program for Lines {
     }
 
     fn is_asleep(&mut self) -> bool {
-        !self.is_busy
+        !self.is_busy && !self.is_held
     }
 
     fn repose(&mut self) -> Repose {

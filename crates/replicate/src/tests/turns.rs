@@ -57,3 +57,58 @@ fn i8_a_turn_finds_what_one_value_says() {
     let joined = first_turn(Planted(Bug::TurnsAreJoined));
     assert_eq!(joined, [&b"a\r\nc\r\n"[..], b"b\r\nd\r\n"], "the mistake shows");
 }
+
+/// What lies before a program of two requests of one connection.
+fn first_of_two<B: Planting<Bug>>(planted: B) -> Vec<u8> {
+    let mut rig = Rig::fed(planted, Order::Serial, Rest::Waits, 0);
+    let run = Incarnation(3);
+    let id = ConnectionId { owner: OTHER, run, number: 1 };
+    rig.apply(&[
+        entry(&Entry::Begin { owner: OTHER, run }),
+        entry(&Entry::Open { id }),
+        entry(&Entry::Input { id, index: 1, bytes: b"a\r\n" }),
+        entry(&Entry::Input { id, index: 2, bytes: b"b\r\n" }),
+    ]);
+    for _ in 0..6 {
+        rig.turn();
+    }
+    let found = rig.door.program.legs[&0].0.clone();
+    for _ in 0..3 {
+        rig.answer_all();
+        rig.turn();
+    }
+    assert_eq!(rig.door.program.seen, [b"a", b"b"]);
+    found
+}
+
+#[test]
+fn i7_what_a_client_said_behind_an_answer_is_not_there_before_it() {
+    assert_eq!(first_of_two(Sound), b"a\r\n");
+    assert_eq!(first_of_two(Planted(Bug::NextOfOneBeforeRest)), b"a\r\nb\r\n");
+}
+
+/// A held program does not sleep, so an end that waited for that among the rest of a turn would
+/// never be fed.
+#[test]
+fn i8_an_end_is_fed_alone_where_answers_are_compared() {
+    let mut rig = Rig::fed(Sound, Order::Loop, Rest::Waits, 100);
+    let run = Incarnation(3);
+    let id = |number| ConnectionId { owner: OTHER, run, number };
+    let open = |number| entry(&Entry::Open { id: id(number) });
+    let input = |index, bytes| entry(&Entry::Input { id: id(1), index, bytes });
+    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1), open(2)]);
+    for _ in 0..6 {
+        rig.turn();
+    }
+    let half_close = entry(&Entry::HalfClose { id: id(2), index: 1 });
+    rig.apply(&[input(1, b"a\r\n"), half_close, input(2, b"b\r\n")]);
+    rig.turn();
+    assert_eq!(rig.door.program.legs[&0].0, b"a\r\n");
+    assert!(!rig.door.program.legs[&1].2, "it is no part of that turn");
+    for _ in 0..6 {
+        rig.answer_all();
+        rig.turn();
+    }
+    assert_eq!(rig.door.program.seen, [b"a", b"b"]);
+    assert!(!rig.door.program.legs.contains_key(&1), "the program has closed it");
+}

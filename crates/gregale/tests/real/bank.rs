@@ -1,0 +1,205 @@
+//! Accounts and transfers in a replicated database: command-line clients that stay connected, deaths
+//! of leaders, and the judge of what is there at the end.
+
+use crate::replicate::{leader, pid_of};
+use crate::support::{Cluster, PATIENCE, signal, wait_until};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+const ACCOUNTS: u64 = 5;
+const BALANCE: i64 = 1000;
+
+/// The most transfers of one client: a member that comes back executes all of them.
+const TRANSFERS_MAX: u64 = 25;
+
+/// The tables, in words that all databases know.
+pub(crate) fn tables() -> String {
+    let accounts = (0..ACCOUNTS).map(|id| format!("({id}, {BALANCE})"));
+    let accounts: Vec<String> = accounts.collect();
+    format!(
+        "CREATE TABLE account (id INT PRIMARY KEY, balance INT NOT NULL); \
+         CREATE TABLE transfer (id VARCHAR(20) PRIMARY KEY, source INT, target INT, amount INT); \
+         INSERT INTO account VALUES {};",
+        accounts.join(", ")
+    )
+}
+
+/// A command-line client that stays connected. It ends at the first error.
+pub(crate) struct Session {
+    client: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Session {
+    pub(crate) fn start(client: &mut Command) -> Session {
+        let client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut client = client.spawn().unwrap();
+        let (input, output) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+        Session { client, input, output: BufReader::new(output) }
+    }
+
+    /// The rows of statements, which come behind the others' effects; none if the client has ended.
+    pub(crate) fn ask(&mut self, statements: &str) -> Option<Vec<String>> {
+        writeln!(self.input, "{statements} SELECT 'over';").ok()?;
+        let mut rows = Vec::new();
+        loop {
+            let mut row = String::new();
+            self.output.read_line(&mut row).ok().filter(|n| *n > 0)?;
+            match row.trim_end() {
+                "over" => return Some(rows),
+                row => rows.push(row.to_owned()),
+            }
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.client.kill();
+        let _ = self.client.wait();
+    }
+}
+
+/// The ways to a database.
+pub(crate) trait Database: Sync {
+    /// What a transfer begins with, behind `BEGIN`.
+    fn lock(&self) -> &'static str {
+        ""
+    }
+
+    /// A client that logs in at a member's port.
+    fn log_in(&self, port: u16) -> Session;
+}
+
+/// A session at a member's port, once it lets clients in.
+fn session(database: &impl Database, port: u16) -> Session {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let mut session = database.log_in(port);
+        if session.ask("").is_some() {
+            return session;
+        }
+        assert!(Instant::now() < end, "nobody can log in at port {port}");
+        std::thread::yield_now();
+    }
+}
+
+/// A transfer and its statements: the lower account first, so that no two wait for each other.
+struct Transfer {
+    id: String,
+    source: u64,
+    target: u64,
+    amount: i64,
+}
+
+impl Transfer {
+    fn numbered(client: u64, n: u64) -> Transfer {
+        let source = (client + n) % ACCOUNTS;
+        let target = (source + 1 + n % (ACCOUNTS - 1)) % ACCOUNTS;
+        Transfer { id: format!("{client}-{n}"), source, target, amount: (n % 7) as i64 + 1 }
+    }
+
+    fn statements(&self, lock: &str) -> String {
+        let Transfer { id, source, target, amount } = self;
+        let mut changes = [(source, -amount), (target, *amount)];
+        changes.sort_unstable();
+        let [first, second] = changes.map(|(account, by)| {
+            format!("UPDATE account SET balance = balance + ({by}) WHERE id = {account};")
+        });
+        format!(
+            "BEGIN; {lock} INSERT INTO transfer VALUES ('{id}', {source}, {target}, {amount}); \
+             {first} {second} COMMIT;"
+        )
+    }
+}
+
+/// Clients of all members transfer while leaders are killed. Returns the transfers that were
+/// acknowledged.
+pub(crate) fn transfer_while_leaders_die(
+    database: &impl Database,
+    cluster: &Cluster,
+    rounds: u16,
+) -> Vec<String> {
+    let is_over = AtomicBool::new(false);
+    let kills = Mutex::new([0u32; 3]);
+    let ports = [1, 2, 3].map(|id| cluster.port_of(id));
+    let lock = database.lock();
+    let client = |number: u64| {
+        let at = number as usize % 3;
+        let mut session = session(database, ports[at]);
+        let (mut done, mut n_breaks) = (Vec::new(), 0);
+        for n in 0..TRANSFERS_MAX {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let transfer = Transfer::numbered(number, n);
+            let sought = format!("SELECT id FROM transfer WHERE id = '{}';", transfer.id);
+            let mut is_there = session.ask(&transfer.statements(lock)).is_some();
+            while !is_there {
+                n_breaks += 1;
+                let killed = kills.lock().unwrap()[at];
+                assert!(n_breaks <= killed, "client {number} was cut off by a survivor");
+                session = self::session(database, ports[at]);
+                // What the member's former process said is over, since a later one serves.
+                let Some(found) = session.ask(&sought) else { continue };
+                is_there =
+                    found == [&*transfer.id] || session.ask(&transfer.statements(lock)).is_some();
+            }
+            done.push(transfer.id);
+        }
+        done
+    };
+    std::thread::scope(|scope| {
+        let client = &client;
+        let clients: Vec<_> = (0..6).map(|number| scope.spawn(move || client(number))).collect();
+        for round in 0..rounds {
+            let victim = leader(cluster, round % 3 + 1);
+            let pid = pid_of(cluster, victim % 3 + 1, victim);
+            kills.lock().unwrap()[usize::from(victim) - 1] += 1;
+            signal(pid, "KILL");
+            drop(session(database, cluster.port_of(victim)));
+        }
+        is_over.store(true, Ordering::Relaxed);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
+/// Each acknowledged transfer was applied once, no other was, and no money was made or lost.
+pub(crate) fn judge(session: &mut Session, mut acknowledged: Vec<String>) {
+    let mut balances: BTreeMap<u64, i64> = (0..ACCOUNTS).map(|id| (id, BALANCE)).collect();
+    let mut there = Vec::new();
+    for row in session.ask("SELECT id, source, target, amount FROM transfer;").unwrap() {
+        let [id, source, target, amount] = row.split(['\t', '|']).collect::<Vec<_>>()[..] else {
+            panic!("a transfer: {row}");
+        };
+        let amount: i64 = amount.parse().unwrap();
+        *balances.get_mut(&source.parse().unwrap()).unwrap() -= amount;
+        *balances.get_mut(&target.parse().unwrap()).unwrap() += amount;
+        there.push(id.to_owned());
+    }
+    there.sort_unstable();
+    acknowledged.sort_unstable();
+    assert_eq!(there, acknowledged);
+    let rows = session.ask("SELECT id, balance FROM account ORDER BY id;").unwrap();
+    let expected: Vec<_> = balances.iter().map(|(id, balance)| (*id, *balance)).collect();
+    let found: Vec<(u64, i64)> = rows
+        .iter()
+        .map(|row| {
+            let (id, balance) = row.split_once(['\t', '|']).unwrap();
+            (id.parse().unwrap(), balance.parse().unwrap())
+        })
+        .collect();
+    assert_eq!(found, expected);
+    println!("{} transfers", there.len());
+}
+
+/// Waits until no copy has anything left to execute.
+pub(crate) fn wait_until_level(cluster: &Cluster) {
+    wait_until("the copies to be level", || crate::unmodified::are_level(cluster));
+}
