@@ -14,7 +14,7 @@ use crate::flow::Incoming;
 use crate::host::HostState;
 use crate::outbox::Sequence;
 use crate::pace::Pace;
-use crate::plant::Plant;
+use crate::plant::{Claim, Plant};
 use crate::propose::{Batch, Foreign};
 use crate::restoring::Restoring;
 use crate::seats::{Parted, Seats};
@@ -218,6 +218,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                 for (sequence, reply) in items.iter() {
                     let sequence = Sequence(sequence);
                     if let Some(asker) = self.host.desk.writes.complete(sequence) {
+                        let (of, number) = (self.host.origin, sequence.0);
+                        self.host.plant.claim(Claim::Tells { of, number, slot });
                         let answer = Answer::Executed(slot, reply);
                         self.host.door.answer(asker, answer, &mut self.host.desk);
                     }
@@ -230,6 +232,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                     let has_bug = self.host.plant.has_planted(Bug::ReadAnswersTheOldest);
                     let id = if has_bug { asked.oldest() } else { Sequence(id) };
                     if let Some(asker) = self.host.desk.asked.complete(id) {
+                        let of = self.host.origin;
+                        self.host.plant.claim(Claim::TellsRead { of, number: id.0 });
                         let answer = ReadAnswer::Forwarded(reply);
                         self.host.door.answer_read(asker, answer, &mut self.host.desk);
                     }
@@ -278,7 +282,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                     self.send_again();
                 }
                 Note::Deposed { .. } => self.on_deposed(),
-                Note::ReadReady(ticket) => self.on_read_ready(ticket),
+                Note::ReadReady(ticket) => {
+                    self.host.plant.claim(Claim::CheckPasses(ticket));
+                    self.on_read_ready(ticket);
+                }
                 Note::ReadRefused(ticket) => self.on_read_refused(ticket),
                 Note::NeedState(at_least) => self.need_state(at_least),
             }

@@ -385,6 +385,11 @@ impl Desk {
         Some(ticket)
     }
 
+    /// When a read came that waits.
+    pub(crate) fn came(&self, waiting: Waiting) -> Instant {
+        Instant(waiting.deadline.0.saturating_sub(self.patience.as_nanos() as u64))
+    }
+
     /// The round of `ticket`, if it is not over.
     pub(crate) fn end_round(&mut self, ticket: Ticket) -> Option<Round> {
         let at = self.rounds.iter().position(|(of, _)| *of == ticket)?;

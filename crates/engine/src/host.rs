@@ -11,7 +11,7 @@ use crate::desk::Desk;
 use crate::flow::Outgoing;
 use crate::order::{Order, Place};
 use crate::outbox::Sequence;
-use crate::plant::Plant;
+use crate::plant::{Claim, Plant};
 use crate::service::{Answer, Answers, Application, Door, Origin};
 use crate::stats::Stats;
 use crate::wire::{Frame, Items, push_item};
@@ -126,6 +126,7 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     pub(crate) fn execute(&mut self, slot: Slot, value: &[u8]) {
         assert_eq!(slot, self.executed().next_slot(), "I1: executed out of turn");
         self.backlog.push(slot, value);
+        self.plant.claim(Claim::Executed(self.backlog.end()));
         let Some((place, body)) = Place::split(value) else { return }; // a filled slot
         self.forget_proposed(place);
         if !self.order.admits(place) {
@@ -135,6 +136,9 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         self.stats.values_executed += 1;
         self.answers.clear();
         self.app.apply(slot, body, &mut self.answers);
+        for (of, sequence, _) in self.answers.iter() {
+            self.plant.claim(Claim::Executes { of, number: sequence.0, slot });
+        }
         self.door.applied(&mut self.app);
         let state_ms = self.app.state_ms();
         if state_ms != self.state_moved.0 {
@@ -176,6 +180,8 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
                     sequence
                 };
                 if let Some(asker) = self.desk.writes.complete(sequence) {
+                    let (of, number) = (self.origin, sequence.0);
+                    self.plant.claim(Claim::Tells { of, number, slot });
                     self.door.answer(asker, Answer::Executed(slot, reply), &mut self.desk);
                 }
             } else if self.leads && origin.rank != self.origin.rank {

@@ -64,7 +64,7 @@ pub use host::HostState;
 pub use keyed::Keyed;
 pub use log::{FoundState, Log};
 pub use outbox::Sequence;
-pub use plant::{Plant, StableStorage};
+pub use plant::{Claim, Plant, StableStorage};
 pub use seats::{Changed, NoChange, Parted};
 pub use service::{
     Answer, Answers, Appended, Application, Asker, Door, Origin, Performed, ReadAnswer, Saving,

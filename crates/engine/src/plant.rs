@@ -2,12 +2,64 @@
 //! and nothing else differs between the two.
 
 use crate::bugs::Bug;
+use crate::service::Origin;
 use crate::stats::DiskFigures;
-use base::{Inbox, Instant, Port, Prefix};
+use base::{Inbox, Instant, Port, Prefix, Slot};
 use core::time::Duration;
+use proto::Ticket;
 use proto::disk::{Disk, DiskEvent};
 use proto::members::StateHead;
 use std::fmt;
+
+/// What a member claims to have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It has executed everything below.
+    Executed(Prefix),
+    /// A check of its machine begins for reads.
+    CheckBegins(Ticket),
+    /// The machine says that the check has succeeded.
+    CheckPasses(Ticket),
+    /// It performs a read.
+    Performs {
+        /// When the read came, as this member was told the time.
+        came: Instant,
+        /// Everything below is in the state that it reads.
+        executed: Prefix,
+    },
+    /// It has executed this command of a client of `of`.
+    Executes {
+        /// The process that the client asked.
+        of: Origin,
+        /// The command's number there.
+        number: u64,
+        /// Where the log has it.
+        slot: Slot,
+    },
+    /// It tells its client that this command was executed.
+    Tells {
+        /// This process.
+        of: Origin,
+        /// The command's number.
+        number: u64,
+        /// Where the log has it.
+        slot: Slot,
+    },
+    /// It has performed this read of a client of another process.
+    PerformsFor {
+        /// The process that the client asked.
+        of: Origin,
+        /// The read's number there.
+        number: u64,
+    },
+    /// It tells its client what this read has found elsewhere.
+    TellsRead {
+        /// This process.
+        of: Origin,
+        /// The read's number.
+        number: u64,
+    },
+}
 
 /// The fabric, the clocks and the disk of one member.
 pub trait Plant: Port {
@@ -35,6 +87,9 @@ pub trait Plant: Port {
 
     /// A line for the operator.
     fn say(&mut self, line: &str);
+
+    /// Takes a claim of this member, for the judges of a simulation. Production has none.
+    fn claim(&mut self, _claim: Claim) {}
 
     /// Whether the engine has this bug. Production has none; a simulation plants one to see whether
     /// its checks notice.

@@ -12,10 +12,10 @@ use crate::core::Core;
 use crate::desk::{Reader, Round};
 use crate::host::HostState;
 use crate::outbox::Sequence;
-use crate::plant::Plant;
-use crate::service::{Application, Door, Performed, ReadAnswer};
+use crate::plant::{Claim, Plant};
+use crate::service::{Application, Door, Origin, Performed, ReadAnswer};
 use crate::wire::{Frame, Items, push_item};
-use base::Rank;
+use base::{Incarnation, Rank};
 use core::time::Duration;
 use proto::{Replicator, Role, Ticket};
 
@@ -58,6 +58,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             // Told after these reads came: what the turn was told at its beginning may be long ago,
             // and a leader's lease may have ended meanwhile.
             let told = self.host.plant.now();
+            self.host.plant.claim(Claim::CheckBegins(ticket));
             self.node.read(ticket, told, &mut self.host);
             worked = true;
         }
@@ -163,6 +164,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             }
             n_done += 1;
             self.host.desk.charge_read();
+            let (came, executed) = (self.host.desk.came(waiting), self.host.executed());
+            self.host.plant.claim(Claim::Performs { came, executed });
             match waiting.reader {
                 Reader::Own(asker) => {
                     let host = &mut self.host;
@@ -275,6 +278,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     }
 
     fn answer_described(&mut self, origin: Rank, life: u64, id: u64, reply: &[u8]) {
+        let of = Origin { rank: origin, life: Incarnation(life) };
+        self.host.plant.claim(Claim::PerformsFor { of, number: id });
         let HostState { desk, door, flows, .. } = &mut self.host;
         if origin == desk.view.me {
             if let Some(asker) = desk.asked.complete(Sequence(id)) {

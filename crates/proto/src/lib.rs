@@ -13,6 +13,7 @@
 //! - [`multipaxos`]: two-sided Paxos with a stable leader and a read lease.
 //! - [`durable`]: Falcon's Paxos over one-sided writes, on disk before it is acknowledged (003).
 //! - [`disk`]: stable storage, as a machine uses it.
+//! - [`claims`]: what members' memory says, for judges.
 //! - [`omega`]: the member that should lead (the papers' Ω).
 //! - [`members`]: the members of a log, and their changes.
 //! - [`node`]: one member, Ω and a machine together.
@@ -28,6 +29,7 @@ extern crate alloc;
 
 pub mod abd;
 pub mod amcast;
+pub mod claims;
 pub mod disk;
 pub mod durable;
 pub mod keyed;

@@ -5,11 +5,13 @@
 //! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`]), its planted bugs, and
 //! a [`LogSpec`] or [`KeyedSpec`] that joins them; and one line below.
 
+use crate::claims::{Accepting, Acceptor, Entry, Reads};
 use crate::keyed::{KeyedConfig, KeyedMachine};
 use crate::node::{Layout, Node, NodeConfig};
 use crate::planted::{Bugs, Planting};
 use crate::table::Row;
 use crate::{Host, LogShape, Replicator, abd, durable, mu, multipaxos, velos};
+use base::At;
 use base::verb::Unsupported;
 use core::fmt::Debug;
 
@@ -33,7 +35,52 @@ pub trait LogSpec: Copy + Debug + 'static {
 
     /// The place in every region of the ballot that `leader` writes there before the word after it,
     /// which says what that ballot has decided; `None` where there are no such words.
-    fn introduction(_members: usize, _shape: &LogShape, _leader: base::Rank) -> Option<base::At> {
+    fn introduction(_members: usize, _shape: &LogShape, _leader: base::Rank) -> Option<At> {
+        None
+    }
+
+    /// The words whose change may accept a value, in the order of the ring's places.
+    fn accepting(_members: usize, _shape: &LogShape) -> Accepting {
+        Accepting::default()
+    }
+
+    /// What the entry at this index of [`LogSpec::accepting`] holds.
+    fn entry(_members: usize, _shape: &LogShape, _region: &[u64], _index: u32) -> Entry {
+        Entry::Empty
+    }
+
+    /// Whether a WRITE of `words` at `at` would destroy a value that may be decided.
+    fn spoils(
+        _members: usize,
+        _shape: &LogShape,
+        _region: &[u64],
+        _at: At,
+        _words: &[u64],
+    ) -> bool {
+        false
+    }
+
+    /// The acceptor for `slot` in the words of a region; `None` if it is not in memory.
+    fn acceptor<'a>(
+        _members: usize,
+        _shape: &LogShape,
+        _region: &'a [u64],
+        _slot: base::Slot,
+    ) -> Option<Acceptor<'a>> {
+        None
+    }
+
+    /// The reason why members may answer reads, as far as memory shows it.
+    fn reads(_members: usize, _shape: &LogShape) -> Reads {
+        Reads::Unseen
+    }
+
+    /// The member to which this one, at this time of its clock, has granted that it promises
+    /// nothing to others; `None` also where there are no such grants.
+    fn granted<P: Planting<Self::Bug>>(
+        _machine: &Self::Machine<P>,
+        _now: base::Instant,
+    ) -> Option<base::Rank> {
         None
     }
 

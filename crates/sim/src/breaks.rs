@@ -28,7 +28,10 @@ impl Net {
             let n_verbs = self.links[index].verbs.len();
             for position in 0..n_verbs {
                 if let Some(token) = self.links[index].verbs[position].token {
-                    self.hand_over(index, Done { token, result: Fate::Unknown, ready_at: 0 });
+                    self.hand_over(
+                        index,
+                        Done { token, result: Fate::Unknown, ready_at: 0, witness: 0 },
+                    );
                 }
             }
             self.processes[from].inbox.push(Event::LinkDown(Rank::at(to)));

@@ -1,13 +1,16 @@
 //! The knowledge of the world, which no node has: everything proposed, decided, asked and answered.
 
 use crate::checks::agreement::Agreement;
+use crate::checks::ballots::Ballots;
 use crate::checks::configurations::Configurations;
 use crate::checks::copies::Copies;
 use crate::checks::digest::Digests;
+use crate::checks::elected::Elected;
+use crate::checks::safe::Accepted;
 use crate::checks::state_time::StateTime;
 use crate::checks::validity::Proposals;
 use crate::history::Operation;
-use base::Prefix;
+use base::{Prefix, Slot};
 
 /// The answer of a node to a client.
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +26,13 @@ pub(crate) enum Reply {
 /// The record of one run.
 pub(crate) struct Ledger {
     pub(crate) agreement: Agreement,
+    /// The slots that were delivered for the first time and are to be judged, with a hash of each
+    /// one's value.
+    pub(crate) firsts: Vec<(Slot, u64)>,
+    pub(crate) elected: Elected,
+    /// Of each node.
+    pub(crate) ballots: [Ballots; base::MAX_MEMBERS],
+    pub(crate) accepted: Accepted,
     pub(crate) digests: Digests,
     pub(crate) proposals: Proposals,
     pub(crate) operations: Vec<Operation>,
@@ -40,6 +50,10 @@ impl Ledger {
     pub(crate) fn new(ring_slots: u32) -> Ledger {
         Ledger {
             agreement: Agreement::default(),
+            firsts: Vec::new(),
+            elected: Elected::default(),
+            ballots: Default::default(),
+            accepted: Accepted::default(),
             digests: Digests::default(),
             proposals: Proposals::default(),
             operations: Vec::new(),

@@ -17,10 +17,12 @@
 //! Never here: protocol logic.
 #![forbid(unsafe_code)]
 
+mod accepts;
 mod ambush;
 pub mod amcast;
 mod breaks;
 mod checks;
+mod claims;
 mod clients;
 mod clock;
 pub mod cluster;
@@ -109,6 +111,16 @@ pub enum Property {
     SingleWriter,
     /// What a leader has decided stands beside its ballot.
     Introduced,
+    /// A decided value is accepted by a majority.
+    Decided,
+    /// No value is accepted while another one may be decided.
+    Safe,
+    /// A leader has a majority's promises, and everything that is committed.
+    Elected,
+    /// A read is answered for a reason.
+    Read,
+    /// A client is answered for a reason.
+    Answer,
     /// The log respects real time.
     RealTime,
     /// The clients' history is linearizable.

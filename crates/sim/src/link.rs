@@ -34,6 +34,8 @@ pub(crate) struct Verb {
     pub(crate) token: Option<Token>,
     /// The time before which it takes no effect.
     pub(crate) arrives_at: u64,
+    /// Its number, if it finds a witness (`checks::witnesses`, I1); otherwise 0.
+    pub(crate) witness: u64,
 }
 
 impl Verb {
@@ -62,6 +64,8 @@ pub(crate) struct Done {
     pub(crate) token: Token,
     pub(crate) result: Result,
     pub(crate) ready_at: u64,
+    /// As that of the verb.
+    pub(crate) witness: u64,
 }
 
 /// One direction between two nodes, as its poster sees it.
@@ -195,6 +199,7 @@ mod tests {
                 n_words: n,
                 token: Some(Token(u64::from(n))),
                 arrives_at: 0,
+                witness: 0,
             });
         }
         link.orphan(2);

@@ -124,6 +124,10 @@ impl<S: LogSpec, P: Planting<S::Bug>> Life for Member<S, P> {
         self.0.held_by_all()
     }
 
+    fn granted(&self, now: Instant) -> Option<Rank> {
+        S::granted(self.0.machine(), now)
+    }
+
     fn n_caught_up(&self) -> u64 {
         S::n_caught_up(self.0.machine())
     }

@@ -15,9 +15,12 @@
 //! - I5 No message of a new link comes before its receiver's `LinkUp` (T7), though the sender's
 //!   side may be up earlier.
 
+use crate::accepts::Accepts;
 use crate::ambush::Belated;
+use crate::checks::answered::Answered;
 use crate::checks::introduced::Introduced;
 use crate::checks::single_writer::Trespass;
+use crate::checks::witnesses::Witnesses;
 use crate::clock::{Clock, MS, Wall};
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
@@ -25,7 +28,8 @@ use crate::memory::Region;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::{Property, Provider, Violation, Weather};
-use base::{At, Event, Inbox, Outcome, Rank, Rng, Token};
+use base::{At, Event, Inbox, Outcome, Prefix, Rank, Rng, Token};
+use proto::claims::Reads;
 
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
 /// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
@@ -81,7 +85,13 @@ pub(crate) struct Net {
     pub(crate) processes: Vec<Process>,
     pub(crate) coverage: Coverage,
     pub(crate) introduced: Introduced,
+    pub(crate) witnesses: Witnesses,
+    pub(crate) accepts: Accepts,
     pub(crate) violation: Option<Violation>,
+    /// The prefix that some member of a cluster has executed.
+    pub(crate) executed: Prefix,
+    /// What its members have done for clients.
+    pub(crate) answered: Answered,
     /// The kind and the delay of the next verb that is late (`ambush`, A4).
     pub(crate) belated: Option<Belated>,
     pub(crate) n_posted_in_all: u64,
@@ -122,7 +132,11 @@ impl Net {
             rng,
             coverage: Coverage::default(),
             introduced: Introduced::default(),
+            witnesses: Witnesses::new(Reads::Unseen, members),
+            accepts: Accepts::default(),
             violation: None,
+            executed: Prefix::ZERO,
+            answered: Answered::default(),
             belated: None,
             n_posted_in_all: 0,
         }
@@ -186,7 +200,7 @@ impl Net {
         let link = &mut self.links[index];
         if !link.up {
             if let Some(token) = verb.token {
-                self.complete(index, token, Fate::Unknown, &[]);
+                self.complete(index, (token, 0), Fate::Unknown, &[]);
             }
             return;
         }
@@ -195,6 +209,11 @@ impl Net {
         {
             self.violate(Property::Introduced, format!("r{from} to r{to}: {detail}"));
         }
+        let is_witness = match verb.action {
+            Action::Read => self.witnesses.is_one(verb.at.0, true),
+            Action::Write => self.witnesses.is_one(verb.at.0, false),
+            Action::Cas { .. } | Action::FetchAdd(_) | Action::Message(_) => false,
+        };
         let link = &mut self.links[index];
         let arrives_at = link.last_arrival.max(now + delay);
         link.last_arrival = arrives_at;
@@ -205,6 +224,7 @@ impl Net {
             n_words: verb.n_words,
             token: verb.token,
             arrives_at,
+            witness: if is_witness { self.n_posted_in_all } else { 0 },
         });
         if link.verbs.len() == 1 {
             self.arm_verb(index, arrives_at);
@@ -288,7 +308,10 @@ impl Net {
                     return false;
                 }
                 match verb.action {
-                    Action::Write => self.finish(index, verb, Fate::Written),
+                    Action::Write => {
+                        self.accepts.note(to, verb.at);
+                        self.finish(index, verb, Fate::Written);
+                    }
                     _ => self.finish(index, verb, Fate::Read(verb.n_words)),
                 }
             }
@@ -300,6 +323,9 @@ impl Net {
                     if self.processes[from].leads {
                         self.coverage.hit(Mark::FailedCasOfLeader);
                     }
+                }
+                if before == expected {
+                    self.accepts.note(to, verb.at);
                 }
                 let hit = u64::from(before == expected);
                 self.trace.record(
@@ -368,8 +394,14 @@ impl Net {
         let (from, to) = self.ends(index);
         let words = self.links[index].payload.first(verb.n_words as usize);
         let writer = Rank::at(from);
+        let spoils = self.links[index].half.is_none()
+            && self.accepts.are_spoilt(&self.regions[to], self.members, At(verb.at), words);
         let verdict = self.regions[to].write_some(verb.at as usize, words, pattern, writer);
         self.judge(verdict, to);
+        if spoils {
+            let detail = format!("r{from} writes over what r{to} has accepted, at {}", verb.at);
+            self.violate(Property::Safe, detail);
+        }
         let what = (to as u64) << 32 | u64::from(verb.at);
         self.trace.record(self.queue.now(), from, Topic::Write, what, u64::from(verb.n_words));
     }
@@ -406,18 +438,24 @@ impl Net {
     fn finish(&mut self, index: usize, verb: Verb, fate: Fate) {
         let Some(token) = verb.token else { return };
         let sample = std::mem::take(&mut self.links[index].sample);
-        self.complete(index, token, fate, &sample);
+        self.complete(index, (token, verb.witness), fate, &sample);
         self.links[index].sample = sample;
     }
 
-    fn complete(&mut self, index: usize, token: Token, fate: Fate, words: &[u64]) {
+    fn complete(
+        &mut self,
+        index: usize,
+        (token, witness): (Token, u64),
+        fate: Fate,
+        words: &[u64],
+    ) {
         let (from, to) = self.ends(index);
         let delay = self.delay(to, from);
         let now = self.now();
         let link = &mut self.links[index];
         let ready_at = link.last_done.max(now + delay);
         link.last_done = ready_at;
-        link.done.push_back(Done { token, result: fate, ready_at });
+        link.done.push_back(Done { token, result: fate, ready_at, witness });
         link.done_words.push(words);
         if link.done.len() == 1 {
             self.arm_done(index, ready_at);
@@ -453,11 +491,20 @@ impl Net {
         let inbox = &mut self.processes[from].inbox;
         let outcome = match done.result {
             Fate::Read(n_words) => {
-                let outcome = Outcome::Read(link.done_words.first(n_words as usize));
+                let words = link.done_words.first(n_words as usize);
+                if done.witness > 0 {
+                    self.witnesses.answered(from, to, done.witness, words);
+                }
+                let outcome = Outcome::Read(words);
                 inbox.push(Event::Completed { from: peer, token, outcome });
                 return link.done_words.take(n_words as usize);
             }
-            Fate::Written => Outcome::Written,
+            Fate::Written => {
+                if done.witness > 0 {
+                    self.witnesses.answered(from, to, done.witness, &[]);
+                }
+                Outcome::Written
+            }
             Fate::Before(before) => Outcome::Before(before),
             Fate::Refused => Outcome::Refused,
             Fate::Unknown => Outcome::Unknown,

@@ -3,6 +3,7 @@
 
 use crate::checks::agreement::Delivery;
 use crate::checks::order::Order;
+use crate::checks::reads::Taken;
 use crate::checks::real_time::place_of_write;
 use crate::checks::validity::Origin;
 use crate::coverage::Mark;
@@ -71,6 +72,8 @@ pub(crate) struct Shell {
     pub(crate) dying: Option<Dying>,
     /// The prefix that was last reported as held by every disk, and the ballot of that.
     pub(crate) held: (Ballot, Prefix),
+    /// The reads that are under way, with what is judged when they are answered.
+    pub(crate) taken: Vec<Taken>,
 }
 
 impl Shell {
@@ -95,6 +98,7 @@ impl Shell {
             stamper: Stamper::default(),
             dying: None,
             held: (Ballot::NONE, Prefix::ZERO),
+            taken: Vec::new(),
         }
     }
 }
@@ -166,6 +170,7 @@ impl Port for NodeHost<'_> {
         if let Err(detail) = self.net.regions[me].write(at.0 as usize, word, self.me) {
             self.net.violate(Property::SingleWriter, format!("in its own region, r{me}: {detail}"));
         }
+        self.net.accepts.note(me, at.0);
     }
 
     fn write(&mut self, to: Rank, at: At, words: &[u64], token: Option<Token>) {
@@ -213,6 +218,10 @@ impl Port for NodeHost<'_> {
                     return Ok(());
                 }
                 let me = self.me.index();
+                if writer.is_some_and(|writer| writer != self.me) && self.net.writes_to_itself(me) {
+                    let detail = format!("r{me} grants its log, and still writes to it");
+                    self.net.violate(Property::Safe, detail);
+                }
                 self.net.regions[me].set_exclusive(from.0 as usize);
                 self.net.processes[me].permitted = writer.map(|rank| (from.0, rank));
                 Ok(())
@@ -253,6 +262,7 @@ impl Host for NodeHost<'_> {
                     self.net.violate(Property::StateTime, detail);
                 }
                 self.cover(slot, origin);
+                self.ledger.firsts.push((slot, crate::kv::hash(value)));
             }
             Ok(Delivery::Repeated) => {}
             Err(detail) => self.net.violate(Property::Agreement, format!("at r{me}: {detail}")),

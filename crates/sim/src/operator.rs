@@ -195,10 +195,12 @@ impl World {
         if let Some(Configuration { members, .. }) = configuration
             && self.ledger.copies.is_news(committed)
         {
+            self.judge_commit(node, machine);
             let last = committed.0.checked_sub(1).map(base::Slot);
             let ballot = last
                 .and_then(|slot| proto::disk::Disk::head(&self.disks[node], slot))
                 .map(|head| head.ballot);
+            self.ledger.elected.committed = (committed, ballot);
             let holders: MemberSet = members
                 .voters
                 .iter()
@@ -404,7 +406,13 @@ impl World {
         };
         self.look_at(leader, &*machine);
         let base = machine.configuration().map(|configuration| configuration.at);
+        let role = machine.status().role;
         let result = self.with_host(leader, |host, clock| machine.change(change, clock, host));
+        if result.is_ok() && role != Role::Leader {
+            // An entry of its own ballot is not decided: the last change may yet be another one.
+            let detail = format!("r{leader} begins a change, and is no leader but a {role:?}");
+            self.net.violate(Property::Membership, detail);
+        }
         if let (Ok(slot), Some(configuration)) = (result, machine.configuration()) {
             let members = configuration.members;
             self.ledger.configurations.began(slot.prefix_through(), members);

@@ -66,6 +66,7 @@ impl World {
         shell.next_ticket += 1;
         let ticket = Ticket(shell.next_ticket);
         shell.checking.extend(shell.to_read.drain(..).map(|request| (ticket, request)));
+        self.note_read(node, machine, ticket);
         self.with_host(node, |host, clock| machine.read(ticket, clock, host));
     }
 

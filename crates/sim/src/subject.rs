@@ -7,6 +7,7 @@ use crate::coverage::Mark;
 use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
 use base::{At, Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::LogShape;
+use proto::claims::{Accepting, Acceptor, Entry, Reads};
 use proto::disk::DiskEvent;
 use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::Timing;
@@ -125,6 +126,9 @@ pub trait Life: 'static {
     /// The prefix that it reports as held by every voter's disk.
     fn held(&self) -> Prefix;
 
+    /// See [`LogSpec::granted`].
+    fn granted(&self, now: Instant) -> Option<Rank>;
+
     /// The slots that it has read from others' rings and delivered, if it counts them.
     fn n_caught_up(&self) -> u64;
 }
@@ -163,7 +167,38 @@ pub struct Subject {
     pub(crate) n_words: fn(usize, &LogShape) -> usize,
     /// See [`LogSpec::introduction`].
     pub(crate) introduction: fn(usize, &LogShape, Rank) -> Option<At>,
+    pub(crate) claims: Claims,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
+}
+
+/// See [`LogSpec::spoils`].
+pub(crate) type Spoils = fn(usize, &LogShape, &[u64], At, &[u64]) -> bool;
+
+/// What the memory of a protocol's members says, for judges.
+#[derive(Clone, Copy)]
+pub(crate) struct Claims {
+    /// See [`LogSpec::accepting`].
+    pub(crate) accepting: fn(usize, &LogShape) -> Accepting,
+    /// See [`LogSpec::entry`].
+    pub(crate) entry: fn(usize, &LogShape, &[u64], u32) -> Entry,
+    /// See [`LogSpec::spoils`].
+    pub(crate) spoils: Spoils,
+    /// See [`LogSpec::acceptor`].
+    pub(crate) acceptor: for<'a> fn(usize, &LogShape, &'a [u64], Slot) -> Option<Acceptor<'a>>,
+    /// See [`LogSpec::reads`].
+    pub(crate) reads: fn(usize, &LogShape) -> Reads,
+}
+
+impl Claims {
+    const fn of<S: LogSpec>() -> Claims {
+        Claims {
+            accepting: S::accepting,
+            entry: S::entry,
+            spoils: S::spoils,
+            acceptor: S::acceptor,
+            reads: S::reads,
+        }
+    }
 }
 
 /// A planted bug of a protocol, without its type.
@@ -229,6 +264,7 @@ impl Subject {
             beyond: &[],
             n_words: member::n_words::<S>,
             introduction: S::introduction,
+            claims: Claims::of::<S>(),
             start: member::start::<S>,
         }
     }

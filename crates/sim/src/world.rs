@@ -7,6 +7,7 @@
 
 use crate::ambush::{self, Ambushes};
 use crate::checks::introduced::Introduced;
+use crate::checks::witnesses::Witnesses;
 use crate::checks::{linearizable, real_time};
 use crate::clients::Client;
 use crate::coverage::Mark;
@@ -124,6 +125,9 @@ impl World {
             Trace::new(keep_trace),
         );
         let introduction = |rank| (subject.introduction)(members, &plan.shape, rank);
+        net.witnesses = Witnesses::new((subject.claims.reads)(members, &plan.shape), members);
+        net.accepts.accepting = (subject.claims.accepting)(members, &plan.shape);
+        net.accepts.spoils = Some((subject.claims.spoils, plan.shape));
         net.introduced = Introduced::at(Rank::all(members).map_while(introduction).collect());
         World {
             subject,
@@ -209,7 +213,10 @@ impl World {
     /// Performs one event.
     pub(crate) fn happen(&mut self, what: Happening) {
         match what {
-            Happening::Verb(link) => self.net.on_verb(link as usize),
+            Happening::Verb(link) => {
+                self.net.on_verb(link as usize);
+                self.judge_accepted();
+            }
             Happening::Completion(link) => self.net.on_completion(link as usize),
             Happening::Run(node) => self.on_run(node as usize),
             Happening::Client(client) => self.on_client(client as usize),
@@ -343,6 +350,10 @@ impl World {
         let result = act(&mut host, clock, &self.taken_in);
         if self.subject.is_durable {
             self.plan_flushes(node);
+            self.ledger.firsts.clear();
+        } else {
+            self.judge_accepted();
+            self.judge_decided(node);
         }
         result
     }
@@ -402,10 +413,12 @@ impl World {
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));
         }
         self.net.processes[node].leads = status.role == Role::Leader;
+        self.judge_ballot(node, &status);
         self.observe_state_time(node, &*machine);
         if self.subject.is_durable {
             self.look_at_disks(node, &*machine);
             self.look_at_held(node, &*machine);
+            self.judge_elected(node, &*machine);
             self.spring_unsynced(node, n_posted);
         } else if self.subject.has_operator {
             self.look_at_members(node, &*machine);
@@ -464,6 +477,7 @@ impl World {
             Note::ReadReady(ticket) => {
                 self.net.trace.record(now, node, Topic::ReadReady, ticket.0, 0);
                 let leads = machine.status().role == Role::Leader;
+                self.judge_read(node, machine, ticket);
                 let prefix = self.shells[node].order.applied().0;
                 let place = Some(real_time::place_of_read(prefix));
                 for request in self.take_reads(node, ticket) {
@@ -482,6 +496,7 @@ impl World {
             Note::ReadRefused(ticket) => {
                 self.net.trace.record(now, node, Topic::ReadRefused, ticket.0, 0);
                 self.net.coverage.hit(Mark::ReadRefused);
+                self.forget_read(node, ticket);
                 for request in self.take_reads(node, ticket) {
                     self.turn_away(node, machine, request);
                 }

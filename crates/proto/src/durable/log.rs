@@ -505,6 +505,11 @@ impl Log {
     }
 }
 
+/// The promise in such a meta.
+pub(super) fn promise_in(meta: &[u8]) -> Option<Ballot> {
+    decode_meta(meta).map(|(_, promised, _)| promised)
+}
+
 fn decode_meta(meta: &[u8]) -> Option<(Incarnation, Ballot, Base)> {
     let meta: &[u8; META_BYTES] = meta.try_into().ok()?;
     let at = |index: usize| le_word(&meta[8 * index..]);

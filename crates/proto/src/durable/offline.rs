@@ -6,7 +6,7 @@
 //!   communicate with the new (another secret, another fingerprint).
 
 use super::Unusable;
-use super::log::{IS_CONFIGURATION, Log};
+use super::log::{IS_CONFIGURATION, Log, promise_in};
 use crate::disk::{Disk, EntryHead, Flush};
 use crate::members::{Configuration, Members, StateHead};
 use crate::planted::Sound;
@@ -66,6 +66,12 @@ pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
         configuration,
         before,
     })
+}
+
+/// The highest ballot that a disk with this meta has promised to follow; `None` for another
+/// version's, or none at all.
+pub fn promised(meta: &[u8]) -> Option<Ballot> {
+    promise_in(meta)
 }
 
 /// Whether an entry is a configuration, and not a value to be applied.

@@ -1,14 +1,15 @@
 //! Durable in the registry.
 
 use super::bugs::Bug;
-use super::{Durable, Places};
+use super::{Durable, Places, places};
+use crate::claims::{By, Reads, Witness};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
 use crate::registry::{LogSpec, StartError};
 use crate::table::{Ordering, Row};
 use crate::{Host, LogShape};
-use base::At;
+use base::{At, Ballot};
 
 /// The Durable that is released.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,15 @@ impl LogSpec for Spec {
     fn layout(members: usize, shape: &LogShape) -> Layout {
         let places = Places::new(At(omega::N_WORDS), members, shape);
         Layout::new("durable 2", members, shape, places.end())
+    }
+
+    fn reads(members: usize, shape: &LogShape) -> Reads {
+        let at = Places::new(At(omega::N_WORDS), members, shape).promised().0;
+        let vouches = |words: &[u64], ballot: Ballot| {
+            let promised = words.first().and_then(|word| places::published_promise(*word));
+            promised.is_some_and(|promised| promised <= ballot)
+        };
+        Reads::Witnessed(Witness { places: at..at + 1, by: By::ReadOfPeers, vouches })
     }
 
     fn start<P: Planting<Bug>, H: Host>(

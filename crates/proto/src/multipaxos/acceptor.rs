@@ -13,7 +13,7 @@
 //! - A1 A promise never falls, over lives neither. Asserted in [`Acceptor::promise`].
 //! - A2 What is accepted is replaced in one store: the new value is written into the area that the
 //!   place's name does not point to, whole, and then named. So a process that dies in between
-//!   leaves what it had acknowledged. By construction: [`Acceptor::accept`]. Tested
+//!   leaves what it had acknowledged. By construction: [`Acceptor::accept`]. Simulated
 //!   (`ACCEPT_IN_PLACE`), asserted in [`Acceptor::load`].
 //! - A3 A slot's place is taken by the slot one ring later only if the former is decided and was
 //!   applied here. Asserted in [`Acceptor::accept`].
@@ -21,11 +21,13 @@
 
 use super::bugs::Bug;
 use crate::LogShape;
+use crate::claims;
 use crate::planted::Planting;
 use crate::value::{self, Content, HEADER_WORDS, Label};
 use alloc::vec;
 use alloc::vec::Vec;
 use base::{At, Ballot, Port, Prefix, Slot};
+use core::ops::Range;
 
 const LINE: u32 = 8;
 
@@ -59,6 +61,43 @@ impl Places {
     const fn area(&self, place: usize, area: Area) -> At {
         let first = 2 * LINE + self.ring_slots;
         self.base.plus(first + (2 * place as u32 + area.0 as u32 - 1) * self.area_words)
+    }
+
+    /// The words of all names, for judges.
+    pub(super) const fn names(&self) -> Range<u32> {
+        let first = self.name(0).0;
+        first..first + self.ring_slots
+    }
+
+    /// The words of what `place` names in a region, for judges.
+    fn named<'a>(&self, region: &'a [u64], place: usize) -> Option<&'a [u64]> {
+        match region[self.name(place).0 as usize] {
+            0 => None,
+            name => {
+                let at = self.area(place, Area(name as u8)).0 as usize;
+                Some(&region[at..at + self.area_words as usize])
+            }
+        }
+    }
+
+    /// What `place` holds in a region, for judges.
+    pub(super) fn entry(&self, region: &[u64], place: usize) -> claims::Entry {
+        match self.named(region, place).map(value::decode) {
+            None => claims::Entry::Empty,
+            Some(None) => claims::Entry::Torn,
+            Some(Some((label, _))) => claims::Entry::Holds(label.slot),
+        }
+    }
+
+    /// The acceptor for `slot` in the words of a region, for judges.
+    pub(super) fn inspect<'a>(&self, region: &'a [u64], slot: Slot) -> claims::Acceptor<'a> {
+        let place = (slot.0 % u64::from(self.ring_slots)) as usize;
+        let accepted = self.named(region, place).and_then(|words| {
+            let (label, _) = value::decode(words).filter(|(label, _)| label.slot == slot)?;
+            Some((label.ballot, claims::delivered(words)))
+        });
+        let promised = Ballot(region[self.promised().0 as usize]);
+        claims::Acceptor { promised, accepted }
     }
 
     pub(crate) const fn end(&self) -> At {

@@ -12,10 +12,10 @@
 //!   (`GRANT_FROM_OLD_TIME`).
 //! - L2 A leader counts a grant for [`COUNTED`] on its clock from when its question left: with both
 //!   clocks' rates at most [`CLOCK_RATE_PERMILLE`] from true that ends before the grant does.
-//!   Simulated (`LEASE_FROM_ANSWER`), tested (`IGNORE_RATE`).
+//!   Simulated (`LEASE_FROM_ANSWER`, `IGNORE_RATE`).
 //! - L3 A process that comes back does not know what its predecessor granted: it acts as if that
 //!   had been a moment before its start, to the proposer of its promise. It can have been to no
-//!   other (L1, P2). By construction: `Grant::of_an_earlier_life`. Tested (`FORGET_GRANT`).
+//!   other (L1, P2). By construction: `Grant::of_an_earlier_life`. Simulated (`FORGET_GRANT`).
 //! - L4 A question serves the reads that came before it left. By construction: `on_granted`.
 //!   Simulated (`ANY_ANSWER_SERVES`, `READ_WITHOUT_CHECK`).
 //!
@@ -91,6 +91,14 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
     pub(super) fn blocks(&self, to: Rank) -> bool {
         let is_other = self.grant.holder.is_some_and(|holder| holder != to);
         is_other && !self.planted.has(Bug::IgnoreGrant)
+    }
+
+    /// The member that has this one's grant at this time of its clock, for judges.
+    pub(super) fn granted_to(&self, now: Instant) -> Option<Rank> {
+        self.grant.holder.filter(|_| match self.grant.end {
+            End::After(_) => true,
+            End::At(end) => now < end,
+        })
     }
 
     /// When a promise that has to wait for a grant's end is due.

@@ -2,13 +2,14 @@
 
 use super::bugs::Bug;
 use super::{MultiPaxos, Places};
+use crate::claims::{Accepting, Acceptor, Entry, Reads};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
 use crate::registry::{LogSpec, StartError};
 use crate::table::{Ordering, Row};
 use crate::{Host, LogShape};
-use base::At;
+use base::{At, Instant, Rank, Slot};
 
 /// Multi-Paxos as it ships.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +40,31 @@ impl LogSpec for Spec {
     fn layout(members: usize, shape: &LogShape) -> Layout {
         let places = Places::new(At(omega::N_WORDS), shape);
         Layout::new("multipaxos 1", members, shape, places.end())
+    }
+
+    fn accepting(_members: usize, shape: &LogShape) -> Accepting {
+        Accepting { places: Places::new(At(omega::N_WORDS), shape).names(), stride: 1 }
+    }
+
+    fn entry(_members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {
+        Places::new(At(omega::N_WORDS), shape).entry(region, index as usize)
+    }
+
+    fn acceptor<'a>(
+        _members: usize,
+        shape: &LogShape,
+        region: &'a [u64],
+        slot: Slot,
+    ) -> Option<Acceptor<'a>> {
+        Some(Places::new(At(omega::N_WORDS), shape).inspect(region, slot))
+    }
+
+    fn reads(_members: usize, _shape: &LogShape) -> Reads {
+        Reads::Unopposed
+    }
+
+    fn granted<P: Planting<Bug>>(machine: &MultiPaxos<P>, now: Instant) -> Option<Rank> {
+        machine.granted_to(now)
     }
 
     fn start<P: Planting<Bug>, H: Host>(

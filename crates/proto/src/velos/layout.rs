@@ -15,7 +15,7 @@
 //! - I1 Every word that is not changed by CAS has exactly one writer, the one named above. By
 //!   construction: the parts do not overlap (test), and each part's writer is in its index.
 
-use super::word::Area;
+use super::word::{Area, Tag};
 use crate::LogShape;
 use crate::value::HEADER_WORDS;
 use base::{At, MAX_MEMBERS, Rank, Slot};
@@ -97,6 +97,19 @@ impl Places {
         self.ring_mask as u32 + 1
     }
 
+    /// The place and the tag of the area that begins at `at`.
+    pub(super) fn area_of(&self, at: At) -> Option<(Slot, Tag)> {
+        let index = at.0.checked_sub(self.areas.0)? / self.area_words;
+        let (row, area) = (index / 2, if index % 2 == 0 { Area::Even } else { Area::Odd });
+        let proposer = Rank::new((row % self.members) as usize)?;
+        Some((Slot(u64::from(row / self.members)), Tag::of(proposer, area)))
+    }
+
+    /// The words of all slots.
+    pub(super) const fn all_slots(&self) -> core::ops::Range<u32> {
+        self.slots.0..self.areas.0
+    }
+
     /// The slot word; then the sealed state's two words.
     pub(super) const fn slot(&self, slot: Slot) -> At {
         self.slots.plus(ENTRY * self.ring_index(slot) as u32)
@@ -148,5 +161,11 @@ mod tests {
             }
         }
         assert_eq!(places.slot(Slot(3)), places.slot(Slot(19)));
+        for area in [Area::Even, Area::Odd] {
+            let (slot, rank) = (Slot(3), Rank::at(1));
+            let found = places.area_of(places.area(slot, rank, area));
+            assert_eq!(found, Some((slot, Tag::of(rank, area))));
+        }
+        assert_eq!(places.area_of(places.slot(Slot(3))), None);
     }
 }

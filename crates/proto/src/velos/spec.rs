@@ -1,15 +1,18 @@
 //! Velos in the registry.
 
 use super::bugs::Bug;
-use super::word::{Narrow, Wide, Widths};
-use super::{Machine, Places};
+use super::layout::ENTRY;
+use super::learner::ENTRY_READ;
+use super::word::{Narrow, SlotWord, Wide, Widths};
+use super::{Machine, Places, rpc};
+use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Witness};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
 use crate::registry::{LogSpec, StartError};
 use crate::table::{Ordering, Row};
-use crate::{Host, LogShape};
-use base::{At, Rank};
+use crate::{Host, LogShape, value};
+use base::{At, Rank, Slot};
 use core::marker::PhantomData;
 
 /// Velos with slot words of these widths.
@@ -54,6 +57,68 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         Some(Places::new(At(omega::N_WORDS), members, shape).fact(leader))
     }
 
+    fn accepting(members: usize, shape: &LogShape) -> Accepting {
+        let places = Places::new(At(omega::N_WORDS), members, shape);
+        Accepting { places: places.all_slots(), stride: ENTRY }
+    }
+
+    fn entry(members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {
+        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let place = Slot(u64::from(index));
+        let word = word_at::<W>(&places, region, place);
+        let Some((proposer, area)) = word.tag.place().filter(|_| word.has_value()) else {
+            return Entry::Empty;
+        };
+        let at = places.area(place, proposer, area).0 as usize;
+        let whole = value::decode(&region[at..at + places.area_words as usize]);
+        match whole.map(|(label, _)| label.slot) {
+            Some(slot) if W::PACKING.generation_of(slot, shape.ring_slots) == word.generation => {
+                Entry::Holds(slot)
+            }
+            Some(_) | None => Entry::Torn,
+        }
+    }
+
+    /// I5
+    fn spoils(members: usize, shape: &LogShape, region: &[u64], at: At, words: &[u64]) -> bool {
+        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let Some((place, tag)) = places.area_of(at) else { return false };
+        let word = word_at::<W>(&places, region, place);
+        // A request by message may be repeated, with its value.
+        let differs = || region[at.0 as usize..][..words.len()] != *words;
+        word.has_value() && word.tag == tag && differs()
+    }
+
+    fn acceptor<'a>(
+        members: usize,
+        shape: &LogShape,
+        region: &'a [u64],
+        slot: Slot,
+    ) -> Option<Acceptor<'a>> {
+        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let word = word_at::<W>(&places, region, slot);
+        let held = || {
+            let (proposer, area) = word.tag.place()?;
+            let at = places.area(slot, proposer, area).0 as usize;
+            let area = &region[at..at + places.area_words as usize];
+            let (label, _) = value::decode(area)?;
+            // The generation may have wrapped: the label names the slot.
+            let is_of_slot = word.has_value() && label.slot == slot;
+            is_of_slot.then(|| (word.accepted_proposal, claims::delivered(area)))
+        };
+        Some(Acceptor { promised: word.min_proposal, accepted: held() })
+    }
+
+    fn reads(members: usize, shape: &LogShape) -> Reads {
+        let places = Places::new(At(omega::N_WORDS), members, shape);
+        Reads::Witnessed(Witness {
+            places: places.all_slots(),
+            by: By::Read,
+            // What the words mean depends on who asks: `reads` R1, R2.
+            vouches: |_, _| true,
+        })
+    }
+
     fn start<P: Planting<Bug>, H: Host>(
         config: &NodeConfig,
         shape: &LogShape,
@@ -66,4 +131,10 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
     fn n_caught_up<P: Planting<Bug>>(machine: &Machine<P, W>) -> u64 {
         machine.counters().applied_from_fetch
     }
+}
+
+/// The state of the acceptor of `slot` in a region, whether sealed or not.
+fn word_at<W: Widths>(places: &Places, region: &[u64], slot: Slot) -> SlotWord {
+    let at = places.slot(slot).0 as usize;
+    rpc::entry_word(W::PACKING, &region[at..at + ENTRY_READ])
 }

@@ -8,7 +8,7 @@
 //! before and begin another in one turn: then the one in between was reported as begun alone, and
 //! counts if it leads from one neighbour to the other.
 
-use base::{Incarnation, Prefix, Rank};
+use base::{Incarnation, Prefix, Rank, Slot};
 use proto::members::Members;
 
 /// The configurations that were decided, with their starts; and those that were begun.
@@ -73,6 +73,16 @@ impl Configurations {
         let open =
             self.made.iter().filter(|(base, _)| *base == newest).map(|(_, members)| *members);
         std::iter::once(members).chain(open).collect()
+    }
+
+    /// The newest configuration that is known to be decided for `slot`, and those that were begun
+    /// for it since: one of them governs it.
+    pub(crate) fn upto(&self, slot: Slot) -> Vec<Members> {
+        let is_upto = |(at, _): &&(Prefix, Members)| at.0 <= slot.0;
+        let newest = self.decided.iter().rfind(is_upto);
+        let from = newest.map_or(Prefix::ZERO, |(at, _)| *at);
+        let begun = self.begun.iter().filter(|one| is_upto(one) && one.0 > from);
+        newest.into_iter().chain(begun).map(|(_, members)| *members).collect()
     }
 
     /// The newest decided configuration.
@@ -144,6 +154,18 @@ mod tests {
         assert!(configurations.decided(Prefix(9), &renewed).is_err(), "it is later");
         configurations.began(Prefix(8), of(&[0, 1]));
         assert!(configurations.decided(Prefix(9), &renewed).is_ok());
+    }
+
+    #[test]
+    fn a_slot_is_governed_by_the_newest_before_it_or_by_one_that_was_begun_since() {
+        let mut configurations = Configurations::default();
+        assert!(configurations.upto(Slot(3)).is_empty());
+        assert!(configurations.decided(Prefix(0), &of(&[0, 1, 2])).is_ok());
+        assert!(configurations.decided(Prefix(9), &of(&[0, 1])).is_ok());
+        configurations.began(Prefix(4), of(&[0, 1]));
+        assert_eq!(configurations.upto(Slot(3)), [of(&[0, 1, 2])]);
+        assert_eq!(configurations.upto(Slot(4)), [of(&[0, 1, 2]), of(&[0, 1])]);
+        assert_eq!(configurations.upto(Slot(9)), [of(&[0, 1])]);
     }
 
     #[test]

@@ -4,14 +4,22 @@
 //! histories: a check that cannot fail checks nothing.
 
 pub(crate) mod agreement;
+pub(crate) mod answered;
+pub(crate) mod ballots;
 pub(crate) mod configurations;
 pub(crate) mod copies;
+pub(crate) mod decided;
 pub(crate) mod digest;
+pub(crate) mod elected;
 pub(crate) mod held;
 pub(crate) mod introduced;
 pub(crate) mod linearizable;
 pub(crate) mod order;
+pub(crate) mod reads;
 pub(crate) mod real_time;
+pub(crate) mod safe;
+pub(crate) mod served;
 pub(crate) mod single_writer;
 pub(crate) mod state_time;
 pub(crate) mod validity;
+pub(crate) mod witnesses;

@@ -1,11 +1,12 @@
 //! The environment of a simulated member: the world's network, its clocks, and a planted mistake.
 
 use crate::Property;
+use crate::checks::served::Served;
 use crate::net::Net;
 use crate::port::SimPort;
 use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
-use engine::{Bug, Plant};
+use engine::{Bug, Claim, Plant};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -18,11 +19,13 @@ pub(super) const UNREAD_BYTES_MAX: usize = 4 << 10;
 pub(super) struct SimPlant {
     port: SimPort,
     bug: Option<Bug>,
+    /// Told the time by [`Plant::now`].
+    served: RefCell<Served>,
 }
 
 impl SimPlant {
     pub(super) fn new(me: Rank, net: Rc<RefCell<Net>>, bug: Option<Bug>) -> SimPlant {
-        SimPlant { port: SimPort::new(me, net), bug }
+        SimPlant { port: SimPort::new(me, net), bug, served: RefCell::default() }
     }
 
     /// Notes that the reports of breaks have been handled (fabric T10).
@@ -47,7 +50,9 @@ impl Plant for SimPlant {
     type Disk = Platter;
 
     fn now(&self) -> Instant {
-        self.port.now()
+        let now = self.port.now();
+        self.served.borrow_mut().told(now, self.port.net().borrow().executed);
+        now
     }
 
     fn boot_now(&self) -> Instant {
@@ -74,6 +79,26 @@ impl Plant for SimPlant {
         let me = self.port.me();
         let detail = format!("{me} says: {line}");
         self.port.net().borrow_mut().violate(Property::Validity, detail);
+    }
+
+    fn claim(&mut self, claim: Claim) {
+        let (net, now) = (self.port.net().clone(), self.port.now());
+        let net = &mut *net.borrow_mut();
+        let served = self.served.get_mut();
+        let mut verdict = Ok(());
+        match claim {
+            Claim::Executed(prefix) => net.executed = net.executed.max(prefix),
+            Claim::CheckBegins(ticket) => served.begins(ticket, now),
+            Claim::CheckPasses(ticket) => served.passes(ticket),
+            Claim::Performs { came, executed } => verdict = served.performs(came, executed),
+            Claim::Executes { of, number, slot } => net.answered.executes(of, number, slot),
+            Claim::Tells { of, number, slot } => verdict = net.answered.tells(of, number, slot),
+            Claim::PerformsFor { of, number } => net.answered.performs(of, number),
+            Claim::TellsRead { of, number } => verdict = net.answered.tells_read(of, number),
+        }
+        if let Err(detail) = verdict {
+            net.violate(Property::Answer, format!("at {}: {detail}", self.port.me()));
+        }
     }
 
     fn has_planted(&self, bug: Bug) -> bool {

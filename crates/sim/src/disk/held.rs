@@ -2,6 +2,7 @@
 
 use super::Disk;
 use base::{Ballot, Prefix, Slot};
+use proto::disk::EntryHead;
 
 impl Disk {
     /// The least prefix that survives a power cut now, as entries or in the state of a snapshot.
@@ -16,6 +17,16 @@ impl Disk {
         let covered = self.snapshot.as_ref().map_or(Prefix::ZERO, |state| state.prefix);
         let reaches = covered.0 >= self.stable.start;
         if reaches { covered.max(Prefix(self.stable.end())) } else { covered }
+    }
+
+    /// The newest entry of the present life's log.
+    pub(crate) fn last(&self) -> Option<EntryHead> {
+        self.live.entries.back().map(|(head, _)| *head)
+    }
+
+    /// The meta that survives a power cut.
+    pub(crate) fn durable_meta(&self) -> &[u8] {
+        &self.stable.meta
     }
 
     /// The entries that survive a power cut: those from the first prefix on, up to the second.

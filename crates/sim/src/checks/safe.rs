@@ -1,0 +1,142 @@
+//! Safe: a value is accepted only if no other one can have been decided under a lower ballot.
+//!
+//! - *One value*: what is accepted for one slot under one ballot is one value.
+//! - *Safe*: when it is accepted first, a majority has promised its ballot, and of what that
+//!   majority had accepted before, this is the value of the highest ballot, or there is none.
+//!
+//! Why it matters: a proposer that overlooks a value is right as long as that one was not decided.
+//! Why no false alarm: this is the rule of Paxos for a proposal, and any majority will do. A promise
+//! freezes what was accepted below its ballot, so what is found later is what was found then.
+//!
+//! - I1 Everything that a memory accepts is noted when it is there, so nothing is lost when it is
+//!   overwritten.
+
+use base::{Ballot, Incarnation, Rank, Slot, majority};
+use std::collections::BTreeMap;
+
+/// The memory of one member.
+type Memory = (Rank, Incarnation);
+
+/// Everything that was accepted.
+#[derive(Default)]
+pub(crate) struct Accepted {
+    values: BTreeMap<(Slot, Ballot), u64>,
+    held: BTreeMap<(Slot, Memory), Vec<(Ballot, u64)>>,
+    /// What was accepted for slots below is forgotten.
+    floor: Slot,
+}
+
+/// The number of slots, about, of which everything is remembered.
+const N_SLOTS: u64 = 512;
+
+impl Accepted {
+    /// Notes that `memory` has accepted `value` for `slot` under `ballot`. True if it is to be
+    /// judged: the first time, unless the slot is long gone.
+    pub(crate) fn note(
+        &mut self,
+        memory: Memory,
+        (slot, ballot): (Slot, Ballot),
+        value: u64,
+    ) -> Result<bool, String> {
+        if slot < self.floor {
+            return Ok(false);
+        }
+        self.held.entry((slot, memory)).or_default().push((ballot, value));
+        match self.values.insert((slot, ballot), value) {
+            None => Ok(true),
+            Some(first) if first == value => Ok(false),
+            Some(first) => Err(format!("{first:#x} and {value:#x} are accepted under one ballot")),
+        }
+    }
+
+    /// What `memory` had accepted last for `slot` under a ballot below this one.
+    pub(crate) fn before(
+        &self,
+        memory: Memory,
+        (slot, ballot): (Slot, Ballot),
+    ) -> Option<(Ballot, u64)> {
+        let held = self.held.get(&(slot, memory))?;
+        held.iter().filter(|(of, _)| *of < ballot).max_by_key(|(of, _)| *of).copied()
+    }
+
+    /// Forgets what is far below the slots that are `decided`.
+    pub(crate) fn forget(&mut self, decided: u64) {
+        if decided > self.floor.0 + 2 * N_SLOTS {
+            self.floor = Slot(decided - N_SLOTS);
+            self.values = self.values.split_off(&(self.floor, Ballot::NONE));
+            self.held = self.held.split_off(&(self.floor, (Rank::at(0), Incarnation(0))));
+        }
+    }
+}
+
+/// A voter when a value is accepted first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Voter {
+    /// It has not promised the ballot.
+    Unpromised,
+    /// It has, and had accepted this under a lower ballot, or nothing.
+    Promised(Option<(Ballot, u64)>),
+}
+
+/// Checks that `value` is safe, whatever else the `voters` may decide.
+pub(crate) fn check(value: u64, voters: &[Voter]) -> Result<(), String> {
+    let is_majority_upto = |limit: Ballot| {
+        let is_upto = |voter: &&Voter| match voter {
+            Voter::Promised(held) => held.is_none_or(|(ballot, _)| ballot <= limit),
+            Voter::Unpromised => false,
+        };
+        voters.iter().filter(is_upto).count() >= majority(voters.len())
+    };
+    let makes_safe = |voter: &Voter| match voter {
+        Voter::Promised(Some((ballot, held))) => *held == value && is_majority_upto(*ballot),
+        Voter::Promised(None) | Voter::Unpromised => false,
+    };
+    if is_majority_upto(Ballot::NONE) || voters.iter().any(makes_safe) {
+        return Ok(());
+    }
+    Err(format!("{value:#x} is accepted, and is not safe: {voters:x?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNPROMISED: Voter = Voter::Unpromised;
+    const EMPTY: Voter = Voter::Promised(None);
+
+    const fn held(ballot: u64, value: u64) -> Voter {
+        Voter::Promised(Some((Ballot(ballot), value)))
+    }
+
+    #[test]
+    fn i1_one_ballot_has_one_value_and_what_was_accepted_is_remembered() {
+        let mut accepted = Accepted::default();
+        let (one, two) = ((Rank::at(0), Incarnation(1)), (Rank::at(1), Incarnation(1)));
+        let of = |ballot| (Slot(3), Ballot(ballot));
+        assert_eq!(accepted.note(one, of(9), 7), Ok(true));
+        assert_eq!(accepted.note(two, of(9), 7), Ok(false));
+        assert_eq!(accepted.note(one, of(12), 8), Ok(true));
+        assert_eq!(accepted.before(one, of(12)), Some((Ballot(9), 7)));
+        assert_eq!(accepted.before(one, of(9)), None);
+        assert!(accepted.note(two, of(12), 7).is_err());
+        accepted.forget(3 * N_SLOTS);
+        assert_eq!(accepted.note(one, of(12), 7), Ok(false), "long gone");
+        assert_eq!(accepted.before(one, of(12)), None);
+    }
+
+    #[test]
+    fn a_proposal_needs_a_majority_of_promises() {
+        assert!(check(7, &[EMPTY, EMPTY, UNPROMISED]).is_ok());
+        assert!(check(7, &[EMPTY, UNPROMISED, UNPROMISED]).is_err());
+    }
+
+    #[test]
+    fn the_value_of_the_highest_ballot_in_some_majority_is_safe() {
+        assert!(check(7, &[EMPTY, EMPTY, held(5, 8)]).is_ok(), "the third was not asked");
+        assert!(check(7, &[EMPTY, held(5, 7), UNPROMISED]).is_ok());
+        assert!(check(7, &[EMPTY, held(5, 8), UNPROMISED]).is_err());
+        assert!(check(7, &[held(4, 7), held(5, 8), EMPTY]).is_ok(), "the second was not asked");
+        assert!(check(8, &[held(4, 7), held(5, 8), UNPROMISED]).is_ok());
+        assert!(check(7, &[held(4, 7), held(5, 8), UNPROMISED]).is_err());
+    }
+}
