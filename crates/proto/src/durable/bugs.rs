@@ -14,11 +14,11 @@ crate::planted_bugs! {
     /// Assume that the own log continues the leader's.
     SkipLogMatch = SKIP_LOG_MATCH: sweep ["durable"],
     /// Acknowledge the own log's whole durable prefix, the part that was not compared too.
-    AckUnverified = ACK_UNVERIFIED: tests,
+    AckUnverified = ACK_UNVERIFIED: sweep ["durable"],
     /// Apply entries up to the leader's commit point that were not compared with the leader's log.
     ApplyUnverified = APPLY_UNVERIFIED: sweep ["durable"],
     /// Commit an entry of an older ballot because a majority holds it.
-    CommitOlderBallot = COMMIT_OLDER_BALLOT: tests,
+    CommitOlderBallot = COMMIT_OLDER_BALLOT: sweep ["durable"],
     /// Vote for the first candidate of a ballot, however old its log.
     ElectOlderLog = ELECT_OLDER_LOG: sweep ["durable"],
     /// One vote is enough.
@@ -33,7 +33,7 @@ crate::planted_bugs! {
     /// may yet be a voter again.
     HoldBySuccessor = HOLD_BY_SUCCESSOR: sweep ["durable-members"],
     /// Let a sync cover entries that were cut while it was under way.
-    CutDuringSync = CUT_DURING_SYNC: tests,
+    CutDuringSync = CUT_DURING_SYNC: sweep ["durable"],
     /// Give the members after a state of more than is decided here.
     HeadAboveApplied = HEAD_ABOVE_APPLIED: tests,
     /// Take an earlier life's entries for durable without a sync.
@@ -47,11 +47,11 @@ crate::planted_bugs! {
     /// Answer reads without looking at a majority's promises.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["durable"],
     /// Let the answer to any READ serve every waiting check, also those that began after it.
-    AnyAnswerServes = ANY_ANSWER_SERVES: tests,
+    AnyAnswerServes = ANY_ANSWER_SERVES: sweep ["durable"],
     /// Let a sync cover a promise that was made while it was under way.
-    PromiseDuringSync = PROMISE_DURING_SYNC: tests,
+    PromiseDuringSync = PROMISE_DURING_SYNC: sweep ["durable"],
     /// Count a vote whatever ballot it was given in.
-    VoteOfAnyBallot = VOTE_OF_ANY_BALLOT: tests,
+    VoteOfAnyBallot = VOTE_OF_ANY_BALLOT: sweep ["durable"],
     /// Serve before an entry of the own ballot is committed.
     ServeEarly = SERVE_EARLY: sweep ["durable"],
     /// Count members that a configuration has removed.
@@ -63,7 +63,7 @@ crate::planted_bugs! {
     /// Give the vote in one ballot to any disk on a seat that asks, also to a second one.
     VoteTwice = VOTE_TWICE: sweep ["durable-members"],
     /// Begin a change of members before an entry of the own ballot is committed.
-    ChangeBeforeOwnEntry = CHANGE_BEFORE_OWN_ENTRY: tests,
+    ChangeBeforeOwnEntry = CHANGE_BEFORE_OWN_ENTRY: sweep ["durable-members"],
     /// Let a learner vote before it holds everything that is committed.
     PromoteBeforeCaughtUp = PROMOTE_BEFORE_CAUGHT_UP: sweep ["durable-members"],
     /// Take acknowledgements and votes of another incarnation for the member's.
@@ -88,5 +88,5 @@ crate::planted_bugs! {
     /// A configuration stays when its entry is cut.
     ConfigurationOutlivesCut = CONFIGURATION_OUTLIVES_CUT: sweep ["durable-members"],
     /// A member that has published no promise passes a check of reads.
-    UnpublishedIsWitness = UNPUBLISHED_IS_WITNESS: tests,
+    UnpublishedIsWitness = UNPUBLISHED_IS_WITNESS: sweep ["durable-members"],
 }

@@ -11,7 +11,7 @@
 //! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
 //!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
 //!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
-//!   `ACK_BEFORE_SYNC`), tested (`ACK_UNVERIFIED`).
+//!   `ACK_BEFORE_SYNC`, `ACK_UNVERIFIED`, `PROMISE_DURING_SYNC`).
 //! - I5 A member accepts entries of a ballot only while that is its promise. By construction: a
 //!   higher promise ends `following`. Simulated (`ACCEPT_OLDER_BALLOT`).
 //! - I6 A follower's log up to `verified` is the leader's: it starts at an entry of the same slot
@@ -19,7 +19,7 @@
 //!   construction in `on_begin`, `take_entry`. Simulated (`SKIP_LOG_MATCH`).
 //! - I7 A leader commits what a majority of the latest configuration holds durably, through an
 //!   entry of its own ballot, and counts itself by the same rule as the others. By construction:
-//!   `advance`. Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`), tested (`COMMIT_OLDER_BALLOT`).
+//!   `advance`. Simulated (`COUNT_SELF_EARLY`, `COMMIT_AT_ONE`, `COMMIT_OLDER_BALLOT`).
 //! - I8 An elected leader holds every committed entry: a voter refuses a log older than its own and
 //!   votes once a ballot, for one disk; a candidate needs a majority of the newest configuration of
 //!   its log. By construction: `on_request_vote`, `count_votes`. Simulated (`ELECT_OLDER_LOG`,
@@ -29,11 +29,12 @@
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
 //!   it serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
-//!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`).
+//!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`,
+//!   `ANY_ANSWER_SERVES`, `UNPUBLISHED_IS_WITNESS`).
 //! - I12 Configurations change by one voter at a time, each committed before the next and after an
 //!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
-//!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`), tested
-//!   (`CHANGE_BEFORE_OWN_ENTRY`).
+//!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`,
+//!   `CHANGE_BEFORE_OWN_ENTRY`).
 //! - I15 A head names the members that govern the slots after its state: no member gives a head for
 //!   more than it has applied, since the entries above in its log may never be decided. By
 //!   construction:

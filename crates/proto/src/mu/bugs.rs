@@ -22,9 +22,9 @@ crate::planted_bugs! {
     /// Take the slots that a predecessor left for free before its entries are copied.
     ProposeBeforeCopy = PROPOSE_BEFORE_COPY: sweep ["mu"],
     /// Write a place's entries over one another, whatever an interrupted WRITE leaves.
-    OneHalf = ONE_HALF: tests,
+    OneHalf = ONE_HALF: sweep ["mu"],
     /// Grant the log while its owner's own WRITEs into it are under way.
-    GrantWhileWriting = GRANT_WHILE_WRITING: tests,
+    GrantWhileWriting = GRANT_WHILE_WRITING: sweep ["mu"],
     /// Answer reads without a check of a majority of the logs.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["mu"],
     /// Check one log only.

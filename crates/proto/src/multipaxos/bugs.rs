@@ -6,9 +6,9 @@ crate::planted_bugs! {
     /// Forget what was accepted when the process restarts.
     ForgetAccepted = FORGET_ACCEPTED: sweep ["multipaxos"],
     /// Write what is accepted again over what was accepted before.
-    AcceptInPlace = ACCEPT_IN_PLACE: tests,
+    AcceptInPlace = ACCEPT_IN_PLACE: sweep ["multipaxos"],
     /// Take a place of the ring before what it holds is decided.
-    OverrunRing = OVERRUN_RING: tests,
+    OverrunRing = OVERRUN_RING: sweep ["multipaxos"],
     /// Promise a ballot below one that was promised before.
     PromiseLower = PROMISE_LOWER: sweep ["multipaxos"],
     /// Accept in a ballot below the one that was promised.
@@ -24,7 +24,7 @@ crate::planted_bugs! {
     /// Count a promise although a broken link has taken a part of what it came with.
     CountPartialPromise = COUNT_PARTIAL_PROMISE: tests,
     /// Count promises of acceptors that hold no more what they had accepted.
-    IgnoreFloor = IGNORE_FLOOR: tests,
+    IgnoreFloor = IGNORE_FLOOR: sweep ["multipaxos"],
     /// Send followers what the own ring holds below a state that was installed.
     FeedBelowState = FEED_BELOW_STATE: sweep ["multipaxos"],
     /// Apply what is accepted below the decided prefix, in whichever ballot.
@@ -40,13 +40,13 @@ crate::planted_bugs! {
     /// Promise another leader a ballot while a grant runs.
     IgnoreGrant = IGNORE_GRANT: sweep ["multipaxos"],
     /// Forget what was granted when the process restarts.
-    ForgetGrant = FORGET_GRANT: tests,
+    ForgetGrant = FORGET_GRANT: sweep ["multipaxos"],
     /// Count a lease from the answer's arrival, not from the question's leaving.
     LeaseFromAnswer = LEASE_FROM_ANSWER: sweep ["multipaxos"],
     /// Count a lease as long as it was granted, whatever the clocks' rates.
-    IgnoreRate = IGNORE_RATE: tests,
+    IgnoreRate = IGNORE_RATE: sweep ["multipaxos"],
     /// Let a grant run from a time that was told before the question came.
     GrantFromOldTime = GRANT_FROM_OLD_TIME: tests,
     /// The grant of one peer is a lease, also where a majority takes more of them.
-    LeaseOfOne = LEASE_OF_ONE: tests,
+    LeaseOfOne = LEASE_OF_ONE: sweep ["multipaxos"],
 }

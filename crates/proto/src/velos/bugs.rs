@@ -24,7 +24,7 @@ crate::planted_bugs! {
     /// Count a failed accept as an accept.
     CountFailedAccepts = COUNT_FAILED_ACCEPTS: sweep ["velos"],
     /// Recycle a slot when it is decided, whether or not a majority has applied it.
-    RecycleEarly = RECYCLE_EARLY: tests,
+    RecycleEarly = RECYCLE_EARLY: sweep ["velos"],
     /// Answer reads without looking at a majority.
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ["velos"],
     /// Check reads at one member only.
@@ -34,22 +34,22 @@ crate::planted_bugs! {
     /// A new leader answers reads before it has applied what it found.
     ReadBeforeRecovery = READ_BEFORE_RECOVERY: sweep ["velos"],
     /// Forget the highest proposal number when the process restarts.
-    ForgetPromise = FORGET_PROMISE: tests,
+    ForgetPromise = FORGET_PROMISE: sweep ["velos"],
     /// Apply the own acceptor's value below the decided prefix, whichever ballot proposed it.
     ApplyBareIndex = APPLY_BARE_INDEX: sweep ["velos"],
     /// Read the leader's two published words in the wrong order.
     TornFact = TORN_FACT: sweep ["velos"],
     /// Publish a prefix with its ballot to a memory that was not identified since its link was
     /// lost.
-    PublishToUnmet = PUBLISH_TO_UNMET: tests,
+    PublishToUnmet = PUBLISH_TO_UNMET: sweep ["velos"],
     /// Post the CAS before the WRITE of the value that it refers to.
     ValueAfterCas = VALUE_AFTER_CAS: sweep ["velos"],
     /// Fetch a slot from any majority that answers, although one member has recycled it.
     FetchAcrossGenerations = FETCH_ACROSS_GENERATIONS: sweep ["velos"],
     /// Trust a word's generation without reading the horizons.
-    SkipSurvey = SKIP_SURVEY: tests,
+    SkipSurvey = SKIP_SURVEY: sweep ["velos"],
     /// Show a horizon after the CAS that uses a place again, instead of before it.
-    HorizonAfterCas = HORIZON_AFTER_CAS: tests,
+    HorizonAfterCas = HORIZON_AFTER_CAS: sweep ["velos-narrow"],
     /// Serve as a full member right after a restart, without the state.
     ServeAsLearner = SERVE_AS_LEARNER: sweep ["velos"],
     /// Count every answer, also from removed members and from learners.
@@ -69,11 +69,11 @@ crate::planted_bugs! {
     /// Credit a new incarnation with its predecessor's claims.
     AnyClaim = ANY_CLAIM: sweep ["velos-members"],
     /// Post again to an acceptor whose answer is still awaited.
-    RepostUnanswered = REPOST_UNANSWERED: tests,
+    RepostUnanswered = REPOST_UNANSWERED: sweep ["velos"],
     /// After overflow, accept at the own memory before the value is there.
-    OwnValueLater = OWN_VALUE_LATER: tests,
+    OwnValueLater = OWN_VALUE_LATER: sweep ["velos-narrow"],
     /// Write into an area that the acceptor's word refers to.
-    WriteLiveArea = WRITE_LIVE_AREA: tests,
+    WriteLiveArea = WRITE_LIVE_AREA: sweep ["velos"],
     /// Give the members after a state of more slots than are applied.
     HeadAboveApplied = HEAD_ABOVE_APPLIED: sweep ["velos-members"],
     /// Do not note the ballot of a value that was read from others' memory.
