@@ -11,7 +11,7 @@ const IN_MEMORY: [&str; 1] = ["cluster-in-memory"];
 
 proto::planted_bugs! {
     /// What answers an earlier process of this member is taken for an answer to this one.
-    EarlierLifesAnswers = EARLIER_LIFES_ANSWERS: tests,
+    EarlierLifesAnswers = EARLIER_LIFES_ANSWERS: sweep IN_MEMORY,
     /// A check serves the reads that came after it had begun.
     CheckServesLater = CHECK_SERVES_LATER: sweep IN_MEMORY,
     /// A read is performed before the check that it waits for.

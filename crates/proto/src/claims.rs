@@ -31,6 +31,8 @@ pub struct Accepting {
     pub places: Range<u32>,
     /// The words of one entry.
     pub stride: u32,
+    /// The bits that a CAS changes where it accepts something.
+    pub mask: u64,
 }
 
 impl Accepting {

@@ -1,19 +1,19 @@
 //! The words of memory in which acceptors keep what they have accepted, for judges (`claims`).
 
-use crate::Shape;
-use crate::link::Action;
 use crate::memory::Region;
-use crate::net::Net;
-use crate::subject::Spoils;
 use base::At;
+use proto::LogShape;
 use proto::claims::Accepting;
+
+/// See `proto::registry::LogSpec::spoils`.
+pub(crate) type Spoils = fn(usize, &LogShape, &[u64], At, &[u64]) -> bool;
 
 /// The words that may show that a value was accepted.
 #[derive(Default)]
 pub(crate) struct Accepts {
     pub(crate) accepting: Accepting,
     /// Says which WRITEs destroy what was accepted, in a log of this shape.
-    pub(crate) spoils: Option<(Spoils, Shape)>,
+    pub(crate) spoils: Option<(Spoils, LogShape)>,
     /// The node of each word that has changed, and the index of its entry.
     pub(crate) news: Vec<(usize, u32)>,
 }
@@ -39,16 +39,5 @@ impl Accepts {
         self.spoils.is_some_and(|(spoils, shape)| {
             spoils(members, &shape, region.words(0, region.n_words()), at, words)
         })
-    }
-}
-
-impl Net {
-    /// Whether a WRITE of `node` into what it has accepted itself is under way.
-    pub(crate) fn writes_to_itself(&self, node: usize) -> bool {
-        let verbs = &self.links[self.link_index(node, node)].verbs;
-        let accepting = &self.accepts.accepting;
-        verbs
-            .iter()
-            .any(|verb| matches!(verb.action, Action::Write) && accepting.index(verb.at).is_some())
     }
 }

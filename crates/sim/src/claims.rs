@@ -3,23 +3,25 @@
 //! A bug shows its consequence (two values for one slot, a stale read) only if a second leader, a
 //! power cut or a delay comes at the right time. Its wrong claim comes before that, each time.
 //!
-//! | claim | of | judge |
-//! | --- | --- | --- |
-//! | this slot is decided | velos, mu, multipaxos | a majority's memory holds the value (`decided`) |
-//! | this prefix is committed | durable | it is on a majority's disks (`copies`), and its last entry is of the leader's ballot ([`World::judge_commit`]) |
-//! | this value is accepted | velos, mu, multipaxos | the rule of Paxos holds for it (`safe`); what is accepted is there, and is not written over ([`crate::accepts`]) |
-//! | I lead, or try to | velos, mu, multipaxos | no earlier life used this ballot (`ballots`) |
-//! | I am elected | durable | a majority's disks have promised, and the log has everything committed (`elected`) |
-//! | this read may be answered | all | it has everything that was decided when it came (`reads`) |
-//! | | velos, mu, durable | a majority's memory has vouched since it came (`witnesses`) |
-//! | | multipaxos | no majority had promised later, and a lease is a majority's (`reads`) |
-//! | this log is granted | mu | its owner writes to it no more |
-//! | this change may begin | durable | the leader has decided an entry of its own |
+//! - *This slot is decided* (velos, mu, multipaxos): a majority's memory holds the value
+//!   (`decided`).
+//! - *This prefix is committed* (durable): it is on a majority's disks (`copies`), and its last
+//!   entry is of the leader's ballot ([`World::judge_commit`]).
+//! - *This value is accepted* (velos, mu, multipaxos): the rule of Paxos holds for it (`safe`); it
+//!   is there, and is not written over ([`crate::accepts`]).
+//! - *I lead, or try to* (velos, mu, multipaxos): no earlier life used this ballot (`ballots`).
+//! - *I am elected* (durable): a majority's disks have promised, and the log has everything that
+//!   is committed (`elected`).
+//! - *This read may be answered*: it has everything that was decided when it came (`reads`); a
+//!   majority's memory has vouched since (velos, mu, durable: `witnesses`), or had promised
+//!   nothing later and covers a lease (multipaxos: `reads`).
+//! - *This log is granted* (mu): its owner writes to it no more.
+//! - *This change may begin* (durable): the leader has decided an entry of its own.
 //!
 //! Whole members are judged where they answer: `checks::served` and `checks::answered`, from what
 //! they say to their plant (`engine::Claim`). ABD keeps no log, and is not judged here.
 //!
-//! - I1 Nothing here draws, or changes what members see: a run with judges is the run without them.
+//! Nothing here draws, or changes what members see: a run with judges is the run without them.
 
 use crate::checks::decided::{self, Memory};
 use crate::checks::elected;
@@ -95,7 +97,9 @@ impl World {
             Entry::Holds(slot) => slot,
         };
         let accepted = self.acceptor(node, slot).and_then(|of| of.accepted);
-        let Some((ballot, bytes)) = accepted else { return Ok(()) };
+        let Some((ballot, bytes)) = accepted else {
+            return Err("what is accepted is not there".to_owned());
+        };
         let value = kv::hash(bytes);
         let (memory, of) = ((Rank::at(node), self.incarnation(node)), (slot, ballot));
         let named = |detail| format!("slot {slot}, {ballot}: {detail}");

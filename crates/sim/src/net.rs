@@ -324,7 +324,7 @@ impl Net {
                         self.coverage.hit(Mark::FailedCasOfLeader);
                     }
                 }
-                if before == expected {
+                if before == expected && (expected ^ desired) & self.accepts.accepting.mask != 0 {
                     self.accepts.note(to, verb.at);
                 }
                 let hit = u64::from(before == expected);

@@ -135,6 +135,15 @@ impl NodeHost<'_> {
         self.net.post(self.me.index(), to.index(), posting);
     }
 
+    /// Whether a WRITE of this node into what it has accepted itself is under way.
+    fn writes_to_itself(&self) -> bool {
+        let me = self.me.index();
+        let verbs = &self.net.links[self.net.link_index(me, me)].verbs;
+        let accepting = &self.net.accepts.accepting;
+        let is_one = |at| accepting.index(at).is_some();
+        verbs.iter().any(|verb| matches!(verb.action, Action::Write) && is_one(verb.at))
+    }
+
     /// Sends `reply` to a client.
     pub(crate) fn reply(&mut self, client: u8, attempt: u32, reply: Reply) {
         if !self.acts() {
@@ -218,7 +227,7 @@ impl Port for NodeHost<'_> {
                     return Ok(());
                 }
                 let me = self.me.index();
-                if writer.is_some_and(|writer| writer != self.me) && self.net.writes_to_itself(me) {
+                if writer.is_some_and(|writer| writer != self.me) && self.writes_to_itself() {
                     let detail = format!("r{me} grants its log, and still writes to it");
                     self.net.violate(Property::Safe, detail);
                 }

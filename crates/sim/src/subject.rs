@@ -3,6 +3,7 @@
 //! The world is compiled once: it knows its members as [`Life`], and their kind as [`Subject`].
 //! Only a member itself is compiled for each protocol, once sound and once with a bug.
 
+use crate::accepts::Spoils;
 use crate::coverage::Mark;
 use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
 use base::{At, Inbox, Instant, MemberSet, Prefix, Rank, Slot};
@@ -170,9 +171,6 @@ pub struct Subject {
     pub(crate) claims: Claims,
     pub(crate) start: fn(&Setup, &mut NodeHost<'_>) -> Box<dyn Life>,
 }
-
-/// See [`LogSpec::spoils`].
-pub(crate) type Spoils = fn(usize, &LogShape, &[u64], At, &[u64]) -> bool;
 
 /// What the memory of a protocol's members says, for judges.
 #[derive(Clone, Copy)]

@@ -43,11 +43,11 @@ impl LogSpec for Spec {
 
     fn accepting(_members: usize, shape: &LogShape) -> Accepting {
         let places = Places::new(At(omega::N_WORDS), shape);
-        Accepting { places: places.log.0..places.probe().0, stride: places.area_words }
+        Accepting { places: places.log.0..places.probe().0, stride: places.area_words, mask: 0 }
     }
 
     fn entry(members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {
-        let Accepting { places, stride } = Self::accepting(members, shape);
+        let Accepting { places, stride, .. } = Self::accepting(members, shape);
         let at = (places.start + index * stride) as usize;
         // A WRITE may be under way, or its writer may have been interrupted.
         let whole = value::decode(&region[at..at + stride as usize]);

@@ -43,7 +43,7 @@ impl LogSpec for Spec {
     }
 
     fn accepting(_members: usize, shape: &LogShape) -> Accepting {
-        Accepting { places: Places::new(At(omega::N_WORDS), shape).names(), stride: 1 }
+        Accepting { places: Places::new(At(omega::N_WORDS), shape).names(), stride: 1, mask: 0 }
     }
 
     fn entry(_members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {

@@ -59,7 +59,9 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
 
     fn accepting(members: usize, shape: &LogShape) -> Accepting {
         let places = Places::new(At(omega::N_WORDS), members, shape);
-        Accepting { places: places.all_slots(), stride: ENTRY }
+        let min_proposal = W::PACKING.sealed_ballot();
+        let promise = W::PACKING.pack(SlotWord { min_proposal, ..SlotWord::default() });
+        Accepting { places: places.all_slots(), stride: ENTRY, mask: !promise }
     }
 
     fn entry(members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {
@@ -70,8 +72,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
             return Entry::Empty;
         };
         let at = places.area(place, proposer, area).0 as usize;
-        let whole = value::decode(&region[at..at + places.area_words as usize]);
-        match whole.map(|(label, _)| label.slot) {
+        match value::label(&region[at..]).map(|label| label.slot) {
             Some(slot) if W::PACKING.generation_of(slot, shape.ring_slots) == word.generation => {
                 Entry::Holds(slot)
             }

@@ -1,10 +1,10 @@
 //! Ballots: a process leads, or tries to, only under a ballot above all that earlier processes on
 //! its memory used.
 //!
-//! Why it matters: two values under one ballot are indistinguishable, and it takes a slot that both
-//! processes fill to show them. Why no false alarm: a machine stores a ballot before it uses it, and
-//! only what a process used in a turn that it survived is noted. Not for machines whose memory is
-//! their disk, which may lose a ballot that no other member has heard of.
+//! Why it matters: two values under one ballot are indistinguishable, and it takes a slot that
+//! both processes fill to show them. Why no false alarm: a machine stores a ballot before it uses
+//! it, and only what a process used in a turn that it survived is noted. Not for machines whose
+//! memory is their disk, which may lose a ballot that no other member has heard of.
 
 use base::{Ballot, Incarnation};
 

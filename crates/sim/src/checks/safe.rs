@@ -5,8 +5,9 @@
 //!   majority had accepted before, this is the value of the highest ballot, or there is none.
 //!
 //! Why it matters: a proposer that overlooks a value is right as long as that one was not decided.
-//! Why no false alarm: this is the rule of Paxos for a proposal, and any majority will do. A promise
-//! freezes what was accepted below its ballot, so what is found later is what was found then.
+//! Why no false alarm: this is the rule of Paxos for a proposal, and any majority will do. A
+//! promise freezes what was accepted below its ballot, so what is found later is what was found
+//! then.
 //!
 //! - I1 Everything that a memory accepts is noted when it is there, so nothing is lost when it is
 //!   overwritten.
@@ -17,11 +18,14 @@ use std::collections::BTreeMap;
 /// The memory of one member.
 type Memory = (Rank, Incarnation);
 
+/// What was accepted for one slot.
+#[derive(Default)]
+struct Record(Vec<(Memory, Ballot, u64)>);
+
 /// Everything that was accepted.
 #[derive(Default)]
 pub(crate) struct Accepted {
-    values: BTreeMap<(Slot, Ballot), u64>,
-    held: BTreeMap<(Slot, Memory), Vec<(Ballot, u64)>>,
+    slots: BTreeMap<Slot, Record>,
     /// What was accepted for slots below is forgotten.
     floor: Slot,
 }
@@ -41,8 +45,12 @@ impl Accepted {
         if slot < self.floor {
             return Ok(false);
         }
-        self.held.entry((slot, memory)).or_default().push((ballot, value));
-        match self.values.insert((slot, ballot), value) {
+        let Record(held) = self.slots.entry(slot).or_default();
+        let before = held.iter().find(|(_, of, _)| *of == ballot).map(|(.., value)| *value);
+        if !held.contains(&(memory, ballot, value)) {
+            held.push((memory, ballot, value));
+        }
+        match before {
             None => Ok(true),
             Some(first) if first == value => Ok(false),
             Some(first) => Err(format!("{first:#x} and {value:#x} are accepted under one ballot")),
@@ -55,16 +63,16 @@ impl Accepted {
         memory: Memory,
         (slot, ballot): (Slot, Ballot),
     ) -> Option<(Ballot, u64)> {
-        let held = self.held.get(&(slot, memory))?;
-        held.iter().filter(|(of, _)| *of < ballot).max_by_key(|(of, _)| *of).copied()
+        let Record(held) = self.slots.get(&slot)?;
+        let earlier = held.iter().filter(|(of, at, _)| *of == memory && *at < ballot);
+        earlier.map(|(_, at, value)| (*at, *value)).max_by_key(|(at, _)| *at)
     }
 
     /// Forgets what is far below the slots that are `decided`.
     pub(crate) fn forget(&mut self, decided: u64) {
         if decided > self.floor.0 + 2 * N_SLOTS {
             self.floor = Slot(decided - N_SLOTS);
-            self.values = self.values.split_off(&(self.floor, Ballot::NONE));
-            self.held = self.held.split_off(&(self.floor, (Rank::at(0), Incarnation(0))));
+            self.slots = self.slots.split_off(&self.floor);
         }
     }
 }
