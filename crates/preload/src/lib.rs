@@ -23,6 +23,7 @@ mod chance;
 pub mod drawing;
 pub mod ffi;
 pub mod hooks;
+mod names;
 mod page;
 mod replaced;
 mod threads;

@@ -2,7 +2,7 @@
 //! forked children. Notices about rest go from here to the member's socket.
 #![allow(unsafe_code)]
 
-use crate::{ffi, threads};
+use crate::{ffi, names};
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
 use waits::{N_BYTES, N_WORDS, Page};
@@ -86,7 +86,7 @@ pub(crate) fn map() {
     }
     WORDS.store(at.cast(), SeqCst);
     if let Some(page) = page() {
-        page.loaded(threads::process());
+        page.loaded(names::this().process);
     }
 }
 

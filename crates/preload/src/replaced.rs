@@ -1,16 +1,16 @@
 //! Functions of programs that draw in a way of their own: each is replaced in the program's memory,
 //! where the program exports it.
 //!
-//! MariaDB draws the challenge of a log-in by a generator for each connection. The seed is made of
-//! the time of the start, the address of an object, and the number of statements so far; none is the
-//! same at all copies. `thd_create_random_password` is a service for plugins, so its name and type
-//! are kept from version to version. All challenges are drawn by it.
+//! MariaDB draws the challenge of a log-in by a generator for each connection. The seed is made
+//! of the time of the start, the address of an object, and the number of statements so far; none is
+//! the same at all copies. `thd_create_random_password` is a service for plugins, so its name and
+//! type are kept from version to version. All challenges are drawn by it.
 //!
 //! - R1 what is drawn depends on the seed and on how many were drawn before, by whichever thread: a
 //!   copy that is fed one connection after the other draws in the order of the log. (Threads of a
 //!   pool are started when the machine is busy, so streams by thread would differ.)
-//! - R2 nothing is replaced where chance is the kernel's, where the name is unknown, or where memory
-//!   does not become writable.
+//! - R2 nothing is replaced where chance is the kernel's, where the name is unknown, or where
+//!   memory does not become writable.
 #![allow(unsafe_code)]
 
 use crate::chance::Stream;
@@ -34,13 +34,16 @@ unsafe extern "C-unwind" fn thd_create_random_password(
     n: usize,
 ) {
     let seed = page::page().and_then(|page| page.seed()).unwrap_or_default();
-    let mut stream = Stream::numbered(seed, N_DRAWN.fetch_add(1, SeqCst));
     // SAFETY: by the caller.
     let bytes = unsafe { std::slice::from_raw_parts_mut(into.cast::<u8>(), n + 1) };
-    for byte in &mut bytes[..n] {
-        *byte = b'!' + stream.below(N_LETTERS) as u8;
-    }
+    challenge(seed, N_DRAWN.fetch_add(1, SeqCst), &mut bytes[..n]);
     bytes[n] = 0;
+}
+
+/// R1
+fn challenge(seed: u64, n_before: u64, into: &mut [u8]) {
+    let mut stream = Stream::numbered(seed, n_before);
+    into.iter_mut().for_each(|byte| *byte = b'!' + stream.below(N_LETTERS) as u8);
 }
 
 /// The processor's instructions for a jump to `target`: `movabs rax, target; jmp rax`.
@@ -83,4 +86,21 @@ fn write(at: *mut c_void, code: &[u8]) {
     unsafe { code.as_ptr().copy_to(at.cast(), code.len()) };
     // SAFETY: as before.
     unsafe { ffi::mprotect(from, n, ffi::PROT_READ | ffi::PROT_EXEC) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r1_a_challenge_depends_on_the_seed_and_on_how_many_came_before() {
+        let drawn = |seed, n_before| {
+            let mut bytes = [0; 20];
+            challenge(seed, n_before, &mut bytes);
+            assert!(bytes.iter().all(u8::is_ascii_graphic), "{bytes:?}");
+            bytes
+        };
+        assert_eq!(drawn(7, 3), drawn(7, 3));
+        assert!(drawn(7, 3) != drawn(7, 4) && drawn(7, 3) != drawn(8, 3));
+    }
 }

@@ -2,11 +2,11 @@
 #![allow(unsafe_code)]
 
 use crate::chance::{self, Stream};
-use crate::{ffi, page, replaced};
+use crate::{ffi, names, page, replaced};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use waits::{Slot, Thread, Wait};
+use waits::{Slot, Wait};
 
 /// No slot yet.
 const NEW: u32 = u32::MAX;
@@ -46,33 +46,6 @@ extern "C" fn load() {
 #[unsafe(link_section = ".init_array")]
 static LOAD: extern "C" fn() = load;
 
-/// This thread, by its ids where `/proc` was mounted: there the member looks. A program may have a
-/// space of ids of its own.
-fn this() -> Thread {
-    // SAFETY: it takes nothing.
-    let process = unsafe { ffi::getpid() } as u32;
-    // SAFETY: it takes nothing.
-    let id = unsafe { ffi::gettid() } as u32;
-    let mut text = [0; 64];
-    // SAFETY: a text that ends with a zero, and so many bytes of our own.
-    let n = unsafe {
-        ffi::readlink(c"/proc/thread-self".as_ptr(), text.as_mut_ptr().cast(), text.len())
-    };
-    let text = text.get(..n.max(0) as usize).unwrap_or_default();
-    named(text).unwrap_or(Thread { process, id })
-}
-
-/// The thread of a text like `12/task/34`.
-fn named(text: &[u8]) -> Option<Thread> {
-    let (process, id) = std::str::from_utf8(text).ok()?.split_once("/task/")?;
-    Some(Thread { process: process.parse().ok()?, id: id.parse().ok()? })
-}
-
-/// The id of this process, as that of a slot's thread.
-pub(crate) fn process() -> u32 {
-    this().process
-}
-
 /// The slot of this thread; it gets one if it has none yet.
 fn slot() -> Option<Slot> {
     let number = SLOT.try_with(Cell::get).unwrap_or(NONE);
@@ -81,7 +54,7 @@ fn slot() -> Option<Slot> {
     }
     let page = page::page()?;
     let errno = ffi::errno();
-    let slot = page.claim(this());
+    let slot = page.claim(names::this());
     ffi::set_errno(errno);
     let _ = SLOT.try_with(|of| of.set(slot.map_or(NONE, Slot::number)));
     slot
@@ -90,28 +63,14 @@ fn slot() -> Option<Slot> {
 /// This process has waited for another one: what is left of that no longer runs (`waits`, W1).
 pub(crate) fn reaped() {
     let Some(page) = page::page() else { return };
-    let (errno, this) = (ffi::errno(), this());
+    let (errno, this) = (ffi::errno(), names::this());
     for (slot, thread, _) in page.threads() {
-        if thread.process != this.process && page.is_running(slot) && !exists(thread.process) {
+        if thread.process != this.process && page.is_running(slot) && !names::exists(thread.process)
+        {
             page.bury(slot, thread);
         }
     }
     ffi::set_errno(errno);
-}
-
-/// Whether a process is there, if only to be waited for.
-fn exists(process: u32) -> bool {
-    let mut path = *b"/proc/4294967295\0";
-    let (mut at, mut left) = (path.len() - 1, process);
-    while left > 0 {
-        at -= 1;
-        path[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-    }
-    let begin = b"/proc/";
-    path.copy_within(at.., begin.len());
-    // SAFETY: a text that ends with a zero.
-    unsafe { ffi::access(path.as_ptr().cast(), 0) == 0 }
 }
 
 /// A thread ends.
@@ -256,19 +215,4 @@ pub(crate) fn fork(fork: impl Fn() -> c_int) -> c_int {
         page.has_begun(); // there is no child, or this is it, and has a slot
     }
     child
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_has_the_ids_of_its_link() {
-        assert_eq!(named(b"12/task/34"), Some(Thread { process: 12, id: 34 }));
-        assert_eq!(named(b"12/task/"), None);
-        let Thread { process, id } = this();
-        assert!(std::path::Path::new(&format!("/proc/{process}/task/{id}")).exists());
-        assert_eq!(process, std::process::id());
-        assert!(exists(process) && exists(1) && !exists(u32::MAX));
-    }
 }

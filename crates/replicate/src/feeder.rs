@@ -19,8 +19,8 @@
 //!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed.
 //! - I7 a program that says itself when it is at rest ([`Rest::Waits`]) is fed when it says so. It
 //!   is asked again after each entry, an opening among them. It may never say so, where a thread
-//!   waits in a way that is not seen: then I3 holds. Under [`Order::Serial`] that goes for entries of
-//!   one connection too: a client says the next when it has its answer, and a program may look
+//!   waits in a way that is not seen: then I3 holds. Under [`Order::Serial`] that goes for entries
+//!   of one connection too: a client says the next when it has its answer, and a program may look
 //!   whether more has come before that. (PostgreSQL ends a connection with bytes behind a request
 //!   for TLS that it has not answered.) Another copy may be behind, or execute all of it again.
 //! - I8 under [`Order::Loop`] what one value of the log says about open connections lies before the

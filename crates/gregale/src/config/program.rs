@@ -99,8 +99,8 @@ const CHECKPOINT: u64 = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
-    /// The command line, with `{socket}`, `{socketdir}` or `{port}` where it listens, and `{dir}` for
-    /// its directory.
+    /// The command line, with `{socket}`, `{socketdir}` or `{port}` where it listens, and `{dir}`
+    /// for its directory.
     pub(crate) command: String,
     /// The directory of the program's first state; without one, it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]

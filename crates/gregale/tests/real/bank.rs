@@ -1,5 +1,5 @@
-//! Accounts and transfers in a replicated database: command-line clients that stay connected, deaths
-//! of leaders, and the judge of what is there at the end.
+//! Accounts and transfers in a replicated database: command-line clients that stay connected,
+//! deaths of leaders, and the judge of what is there at the end.
 
 use crate::replicate::{leader, pid_of};
 use crate::support::{Cluster, PATIENCE, signal, wait_until};

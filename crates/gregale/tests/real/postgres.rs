@@ -1,5 +1,5 @@
-//! PostgreSQL, replicated: a process for each connection, log-ins by SCRAM, transactions with locks,
-//! deaths of leaders.
+//! PostgreSQL, replicated: a process for each connection, log-ins by SCRAM, transactions with
+//! locks, deaths of leaders.
 
 use crate::bank::{self, Database, Session};
 use crate::replicate::{program, sockets};
