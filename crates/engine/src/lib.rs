@@ -33,6 +33,7 @@ mod host;
 pub mod keyed;
 mod log;
 pub mod order;
+mod origin;
 pub mod outbox;
 pub mod plant;
 pub mod service;

@@ -2,7 +2,7 @@
 //! and nothing else differs between the two.
 
 use crate::bugs::Bug;
-use crate::service::Origin;
+use crate::origin::Origin;
 use crate::stats::DiskFigures;
 use base::{Inbox, Instant, Port, Prefix, Slot};
 use core::time::Duration;

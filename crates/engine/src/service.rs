@@ -6,10 +6,11 @@
 //! a peer.
 
 use crate::desk::{Desk, View};
+pub use crate::origin::Origin;
 use crate::outbox::Sequence;
 use crate::seats::Changed;
 use crate::stats::Stats;
-use base::{Incarnation, Instant, Rank, Slot};
+use base::{Instant, Slot};
 
 /// The client that waits for an answer: the door's own names, handed back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,15 +19,6 @@ pub struct Asker {
     pub connection: u64,
     /// Which of its requests.
     pub request: u64,
-}
-
-/// Whose command: a member, in one life of its process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Origin {
-    /// Which member's client.
-    pub rank: Rank,
-    /// Which life of that member's process; lives rise.
-    pub life: Incarnation,
 }
 
 /// The longest answer that an application gives: any may have to be sent from the leader to another

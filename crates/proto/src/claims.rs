@@ -1,7 +1,7 @@
 //! What the memory of members says, for judges that see all of it.
 //!
 //! No machine reads this. A simulator compares a member's claim (a decision, an answered read) with
-//! everybody's memory at the moment of the claim, so that a mistake shows before its consequence.
+//! all memories at the moment of the claim, so that a mistake shows before its consequence.
 
 use base::{Ballot, Slot};
 use core::ops::Range;

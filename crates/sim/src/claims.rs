@@ -253,7 +253,7 @@ impl World {
     }
 
     /// Judges that a leader which has committed something new has done so with an entry of its own
-    /// ballot: an entry of an earlier one may yet be cut, whoever holds it.
+    /// ballot: an entry of an earlier one may yet be cut, wherever it is held.
     pub(crate) fn judge_commit(&mut self, node: usize, machine: &dyn Life) {
         let proto::Status { role, ballot, committed, .. } = machine.status();
         let leads = matches!(role, Role::Leader | Role::Candidate);

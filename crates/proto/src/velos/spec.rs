@@ -115,7 +115,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         Reads::Witnessed(Witness {
             places: places.all_slots(),
             by: By::Read,
-            // What the words mean depends on who asks: `reads` R1, R2.
+            // The meaning of the words depends on the asker: `reads` R1, R2.
             vouches: |_, _| true,
         })
     }

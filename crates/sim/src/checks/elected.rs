@@ -1,5 +1,5 @@
 //! Elected: when an entry of a ballot is in a log for the first time, a majority's disks have
-//! promised that ballot, its members vouch for no earlier leader any more, and the elected log has
+//! promised that ballot, its members no longer vouch for an earlier leader, and the elected log has
 //! everything that is committed.
 //!
 //! Why it matters: a vote that was counted twice, too early or for another ballot elects a leader

@@ -2,7 +2,7 @@
 //!
 //! - *One value*: what is accepted for one slot under one ballot is one value.
 //! - *Safe*: when it is accepted first, a majority has promised its ballot, and of what that
-//!   majority had accepted before, this is the value of the highest ballot, or there is none.
+//!   majority had accepted before, this is the value of the highest ballot, if there is one.
 //!
 //! Why it matters: a proposer that overlooks a value is right as long as that one was not decided.
 //! Why no false alarm: this is the rule of Paxos for a proposal, and any majority will do. A
