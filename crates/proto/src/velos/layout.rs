@@ -100,7 +100,8 @@ impl Places {
     /// The place and the tag of the area that begins at `at`.
     pub(super) fn area_of(&self, at: At) -> Option<(Slot, Tag)> {
         let index = at.0.checked_sub(self.areas.0)? / self.area_words;
-        let (row, area) = (index / 2, if index % 2 == 0 { Area::Even } else { Area::Odd });
+        let area = if index.is_multiple_of(2) { Area::Even } else { Area::Odd };
+        let row = index / 2;
         let proposer = Rank::new((row % self.members) as usize)?;
         Some((Slot(u64::from(row / self.members)), Tag::of(proposer, area)))
     }
