@@ -38,12 +38,12 @@ impl LogSpec for Spec {
     type Machine<P: Planting<Bug>> = Durable<P>;
 
     fn layout(members: usize, shape: &LogShape) -> Layout {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         Layout::new("durable 2", members, shape, places.end())
     }
 
     fn reads(members: usize, shape: &LogShape) -> Reads {
-        let at = Places::new(At(omega::N_WORDS), members, shape).promised().0;
+        let at = places(members, shape).promised().0;
         let vouches = |words: &[u64], ballot: Ballot| {
             let promised = words.first().and_then(|word| places::published_promise(*word));
             promised.is_some_and(|promised| promised <= ballot)
@@ -59,4 +59,9 @@ impl LogSpec for Spec {
     ) -> Result<Durable<P>, StartError> {
         Ok(Durable::new(config, At(omega::N_WORDS), shape, planted, host)?)
     }
+}
+
+/// The places in a region, behind those of Ω.
+fn places(members: usize, shape: &LogShape) -> Places {
+    Places::new(At(omega::N_WORDS), members, shape)
 }

@@ -37,12 +37,12 @@ impl LogSpec for Spec {
     type Machine<P: Planting<Bug>> = Mu<P>;
 
     fn layout(members: usize, shape: &LogShape) -> Layout {
-        let places = Places::new(At(omega::N_WORDS), shape);
+        let places = places(shape);
         Layout::new("mu 3", members, shape, places.end())
     }
 
     fn accepting(_members: usize, shape: &LogShape) -> Accepting {
-        let places = Places::new(At(omega::N_WORDS), shape);
+        let places = places(shape);
         Accepting { places: places.log.0..places.probe().0, stride: places.area_words, mask: 0 }
     }
 
@@ -56,19 +56,15 @@ impl LogSpec for Spec {
 
     /// M5
     fn spoils(members: usize, shape: &LogShape, region: &[u64], at: At, words: &[u64]) -> bool {
-        let places = Self::accepting(members, shape);
-        let Some(label) = places.index(at.0).and_then(|_| value::label(words)) else {
-            return false;
-        };
-        let places = Places::new(At(omega::N_WORDS), shape);
-        let held = |half| {
-            let at = places.entry(label.slot, half);
-            let words = &region[at.0 as usize..][..places.area_words as usize];
-            let found = value::decode(words).filter(|(found, _)| found.slot == label.slot);
-            (at, found.map_or(Ballot::NONE, |(found, _)| found.ballot))
-        };
-        let [one, two] = Half::BOTH.map(held);
-        let (there, other) = if one.0 == at { (one.1, two.1) } else { (two.1, one.1) };
+        let is_entry = Self::accepting(members, shape).index(at.0).is_some();
+        let Some(label) = value::label(words).filter(|_| is_entry) else { return false };
+        let places = places(shape);
+        let [one, two] = Half::BOTH.map(|half| {
+            let held = held(&places, region, label.slot, half);
+            held.map_or(Ballot::NONE, |(ballot, _)| ballot)
+        });
+        let is_first = places.entry(label.slot, Half::BOTH[0]) == at;
+        let (there, other) = if is_first { (one, two) } else { (two, one) };
         there > other && there < label.ballot
     }
 
@@ -78,20 +74,16 @@ impl LogSpec for Spec {
         region: &'a [u64],
         slot: Slot,
     ) -> Option<Acceptor<'a>> {
-        let places = Places::new(At(omega::N_WORDS), shape);
-        let held = |half| {
-            let at = places.entry(slot, half).0 as usize;
-            let words = region.get(at..)?.get(..places.area_words as usize)?;
-            let (label, _) = value::decode(words)?;
-            (label.slot == slot).then(|| (label.ballot, claims::delivered(words)))
-        };
-        let accepted = Half::BOTH.into_iter().filter_map(held).max_by_key(|(ballot, _)| *ballot);
-        let promised = Ballot(*region.get(places.promised().0 as usize)?);
+        let places = places(shape);
+        let halves = Half::BOTH.into_iter().filter_map(|half| held(&places, region, slot, half));
+        let newest = halves.max_by_key(|(ballot, _)| *ballot);
+        let accepted = newest.map(|(ballot, words)| (ballot, claims::delivered(words)));
+        let promised = Ballot(region[places.promised().0 as usize]);
         Some(Acceptor { promised, accepted })
     }
 
     fn reads(_members: usize, shape: &LogShape) -> Reads {
-        let at = Places::new(At(omega::N_WORDS), shape).probe().0;
+        let at = places(shape).probe().0;
         Reads::Witnessed(Witness { places: at..at + 1, by: By::Write, vouches: |_, _| true })
     }
 
@@ -103,4 +95,22 @@ impl LogSpec for Spec {
     ) -> Result<Mu<P>, StartError> {
         Ok(Mu::new(config, At(omega::N_WORDS), shape, planted, host)?)
     }
+}
+
+/// The whole entry of `slot` in one half of its place, and its ballot.
+fn held<'a>(
+    places: &Places,
+    region: &'a [u64],
+    slot: Slot,
+    half: Half,
+) -> Option<(Ballot, &'a [u64])> {
+    let at = places.entry(slot, half).0 as usize;
+    let words = &region[at..][..places.area_words as usize];
+    let (label, _) = value::decode(words)?;
+    (label.slot == slot).then_some((label.ballot, words))
+}
+
+/// The places in a region, behind those of Ω.
+fn places(shape: &LogShape) -> Places {
+    Places::new(At(omega::N_WORDS), shape)
 }

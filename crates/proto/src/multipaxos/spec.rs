@@ -38,16 +38,16 @@ impl LogSpec for Spec {
     type Machine<P: Planting<Bug>> = MultiPaxos<P>;
 
     fn layout(members: usize, shape: &LogShape) -> Layout {
-        let places = Places::new(At(omega::N_WORDS), shape);
+        let places = places(shape);
         Layout::new("multipaxos 1", members, shape, places.end())
     }
 
     fn accepting(_members: usize, shape: &LogShape) -> Accepting {
-        Accepting { places: Places::new(At(omega::N_WORDS), shape).names(), stride: 1, mask: 0 }
+        Accepting { places: places(shape).names(), stride: 1, mask: 0 }
     }
 
     fn entry(_members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {
-        Places::new(At(omega::N_WORDS), shape).entry(region, index as usize)
+        places(shape).entry(region, index as usize)
     }
 
     fn acceptor<'a>(
@@ -56,7 +56,7 @@ impl LogSpec for Spec {
         region: &'a [u64],
         slot: Slot,
     ) -> Option<Acceptor<'a>> {
-        Some(Places::new(At(omega::N_WORDS), shape).inspect(region, slot))
+        Some(places(shape).inspect(region, slot))
     }
 
     fn reads(_members: usize, _shape: &LogShape) -> Reads {
@@ -75,4 +75,9 @@ impl LogSpec for Spec {
     ) -> Result<MultiPaxos<P>, StartError> {
         Ok(MultiPaxos::new(config, At(omega::N_WORDS), shape, planted, host))
     }
+}
+
+/// The places in a region, behind those of Ω.
+fn places(shape: &LogShape) -> Places {
+    Places::new(At(omega::N_WORDS), shape)
 }

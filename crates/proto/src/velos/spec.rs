@@ -47,25 +47,25 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
     type Machine<P: Planting<Bug>> = Machine<P, W>;
 
     fn layout(members: usize, shape: &LogShape) -> Layout {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         // The number after the name is the layout's version: raise it when a word changes its
         // meaning.
         Layout::new("velos 4", members, shape, places.end())
     }
 
     fn introduction(members: usize, shape: &LogShape, leader: Rank) -> Option<At> {
-        Some(Places::new(At(omega::N_WORDS), members, shape).fact(leader))
+        Some(places(members, shape).fact(leader))
     }
 
     fn accepting(members: usize, shape: &LogShape) -> Accepting {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         let min_proposal = W::PACKING.sealed_ballot();
         let promise = W::PACKING.pack(SlotWord { min_proposal, ..SlotWord::default() });
         Accepting { places: places.all_slots(), stride: ENTRY, mask: !promise }
     }
 
     fn entry(members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         let place = Slot(u64::from(index));
         let word = word_at::<W>(&places, region, place);
         let Some((proposer, area)) = word.tag.place().filter(|_| word.has_value()) else {
@@ -82,7 +82,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
 
     /// I5
     fn spoils(members: usize, shape: &LogShape, region: &[u64], at: At, words: &[u64]) -> bool {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         let Some((place, tag)) = places.area_of(at) else { return false };
         let word = word_at::<W>(&places, region, place);
         // A request by message may be repeated, with its value.
@@ -96,7 +96,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         region: &'a [u64],
         slot: Slot,
     ) -> Option<Acceptor<'a>> {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         let word = word_at::<W>(&places, region, slot);
         let held = || {
             let (proposer, area) = word.tag.place()?;
@@ -111,7 +111,7 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
     }
 
     fn reads(members: usize, shape: &LogShape) -> Reads {
-        let places = Places::new(At(omega::N_WORDS), members, shape);
+        let places = places(members, shape);
         Reads::Witnessed(Witness {
             places: places.all_slots(),
             by: By::Read,
@@ -138,4 +138,9 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
 fn word_at<W: Widths>(places: &Places, region: &[u64], slot: Slot) -> SlotWord {
     let at = places.slot(slot).0 as usize;
     rpc::entry_word(W::PACKING, &region[at..at + ENTRY_READ])
+}
+
+/// The places in a region, behind those of Ω.
+fn places(members: usize, shape: &LogShape) -> Places {
+    Places::new(At(omega::N_WORDS), members, shape)
 }
