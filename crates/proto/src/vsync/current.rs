@@ -28,7 +28,7 @@ pub(super) struct Current<P> {
     pub(super) detector: Detector,
     /// What was heard, in this view and before.
     pub(super) heard: Heard,
-    /// Words of a slot on its way from or to the region.
+    /// Words of slots on their way to peers.
     pub(super) scratch: Vec<u64>,
     /// Whether the whole row was pushed to every other member.
     is_told: bool,

@@ -216,7 +216,6 @@ impl<P: Plantings> Current<P> {
         port: &mut impl Port,
     ) {
         let mut write = |at: At, words: &[u64]| {
-            // (Some fabrics take no more in one WRITE than the longest message has.)
             for (piece, n) in words.chunks(WRITE_WORDS_MAX).zip(0..) {
                 let at = at.plus(n * WRITE_WORDS_MAX as u32);
                 peers.iter().for_each(|peer| port.write(peer, at, piece, None));

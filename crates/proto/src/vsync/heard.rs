@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use base::{Incarnation, Rank};
 
 /// The number of the last message that was heard of each process.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Heard(BTreeMap<Rank, (Incarnation, u64)>);
 
 impl Heard {

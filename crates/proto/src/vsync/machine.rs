@@ -475,7 +475,7 @@ impl<P: Plantings> Machine<P> {
         view: View,
         left: SeatSet,
         is_ready: bool,
-        last: Option<Current<P>>,
+        mut last: Option<Current<P>>,
         want: Option<Want>,
         now: Instant,
     ) {
@@ -488,8 +488,8 @@ impl<P: Plantings> Machine<P> {
         self.gifts.keep(view.seats());
         let mut current =
             Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
-        if let Some(last) = &last {
-            current.heard = last.heard.clone();
+        if let Some(last) = &mut last {
+            current.heard = core::mem::take(&mut last.heard);
             current.heard.keep(&current.view);
         }
         if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {

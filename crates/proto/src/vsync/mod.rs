@@ -16,8 +16,8 @@
 //! is in memory: what all members of a view forget at once is lost. Durability, leases and
 //! subgroups are to come (`docs/decisions/0018-groups.md`).
 //!
-//! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5, of messages, are
-//! in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and V15 in
+//! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
+//! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and V15 in
 //! `unordered`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
@@ -66,6 +66,7 @@ pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
 pub use payload::Payload;
+pub use slots::WRITE_WORDS_MAX;
 pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
 

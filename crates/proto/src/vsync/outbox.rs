@@ -56,12 +56,9 @@ impl Outbox {
 
     /// Notes that the next message was sent; false if none waits.
     pub(super) fn send_next(&mut self) -> bool {
-        let next = self.waiting.pop_front();
-        let is_any = next.is_some();
-        if is_any {
-            self.note_sent(next);
-        }
-        is_any
+        let Some(next) = self.waiting.pop_front() else { return false };
+        self.note_sent(Some(next));
+        true
     }
 
     /// Notes that a null was sent.
@@ -137,7 +134,10 @@ mod tests {
         outbox.send_null();
         assert!(outbox.send_next() && outbox.send_next());
         let each = OVERHEAD_BYTES + 1;
-        assert_eq!((outbox.bytes_since(0), outbox.bytes_since(2)), (3 * each + 32, 2 * each));
+        assert_eq!(
+            (outbox.bytes_since(0), outbox.bytes_since(2)),
+            (3 * each + OVERHEAD_BYTES, 2 * each)
+        );
         assert_eq!(outbox.delivered().as_deref(), Some(&b"a"[..]));
         let number = |number| Header::Message { number, n_bytes: 1 };
         assert_eq!((outbox.sent(0), outbox.sent(1)), (None, Some((Header::Null, None))));

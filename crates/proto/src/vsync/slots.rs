@@ -97,7 +97,7 @@ const SMALL_WORDS_MAX: usize = 64;
 /// The most words between two slots that are written for nothing.
 const GAP_WORDS_MAX: u32 = 8;
 /// The most words of one WRITE: 64 KiB.
-pub(super) const WRITE_WORDS_MAX: usize = 8 << 10;
+pub const WRITE_WORDS_MAX: usize = 8 << 10;
 
 #[cfg(test)]
 mod tests {
