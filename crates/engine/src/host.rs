@@ -136,9 +136,9 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         self.stats.values_executed += 1;
         self.answers.clear();
         self.app.apply(slot, body, &mut self.answers);
-        for (of, sequence, _) in self.answers.iter() {
-            self.plant.claim(Claim::Executes { of, number: sequence.0, slot });
-        }
+        let executes =
+            |(of, sequence, _): (_, Sequence, _)| Claim::Executes { of, number: sequence.0, slot };
+        self.plant.claims(self.answers.iter().map(executes));
         self.door.applied(&mut self.app);
         let state_ms = self.app.state_ms();
         if state_ms != self.state_moved.0 {

@@ -91,6 +91,9 @@ pub trait Plant: Port {
     /// Takes a claim of this member, for the judges of a simulation. Production has none.
     fn claim(&mut self, _claim: Claim) {}
 
+    /// Takes several. They are made only if they are looked at.
+    fn claims(&mut self, _claims: impl Iterator<Item = Claim>) {}
+
     /// Whether the engine has this bug. Production has none; a simulation plants one to see whether
     /// its checks notice.
     fn has_planted(&self, _bug: Bug) -> bool {

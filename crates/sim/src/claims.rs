@@ -47,8 +47,7 @@ impl World {
     }
 
     fn check_decided(&self, slot: Slot, value: u64) -> Result<(), String> {
-        let mut verdict = Ok(());
-        for members in self.voters_of(slot) {
+        self.under_any(slot, |members| {
             let memory = |rank: Rank| {
                 if self.incarnation(rank.index()) != members.incarnation(rank) {
                     return Memory::Gone;
@@ -56,7 +55,20 @@ impl World {
                 let held = self.acceptor(rank.index(), slot).and_then(|of| of.accepted);
                 Memory::Holds(held.map(|(_, bytes)| kv::hash(bytes)))
             };
-            verdict = decided::check(slot, value, members.voters, memory);
+            decided::check(slot, value, members.voters, memory)
+        })
+    }
+
+    /// Whether `judge` is content with one of the configurations of which one governs `slot`; or
+    /// what it says of the last one.
+    fn under_any(
+        &self,
+        slot: Slot,
+        judge: impl Fn(&Members) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let mut verdict = Ok(());
+        for members in self.voters_of(slot) {
+            verdict = judge(&members);
             if verdict.is_ok() {
                 break;
             }
@@ -107,16 +119,12 @@ impl World {
             return Ok(());
         }
         self.ledger.accepted.forget(self.ledger.agreement.n_decided());
-        let mut verdict = Ok(());
-        for members in self.voters_of(slot) {
+        let verdict = self.under_any(slot, |members| {
             let voter = |rank: Rank| self.voter((rank, members.incarnation(rank)), of);
             let voters: Vec<Voter> = members.voters.iter().map(voter).collect();
-            verdict = safe::check(value, &voters).map_err(named);
-            if verdict.is_ok() {
-                break;
-            }
-        }
-        verdict
+            safe::check(value, &voters)
+        });
+        verdict.map_err(named)
     }
 
     fn voter(&self, memory: (Rank, Incarnation), (slot, ballot): (Slot, Ballot)) -> Voter {
@@ -253,17 +261,15 @@ impl World {
     }
 
     /// Judges that a leader which has committed something new has done so with an entry of its own
-    /// ballot: an entry of an earlier one may yet be cut, wherever it is held.
-    pub(crate) fn judge_commit(&mut self, node: usize, machine: &dyn Life) {
+    /// ballot: an entry of an earlier one may yet be cut, wherever it is held. `of` is the ballot of
+    /// the last committed entry in its log.
+    pub(crate) fn judge_commit(&mut self, node: usize, machine: &dyn Life, of: Option<Ballot>) {
         let proto::Status { role, ballot, committed, .. } = machine.status();
         let leads = matches!(role, Role::Leader | Role::Candidate);
         // (What it has heard as a follower it may report in the turn in which it stands.)
         let led_before = self.shells[node].held.0 == ballot;
-        let last = committed.0.checked_sub(1).map(Slot);
-        let head = last.and_then(|slot| proto::disk::Disk::head(&self.disks[node], slot));
-        if let Some(head) = head.filter(|head| leads && led_before && head.ballot != ballot) {
-            let detail =
-                format!("r{node} commits {committed} in {ballot}, an entry of {}", head.ballot);
+        if let Some(of) = of.filter(|of| leads && led_before && *of != ballot) {
+            let detail = format!("r{node} commits {committed} in {ballot}, an entry of {of}");
             self.net.violate(Property::Durability, detail);
         }
     }

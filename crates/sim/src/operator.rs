@@ -195,11 +195,11 @@ impl World {
         if let Some(Configuration { members, .. }) = configuration
             && self.ledger.copies.is_news(committed)
         {
-            self.judge_commit(node, machine);
             let last = committed.0.checked_sub(1).map(base::Slot);
             let ballot = last
                 .and_then(|slot| proto::disk::Disk::head(&self.disks[node], slot))
                 .map(|head| head.ballot);
+            self.judge_commit(node, machine, ballot);
             self.ledger.elected.committed = (committed, ballot);
             let holders: MemberSet = members
                 .voters

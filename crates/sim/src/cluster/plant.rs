@@ -101,6 +101,10 @@ impl Plant for SimPlant {
         }
     }
 
+    fn claims(&mut self, claims: impl Iterator<Item = Claim>) {
+        claims.for_each(|claim| self.claim(claim));
+    }
+
     fn has_planted(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
     }
