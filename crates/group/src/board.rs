@@ -4,6 +4,7 @@
 //!   are at most [`Options::events`], and behind them what a view ends with (`engine::group`, G3).
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 
+use crate::deadline::deadline;
 use crate::error::Refused;
 use crate::event::{Ended, Event, StateWanted};
 use crate::ground::LETTER_BYTES_MAX;
@@ -17,9 +18,6 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-/// A time longer than any wait, and short enough to be added to any instant.
-const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What is written on the board.
 #[derive(Debug, Default)]
@@ -85,40 +83,27 @@ impl Board {
 
     // ---- the calls ----
 
-    /// Takes a message, or waits for room until `deadline`.
+    /// Takes a message, or waits for room until `patience` ends.
     pub(crate) fn send(&self, message: &[u8], patience: Duration) -> Result<u64, Refused> {
         let bytes = message.len();
         if bytes > self.message_bytes as usize {
             return Err(Refused::TooLong { bytes, most: self.message_bytes });
         }
-        let mut until = None;
-        let mut notes = self.notes();
-        loop {
-            if let Some(ended) = &notes.ended {
-                return Err(ended.clone().into());
-            }
+        let mut notes = self.wait_for_room(patience, |notes| {
             if notes.leave_by.is_some() {
                 return Err(Refused::Leaving);
             }
             if let Some(members) = notes.inadequate {
                 return Err(Refused::Inadequate { members, adequate: self.adequate });
             }
-            let waiting = notes.sends.len();
-            // B1
-            if waiting < self.window {
-                notes.sends.push_back(message.into());
-                notes.n_taken += 1;
-                let number = notes.n_taken;
-                drop(notes);
-                self.ring();
-                return Ok(number);
-            }
-            let until = *until.get_or_insert_with(|| Instant::now() + patience.min(FOREVER));
-            match self.wait(notes, until) {
-                Some(again) => notes = again,
-                None => return Err(Refused::Busy { waiting }),
-            }
-        }
+            Ok(notes.sends.len())
+        })?;
+        notes.sends.push_back(message.into());
+        notes.n_taken += 1;
+        let number = notes.n_taken;
+        drop(notes);
+        self.ring();
+        Ok(number)
     }
 
     /// Takes a letter, or waits for room until `patience` ends.
@@ -132,30 +117,38 @@ impl Board {
         if bytes > LETTER_BYTES_MAX {
             return Err(Refused::TooLong { bytes, most });
         }
+        let mut notes = self.wait_for_room(patience, |notes| Ok(notes.letters.len()))?;
+        notes.letters.push_back((to, letter.to_vec()));
+        drop(notes);
+        self.ring();
+        Ok(())
+    }
+
+    /// The notes, as soon as fewer than a window wait of what `waiting` counts, unless it refuses.
+    fn wait_for_room(
+        &self,
+        patience: Duration,
+        waiting: impl Fn(&Notes) -> Result<usize, Refused>,
+    ) -> Result<MutexGuard<'_, Notes>, Refused> {
         let mut until = None;
         let mut notes = self.notes();
         loop {
             if let Some(ended) = &notes.ended {
                 return Err(ended.clone().into());
             }
-            let waiting = notes.letters.len();
+            let waiting = waiting(&notes)?;
+            // B1
             if waiting < self.window {
-                notes.letters.push_back((to, letter.to_vec()));
-                drop(notes);
-                self.ring();
-                return Ok(());
+                return Ok(notes);
             }
-            let until = *until.get_or_insert_with(|| Instant::now() + patience.min(FOREVER));
-            match self.wait(notes, until) {
-                Some(again) => notes = again,
-                None => return Err(Refused::Busy { waiting }),
-            }
+            let until = *until.get_or_insert_with(|| deadline(patience));
+            notes = self.wait(notes, until).ok_or(Refused::Busy { waiting })?;
         }
     }
 
     /// The next event; `None` after the timeout, or if all were taken and the last was the end.
     pub(crate) fn next(&self, timeout: Duration) -> Option<Event> {
-        let until = Instant::now() + timeout.min(FOREVER);
+        let until = deadline(timeout);
         let mut notes = self.notes();
         loop {
             if let Some(event) = notes.events.pop_front() {
@@ -176,7 +169,7 @@ impl Board {
 
     /// Takes all events that are there, after a wait for the first one.
     pub(crate) fn take(&self, into: &mut VecDeque<Event>, timeout: Duration) {
-        let until = Instant::now() + timeout.min(FOREVER);
+        let until = deadline(timeout);
         let mut notes = self.notes();
         while notes.events.is_empty() {
             if notes.ended.is_some() {
@@ -198,7 +191,7 @@ impl Board {
 
     /// Waits until own message `number` is delivered here. False after the timeout.
     pub(crate) fn wait_delivered(&self, number: u64, timeout: Duration) -> Result<bool, Ended> {
-        let until = Instant::now() + timeout.min(FOREVER);
+        let until = deadline(timeout);
         let mut notes = self.notes();
         loop {
             if notes.n_delivered >= number {

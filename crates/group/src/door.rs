@@ -1,6 +1,7 @@
 //! The door itself: a process of a group on a thread of its own, and calls from any other thread.
 
 use crate::board::Board;
+use crate::deadline::deadline;
 use crate::error::{Error, Refused};
 use crate::event::{Ended, Event, Member, StateWanted};
 use crate::node;
@@ -211,7 +212,7 @@ impl Group {
     /// Asks to leave, when everything that this process sent is delivered: [`Event::Ended`] follows
     /// within `patience`. Take the events until then.
     pub fn leave(&self, patience: Duration) {
-        let by = Instant::now() + patience;
+        let by = deadline(patience);
         self.board.tell(|notes| {
             notes.leave_by.get_or_insert(by);
         });
@@ -228,7 +229,7 @@ impl Group {
     /// The other reason why the process is no longer in the group.
     pub fn close(mut self, patience: Duration) -> Result<(), Ended> {
         self.leave(patience);
-        let until = Instant::now() + patience + GRACE;
+        let until = deadline(patience) + GRACE;
         let mut last = None;
         while let Some(event) = self.next(until.saturating_duration_since(Instant::now())) {
             if let Event::Ended(ended) = event {

@@ -8,6 +8,7 @@ use base::verb::Relay;
 use base::{Event, Inbox, Rank, SeatSet};
 use engine::group::Ground;
 use fabric::Fabric;
+use proto::vsync::{FLIGHT_BYTES_MAX, WRITE_WORDS_MAX};
 
 /// The first byte of the messages of founders, and of letters.
 const CHANNEL: u8 = 0x67;
@@ -16,8 +17,14 @@ const ASK: u8 = 0;
 const ANSWER: u8 = 1;
 const LETTER: u8 = 2;
 
-/// The longest letter, in bytes: every fabric takes messages of this length.
+/// The longest letter, in bytes.
 pub const LETTER_BYTES_MAX: usize = 128 << 10;
+const _: () = assert!(LETTER_BYTES_MAX + 2 <= fabric::shm::MESSAGE_BYTES_MAX);
+const _: () = assert!(LETTER_BYTES_MAX + 2 <= fabric::tcp::wire::MESSAGE_BYTES_MAX);
+
+// What machines rely on (`vsync`, V13): a link has room for rows besides, and takes such WRITEs.
+const _: () = assert!(FLIGHT_BYTES_MAX as usize <= fabric::tcp::OUTPUT_BYTES_MAX / 2);
+const _: () = assert!(WRITE_WORDS_MAX <= fabric::tcp::wire::WORDS_MAX);
 
 /// What a process says of itself to a founder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -94,7 +94,7 @@ fn a_newcomer_has_what_was_executed_before_and_what_is_called_meanwhile() {
         writes.join().unwrap();
         second
     });
-    second.write(2, 7).wait().unwrap();
+    second.write(2, 7).wait_for(Duration::MAX).unwrap();
     let all = first.all_ordered().wait().unwrap();
     assert_eq!(second.all_ordered().wait().unwrap(), all);
     assert_eq!(all.iter().filter(|(seat, _)| *seat == 1).count(), 2000);

@@ -2,6 +2,7 @@
 
 use super::codec::decode;
 use super::handler::is_in_handler;
+use crate::deadline::deadline;
 use crate::error::Refused;
 use crate::event::Ended;
 use serde::de::DeserializeOwned;
@@ -84,7 +85,7 @@ impl Slot {
     }
 
     fn wait(&self, patience: Duration) -> Option<Outcome> {
-        let until = Instant::now() + patience;
+        let until = deadline(patience);
         let mut place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(outcome) = &*place {

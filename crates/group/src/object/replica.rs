@@ -6,6 +6,7 @@ use super::handler::{in_handler, is_in_handler};
 use super::letters::{Letter, NoAnswer, outcome};
 use super::pending::{CallError, Outcome, Pending, Question, Slot};
 use super::replicated::{Method, Replicated};
+use crate::deadline::deadline;
 use crate::door::Group;
 use crate::error::{Error, Refused};
 use crate::event::{Delivered, Ended, Event, Member, View};
@@ -23,10 +24,8 @@ use std::time::{Duration, Instant};
 /// The longest wait for events, behind which nothing is looked for but more events.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
-/// The bytes of a letter besides the arguments or the result.
-const HEAD_BYTES: usize = 16;
-const ARGUMENTS_BYTES_MAX: usize = LETTER_BYTES_MAX - HEAD_BYTES;
-const RESULT_BYTES_MAX: usize = LETTER_BYTES_MAX - HEAD_BYTES;
+/// The longest arguments, or result, of which a letter has room beside its head.
+const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 16;
 
 /// This process's copy of a replicated object, which is a member of a group. Clones are the same
 /// copy. When the last one is dropped, the process is gone from the group, and the others take it
@@ -76,7 +75,7 @@ impl<S: Replicated> Replica<S> {
         let group = Group::join(&options)?;
         let mut events = VecDeque::new();
         let mut view = first_view(&group, &mut events, &options)?;
-        let by = Instant::now() + options.patience;
+        let by = deadline(options.patience);
         loop {
             let Some(event) = events.pop_front() else {
                 take(&group, &mut events, by, &options)?;
@@ -132,18 +131,11 @@ impl<S: Replicated> Replica<S> {
 
     /// Waits until `holds` of the view; `None` after the timeout.
     pub fn wait_view(&self, holds: impl Fn(&View) -> bool, timeout: Duration) -> Option<View> {
-        let until = Instant::now() + timeout;
-        let mut view = self.0.shared.view();
-        while !holds(&view) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            let shared = &self.0.shared;
-            (view, _) =
-                shared.next_view.wait_timeout(view, left).unwrap_or_else(PoisonError::into_inner);
-        }
-        Some(view.clone())
+        let Shared { next_view, .. } = &*self.0.shared;
+        let waited =
+            next_view.wait_timeout_while(self.0.shared.view(), timeout, |view| !holds(view));
+        let (view, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!waited.timed_out()).then(|| view.clone())
     }
 
     /// Looks at this member's copy as it is now, which may lag behind others'.
@@ -192,9 +184,8 @@ impl<S: Replicated> Replica<S> {
             // A letter that finds no room is one that is lost.
             let _lost = shared.map(|shared| shared.group.tell_within(seat, &letter, patience));
         }))));
-        let is_long = arguments.len() > ARGUMENTS_BYTES_MAX;
-        let refused =
-            || Refused::TooLong { bytes: arguments.len(), most: ARGUMENTS_BYTES_MAX as u32 };
+        let is_long = arguments.len() > BODY_BYTES_MAX;
+        let refused = || Refused::TooLong { bytes: arguments.len(), most: BODY_BYTES_MAX as u32 };
         let view = shared.view();
         let asked = view.members.iter().copied().find(|member| member.seat == seat);
         let entered = match asked {
@@ -326,7 +317,7 @@ impl<S: Replicated> Shared<S> {
                     return;
                 };
                 let result = match &answer {
-                    Ok(result) if result.len() <= RESULT_BYTES_MAX => Ok(&result[..]),
+                    Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(&result[..]),
                     Ok(_) => Err(NoAnswer::TooLong),
                     Err(Undecodable) => Err(NoAnswer::Undecodable),
                 };
@@ -401,7 +392,7 @@ fn first_view(
     events: &mut VecDeque<Event>,
     options: &Options,
 ) -> Result<View, Error> {
-    let by = Instant::now() + options.patience;
+    let by = deadline(options.patience);
     while events.is_empty() {
         take(group, events, by, options)?;
     }
