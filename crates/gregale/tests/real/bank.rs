@@ -1,10 +1,11 @@
 //! Accounts and transfers in a replicated database: command-line clients that stay connected,
 //! deaths of leaders, and the judge of what is there at the end.
 
-use crate::replicate::{leader, pid_of};
+use crate::replicate::{leader, pid_of, program, sockets};
 use crate::support::{Cluster, PATIENCE, signal, wait_until};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,6 +76,37 @@ pub(crate) trait Database: Sync {
 
     /// A client that logs in at a member's port.
     fn log_in(&self, port: u16) -> Session;
+
+    /// What the copy at this socket holds, by the program's own tool, which its member takes no
+    /// part in.
+    fn dump(&self, socket: &Path) -> String;
+}
+
+/// What each copy holds, once none has anything left to execute.
+pub(crate) fn dumps(database: &impl Database, cluster: &Cluster) -> Vec<String> {
+    wait_until("the copies to be level", || crate::unmodified::are_level(cluster));
+    sockets(cluster).iter().map(|socket| database.dump(socket)).collect()
+}
+
+/// Transfers while leaders die are applied once each, at all copies alike. `stranger` has the wrong
+/// password; a dump says `rows` before the transfers.
+pub(crate) fn survives_its_leaders<D: Database>(
+    mut cluster: Cluster,
+    clerk: &D,
+    stranger: &D,
+    rows: &str,
+) {
+    let session = &mut stranger.log_in(cluster.port_of(2));
+    assert!(session.ask("").is_none(), "a password is asked for");
+    let acknowledged = transfer_while_leaders_die(clerk, &cluster, 2);
+    judge(&mut clerk.log_in(cluster.port_of(3)), acknowledged);
+    let verdicts = program(&cluster, 1, 1)["verdicts"].clone();
+    assert_eq!((&verdicts["differed"], &verdicts["split"]), (&0.into(), &0.into()), "{verdicts}");
+    assert!(verdicts["agreed_at"].as_u64() > Some(0), "{verdicts}");
+    let dumps: BTreeSet<String> = dumps(clerk, &cluster).into_iter().collect();
+    assert_eq!(dumps.len(), 1, "the copies differ: {dumps:?}");
+    assert!(dumps.first().unwrap().contains(rows), "they hold something");
+    assert_eq!(cluster.stop(), Some(0));
 }
 
 /// A session at a member's port, once it lets clients in.
@@ -121,7 +153,7 @@ impl Transfer {
 
 /// Clients of all members transfer while leaders are killed. Returns the transfers that were
 /// acknowledged.
-pub(crate) fn transfer_while_leaders_die(
+fn transfer_while_leaders_die(
     database: &impl Database,
     cluster: &Cluster,
     rounds: u16,
@@ -171,7 +203,7 @@ pub(crate) fn transfer_while_leaders_die(
 }
 
 /// Each acknowledged transfer was applied once, no other was, and no money was made or lost.
-pub(crate) fn judge(session: &mut Session, mut acknowledged: Vec<String>) {
+fn judge(session: &mut Session, mut acknowledged: Vec<String>) {
     let mut balances: BTreeMap<u64, i64> = (0..ACCOUNTS).map(|id| (id, BALANCE)).collect();
     let mut there = Vec::new();
     for row in session.ask("SELECT id, source, target, amount FROM transfer;").unwrap() {
@@ -197,9 +229,4 @@ pub(crate) fn judge(session: &mut Session, mut acknowledged: Vec<String>) {
         .collect();
     assert_eq!(found, expected);
     println!("{} transfers", there.len());
-}
-
-/// Waits until no copy has anything left to execute.
-pub(crate) fn wait_until_level(cluster: &Cluster) {
-    wait_until("the copies to be level", || crate::unmodified::are_level(cluster));
 }

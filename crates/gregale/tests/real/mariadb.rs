@@ -1,7 +1,6 @@
 //! MariaDB, replicated: log-ins by a challenge, transactions with locks, deaths of leaders.
 
 use crate::bank::{self, Database, Session};
-use crate::replicate::{program, sockets};
 use crate::support::Cluster;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,37 +64,22 @@ impl Database for MariaDb {
         }
         Session::start(&mut client)
     }
-}
 
-/// What a copy holds, by the program's own tool, which its member takes no part in.
-fn dump(socket: &Path) -> String {
-    let mut dump = Command::new("mariadb-dump");
-    dump.args(["--no-defaults", "--user=root", "--skip-dump-date", "--databases", "bank"]);
-    let output = dump.arg(format!("--socket={}", socket.display())).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn dumps(cluster: &Cluster) -> BTreeSet<String> {
-    bank::wait_until_level(cluster);
-    sockets(cluster).iter().map(|socket| dump(socket)).collect()
+    fn dump(&self, socket: &Path) -> String {
+        let mut dump = Command::new("mariadb-dump");
+        dump.args(["--no-defaults", "--user=root", "--skip-dump-date", "--databases", "bank"]);
+        let output = dump.arg(format!("--socket={}", socket.display())).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
 }
 
 #[test]
 fn mariadb_applies_each_acknowledged_transfer_once_while_leaders_die() {
     let genesis = genesis();
-    let mut cluster = start(&genesis, &[]);
-    let wrong = MariaDb { password: "wrong", ..CLERK };
-    assert!(wrong.log_in(cluster.port_of(2)).ask("").is_none(), "a password is asked for");
-    let acknowledged = bank::transfer_while_leaders_die(&CLERK, &cluster, 2);
-    bank::judge(&mut CLERK.log_in(cluster.port_of(3)), acknowledged);
-    let verdicts = program(&cluster, 1, 1)["verdicts"].clone();
-    assert_eq!((&verdicts["differed"], &verdicts["split"]), (&0.into(), &0.into()), "{verdicts}");
-    assert!(verdicts["agreed_at"].as_u64() > Some(0), "{verdicts}");
-    let dumps = dumps(&cluster);
-    assert_eq!(dumps.len(), 1, "the copies differ: {dumps:?}");
-    assert!(dumps.first().unwrap().contains("INSERT INTO `transfer`"), "they hold something");
-    assert_eq!(cluster.stop(), Some(0));
+    let stranger = MariaDb { password: "wrong", ..CLERK };
+    let cluster = start(&genesis, &[]);
+    bank::survives_its_leaders(cluster, &CLERK, &stranger, "INSERT INTO `transfer`");
 }
 
 /// An answer to another challenge than the copy's own is wrong: one copy lets the client in.
@@ -105,6 +89,7 @@ fn mariadb_lets_a_client_in_at_one_copy_where_each_draws_its_own_challenge() {
     let mut cluster = start(&genesis, &["--program-chance", "kernel"]);
     let insert = "INSERT INTO transfer VALUES ('once', 0, 1, 1);";
     assert_eq!(CLERK.log_in(cluster.port_of(2)).ask(insert), Some(Vec::new()));
-    assert_eq!(dumps(&cluster).len(), 2, "the others have refused it");
+    let dumps: BTreeSet<String> = bank::dumps(&CLERK, &cluster).into_iter().collect();
+    assert_eq!(dumps.len(), 2, "the others have refused it");
     assert_eq!(cluster.stop(), Some(0));
 }

@@ -2,9 +2,7 @@
 //! locks, deaths of leaders.
 
 use crate::bank::{self, Database, Session};
-use crate::replicate::{program, sockets};
 use crate::support::{Cluster, as_user};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
@@ -93,37 +91,22 @@ impl Database for Postgres {
             .args(["-p", &port.to_string()]);
         Session::start(&mut client)
     }
-}
 
-/// What a copy holds, by the program's own tool, which its member takes no part in.
-fn dump(directory: &Path) -> String {
-    let output = CLERK.run("pg_dump").arg("-h").arg(directory).arg("postgres").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // The tool draws a word for itself.
-    let text = String::from_utf8(output.stdout).unwrap();
-    text.lines().filter(|line| !line.contains("restrict ")).collect::<Vec<_>>().join("\n")
-}
-
-fn dumps(cluster: &Cluster) -> BTreeSet<String> {
-    bank::wait_until_level(cluster);
-    sockets(cluster).iter().map(|directory| dump(directory)).collect()
+    fn dump(&self, directory: &Path) -> String {
+        let output = self.run("pg_dump").arg("-h").arg(directory).arg("postgres").output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        // The tool draws a word for itself.
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter(|line| !line.contains("restrict ")).collect::<Vec<_>>().join("\n")
+    }
 }
 
 #[test]
 fn postgresql_applies_each_acknowledged_transfer_once_while_leaders_die() {
     let genesis = genesis();
-    let mut cluster = start(&genesis, &[]);
-    let wrong = Postgres { password: "wrong", ..CLERK };
-    assert!(wrong.log_in(cluster.port_of(2)).ask("").is_none(), "a password is asked for");
-    let acknowledged = bank::transfer_while_leaders_die(&CLERK, &cluster, 2);
-    bank::judge(&mut CLERK.log_in(cluster.port_of(3)), acknowledged);
-    let verdicts = program(&cluster, 1, 1)["verdicts"].clone();
-    assert_eq!((&verdicts["differed"], &verdicts["split"]), (&0.into(), &0.into()), "{verdicts}");
-    assert!(verdicts["agreed_at"].as_u64() > Some(0), "{verdicts}");
-    let dumps = dumps(&cluster);
-    assert_eq!(dumps.len(), 1, "the copies differ: {dumps:?}");
-    assert!(dumps.first().unwrap().contains("COPY public.transfer"), "they hold something");
-    assert_eq!(cluster.stop(), Some(0));
+    let stranger = Postgres { password: "wrong", ..CLERK };
+    let cluster = start(&genesis, &[]);
+    bank::survives_its_leaders(cluster, &CLERK, &stranger, "COPY public.transfer");
 }
 
 /// An answer to another nonce than the copy's own is wrong: one copy lets the client in.
@@ -135,11 +118,8 @@ fn postgresql_lets_a_client_in_at_one_copy_where_each_draws_its_own_nonce() {
     let words = ["--replicate", &command, "--genesis", from, "--program-chance", "kernel"];
     let mut cluster = Cluster::start_as(USER, &words);
     assert!(ADMIN.log_in(cluster.port_of(2)).ask("CREATE TABLE once ();").is_some());
-    bank::wait_until_level(&cluster);
-    let held = sockets(&cluster).into_iter().map(|directory| {
-        let output = ADMIN.run("pg_dump").arg("-h").arg(&directory).arg("postgres").output();
-        String::from_utf8(output.unwrap().stdout).unwrap().contains("CREATE TABLE public.once")
-    });
-    assert_eq!(held.filter(|holds| *holds).count(), 1, "the others have refused it");
+    let dumps = bank::dumps(&ADMIN, &cluster);
+    let held = dumps.iter().filter(|dump| dump.contains("CREATE TABLE public.once"));
+    assert_eq!(held.count(), 1, "the others have refused it");
     assert_eq!(cluster.stop(), Some(0));
 }
