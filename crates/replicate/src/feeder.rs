@@ -26,9 +26,9 @@
 //! - I8 under [`Order::Loop`] what one value of the log says about open connections lies before the
 //!   program when it looks: it is held while that is fed, and it is at rest before. What begins or
 //!   ends several connections is fed alone, as is each end where answers are compared, and a point
-//!   (I6) ends a turn. So if what a program does
-//!   is a function of what it finds at each turn, all copies do the same: where a value ends is the
-//!   same at all members, and what the entries of a value had to do with each other in time is not.
+//!   (I6) ends a turn. So if what a program does is a function of what it finds at each turn, all
+//!   copies do the same: where a value ends is the same at all members, and what the entries of a
+//!   value had to do with each other in time is not.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read. So
 //!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
