@@ -31,6 +31,7 @@ pub mod kv;
 pub mod member;
 pub mod multicast;
 pub mod pictures;
+mod pipeline;
 pub mod process;
 mod resp;
 pub mod restart;

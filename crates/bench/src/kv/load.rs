@@ -1,13 +1,11 @@
 //! Load on a server that speaks RESP: redis-benchmark, and a client that waits for replicas.
 
 use crate::group::Error;
-use report::{Latency, Row};
-use rustix::event::{Timespec, epoll};
-use std::fmt::Write as _;
-use std::io::{ErrorKind, Read, Write as _};
-use std::net::{Ipv4Addr, TcpStream};
+use crate::pipeline::Pipeline;
+use report::Row;
+use std::io::ErrorKind;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The number of connections.
 pub(super) const CLIENTS: usize = 50;
@@ -135,6 +133,37 @@ fn parse_csv(text: &str) -> Option<Told> {
     })
 }
 
+/// Adds a SET of the one key.
+fn set(to: &mut Pipeline) {
+    let value = "x".repeat(VALUE_BYTES);
+    let request = format!("*3\r\n$3\r\nSET\r\n$7\r\nbench:k\r\n${VALUE_BYTES}\r\n{value}\r\n");
+    to.push(&request, "+OK\r\n");
+}
+
+/// Adds a GET of the one key.
+fn get(to: &mut Pipeline) {
+    let value = "x".repeat(VALUE_BYTES);
+    let request = "*2\r\n$3\r\nGET\r\n$7\r\nbench:k\r\n";
+    to.push(request, &format!("${VALUE_BYTES}\r\n{value}\r\n"));
+}
+
+/// SETs of one key.
+pub(crate) fn sets(clients: usize, n_commands: usize) -> Pipeline {
+    let mut all = Pipeline::new(clients);
+    (0..n_commands).for_each(|_| set(&mut all));
+    all
+}
+
+/// A SET and GET of one key in turn, `n_commands` in all.
+fn pairs(clients: usize, n_commands: usize) -> Pipeline {
+    let mut all = Pipeline::new(clients);
+    for _ in 0..n_commands / 2 {
+        set(&mut all);
+        get(&mut all);
+    }
+    all
+}
+
 /// SETs in batches of `pipeline`, each followed by a WAIT: a client of Redis has to do this for an
 /// answer which says that `replicas` hold the write too.
 ///
@@ -146,106 +175,11 @@ pub(super) fn set_and_wait(
     replicas: usize,
     span: Duration,
 ) -> Result<Told, Error> {
-    let mut all = Pipeline::of_sets(CLIENTS, pipeline);
+    let mut all = sets(CLIENTS, pipeline);
     let digits = replicas.to_string();
-    let _infallible =
-        write!(all.request, "*3\r\n$4\r\nWAIT\r\n${}\r\n{digits}\r\n$1\r\n0\r\n", digits.len());
-    let _infallible = write!(all.reply, ":{replicas}\r\n");
+    all.request += &format!("*3\r\n$4\r\nWAIT\r\n${}\r\n{digits}\r\n$1\r\n0\r\n", digits.len());
+    all.reply += &format!(":{replicas}\r\n");
     all.run_for(port, span)
-}
-
-/// The commands that each client sends at once, repeatedly, each time when all are answered.
-#[derive(Clone, Debug)]
-pub(super) struct Pipeline {
-    clients: usize,
-    n_commands: usize,
-    request: String,
-    reply: String,
-}
-
-impl Pipeline {
-    /// SETs of one key.
-    pub(super) fn of_sets(clients: usize, n_commands: usize) -> Pipeline {
-        let mut all = Pipeline::none(clients);
-        (0..n_commands).for_each(|_| all.set());
-        all
-    }
-
-    /// A SET and GET of one key in turn, `n_commands` in all.
-    pub(super) fn of_pairs(clients: usize, n_commands: usize) -> Pipeline {
-        let mut all = Pipeline::none(clients);
-        for _ in 0..n_commands / 2 {
-            all.set();
-            all.get();
-        }
-        all
-    }
-
-    fn none(clients: usize) -> Pipeline {
-        Pipeline { clients, n_commands: 0, request: String::new(), reply: String::new() }
-    }
-
-    fn set(&mut self) {
-        let value = "x".repeat(VALUE_BYTES);
-        let _infallible = write!(
-            self.request,
-            "*3\r\n$3\r\nSET\r\n$7\r\nbench:k\r\n${VALUE_BYTES}\r\n{value}\r\n"
-        );
-        self.reply.push_str("+OK\r\n");
-        self.n_commands += 1;
-    }
-
-    fn get(&mut self) {
-        self.request.push_str("*2\r\n$3\r\nGET\r\n$7\r\nbench:k\r\n");
-        let value = "x".repeat(VALUE_BYTES);
-        let _infallible = write!(self.reply, "${VALUE_BYTES}\r\n{value}\r\n");
-        self.n_commands += 1;
-    }
-
-    /// Returns the commands a second, and the time of a whole pipeline.
-    ///
-    /// # Errors
-    /// The server is not there, or gives another answer.
-    pub(super) fn run_for(&self, port: u16, span: Duration) -> Result<Told, Error> {
-        let io = |source: std::io::Error| Error::os(format!("talk to port {port}"), source);
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|errno| io(errno.into()))?;
-        let mut clients = Vec::new();
-        for at in 0..self.clients {
-            let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(io)?;
-            stream.set_nodelay(true).map_err(io)?;
-            stream.set_nonblocking(true).map_err(io)?;
-            let data = epoll::EventData::new_u64(at as u64);
-            epoll::add(&epoll, &stream, data, epoll::EventFlags::IN)
-                .map_err(|errno| io(errno.into()))?;
-            clients.push(Client { stream, heard: Vec::new(), asked_at: Instant::now() });
-        }
-        let mut latency = Latency::new();
-        let (began, mut n_done) = (Instant::now(), 0u64);
-        for client in &mut clients {
-            client.ask(&self.request).map_err(io)?;
-        }
-        let mut ready = Vec::with_capacity(self.clients);
-        while began.elapsed() < span {
-            ready.clear();
-            let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
-            epoll::wait(&epoll, rustix::buffer::spare_capacity(&mut ready), Some(&patience))
-                .map_err(|errno| io(errno.into()))?;
-            if ready.is_empty() {
-                return Err(Error::Peer(format!("port {port} does not answer for 10 s")));
-            }
-            for event in &ready {
-                let client = &mut clients[event.data.u64() as usize];
-                if client.hear(self.reply.as_bytes()).map_err(io)? {
-                    latency.record(client.asked_at.elapsed());
-                    n_done += self.n_commands as u64;
-                    client.ask(&self.request).map_err(io)?;
-                }
-            }
-        }
-        let per_s = n_done as f64 / began.elapsed().as_secs_f64();
-        let (p50_ns, p99_ns) = (latency.p50_ns() as f64, latency.p99_ns() as f64);
-        Ok(Told { per_s, p50_ns, p99_ns })
-    }
 }
 
 /// The clients and pipelines of SET and GET in turn.
@@ -257,8 +191,7 @@ const MIXED: [(usize, usize); 3] = [(1, 16), (1, 256), (64, 16)];
 /// As [`Pipeline::run_for`].
 pub(super) fn mixed(server: &str, port: u16, span: Duration) -> Result<Vec<Row>, Error> {
     let rows = MIXED.into_iter().map(|(clients, pipeline)| {
-        let (sets, pairs) =
-            (Pipeline::of_sets(clients, pipeline), Pipeline::of_pairs(clients, pipeline));
+        let (sets, pairs) = (sets(clients, pipeline), pairs(clients, pipeline));
         // The first part is not counted: connections are made, and pages are touched.
         pairs.run_for(port, span / 10)?;
         let sets = sets.run_for(port, span)?;
@@ -278,44 +211,13 @@ pub(super) fn mixed(server: &str, port: u16, span: Duration) -> Result<Vec<Row>,
     rows.collect()
 }
 
-struct Client {
-    stream: TcpStream,
-    heard: Vec<u8>,
-    asked_at: Instant,
-}
-
-impl Client {
-    /// A request is far smaller than a socket's buffer, and the previous one is answered.
-    fn ask(&mut self, request: &str) -> std::io::Result<()> {
-        self.heard.clear();
-        self.asked_at = Instant::now();
-        self.stream.write_all(request.as_bytes())
-    }
-
-    /// Reads replies. True if all of `reply` has arrived.
-    fn hear(&mut self, reply: &[u8]) -> std::io::Result<bool> {
-        let mut buffer = [0; 4096];
-        match self.stream.read(&mut buffer) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(n) => self.heard.extend_from_slice(&buffer[..n]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-            Err(error) => return Err(error),
-        }
-        if reply.starts_with(&self.heard) {
-            return Ok(self.heard.len() == reply.len());
-        }
-        let heard = String::from_utf8_lossy(&self.heard);
-        Err(std::io::Error::other(format!("an unexpected reply: {heard:?}")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_pipeline_of_pairs_is_as_long_as_one_of_sets() {
-        let (sets, pairs) = (Pipeline::of_sets(1, 16), Pipeline::of_pairs(1, 16));
+        let (sets, pairs) = (sets(1, 16), pairs(1, 16));
         assert_eq!((sets.n_commands, pairs.n_commands), (16, 16));
         let n = |text: &str, what: &str| text.matches(what).count();
         assert_eq!((n(&pairs.request, "SET"), n(&pairs.request, "GET")), (8, 8));
