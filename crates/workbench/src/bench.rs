@@ -1,18 +1,17 @@
 //! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
 
+use crate::choices::{Durability, Multicast, OneFabric, Rival, Server, Waiting, Wan};
 use crate::groups::GroupArgs;
-use bench::amcast::worker::Contender;
 use bench::failover::Setting;
 use bench::group::Launcher;
 use bench::member::Wait;
 use bench::run::Effort;
 use bench::worker::order::FabricKind;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use console::{Failure, Format, Outcome};
 use proto::registry::{self, LogProtocol};
 use proto::table::Row;
 use report::Report;
-use sim::amcast::wan::Scenario;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -241,99 +240,6 @@ struct PlaceArgs {
     data: Option<PathBuf>,
 }
 
-/// The values of `gregale up --durability` that are measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Durability {
-    MemoryQuorum,
-    DiskQuorum,
-}
-
-impl Durability {
-    /// The usual protocol: the first that gives it, as for `gregale up`.
-    fn protocol(self) -> &'static Row {
-        let name = match self {
-            Durability::MemoryQuorum => "memory-quorum",
-            Durability::DiskQuorum => "disk-quorum",
-        };
-        let mut rows = registry::rows();
-        rows.find(|row| row.durability.contains(&name)).expect("a protocol gives it")
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum OneFabric {
-    Shm,
-    Tcp,
-}
-
-impl From<OneFabric> for FabricKind {
-    fn from(fabric: OneFabric) -> FabricKind {
-        match fabric {
-            OneFabric::Shm => FabricKind::Shm,
-            OneFabric::Tcp => FabricKind::Tcp,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Multicast {
-    Primcast,
-    PrimcastLinearizable,
-    Whitebox,
-    Fastcast,
-}
-
-/// The places of the members in a wide area.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Wan {
-    /// Three regions with a member of each group; the first primaries share one.
-    Colocated,
-    /// Eight regions with a group each.
-    Distributed,
-}
-
-impl From<Wan> for Scenario {
-    fn from(wan: Wan) -> Scenario {
-        match wan {
-            Wan::Colocated => Scenario::Colocated,
-            Wan::Distributed => Scenario::Distributed,
-        }
-    }
-}
-
-impl From<Multicast> for Contender {
-    fn from(protocol: Multicast) -> Contender {
-        match protocol {
-            Multicast::Primcast => Contender::Primcast,
-            Multicast::PrimcastLinearizable => Contender::PrimcastHop,
-            Multicast::Whitebox => Contender::Whitebox,
-            Multicast::Fastcast => Contender::Fastcast,
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Waiting {
-    Spin,
-    Sleep,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Rival {
-    Omnipaxos,
-    Raft,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Server {
-    Redis,
-    #[value(name = "redis-wait2")]
-    RedisWait2,
-    #[value(name = "redis-aof")]
-    RedisAof,
-    Etcd,
-}
-
 /// The state of a `--quick` benchmark of large ones.
 const QUICK_STATE_BYTES: u64 = 16 << 20;
 /// The number of runs of a benchmark with a large state.
@@ -441,7 +347,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                     true => vec![durability.protocol()],
                     false => protocol.clone(),
                 },
-                against: against.iter().map(|server| peer(*server)).collect(),
+                against: against.iter().map(|server| (*server).into()).collect(),
                 data: place.data.clone(),
             };
             kv(&setting, *durability, &effort)?
@@ -547,15 +453,6 @@ fn kv(
         Durability::DiskQuorum => {
             Ok(("kv-disk-quorum".to_owned(), done(bench::kv::durable_report(setting, effort))?))
         }
-    }
-}
-
-fn peer(server: Server) -> bench::kv::Peer {
-    match server {
-        Server::Redis => bench::kv::Peer::Redis,
-        Server::RedisWait2 => bench::kv::Peer::RedisWait2,
-        Server::RedisAof => bench::kv::Peer::RedisAof,
-        Server::Etcd => bench::kv::Peer::Etcd,
     }
 }
 

@@ -8,6 +8,7 @@
 extern crate console;
 
 mod bench;
+mod choices;
 mod groups;
 mod sim;
 
