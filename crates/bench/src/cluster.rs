@@ -4,7 +4,6 @@ use crate::group::Error;
 use crate::process::{Running, free_ports};
 use proto::table::Row;
 use serde::Deserialize;
-use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,6 +30,19 @@ pub struct Plan {
     pub data: Option<PathBuf>,
     /// The logged bytes after which a snapshot is made, instead of the usual rule.
     pub snapshot_log_bytes: Option<u64>,
+    /// The program that is replicated in place of the key-value store.
+    pub program: Option<Replicated>,
+}
+
+/// A replicated program.
+#[derive(Clone, Copy, Debug)]
+pub struct Replicated {
+    /// Its command line.
+    pub command: &'static str,
+    /// `--program-order`.
+    pub order: &'static str,
+    /// `--program-compare`.
+    pub compare: u64,
 }
 
 impl Plan {
@@ -55,6 +67,8 @@ pub struct Cluster {
     gregale: PathBuf,
     up: Running,
     port: u16,
+    /// The address of the first member's control port.
+    control: String,
 }
 
 /// The part of `gregale status --format json` that is used here.
@@ -79,7 +93,8 @@ impl Cluster {
     pub fn start(gregale: &Path, fabric: Fabric) -> Result<Cluster, Error> {
         let gregale = gregale.to_owned();
         let (protocol, data) = (None, None);
-        Cluster::start_as(&Plan { gregale, fabric, protocol, data, snapshot_log_bytes: None })
+        let (snapshot_log_bytes, program) = (None, None);
+        Cluster::start_as(&Plan { gregale, fabric, protocol, data, snapshot_log_bytes, program })
     }
 
     /// Starts a cluster by a plan.
@@ -107,9 +122,16 @@ impl Cluster {
         if let Some(bytes) = plan.snapshot_log_bytes {
             command.args(["--snapshot-log-bytes", &bytes.to_string()]);
         }
+        if let Some(program) = &plan.program {
+            command.args(["--replicate", program.command, "--program-order", program.order]);
+            command.args(["--program-compare", &program.compare.to_string()]);
+        }
         let mut up = Running::start(&mut command)?;
         up.wait_for("ready", PATIENCE)?;
-        Ok(Cluster { gregale: plan.gregale.clone(), up, port })
+        let control = up.heard().find_map(control_of).map(str::to_owned).ok_or_else(|| {
+            Error::Peer("`gregale up` did not say where its first member is controlled".to_owned())
+        })?;
+        Ok(Cluster { gregale: plan.gregale.clone(), up, port, control })
     }
 
     /// Kills every process of it, as a power cut would; returns its first port once they are gone.
@@ -194,14 +216,14 @@ impl Cluster {
     }
 
     fn status(&self) -> Result<(Status, String), Error> {
-        let connect = format!("127.0.0.1:{}", self.port);
-        let arguments = ["status", "--connect", &connect, "--format", "json"].map(OsStr::new);
+        let arguments = ["status", "--control", &self.control, "--format", "json"];
         let output = Command::new(&self.gregale).args(arguments).output().map_err(|source| {
             Error::os(format!("run {} status", self.gregale.display()), source)
         })?;
         let text = String::from_utf8_lossy(&output.stdout);
         let status: Status = serde_json::from_str(&text).map_err(|error| {
-            Error::Peer(format!("`gregale status` printed no status ({error}): {text}"))
+            let said = String::from_utf8_lossy(&output.stderr);
+            Error::Peer(format!("`gregale status` printed no status ({error}): {text}{said}"))
         })?;
         Ok((status, text.into_owned()))
     }
@@ -216,5 +238,23 @@ impl Cluster {
             (Some(leader), Some(follower)) => Ok((leader, follower)),
             _ => Err(Error::Peer(format!("the cluster has no leader: {text}"))),
         }
+    }
+}
+
+/// The address in what `gregale up` says of a member.
+fn control_of(line: &str) -> Option<&str> {
+    let (_, address) = line.strip_prefix("member ")?.split_once("http://")?;
+    address.strip_suffix("/metrics")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_members_line_names_its_control_port() {
+        let line = "member 1: process 7, 127.0.0.1:6400, http://127.0.0.1:6500/metrics";
+        assert_eq!(control_of(line), Some("127.0.0.1:6500"));
+        assert_eq!(control_of("ready after 31 ms"), None);
     }
 }

@@ -51,6 +51,7 @@ pub fn report(setting: &Setting) -> Result<Report, Error> {
                 protocol: None,
                 data: None,
                 snapshot_log_bytes: None,
+                program: None,
             };
             for n in 0..setting.clusters {
                 plan.data = data.as_ref().map(|data| data.path().join(n.to_string()));

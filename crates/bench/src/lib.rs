@@ -10,6 +10,7 @@
 //! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
 //! - [`mod@multicast`]: ordered multicast in a group with views.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside servers in common use.
+//! - [`mod@replicate`]: replicated programs, beside the program alone and copies without an order.
 //! - [`restart`], [`snapshot`]: the further costs of logs on [`mod@disk`].
 //! - [`run`]: the repetition of measurements, and their report.
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod multicast;
 pub mod pictures;
 mod pipeline;
 pub mod process;
+pub mod replicate;
 mod resp;
 pub mod restart;
 pub mod rivals;

@@ -79,6 +79,20 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
             |row| format!("{}, {}", text(row, "fabric"), row.case()),
             &[("median", "silence_p50_ns"), ("longest", "silence_max_ns")],
         ),
+        "replicate" => bars(
+            report,
+            "Writes to a replicated program",
+            &Axis::log("commands per s"),
+            |row| {
+                let (fabric, order) = (text(row, "fabric"), text(row, "order"));
+                format!("{}, {fabric}, {order}, {}", row.case(), text(row, "server"))
+            },
+            &[
+                ("replicated", "per_s"),
+                ("three copies, fan-out", "floor_copies_per_s"),
+                ("alone", "peer_per_s"),
+            ],
+        ),
         "restart" => bars(
             report,
             "From the start of a killed cluster to an answer of every member",
@@ -159,6 +173,7 @@ mod tests {
             ("kv", rates(Row::new("SET -P 1").with("peer", "redis")), "redis"),
             ("kv-disk-quorum", rates(Row::new("SET, 64 clients").with("peer", "etcd")), "etcd"),
             ("multicast", rates(Row::new("shm, 3 of 3 send")), "3 of 3 send"),
+            ("replicate", rates(Row::new("redis, 4 clients")), "fan-out"),
             ("restart", Row::new("cold").with("restart_ns", 3e9), "cold"),
             ("snapshot", rates(Row::new("SET -P 1")), "with snapshots"),
             ("idle", Row::new("idle").with("fabric", "shm").with("cpu_percent", 1.5), "shm"),

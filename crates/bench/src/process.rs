@@ -4,6 +4,8 @@ use crate::group::Error;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -79,17 +81,41 @@ impl Running {
         }
     }
 
+    /// The lines that it printed up to the one that was waited for.
+    pub fn heard(&self) -> impl Iterator<Item = &str> {
+        self.heard.iter().map(String::as_str)
+    }
+
     /// Waits until a process listens on `port`.
     ///
     /// # Errors
     /// No process does.
     pub fn wait_for_port(&mut self, port: u16, patience: Duration) -> Result<(), Error> {
+        let listens = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
+        self.wait_to_listen(&format!("port {port}"), listens, patience)
+    }
+
+    /// Waits until a process listens at `socket`.
+    ///
+    /// # Errors
+    /// No process does.
+    pub fn wait_for_socket(&mut self, socket: &Path, patience: Duration) -> Result<(), Error> {
+        let listens = || UnixStream::connect(socket).is_ok();
+        self.wait_to_listen(&socket.display().to_string(), listens, patience)
+    }
+
+    fn wait_to_listen(
+        &mut self,
+        place: &str,
+        listens: impl Fn() -> bool,
+        patience: Duration,
+    ) -> Result<(), Error> {
         let until = Instant::now() + patience;
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        while !listens() {
             if Instant::now() >= until {
                 self.heard.extend(self.lines.try_iter());
                 let (name, said) = (&self.name, self.heard.join(" | "));
-                let text = format!("{name} does not listen on {port}; it said: {said}");
+                let text = format!("{name} does not listen at {place}; it said: {said}");
                 return Err(Error::Peer(text));
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -223,7 +249,7 @@ mod tests {
         let family = shell.family();
         assert_eq!(family.len(), 2, "{family:?}");
         drop(shell);
-        assert!(!std::path::Path::new(&format!("/proc/{}/task", family[0])).exists());
+        assert!(!Path::new(&format!("/proc/{}/task", family[0])).exists());
     }
 
     #[test]

@@ -79,6 +79,7 @@ pub fn report(setting: &Setting, runs: u32) -> Result<Report, Error> {
             protocol: None,
             data: Some(data.path().to_owned()),
             snapshot_log_bytes: None,
+            program: None,
         };
         let n_keys = (setting.state_bytes / (KEY_BYTES + VALUE_BYTES) as u64).max(1);
         let mut cluster = Cluster::start_as(&plan)?;

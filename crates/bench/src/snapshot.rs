@@ -133,6 +133,7 @@ fn measure(
         protocol: None,
         data: Some(data.path().to_owned()),
         snapshot_log_bytes: Some(snapshot_log_bytes),
+        program: None,
     };
     let cluster = Cluster::start_as(&plan)?;
     let entry_bytes = (KEY_BYTES + VALUE_BYTES) as u64;

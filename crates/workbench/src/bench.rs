@@ -2,6 +2,7 @@
 
 use crate::choices::{Durability, Multicast, OneFabric, Rival, Server, Waiting, Wan};
 use crate::groups::GroupArgs;
+use crate::programs::ProgramArgs;
 use bench::failover::Setting;
 use bench::group::Launcher;
 use bench::member::Wait;
@@ -217,6 +218,20 @@ enum What {
         #[command(flatten)]
         group: GroupArgs,
     },
+    /// Writes to a replicated program, beside the program alone and three copies without an order.
+    #[command(after_help = "Examples:\n  \
+        gregale bench replicate --program redis --order serial,loop --fabric shm\n  \
+        gregale bench replicate --clients 1,4,16 --data /var/tmp\n\n\
+        Needs the programs (Debian: redis-server, memcached). The floor is a process that hands\n\
+        what clients say to three copies, and the first one's answers back.")]
+    Replicate {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        fabric: Vec<OneFabric>,
+        #[command(flatten)]
+        programs: ProgramArgs,
+    },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
     Idle {
@@ -397,6 +412,10 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let setting = group.setting(kinds(fabric));
             let report = done(bench::multicast::report(&launcher, &setting, &effort))?;
             ("multicast".to_owned(), report)
+        }
+        What::Replicate { fabric, programs } => {
+            let setting = programs.setting(server()?, kinds(fabric));
+            ("replicate".to_owned(), done(bench::replicate::report(&setting, &effort))?)
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);

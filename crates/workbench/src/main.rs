@@ -10,6 +10,7 @@ extern crate console;
 mod bench;
 mod choices;
 mod groups;
+mod programs;
 mod sim;
 
 use crate::bench::BenchArgs;

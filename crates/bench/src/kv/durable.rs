@@ -83,6 +83,7 @@ fn ours(
         protocol: Some(protocol),
         data: Some(data.path().to_owned()),
         snapshot_log_bytes: None,
+        program: None,
     };
     let cluster = Cluster::start_as(&plan)?;
     // The cluster is idle: the floor is the disk's alone.

@@ -152,6 +152,7 @@ fn ours(
         protocol: Some(protocol),
         data: None,
         snapshot_log_bytes: None,
+        program: None,
     })?;
     let servers: &[(&str, Option<bool>)] = match protocol.ordering {
         Ordering::LeaderTotal => &[("the leader", Some(true)), ("a follower", Some(false))],

@@ -1,0 +1,128 @@
+//! The programs that are replicated, and what their clients say.
+
+use crate::group::Error;
+use crate::pipeline::Pipeline;
+use crate::process::Running;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The size of values.
+pub(super) const VALUE_BYTES: usize = 32;
+
+/// A server program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// redis-server: one thread, its replies are known.
+    Redis,
+    /// memcached with four threads.
+    Memcached,
+}
+
+/// The order in which copies see the input of different connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The next connection's input when the program is at rest.
+    Serial,
+    /// The rest of a value of the log with each turn of the program's loop.
+    Loop,
+}
+
+impl Order {
+    /// The name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Order::Serial => "serial",
+            Order::Loop => "loop",
+        }
+    }
+}
+
+impl Program {
+    /// The name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Program::Redis => "redis",
+            Program::Memcached => "memcached",
+        }
+    }
+
+    /// Whether copies of it agree under the order: several loops have no turns to share.
+    pub(super) fn takes(self, order: Order) -> bool {
+        order == Order::Serial || self == Program::Redis
+    }
+
+    /// The command line to replicate.
+    pub(super) const fn command(self) -> &'static str {
+        match self {
+            Program::Redis => {
+                "redis-server --port 0 --unixsocket {socket} --dir {dir} --save '' --timeout 0"
+            }
+            Program::Memcached => "memcached -s {socket} -U 0 -t 4 -u root",
+        }
+    }
+
+    /// Writes of one key by so many clients, one under way at each.
+    pub(super) fn load(self, clients: usize) -> Pipeline {
+        let value = "x".repeat(VALUE_BYTES);
+        let mut all = Pipeline::new(clients);
+        match self {
+            Program::Redis => return crate::kv::load::sets(clients, 1),
+            Program::Memcached => {
+                let request = format!("set bench:k 0 0 {VALUE_BYTES}\r\n{value}\r\n");
+                all.push(&request, "STORED\r\n");
+            }
+        }
+        all
+    }
+
+    /// Starts it at a TCP port, alone, with its files in `directory`.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen.
+    pub(super) fn start_at_port(self, port: u16, directory: &Path) -> Result<Running, Error> {
+        let port_text = port.to_string();
+        let mut command = Command::new(self.file());
+        match self {
+            Program::Redis => {
+                command.args(["--port", &port_text, "--bind", "127.0.0.1", "--save", "", "--dir"]);
+                command.arg(directory);
+            }
+            Program::Memcached => {
+                command.args(["-p", &port_text, "-l", "127.0.0.1", "-U", "0", "-t", "4"]);
+                command.args(["-u", "root"]);
+            }
+        }
+        let mut running = Running::start(&mut command)?;
+        running.wait_for_port(port, PATIENCE)?;
+        Ok(running)
+    }
+
+    /// Starts it at a Unix socket, as a copy is started.
+    ///
+    /// # Errors
+    /// It is not installed, or does not listen.
+    pub(super) fn start_at_socket(self, socket: &Path, directory: &Path) -> Result<Running, Error> {
+        let mut command = Command::new(self.file());
+        match self {
+            Program::Redis => {
+                command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(socket);
+                command.arg("--dir").arg(directory);
+            }
+            Program::Memcached => {
+                command.arg("-s").arg(socket).args(["-U", "0", "-t", "4", "-u", "root"]);
+            }
+        }
+        let mut running = Running::start(&mut command)?;
+        running.wait_for_socket(socket, PATIENCE)?;
+        Ok(running)
+    }
+
+    const fn file(self) -> &'static str {
+        match self {
+            Program::Redis => "redis-server",
+            Program::Memcached => "memcached",
+        }
+    }
+}

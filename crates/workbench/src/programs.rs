@@ -1,0 +1,65 @@
+//! The options of `gregale bench replicate`.
+
+use bench::replicate::{Order, Program, Setting};
+use bench::worker::order::FabricKind;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+
+/// The programs that are replicated, and their load.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ProgramArgs {
+    /// The programs.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(default_values_t = [OneProgram::Redis, OneProgram::Memcached])]
+    program: Vec<OneProgram>,
+    /// The orders; each program is run in those that it takes.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    #[arg(default_values_t = [OneOrder::Serial, OneOrder::Loop])]
+    order: Vec<OneOrder>,
+    /// The numbers of connections, each with one request under way.
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    clients: Vec<u16>,
+    /// The entries from one comparison of the copies' answers to the next; 0 for none.
+    #[arg(long, default_value_t = 1000)]
+    compare: u64,
+    /// A directory on the disk to measure, not on a tmpfs: members keep their logs there. Without
+    /// it they are in memory.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OneProgram {
+    Redis,
+    Memcached,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OneOrder {
+    Serial,
+    Loop,
+}
+
+impl ProgramArgs {
+    /// What is measured over `fabrics`.
+    pub(crate) fn setting(&self, gregale: PathBuf, fabrics: Vec<FabricKind>) -> Setting {
+        let program = |of: &OneProgram| match of {
+            OneProgram::Redis => Program::Redis,
+            OneProgram::Memcached => Program::Memcached,
+        };
+        let order = |of: &OneOrder| match of {
+            OneOrder::Serial => Order::Serial,
+            OneOrder::Loop => Order::Loop,
+        };
+        Setting {
+            gregale,
+            fabrics,
+            programs: self.program.iter().map(program).collect(),
+            orders: self.order.iter().map(order).collect(),
+            clients: self.clients.iter().map(|n| usize::from(*n)).collect(),
+            compare: self.compare,
+            data: self.data.clone(),
+        }
+    }
+}
