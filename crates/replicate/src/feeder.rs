@@ -11,7 +11,9 @@
 //!   never answers before. When nothing has moved for [`BLOCKED_AFTER`] and each of its threads
 //!   sleeps, it is taken to be at rest. Where replies are not known, that is the rule for all,
 //!   after [`QUIET_AFTER`]. What is fed later may wake a leg that still owes a reply. So while a
-//!   leg owes one, the program has to sleep before each entry of another connection.
+//!   leg owes one, the program has to sleep before each entry of another connection. (A leg whose
+//!   requests are no longer counted is asked for as in I7, where the program says when it is at
+//!   rest.)
 //! - I4 output of legs of other processes, those of earlier processes of this member among them, is
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the
@@ -41,7 +43,7 @@ mod rest;
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
-use crate::framing::Resp;
+use crate::framing::{Framing, Protocol};
 use crate::hash::{Answers, Hashes};
 use crate::program::{Connected, Program};
 use crate::restoring::Restoring;
@@ -92,8 +94,6 @@ pub enum Order {
 /// The way in which it is known that a program is at rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rest {
-    /// By its replies, in Redis's protocol.
-    Resp,
     /// By its silence and its sleep (I3).
     #[default]
     Quiet,
@@ -112,6 +112,9 @@ pub struct Config {
     pub order: Order,
     /// See [`Rest`].
     pub rest: Rest,
+    /// The protocol of the program's clients, if its replies tell when it is at rest. [`Rest`] does
+    /// so for what has no reply.
+    pub replies: Option<Protocol>,
     /// The entries from one comparison of the copies' answers to the next; 0 for none.
     pub compare: u64,
 }
@@ -309,8 +312,10 @@ impl<B: Planting<Bug>> Feeder<B> {
     fn read_ahead(&mut self, transcript: &impl Transcript) -> bool {
         while first_record(&self.ahead).is_none() {
             let from = self.ahead.len();
-            self.ahead.resize(from + AHEAD_BYTES, 0);
-            let n = transcript.read(self.cursor + from as u64, &mut self.ahead[from..]);
+            let at = self.cursor + from as u64;
+            let there = transcript.len() - at;
+            self.ahead.resize(from + there.min(AHEAD_BYTES as u64) as usize, 0);
+            let n = transcript.read(at, &mut self.ahead[from..]);
             self.ahead.truncate(from + n);
             if n == 0 {
                 return false;
@@ -341,8 +346,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         match self.config.order {
             Order::Serial => {
                 let is_same = id.is_some() && id == self.turn;
-                let may_follow =
-                    self.config.rest != Rest::Waits || self.planted.has(Bug::NextOfOneBeforeRest);
+                let may_follow = !self.is_asked() || self.planted.has(Bug::NextOfOneBeforeRest);
                 !self.is_awaited() || is_same && may_follow
             }
             Order::Loop => true,
@@ -402,7 +406,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         self.turn = entry.connection();
         self.has_slept = false;
-        self.asking.is_restless = self.config.rest == Rest::Waits;
+        self.asking.is_restless = self.is_asked();
         self.moved_at = now;
         true
     }
@@ -422,16 +426,14 @@ impl<B: Planting<Bug>> Feeder<B> {
                 return false;
             }
         }
-        let (framing, session) = match self.config.rest {
-            Rest::Resp => (Some(Resp::default()), Some(Session::default())),
-            Rest::Quiet | Rest::Waits => (None, None),
-        };
+        let framing = self.config.replies.map(Framing::new);
+        let has_session = self.hashes.is_on() && self.config.replies == Some(Protocol::Resp);
         let leg = Leg {
             id,
             unwritten: Vec::new(),
             n_written: 0,
             framing,
-            session: session.filter(|_| self.hashes.is_on()),
+            session: has_session.then(Session::default),
             answers: Answers::default(),
             n_owed: 0,
             is_stuck: false,
@@ -444,7 +446,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         self.legs[free] = Some(leg);
         self.keys.insert(id, free as u64);
-        if self.config.rest == Rest::Quiet {
+        if self.config.rest == Rest::Quiet && self.config.replies.is_none() {
             self.busy.insert(free as u64); // it may greet its client
         }
         true
@@ -497,10 +499,10 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Takes a leg off the busy ones if nothing of it is waited for.
     fn settle(&mut self, key: u64) {
         let leg = self.leg(key);
-        let is_uncounted = leg.framing.as_ref().is_some_and(Resp::has_lost_requests);
+        let is_uncounted = leg.framing.as_ref().is_some_and(Framing::has_lost_requests);
         let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended || is_uncounted;
         let owes = leg.n_owed > 0 || !leg.is_written();
-        if !is_busy && self.config.rest == Rest::Resp {
+        if !is_busy && self.config.replies.is_some() {
             self.busy.remove(&key);
         }
         if !owes {

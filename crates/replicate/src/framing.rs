@@ -7,6 +7,64 @@
 //!   answered then, and what is not counted, is taken for answered when the program sleeps
 //!   (`feeder`), which costs time and is never wrong.
 
+mod memcached;
+mod resp;
+
+use memcached::Memcached;
+use resp::Resp;
+
+/// A protocol whose requests and replies are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Redis's, versions 2 and 3.
+    Resp,
+    /// Memcached's, of lines, meta commands included.
+    Memcached,
+}
+
+/// The positions in the two streams of one leg.
+#[derive(Clone, Debug)]
+pub enum Framing {
+    /// See [`Protocol::Resp`].
+    Resp(Resp),
+    /// See [`Protocol::Memcached`].
+    Memcached(Memcached),
+}
+
+impl Framing {
+    /// The framing of a connection that is opened.
+    pub fn new(protocol: Protocol) -> Framing {
+        match protocol {
+            Protocol::Resp => Framing::Resp(Resp::default()),
+            Protocol::Memcached => Framing::Memcached(Memcached::default()),
+        }
+    }
+
+    /// Whether requests are no longer counted (I1).
+    pub fn has_lost_requests(&self) -> bool {
+        match self {
+            Framing::Resp(of) => of.has_lost_requests(),
+            Framing::Memcached(of) => of.has_lost_requests(),
+        }
+    }
+
+    /// The requests that end in `bytes`, which the program reads next.
+    pub fn requests(&mut self, bytes: &[u8]) -> u64 {
+        match self {
+            Framing::Resp(of) => of.requests(bytes),
+            Framing::Memcached(of) => of.requests(bytes),
+        }
+    }
+
+    /// The replies that end in `bytes`, which the program has sent.
+    pub fn replies(&mut self, bytes: &[u8]) -> u64 {
+        match self {
+            Framing::Resp(of) => of.replies(bytes),
+            Framing::Memcached(of) => of.replies(bytes),
+        }
+    }
+}
+
 /// The longest line of a header: a longer one is no header.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -72,181 +130,4 @@ const NUMBER_MAX: i64 = 1 << 40;
 fn number(text: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     (number <= NUMBER_MAX).then_some(number)
-}
-
-/// The framing of Redis's protocol, versions 2 and 3, as of one leg.
-#[derive(Clone, Debug, Default)]
-pub struct Resp {
-    requests: Reader,
-    /// The arguments of the present request that are still to come.
-    arguments: i64,
-    replies: Reader,
-    /// The parts of the present reply that are still to come.
-    parts: i64,
-    /// Whether the present reply answers no request.
-    is_push: bool,
-}
-
-impl Resp {
-    /// Whether requests are no longer counted (I1).
-    pub fn has_lost_requests(&self) -> bool {
-        self.requests.is_lost
-    }
-
-    /// The requests that end in `bytes`, which the program reads next.
-    pub fn requests(&mut self, bytes: &[u8]) -> u64 {
-        let (mut n, arguments) = (0, &mut self.arguments);
-        let n_ended = self.requests.read(bytes, |line| {
-            let header = line.split_first().map(|(kind, rest)| (*kind, number(rest)));
-            match (*arguments, header) {
-                (0, None) => Line::Alone,
-                // An array without an element is no request.
-                (0, Some((b'*', Some(len)))) => {
-                    *arguments = len.max(0);
-                    Line::Alone
-                }
-                // A request in a line, or one that the program refuses.
-                (0, Some(_)) => {
-                    n += u64::from(!line.trim_ascii().is_empty());
-                    Line::Alone
-                }
-                (_, Some((b'$', Some(len)))) if len >= 0 => {
-                    *arguments -= 1;
-                    match *arguments {
-                        0 => Line::LastPayload(len as u64),
-                        _ => Line::Payload(len as u64),
-                    }
-                }
-                _ => Line::Unknown,
-            }
-        });
-        n + n_ended
-    }
-
-    /// The replies that end in `bytes`, which the program has sent.
-    pub fn replies(&mut self, bytes: &[u8]) -> u64 {
-        let Resp { replies, parts, is_push, .. } = self;
-        let mut n = 0;
-        let n_ended = replies.read(bytes, |line| {
-            let Some((kind, rest)) = line.split_first() else { return Line::Unknown };
-            if *parts == 0 {
-                (*parts, *is_push) = (1, false);
-            }
-            let mut is_whole = |more: i64, parts: &mut i64| {
-                *parts = parts.saturating_add(more - 1);
-                n += u64::from(*parts == 0 && !*is_push);
-            };
-            match (kind, number(rest)) {
-                (b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(', _) => {
-                    is_whole(0, parts);
-                    Line::Alone
-                }
-                (b'$' | b'!' | b'=', Some(len)) if len >= 0 => {
-                    *parts -= 1;
-                    match (*parts, *is_push) {
-                        // The reply counts when all of it has come: a long one comes in pieces, and
-                        // all of them are compared.
-                        (0, false) => Line::LastPayload(len as u64),
-                        _ => Line::Payload(len as u64),
-                    }
-                }
-                (b'$' | b'!' | b'=', Some(_)) => {
-                    is_whole(0, parts);
-                    Line::Alone
-                }
-                (b'*' | b'~', Some(len)) => {
-                    is_whole(len.max(0), parts);
-                    Line::Alone
-                }
-                (b'%', Some(len)) => {
-                    is_whole(2 * len.max(0), parts);
-                    Line::Alone
-                }
-                // Attributes stand before a value, which is still to come.
-                (b'|', Some(len)) => {
-                    *parts = parts.saturating_add(2 * len.max(0));
-                    Line::Alone
-                }
-                (b'>', Some(len)) => {
-                    *is_push |= *parts == 1;
-                    *parts = parts.saturating_add(len.max(0) - 1);
-                    Line::Alone
-                }
-                _ => Line::Unknown,
-            }
-        });
-        n + n_ended
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const REQUESTS: &[u8] =
-        b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\nPING\r\n\r\n*0\r\n*1\r\n$6\r\na\r\nb\r\n\r\n*1\r\n$0\r\n\r\n";
-    const REPLIES: &[u8] = b"+OK\r\n$-1\r\n*2\r\n$4\r\n+\r\n-\r\n:7\r\n%1\r\n+a\r\n*0\r\n\
-        >2\r\n+message\r\n$2\r\nhi\r\n|1\r\n+k\r\n+v\r\n(99\r\n*-1\r\n#t\r\n";
-
-    #[test]
-    fn requests_and_replies_are_counted() {
-        let mut resp = Resp::default();
-        assert_eq!(resp.requests(REQUESTS), 4);
-        assert_eq!(resp.replies(REPLIES), 7, "a push answers nothing");
-        assert_eq!(resp.requests(b"PING\r\n"), 1);
-        assert_eq!(resp.replies(b"+PONG\r\n"), 1);
-    }
-
-    /// A program does not answer before; a copy that waited for it would lose time.
-    #[test]
-    fn a_request_is_counted_when_all_of_it_is_there() {
-        let mut resp = Resp::default();
-        assert_eq!(resp.requests(b"*2\r\n$4\r\nECHO\r\n$6\r\nabc"), 0);
-        assert_eq!(resp.requests(b"def\r"), 0);
-        assert_eq!(resp.requests(b"\n*1\r\n$4\r\nPING\r\n"), 2);
-    }
-
-    /// What is still to come of it would be compared with the whole of another copy's.
-    #[test]
-    fn a_reply_is_counted_when_all_of_it_is_there() {
-        let mut resp = Resp::default();
-        assert_eq!(resp.replies(b"$6\r\nabc"), 0);
-        assert_eq!(resp.replies(b"def\r"), 0);
-        assert_eq!(resp.replies(b"\n*2\r\n:1\r\n$2\r\nh"), 1);
-        assert_eq!(resp.replies(b"i\r\n"), 1);
-    }
-
-    #[test]
-    fn i1_what_is_no_request_ends_the_counting() {
-        let mut resp = Resp::default();
-        assert_eq!(resp.requests(b"*1\r\nGET\r\nPING\r\n"), 0);
-        assert_eq!(resp.requests(b"PING\r\n"), 0);
-        assert_eq!(resp.replies(b"HTTP/1.1\r\n+OK\r\n"), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn pieces_of_any_size_count_alike(cuts in prop::collection::vec(1usize..9, 0..60)) {
-            let mut resp = Resp::default();
-            let (mut requests, mut replies) = (REQUESTS, REPLIES);
-            let (mut n_requests, mut n_replies) = (0, 0);
-            for cut in cuts.into_iter().chain([usize::MAX]) {
-                let (part, rest) = requests.split_at(cut.min(requests.len()));
-                n_requests += resp.requests(part);
-                requests = rest;
-                let (part, rest) = replies.split_at(cut.min(replies.len()));
-                n_replies += resp.replies(part);
-                replies = rest;
-            }
-            prop_assert_eq!((n_requests, n_replies), (4, 7));
-        }
-
-        #[test]
-        fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let mut resp = Resp::default();
-            resp.requests(&bytes);
-            resp.replies(&bytes);
-        }
-    }
 }

@@ -10,6 +10,7 @@ use crate::clients;
 use crate::door::{GONE_AFTER, ReplicateDoor};
 use crate::entry::{ConnectionId, Entry};
 use crate::feeder::{self, BLOCKED_AFTER, Order, Rest};
+use crate::framing::Protocol;
 use crate::state::{Settings, State};
 use crate::transcript::InMemory;
 use base::{Incarnation, Instant, MemberSet, Rank, Slot};
@@ -43,12 +44,23 @@ impl<B: Planting<Bug>> Rig<B> {
 
     /// A rig whose copy is compared after so many entries.
     fn comparing(compare: u64, planted: B) -> Rig<B> {
-        Rig::fed(planted, Order::Serial, Rest::Resp, compare)
+        Rig::fed(planted, Order::Serial, Rest::Quiet, compare)
     }
 
     fn fed(planted: B, order: Order, rest: Rest, compare: u64) -> Rig<B> {
+        let replies = (rest == Rest::Quiet).then_some(Protocol::Resp);
+        Rig::told(planted, order, (rest, replies), compare)
+    }
+
+    /// A rig whose copy's rest is known by these two.
+    fn told(
+        planted: B,
+        order: Order,
+        (rest, replies): (Rest, Option<Protocol>),
+        compare: u64,
+    ) -> Rig<B> {
         let of_clients = clients::Config { me: ME, run: RUN, clients_max: 2, input_bytes_max: 100 };
-        let of_feeder = feeder::Config { me: ME, run: RUN, order, rest, compare };
+        let of_feeder = feeder::Config { me: ME, run: RUN, order, rest, replies, compare };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);

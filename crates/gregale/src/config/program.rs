@@ -27,6 +27,8 @@ pub(crate) enum InputOrder {
 pub(crate) enum RestBy {
     /// Every request has its reply, in Redis's protocol.
     Resp,
+    /// The same in memcached's protocol of lines.
+    Memcached,
     /// The program says nothing for 2 ms, and all its threads sleep.
     Quiet,
     /// Every thread of the program waits, by what the preloaded library says.
@@ -191,13 +193,13 @@ impl Program {
         self.rest.unwrap_or_else(|| {
             let words = self.words().unwrap_or_default();
             let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-            let has_replies = ["redis-server", "valkey-server"].contains(&name);
-            if has_replies && self.order != InputOrder::Loop {
-                return RestBy::Resp;
-            }
-            match self.attach() {
-                Attach::Preload => RestBy::Waits,
-                Attach::Proxy => RestBy::Quiet,
+            match (name, self.attach()) {
+                // A turn is held by the library.
+                _ if self.order == InputOrder::Loop => RestBy::Waits,
+                ("redis-server" | "valkey-server", _) => RestBy::Resp,
+                ("memcached", _) => RestBy::Memcached,
+                (_, Attach::Preload) => RestBy::Waits,
+                (_, Attach::Proxy) => RestBy::Quiet,
             }
         })
     }
@@ -254,7 +256,8 @@ impl Program {
                  or --program-rest quiet if the program is static",
             ));
         }
-        if self.order == InputOrder::Loop && self.rest() != RestBy::Waits {
+        let is_held = self.rest() == RestBy::Waits && self.attach() == Attach::Preload;
+        if self.order == InputOrder::Loop && !is_held {
             return Err(Failure::new(
                 "--program-order loop holds the program's loop by the preloaded library: say \
                  --program-rest waits, and --program-attach preload",
@@ -399,6 +402,7 @@ mod tests {
     #[test]
     fn the_program_names_how_its_rest_is_known() {
         assert_eq!(program("/usr/bin/redis-server {socket}").rest(), RestBy::Resp);
+        assert_eq!(program("memcached -s {socket}").rest(), RestBy::Memcached);
         assert_eq!(program("sh -c 'x {socket}'").rest(), RestBy::Waits);
         let proxy = Program { attach: Some(Attach::Proxy), ..program("sh -c 'x {socket}'") };
         assert_eq!(proxy.rest(), RestBy::Quiet);

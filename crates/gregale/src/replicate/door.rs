@@ -4,7 +4,7 @@ use super::copy::{Copy, LEG};
 use super::place::Place;
 use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
-use crate::config::{Chance, Config, InputOrder, Program as Settings, RestBy, WhenSplit};
+use crate::config::{Attach, Chance, Config, InputOrder, Program as Settings, RestBy, WhenSplit};
 use crate::control::Board;
 use crate::door::{
     ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_NOTICES, KEY_PROGRAM, KEY_SIGNALS, Supervised,
@@ -18,6 +18,7 @@ use kv::door::Figures;
 use proto::planted::Sound;
 use replicate::door::{self, ReplicateDoor};
 use replicate::feeder::{self, Order, Rest};
+use replicate::framing::Protocol;
 use replicate::state::{self, State};
 use replicate::{batch, clients, entry};
 use runtime::{Answer, Asker, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View};
@@ -79,10 +80,14 @@ impl ProgramDoor {
                 InputOrder::Loop => Order::Loop,
                 InputOrder::Relaxed => Order::Relaxed,
             },
-            rest: match settings.rest() {
-                RestBy::Resp => Rest::Resp,
-                RestBy::Quiet => Rest::Quiet,
-                RestBy::Waits => Rest::Waits,
+            rest: match (settings.rest(), settings.attach()) {
+                (RestBy::Quiet, _) | (_, Attach::Proxy) => Rest::Quiet,
+                (RestBy::Resp | RestBy::Memcached | RestBy::Waits, Attach::Preload) => Rest::Waits,
+            },
+            replies: match settings.rest() {
+                RestBy::Resp => Some(Protocol::Resp),
+                RestBy::Memcached => Some(Protocol::Memcached),
+                RestBy::Quiet | RestBy::Waits => None,
             },
             compare: settings.compare(),
         };

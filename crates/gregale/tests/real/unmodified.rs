@@ -114,7 +114,12 @@ fn contents(socket: &std::path::Path, keys: &[String]) -> Vec<String> {
 
 #[test]
 fn memcached_with_threads_has_every_acknowledged_write_at_every_copy() {
-    let mut cluster = Cluster::start_with(&["--replicate", MEMCACHED]);
+    a_cache_has_every_acknowledged_write("memcached");
+    a_cache_has_every_acknowledged_write("waits");
+}
+
+fn a_cache_has_every_acknowledged_write(rest: &str) {
+    let mut cluster = Cluster::start_with(&["--replicate", MEMCACHED, "--program-rest", rest]);
     assert_eq!(Client::of(&cluster, 1).ask("set n 0 0 1\r\n0\r\n"), "STORED");
     let is_over = AtomicBool::new(false);
     let stored = Mutex::new(BTreeMap::new());

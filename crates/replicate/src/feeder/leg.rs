@@ -1,7 +1,7 @@
 //! A leg: the local stream to a copy for one connection.
 
 use crate::entry::ConnectionId;
-use crate::framing::Resp;
+use crate::framing::Framing;
 use crate::hash::Answers;
 use crate::session::Session;
 
@@ -15,7 +15,7 @@ pub(super) struct Leg {
     /// The input that the program has had no room for, and how much of it was written.
     pub(super) unwritten: Vec<u8>,
     pub(super) n_written: usize,
-    pub(super) framing: Option<Resp>,
+    pub(super) framing: Option<Framing>,
     pub(super) session: Option<Session>,
     pub(super) answers: Answers,
     /// The requests without a reply.

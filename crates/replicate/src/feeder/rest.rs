@@ -66,10 +66,24 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     pub(super) fn patience(&self) -> Duration {
-        match self.config.rest {
-            Rest::Resp | Rest::Waits => BLOCKED_AFTER,
-            Rest::Quiet => QUIET_AFTER,
+        match (self.config.rest, self.config.replies) {
+            (Rest::Waits, _) | (_, Some(_)) => BLOCKED_AFTER,
+            (Rest::Quiet, None) => QUIET_AFTER,
         }
+    }
+
+    /// Whether the program is asked after each entry (I7), as its replies do not tell.
+    pub(super) fn is_asked(&self) -> bool {
+        self.config.rest == Rest::Waits && self.config.replies.is_none()
+    }
+
+    /// Whether something is waited for that replies do not tell.
+    fn is_uncounted(&self) -> bool {
+        let is_counted = |key: &u64| {
+            let framing = self.leg(*key).framing.as_ref();
+            framing.is_some_and(|framing| !framing.has_lost_requests())
+        };
+        self.asking.is_restless || !self.busy.iter().all(is_counted)
     }
 
     /// Whether the program's rest is waited for.
@@ -80,7 +94,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// I7.
     pub(super) fn ask(&mut self, program: &mut impl Program, now: Instant) {
         if self.config.rest != Rest::Waits
-            || !self.is_awaited()
+            || !self.is_uncounted()
             || self.asking.from.is_some_and(|from| now < from)
         {
             return;

@@ -24,6 +24,36 @@ fn i7_a_program_that_says_that_it_rests_is_fed_without_a_wait() {
     assert_eq!(rig.door.program.n_unread(), 1);
 }
 
+/// Replies tell, and the program is not asked. From a request that has no known reply on, it is.
+#[test]
+fn i7_a_program_is_asked_for_what_has_no_known_reply() {
+    let memcached = (Rest::Waits, Some(Protocol::Memcached));
+    let mut rig = Rig::told(Sound, Order::Serial, memcached, 0).begin();
+    let clients = [rig.client(), rig.client()];
+    let say = |rig: &mut Rig<Sound>, words: [&[u8]; 2]| {
+        for (client, words) in clients.iter().zip(words) {
+            rig.door.streams.push(*client, words);
+        }
+        rig.turn();
+        rig.decide();
+        rig.turn();
+    };
+    rig.door.program.is_busy = true;
+    say(&mut rig, [b"get a\r\n", b"get b\r\n"]);
+    assert_eq!(rig.door.program.n_unread(), 1, "the second one's input is not fed");
+    rig.answer_all();
+    assert_eq!(rig.door.program.n_unread(), 1, "it is, though the program does something");
+    rig.answer_all();
+    say(&mut rig, [b"incr n 1 noreply\r\n", b"get b\r\n"]);
+    rig.answer_all();
+    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 0, "no reply tells, and the program is not at rest");
+    rig.door.program.is_busy = false;
+    rig.turn();
+    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 1);
+}
+
 /// What lies before a program at its turn, by leg, when two values of the log are there.
 fn first_turn<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
     let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);

@@ -20,13 +20,14 @@ use replicate::door::ReplicateDoor;
 use replicate::program::Program;
 use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
-use replicate::{batch, clients, entry, feeder};
+use replicate::{batch, clients, entry, feeder, framing};
 
 /// The way in which copies are fed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Feeding {
     pub(super) order: feeder::Order,
     pub(super) rest: feeder::Rest,
+    pub(super) replies: Option<framing::Protocol>,
 }
 
 /// The door of such a member.
@@ -163,9 +164,9 @@ pub(super) fn copied<S: LogSpec>(
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
     };
-    let Feeding { order, rest } = feeding;
+    let Feeding { order, rest, replies } = feeding;
     let Around { compare, checkpoint, .. } = around;
-    let of_feeder = feeder::Config { me, run, order, rest, compare };
+    let of_feeder = feeder::Config { me, run, order, rest, replies, compare };
     let settings = Settings { members: plan.members, compare, checkpoint };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);

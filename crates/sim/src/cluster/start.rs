@@ -20,6 +20,7 @@ use proto::planted::{Planted, Sound};
 use proto::registry::{KeyedSpec, LogSpec};
 use proto::{abd, durable, multipaxos, velos};
 use replicate::feeder::{Order, Rest};
+use replicate::framing;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -102,16 +103,16 @@ impl Protocol {
         let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
         if self.replicates_program() {
             let bug = bug.and_then(Bug::replicate);
-            let (order, rest) = match self {
-                Protocol::ReplicateWaits => (Order::Serial, Rest::Waits),
-                Protocol::ReplicateLoop => (Order::Loop, Rest::Waits),
-                _ => (Order::Serial, Rest::Resp),
+            let (order, rest, replies) = match self {
+                Protocol::ReplicateWaits => (Order::Serial, Rest::Waits, None),
+                Protocol::ReplicateLoop => (Order::Loop, Rest::Waits, None),
+                _ => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
             };
             let around = if order == Order::Loop { replicated::Around::default() } else { around };
             let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
             let rng = net.borrow_mut().rng.fork();
             let program = SimProgram::new(rng, manner, around.deviates_after);
-            let program = (program, around, Feeding { order, rest });
+            let program = (program, around, Feeding { order, rest, replies });
             let disk = (disk, found);
             return if self.has_disks() {
                 copied::<durable::Spec>(&config, plant, program, disk, of_node, plan, bug)
