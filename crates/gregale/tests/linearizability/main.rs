@@ -16,8 +16,12 @@
 
 mod client;
 mod clocks;
+#[allow(dead_code, reason = "what the other tests of replicated programs see, too")]
+#[path = "../real/copies.rs"]
+mod copies;
 mod judges;
 mod nemesis;
+mod programs;
 mod registers;
 mod scenario;
 #[allow(
@@ -108,6 +112,32 @@ fn registers_over_tcp_are_linearizable_while_members_die_and_hang() {
 fn judge_registers(fabric: &str) {
     let (seed, name) = (seed(), format!("{fabric}-registers-{}", seed()));
     let record = registers::run(fabric, seed);
+    println!("{name}: {record}");
+    assert!(record.n_acknowledged_writes >= 500, "too little happened to be judged: {record}");
+    let per_member = record.n_answered_by;
+    assert!(per_member.iter().all(|n| *n >= 100), "some member answered hardly anyone: {record}");
+    judges::both_accept(&record.history, &name);
+    let forged =
+        judges::forge(&record.history).expect("some key was read before and after a write");
+    judges::both_reject(&forged, &name);
+}
+
+#[test]
+fn replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang() {
+    judge_a_program("shm-redis", &["--fabric", "shm"]);
+}
+
+#[test]
+fn replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_die_and_hang() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
+    let flags = ["--fabric", "tcp", "--durability", "disk-quorum", "--data", path];
+    judge_a_program("tcp-disk-redis", &flags);
+}
+
+fn judge_a_program(name: &str, flags: &[&str]) {
+    let (seed, name) = (seed(), format!("{name}-{}", seed()));
+    let record = programs::run(flags, seed);
     println!("{name}: {record}");
     assert!(record.n_acknowledged_writes >= 500, "too little happened to be judged: {record}");
     let per_member = record.n_answered_by;

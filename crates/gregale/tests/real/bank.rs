@@ -1,7 +1,7 @@
 //! Accounts and transfers in a replicated database: command-line clients that stay connected,
 //! deaths of leaders, and the judge of what is there at the end.
 
-use crate::replicate::{leader, pid_of, program, sockets};
+use crate::copies::{leader, pid_of, program, sockets};
 use crate::support::{Cluster, PATIENCE, signal, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};

@@ -1,14 +1,11 @@
 //! An unmodified program, replicated: `gregale up --replicate`, deaths of members and of copies.
 
+use crate::copies::{REDIS, control, copy_of, digests, leader, pid_of, program, sockets, status};
 use crate::support::{Cluster, GREGALE, gregale, is_alive, signal, wait_until};
 use redis::Commands;
-use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-pub(crate) const REDIS: &str =
-    "redis-server --port 0 --unixsocket {socket} --dir {dir} --save '' --appendonly no --timeout 0";
 
 over_both_fabrics! {
     every_member_takes_any_request_and_the_copies_agree
@@ -17,83 +14,6 @@ over_both_fabrics! {
 
 fn start(flags: &[&str]) -> Cluster {
     Cluster::start_with(&[flags, &["--replicate", REDIS]].concat())
-}
-
-/// The control address of member `id`, from what `up` said.
-fn control(cluster: &Cluster, id: u16) -> String {
-    let said = cluster.said();
-    let begins = format!("member {id}: ");
-    let line = said.iter().find(|line| line.starts_with(&begins)).expect("a line for each member");
-    line.split("http://").nth(1).unwrap().trim_end_matches("/metrics").to_owned()
-}
-
-pub(crate) fn status(cluster: &Cluster, id: u16) -> Option<serde_json::Value> {
-    let output = gregale(&["status", "--control", &control(cluster, id), "--format", "json"]);
-    serde_json::from_slice(&output.stdout).ok()
-}
-
-pub(crate) fn pid_of(cluster: &Cluster, asked: u16, id: u16) -> u32 {
-    let mut pid = 0;
-    wait_until("a status", || {
-        let status = status(cluster, asked);
-        pid = status.map_or(0, |of| of["members"][usize::from(id) - 1]["pid"].as_u64().unwrap());
-        pid != 0
-    });
-    pid as u32
-}
-
-pub(crate) fn leader(cluster: &Cluster, asked: u16) -> u16 {
-    let mut leader = 0;
-    wait_until("a leader", || {
-        let status = status(cluster, asked).unwrap_or_default();
-        let members = status["members"].as_array().cloned().unwrap_or_default();
-        let leads = members.iter().find(|member| member["role"] == "leader");
-        leader = leads.map_or(0, |member| member["id"].as_u64().unwrap());
-        leader != 0
-    });
-    leader as u16
-}
-
-/// The part of a member's status that is about its copy; nothing while it is down.
-pub(crate) fn program(cluster: &Cluster, asked: u16, id: u16) -> serde_json::Value {
-    let status = status(cluster, asked).unwrap_or_default();
-    status["members"][usize::from(id) - 1]["program"].clone()
-}
-
-/// The process of a member's copy: the last one of those that started each other.
-fn copy_of(cluster: &Cluster, id: u16) -> u32 {
-    let child_of = |pid: u32| {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let children = tasks
-            .flat_map(|task| std::fs::read_to_string(task.path().join("children")))
-            .collect::<String>();
-        children.split_whitespace().next().and_then(|pid| pid.parse().ok())
-    };
-    let mut pid = pid_of(cluster, id % 3 + 1, id);
-    while let Some(child) = child_of(pid) {
-        pid = child;
-    }
-    pid
-}
-
-/// The sockets at which the copies listen.
-pub(crate) fn sockets(cluster: &Cluster) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(cluster.directory()).unwrap().flatten();
-    let is_socket = |path: &std::path::PathBuf| {
-        let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        name.starts_with("copy-") && name.contains('.')
-    };
-    entries.map(|entry| entry.path()).filter(is_socket).collect()
-}
-
-/// The copies' own answers to `DEBUG DIGEST`, which no member takes part in.
-pub(crate) fn digests(cluster: &Cluster) -> BTreeSet<String> {
-    let digest = |socket: std::path::PathBuf| {
-        let mut cli = Command::new("redis-cli");
-        let output = cli.arg("-s").arg(socket).args(["DEBUG", "DIGEST"]).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    };
-    sockets(cluster).into_iter().map(digest).collect()
 }
 
 fn every_member_takes_any_request_and_the_copies_agree(flags: &[&str]) {

@@ -1,7 +1,7 @@
 //! Unmodified programs other than Redis, which are known to be at rest by the preloaded library:
 //! threads (memcached), an event loop (beanstalkd, and Redis by the turn), deaths of members.
 
-use crate::replicate::{REDIS, digests, pid_of, sockets, status};
+use crate::copies::{REDIS, digests, pid_of, sockets, status};
 use crate::support::{Cluster, PATIENCE, free_ports, gregale, signal, wait_until};
 use redis::Commands;
 use std::collections::{BTreeMap, BTreeSet};
