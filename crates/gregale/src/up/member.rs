@@ -22,7 +22,7 @@ const TURNED_AWAY_MAX: usize = 16;
 /// doubles with each further time. After the first time, and after a longer life, there is no
 /// pause.
 const RESTART_AFTER: Duration = Duration::from_millis(100);
-/// The pause before the restart of a replica that reported why it cannot run.
+/// The pause before the restart of a replica that reported why it cannot run, and never served.
 const REFUSED_AFTER: Duration = Duration::from_secs(1);
 /// The longest pause between attempts.
 const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
@@ -101,7 +101,7 @@ enum Porter {
 pub(super) struct Member {
     pub(super) config: Config,
     pub(super) state: State,
-    /// Whether its last life refused to run.
+    /// Whether its last life refused to run, and never served.
     pub(super) refused: bool,
     /// Whether its last life found that it is no longer a member.
     pub(super) has_parted: bool,
@@ -269,6 +269,8 @@ impl Member {
             return None;
         }
         let served = self.state == State::Serving;
+        // What ended a replica that served need not be there for the next one: its program died.
+        self.refused &= !served;
         let pause = self.restarts.pause(self.refused, served, now);
         self.state = State::Waiting(now + pause);
         Some(pause)
@@ -424,10 +426,13 @@ mod tests {
         assert_eq!(die(false, 64, 64 + 3600), 0, "it has proved that it can live");
         let refusals = [1, 2, 3, 4, 5, 6, 7].map(|s| die(true, s, s));
         assert_eq!(refusals, [1000, 2000, 4000, 8000, 16000, 30000, 30000]);
-        let mut killed = |started| {
-            (member.state, member.refused) = (State::Serving, false);
+        let mut killed = |started: u64| {
+            // Some of them say why: their program has ended.
+            (member.state, member.refused) = (State::Serving, started.is_multiple_of(3));
             member.restarts.started_at = Some(at(started));
-            member.died(true, at(started + 1)).unwrap().as_millis()
+            let pause = member.died(true, at(started + 1)).unwrap().as_millis();
+            assert!(member.away().is_none(), "its clients wait for it");
+            pause
         };
         let pauses: Vec<u128> = (100..150).map(&mut killed).collect();
         assert!(pauses.iter().all(|pause| *pause <= 1000), "it served each time: {pauses:?}");

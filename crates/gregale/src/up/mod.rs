@@ -435,7 +435,10 @@ impl<'a> Supervisor<'a> {
                     if !self.is_ready && !is_founded {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
                     }
-                    self.say.refused(id, &why);
+                    match member.state {
+                        State::Serving => self.say.gave_up(id, &why),
+                        _ => self.say.refused(id, &why),
+                    }
                     member.refused = true;
                 }
             }

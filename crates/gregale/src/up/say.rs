@@ -159,6 +159,13 @@ impl Say {
         );
     }
 
+    pub(super) fn gave_up(&self, id: u16, why: &str) {
+        self.print(
+            || format!("member {id} gives up: {why}"),
+            || json!({"event": "gave_up", "id": id, "why": why}),
+        );
+    }
+
     /// Reports a member whose disk or memory (`what`) is gone: it waits until others serve, or is
     /// replaced by a new incarnation.
     pub(super) fn lost(&self, id: u16, what: &str, place: &Path, waits: bool) {
