@@ -2,8 +2,8 @@
 
 use crate::coverage::Mark;
 use crate::link::{Done, Result as Fate};
-use crate::net::Net;
 use crate::trace::Topic;
+use crate::world::net::Net;
 use base::{Event, Rank, SeatSet};
 
 impl Net {

@@ -18,21 +18,16 @@
 #![forbid(unsafe_code)]
 
 mod accepts;
-mod ambush;
 pub mod amcast;
 mod breaks;
 mod checks;
-mod claims;
-mod clients;
 mod clock;
 pub mod cluster;
 mod coverage;
 mod disk;
 mod disk_all;
-mod disk_faults;
 mod disks;
 mod dying;
-mod faults;
 pub mod group;
 mod history;
 mod kinds;
@@ -40,20 +35,11 @@ mod kv;
 mod ledger;
 mod link;
 mod member;
-mod memories;
 mod memory;
-mod net;
-mod node;
-mod operator;
-mod outage;
 mod outcome;
-mod phases;
 mod plan;
-mod port;
 mod queue;
-mod requests;
 mod runner;
-mod saving;
 pub mod script;
 mod stable;
 mod stamper;
@@ -64,23 +50,22 @@ mod subject;
 pub mod subjects;
 pub mod sweep;
 mod trace;
-mod travel;
 mod words;
 mod world;
 
 pub use coverage::{Coverage, Mark};
-pub use node::NodeHost;
 pub use outcome::Outcome;
 pub use plan::Config;
 pub(crate) use plan::Weather;
 pub use proto::LogShape as Shape;
-pub use saving::Snapshots;
 pub use stamps::Stamps;
 pub use stored::Store;
 pub use subject::{Birth, Life, Setup, Subject};
 pub use subjects::SUBJECTS;
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
+pub use world::node::NodeHost;
 pub use world::run;
+pub use world::saving::Snapshots;
 
 use std::fmt;
 

@@ -5,26 +5,42 @@
 //! - I2 A run has three phases: *safety* (faults, checks), *healing* (a chosen core is repaired and
 //!   left alone), *liveness* (each client must get answers from the core, in bounded time).
 
-use crate::ambush::{self, Ambushes};
+pub(crate) mod ambush;
+mod claims;
+mod clients;
+mod disk_faults;
+mod faults;
+mod memories;
+pub(crate) mod net;
+pub(crate) mod node;
+mod operator;
+pub(crate) mod outage;
+mod phases;
+pub(crate) mod port;
+mod requests;
+pub(crate) mod saving;
+mod travel;
+
 use crate::checks::introduced::Introduced;
 use crate::checks::witnesses::Witnesses;
 use crate::checks::{linearizable, real_time};
-use crate::clients::Client;
 use crate::coverage::Mark;
 use crate::disk::Disk;
 use crate::disks::Disks;
-use crate::faults::Faults;
 use crate::ledger::{Ledger, Reply};
-use crate::net::Net;
-use crate::node::{NodeHost, Shell};
-use crate::operator::Operator;
-use crate::outage::Outages;
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::subject::{Life, Subject};
 use crate::trace::{Topic, Trace};
 use crate::{Birth, Config, Outcome, Property, Provider, Setup, kv};
+use ambush::Ambushes;
 use base::{Event, MemberSet, Prefix, Rank, Rng};
+use clients::Client;
+use faults::Faults;
+use net::Net;
+use node::{NodeHost, Shell};
+use operator::Operator;
+use outage::Outages;
 use proto::{Note, Role};
 
 /// The phase of a run (I2).

@@ -2,8 +2,8 @@
 
 use crate::Property;
 use crate::checks::served::Served;
-use crate::net::Net;
-use crate::port::SimPort;
+use crate::world::net::Net;
+use crate::world::port::SimPort;
 use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
 use engine::{Bug, Claim, Plant};

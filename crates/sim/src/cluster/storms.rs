@@ -5,11 +5,11 @@
 
 use super::world::World;
 use crate::Provider;
-use crate::ambush::Belated;
 use crate::coverage::Mark;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
+use crate::world::ambush::Belated;
 use core::time::Duration;
 use proto::Role;
 

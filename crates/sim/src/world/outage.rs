@@ -8,10 +8,10 @@
 
 use crate::Provider;
 use crate::coverage::Mark;
-use crate::net::{LATE_NS_MAX, Net};
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
+use crate::world::net::{LATE_NS_MAX, Net};
 use base::{Event, Rank, Rng};
 
 /// The longest time that a provider waits for an answer before it calls a link broken.

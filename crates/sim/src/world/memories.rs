@@ -6,7 +6,7 @@
 //!   takes effect in the new one.
 
 use crate::checks::configurations::votes;
-use crate::outage::Outages;
+use crate::world::outage::Outages;
 use crate::world::{Phase, World};
 use crate::{Life, Property};
 use base::{Incarnation, Rank, majority};

@@ -16,7 +16,6 @@
 //!   side may be up earlier.
 
 use crate::accepts::Accepts;
-use crate::ambush::Belated;
 use crate::checks::answered::Answered;
 use crate::checks::introduced::Introduced;
 use crate::checks::single_writer::Trespass;
@@ -27,6 +26,7 @@ use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
+use crate::world::ambush::Belated;
 use crate::{Property, Provider, Violation, Weather};
 use base::{At, Event, Inbox, Outcome, Prefix, Rank, Rng, Token};
 use proto::claims::Reads;

@@ -6,10 +6,10 @@
 //! - I2 The core has no fault once it was healed.
 
 use crate::coverage::Mark;
-use crate::outage::Outages;
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::trace::Topic;
+use crate::world::outage::Outages;
 use crate::world::{Phase, World};
 use base::{Rng, majority};
 use proto::Role;

@@ -21,8 +21,8 @@
 use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::Happening;
-use crate::saving::Snapshots;
 use crate::states::State;
+use crate::world::saving::Snapshots;
 use crate::world::{Phase, World};
 use base::Prefix;
 use proto::{Role, Status};

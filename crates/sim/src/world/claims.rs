@@ -261,8 +261,8 @@ impl World {
     }
 
     /// Judges that a leader which has committed something new has done so with an entry of its own
-    /// ballot: an entry of an earlier one may yet be cut, wherever it is held. `of` is the ballot of
-    /// the last committed entry in its log.
+    /// ballot: an entry of an earlier one may yet be cut, wherever it is held. `of` is the ballot
+    /// of the last committed entry in its log.
     pub(crate) fn judge_commit(&mut self, node: usize, machine: &dyn Life, of: Option<Ballot>) {
         let proto::Status { role, ballot, committed, .. } = machine.status();
         let leads = matches!(role, Role::Leader | Role::Candidate);

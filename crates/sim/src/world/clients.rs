@@ -7,11 +7,11 @@ use crate::coverage::Mark;
 use crate::history::Operation;
 use crate::kv::{Ask, Command, N_KEYS};
 use crate::ledger::Reply;
-use crate::net::LATE_NS_MAX;
-use crate::node::Request;
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
+use crate::world::net::LATE_NS_MAX;
+use crate::world::node::Request;
 use crate::world::{Phase, World};
 use base::Rng;
 

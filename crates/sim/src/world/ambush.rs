@@ -25,11 +25,11 @@
 use crate::coverage::Mark;
 use crate::dying::Dying;
 use crate::link::Action;
-use crate::net::Net;
-use crate::node::NodeHost;
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::subject::Life;
+use crate::world::net::Net;
+use crate::world::node::NodeHost;
 use crate::world::{Phase, World};
 use crate::{Provider, trace::Topic};
 use base::Rng;
@@ -350,8 +350,8 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::{LATE_NS_MAX, Posting};
     use crate::subjects::VELOS;
+    use crate::world::net::{LATE_NS_MAX, Posting};
     use base::At;
 
     #[test]

@@ -2,8 +2,8 @@
 
 use crate::dying::Dying;
 use crate::link::Action;
-use crate::net::{Net, Posting};
 use crate::words::words_of;
+use crate::world::net::{Net, Posting};
 use crate::{Property, Provider};
 use base::verb::Unsupported;
 use base::{At, Inbox, Instant, Port, Rank, SeatSet, Token};

@@ -4,10 +4,10 @@
 use crate::coverage::Mark;
 use crate::kv;
 use crate::ledger::Reply;
-use crate::node::{Request, Waiting};
 use crate::subject::Life;
 use crate::trace::Topic;
 use crate::world::World;
+use crate::world::node::{Request, Waiting};
 use proto::{Refused, Role, Ticket};
 
 /// The number of times that a refused read is repeated before its client is told.
