@@ -1,12 +1,22 @@
 //! Clients of a server that send the same commands again and again, each when all are answered.
 
 use crate::group::Error;
-use crate::kv::load::Told;
 use report::Latency;
 use rustix::event::{Timespec, epoll};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::{Duration, Instant};
+
+/// The results of one run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Told {
+    /// The commands a second.
+    pub(crate) per_s: f64,
+    /// The median latency.
+    pub(crate) p50_ns: f64,
+    /// The 99th percentile of the latency.
+    pub(crate) p99_ns: f64,
+}
 
 /// The commands that each client sends at once, repeatedly, each time when all are answered.
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
 use crate::group::Error;
-use crate::kv::load::{Sets, Told};
+use crate::kv::load::Sets;
+use crate::pipeline::Told;
 use crate::resp::{KEY_BYTES, fill};
 use crate::run;
 use report::{Progress, Report, Row, median_rows};

@@ -1,12 +1,13 @@
 //! SETs that are on disk before they are acknowledged: our logs beside other servers' on one disk,
 //! and beside the disk's own time for a record.
 
-use super::load::{Sets, Told, VALUE_BYTES, mixed};
+use super::load::{Sets, VALUE_BYTES, mixed};
 use super::server::{Etcd, Peer, Redis, build_etcdload, port_of};
 use super::{Setting, refuse};
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
 use crate::group::Error;
+use crate::pipeline::Told;
 use crate::run::{self, Effort};
 use proto::table;
 use report::{Progress, Report, Row, median_rows};

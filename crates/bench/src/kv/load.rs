@@ -1,7 +1,7 @@
 //! Load on a server that speaks RESP: redis-benchmark, and a client that waits for replicas.
 
 use crate::group::Error;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Pipeline, Told};
 use report::Row;
 use std::io::ErrorKind;
 use std::process::Command;
@@ -11,17 +11,6 @@ use std::time::Duration;
 pub(super) const CLIENTS: usize = 50;
 /// The size of values.
 pub(super) const VALUE_BYTES: usize = 32;
-
-/// The results of one run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Told {
-    /// The commands a second.
-    pub(crate) per_s: f64,
-    /// The median latency.
-    pub(crate) p50_ns: f64,
-    /// The 99th percentile of the latency.
-    pub(crate) p99_ns: f64,
-}
 
 /// Runs `redis-benchmark` with this many requests, at `keys` keys.
 ///

@@ -9,8 +9,9 @@ pub use server::Peer;
 
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::group::Error;
+use crate::pipeline::Told;
 use crate::run::{self, Effort};
-use load::{CLIENTS, Told, VALUE_BYTES};
+use load::{CLIENTS, VALUE_BYTES};
 use proto::table::{self, Ordering};
 use report::figure::{Axis, FigureError};
 use report::{Progress, Report, Row, figure, median_rows};

@@ -8,7 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-use super::load::{Told, set_and_wait};
+use super::load::set_and_wait;
+use crate::pipeline::Told;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 

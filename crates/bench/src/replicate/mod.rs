@@ -8,7 +8,7 @@ pub use program::{Order, Program};
 
 use crate::cluster::{Cluster, Fabric, Plan, Replicated};
 use crate::group::Error;
-use crate::kv::load::Told;
+use crate::pipeline::Told;
 use crate::process::free_ports;
 use crate::run::{self, Effort};
 use fan_out::FanOut;

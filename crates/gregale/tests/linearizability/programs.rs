@@ -2,8 +2,8 @@
 //!
 //! - I1 one member at most is dead or behind at any time: a member is killed only when the last one
 //!   killed has executed what the others had.
-//! - I2 no member dies but by this hand: one whose copy answered otherwise than the others', or that
-//!   gave its copy up, fails the run.
+//! - I2 no member dies but by this hand: one whose copy answered otherwise than the others', or
+//!   that gave its copy up, fails the run.
 
 use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::copies::{REDIS, copy_of, leader, pid_of, program, status};
