@@ -83,6 +83,14 @@ struct MemberStatus {
     pid: u32,
     role: String,
     decision_p50_us: Option<f64>,
+    /// What is replicated, if it is a program.
+    program: Option<Copied>,
+}
+
+/// A member's copy of a program.
+#[derive(Debug, Deserialize)]
+struct Copied {
+    executed: u64,
 }
 
 impl Cluster {
@@ -213,6 +221,32 @@ impl Cluster {
         let taken_us = leaders.find_map(|member| member.decision_p50_us);
         let taken_us = taken_us.ok_or_else(|| Error::Peer(format!("nothing was decided: {text}")));
         Ok(taken_us? * 1e3)
+    }
+
+    /// Waits until another process than `pid` is the member whose clients' port this is, and its
+    /// copy has executed all that the others' have.
+    ///
+    /// # Errors
+    /// That does not happen.
+    pub fn wait_until_level(&self, port: u16, pid: u32) -> Result<(), Error> {
+        let until = Instant::now() + PATIENCE;
+        let is_level = |status: &Status| {
+            let executed = |member: &MemberStatus| member.program.as_ref().map(|of| of.executed);
+            let first = status.members.first().and_then(executed);
+            let is_back = |member: &MemberStatus| {
+                member.pid != 0 && (self.port + member.id - 1 != port || member.pid != pid)
+            };
+            let is_same = |member: &MemberStatus| is_back(member) && executed(member) == first;
+            first.is_some() && status.members.iter().all(is_same)
+        };
+        loop {
+            match self.status() {
+                Ok((status, _)) if is_level(&status) => return Ok(()),
+                _ if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+                Ok((_, text)) => return Err(Error::Peer(format!("no copy is level: {text}"))),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     fn status(&self) -> Result<(Status, String), Error> {

@@ -93,6 +93,16 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
                 ("alone", "peer_per_s"),
             ],
         ),
+        "replicate-kills" => bars(
+            report,
+            "The longest silence of a survivor's client, when the leader is killed",
+            &ns,
+            |row| {
+                let (fabric, order) = (text(row, "fabric"), text(row, "order"));
+                format!("{}, {fabric}, {order}", text(row, "program"))
+            },
+            &[("median", "silence_p50_ns"), ("longest", "silence_max_ns")],
+        ),
         "restart" => bars(
             report,
             "From the start of a killed cluster to an answer of every member",
@@ -174,6 +184,7 @@ mod tests {
             ("kv-disk-quorum", rates(Row::new("SET, 64 clients").with("peer", "etcd")), "etcd"),
             ("multicast", rates(Row::new("shm, 3 of 3 send")), "3 of 3 send"),
             ("replicate", rates(Row::new("redis, 4 clients")), "fan-out"),
+            ("replicate-kills", Row::new("x").with("silence_p50_ns", 3e7), "median"),
             ("restart", Row::new("cold").with("restart_ns", 3e9), "cold"),
             ("snapshot", rates(Row::new("SET -P 1")), "with snapshots"),
             ("idle", Row::new("idle").with("fabric", "shm").with("cpu_percent", 1.5), "shm"),

@@ -221,7 +221,8 @@ enum What {
     /// Writes to a replicated program, beside the program alone and three copies without an order.
     #[command(after_help = "Examples:\n  \
         gregale bench replicate --program redis --order serial,loop --fabric shm\n  \
-        gregale bench replicate --clients 1,4,16 --data /var/tmp\n\n\
+        gregale bench replicate --clients 1,4,16 --data /var/tmp\n  \
+        gregale bench replicate --kills 50                  kill -9 of 50 leaders\n\n\
         Needs the programs (Debian: redis-server, memcached). The floor is a process that hands\n\
         what clients say to three copies, and the first one's answers back.")]
     Replicate {
@@ -415,7 +416,15 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         }
         What::Replicate { fabric, programs } => {
             let setting = programs.setting(server()?, kinds(fabric));
-            ("replicate".to_owned(), done(bench::replicate::report(&setting, &effort))?)
+            match programs.kills() {
+                Some(n) => {
+                    let n = if how.quick { n.min(5) } else { n };
+                    ("replicate-kills".to_owned(), done(bench::replicate::kills(&setting, n))?)
+                }
+                None => {
+                    ("replicate".to_owned(), done(bench::replicate::report(&setting, &effort))?)
+                }
+            }
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);

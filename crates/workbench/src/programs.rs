@@ -27,6 +27,10 @@ pub(crate) struct ProgramArgs {
     /// it they are in memory.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Kill so many leaders, and tell how long a client of a survivor is not answered, in place of
+    /// a load.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    kills: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -42,6 +46,11 @@ enum OneOrder {
 }
 
 impl ProgramArgs {
+    /// The number of leaders that are killed, if any are.
+    pub(crate) fn kills(&self) -> Option<u32> {
+        self.kills
+    }
+
     /// What is measured over `fabrics`.
     pub(crate) fn setting(&self, gregale: PathBuf, fabrics: Vec<FabricKind>) -> Setting {
         let program = |of: &OneProgram| match of {

@@ -2,6 +2,7 @@
 //! [`fan_out`]. All are measured in turn in each run, never at once.
 
 mod fan_out;
+mod kills;
 mod program;
 
 pub use program::{Order, Program};
@@ -13,9 +14,10 @@ use crate::process::free_ports;
 use crate::run::{self, Effort};
 use fan_out::FanOut;
 use program::VALUE_BYTES;
-use report::{Progress, Report, Row, median_rows};
+use report::{Progress, Report, Row, median, median_rows};
 use std::path::PathBuf;
 use std::time::Duration;
+use tempfile::TempDir;
 
 const ALONE: &str = "alone";
 const COPIES: &str = "fan-out to three copies";
@@ -41,6 +43,50 @@ pub struct Setting {
     pub data: Option<PathBuf>,
 }
 
+impl Setting {
+    /// The orders that the program takes.
+    ///
+    /// # Errors
+    /// It takes none of them.
+    fn orders_of(&self, program: Program) -> Result<Vec<Order>, Error> {
+        let all = self.orders.iter().copied().filter(|order| program.takes(*order));
+        let orders: Vec<Order> = all.collect();
+        if orders.is_empty() {
+            let name = program.name();
+            return Err(Error::Peer(format!("{name} has several loops: say --order serial")));
+        }
+        Ok(orders)
+    }
+
+    /// A cluster, and the directory of its logs.
+    fn start(
+        &self,
+        program: Program,
+        fabric: Fabric,
+        order: Order,
+    ) -> Result<(Cluster, Plan, Option<TempDir>), Error> {
+        let data = match &self.data {
+            Some(at) => Some(tempfile::tempdir_in(at).map_err(|source| {
+                Error::os(format!("make a directory in {}", at.display()), source)
+            })?),
+            None => None,
+        };
+        let plan = Plan {
+            gregale: self.gregale.clone(),
+            fabric,
+            protocol: None,
+            data: data.as_ref().map(|data| data.path().to_owned()),
+            snapshot_log_bytes: None,
+            program: Some(Replicated {
+                command: program.command(),
+                order: order.name(),
+                compare: if order == Order::Serial { self.compare } else { 0 },
+            }),
+        };
+        Ok((Cluster::start_as(&plan)?, plan, data))
+    }
+}
+
 /// A server that is measured.
 #[derive(Clone, Copy, Debug)]
 enum Server {
@@ -59,12 +105,7 @@ enum Server {
 pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
     let mut turns = Vec::new();
     for program in setting.programs.iter().copied() {
-        let orders: Vec<Order> =
-            setting.orders.iter().copied().filter(|order| program.takes(*order)).collect();
-        if orders.is_empty() {
-            let name = program.name();
-            return Err(Error::Peer(format!("{name} has several loops: say --order serial")));
-        }
+        let orders = setting.orders_of(program)?;
         turns.extend([(program, Server::Alone), (program, Server::Copies)]);
         for fabric in setting.fabrics.iter().copied() {
             turns.extend(orders.iter().map(|order| (program, Server::Ours(fabric, *order))));
@@ -82,6 +123,40 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
         runs.push(rows);
     }
     Ok(run::report("replicate", effort.runs, compare(&median_rows(&runs))))
+}
+
+/// Kills leaders as often as the setting says, one after the other in each cluster.
+///
+/// # Errors
+/// As [`report`]; or a client of a survivor loses its connection, or an update.
+pub fn kills(setting: &Setting, n: u32) -> Result<Report, Error> {
+    let mut cases = Vec::new();
+    for program in setting.programs.iter().copied() {
+        for order in setting.orders_of(program)? {
+            cases.extend(setting.fabrics.iter().map(|fabric| (program, *fabric, order)));
+        }
+    }
+    let mut progress = Progress::new("replicate-kills", u64::from(n) * cases.len() as u64);
+    let (mut rows, mut done) = (Vec::new(), 0);
+    for (program, fabric, order) in cases {
+        let (cluster, plan, _data) = setting.start(program, fabric, order)?;
+        let mut silences = Vec::new();
+        for _ in 0..n {
+            progress.set(done, program.name());
+            silences.push(kills::silence(&cluster, program)?);
+            done += 1;
+        }
+        let row = Row::new(format!("{}, kill -9 of the leader", program.name()))
+            .with("program", program.name())
+            .with("fabric", fabric.name())
+            .with("durability", plan.durability())
+            .with("order", order.name())
+            .with("kills", silences.len())
+            .with("silence_p50_ns", median(&silences).unwrap_or(f64::NAN))
+            .with("silence_max_ns", silences.into_iter().fold(f64::NAN, f64::max));
+        rows.push(row);
+    }
+    Ok(run::report("replicate-kills", 1, rows))
 }
 
 /// All numbers of connections at one server.
@@ -121,25 +196,7 @@ fn measure(
             load(fan_out.port, &|row| row.with("server", COPIES))
         }
         Server::Ours(fabric, order) => {
-            let data = match &setting.data {
-                Some(at) => Some(tempfile::tempdir_in(at).map_err(|source| {
-                    Error::os(format!("make a directory in {}", at.display()), source)
-                })?),
-                None => None,
-            };
-            let plan = Plan {
-                gregale: setting.gregale.clone(),
-                fabric,
-                protocol: None,
-                data: data.as_ref().map(|data| data.path().to_owned()),
-                snapshot_log_bytes: None,
-                program: Some(Replicated {
-                    command: program.command(),
-                    order: order.name(),
-                    compare: if order == Order::Serial { setting.compare } else { 0 },
-                }),
-            };
-            let cluster = Cluster::start_as(&plan)?;
+            let (cluster, plan, _data) = setting.start(program, fabric, order)?;
             let mut rows = Vec::new();
             let (leader, follower) = cluster.ports()?;
             for (name, port) in [("the leader", leader), ("a follower", follower)] {

@@ -77,6 +77,22 @@ impl Program {
         all
     }
 
+    /// Sets a number to zero; the answer is one line.
+    pub(super) const fn zero(self) -> &'static str {
+        match self {
+            Program::Redis => "SET n 0\r\n",
+            Program::Memcached => "set n 0 0 1\r\n0\r\n",
+        }
+    }
+
+    /// Adds one to it; the answer is a line with the sum.
+    pub(super) const fn increment(self) -> &'static str {
+        match self {
+            Program::Redis => "INCR n\r\n",
+            Program::Memcached => "incr n 1\r\n",
+        }
+    }
+
     /// Starts it at a TCP port, alone, with its files in `directory`.
     ///
     /// # Errors
