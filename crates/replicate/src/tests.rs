@@ -52,7 +52,7 @@ impl<B: Planting<Bug>> Rig<B> {
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
-        let settings = Settings { members: 3, compare, checkpoint: compare };
+        let settings = Settings { members: 3, compare, checkpoint: compare, time_step_ms: 0 };
         Rig {
             state: State::new(settings, InMemory::default(), planted),
             door: ReplicateDoor::new(of_clients, of_feeder, 3, pipes, Lines::default(), planted),

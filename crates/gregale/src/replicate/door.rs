@@ -63,6 +63,7 @@ impl ProgramDoor {
             members: config.members.len(),
             compare: settings.compare(),
             checkpoint: settings.checkpoint(),
+            time_step_ms: 0,
         };
         let state = State::new(of_state, FileTranscript::create(place.run()), Sound);
         let of_clients = clients::Config {

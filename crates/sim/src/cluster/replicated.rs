@@ -166,7 +166,7 @@ pub(super) fn copied<S: LogSpec>(
     let Feeding { order, rest } = feeding;
     let Around { compare, checkpoint, .. } = around;
     let of_feeder = feeder::Config { me, run, order, rest, compare };
-    let settings = Settings { members: plan.members, compare, checkpoint };
+    let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms: 0 };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
     let served = (State::new(settings, InMemory::default(), planted), door);
