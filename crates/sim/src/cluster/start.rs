@@ -107,7 +107,12 @@ impl Protocol {
                 Protocol::ReplicateLoop => (Order::Loop, Rest::Waits),
                 _ => (Order::Serial, Rest::Resp),
             };
-            let around = if order == Order::Loop { replicated::Around::default() } else { around };
+            let around = if order == Order::Loop {
+                let time_step_ms = around.time_step_ms;
+                replicated::Around { time_step_ms, ..Default::default() }
+            } else {
+                around
+            };
             let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
             let rng = net.borrow_mut().rng.fork();
             let program = SimProgram::new(rng, manner, around.deviates_after);
