@@ -3,6 +3,7 @@
 
 mod copies;
 mod lines;
+mod times;
 mod turns;
 
 use crate::bugs::Bug;
@@ -96,8 +97,13 @@ impl<B: Planting<Bug>> Rig<B> {
 
     /// Applies entries of `origin`, in one value.
     fn apply(&mut self, entries: &[Vec<u8>]) {
+        self.apply_at(0, entries);
+    }
+
+    /// The same, with the leader's stamp.
+    fn apply_at(&mut self, stamp_ms: u64, entries: &[Vec<u8>]) {
         let mut value = Vec::new();
-        self.state.begin(0, &mut value);
+        self.state.begin(stamp_ms, &mut value);
         let origin = Origin { rank: OTHER, life: Incarnation(1) };
         for bytes in entries {
             self.state.append(origin, Sequence(1), bytes, 1 << 20, &mut value);

@@ -42,5 +42,6 @@ mod serve;
 mod sessions;
 mod slow_readers;
 mod time;
+mod timers;
 mod unmodified;
 mod volume;

@@ -73,6 +73,58 @@ fn i2_a_state_that_is_cut_or_of_another_kind_is_refused() {
     other.restore(&bytes).unwrap();
 }
 
+/// The times of the transcript, each with whether it is a tick's.
+fn times(state: &State<InMemory>) -> Vec<(u64, bool)> {
+    let mut bytes = vec![0; state.transcript().len() as usize];
+    state.transcript().read(0, &mut bytes);
+    let (mut rest, mut times) = (&bytes[..], Vec::new());
+    while let Some(record) = Record::first(rest) {
+        times.extend(record.time_ms.map(|time_ms| (time_ms, record.is_tick())));
+        rest = &rest[record.len()..];
+    }
+    times
+}
+
+fn apply_at(state: &mut State<InMemory>, stamp_ms: u64, entries: &[Entry<'_>]) {
+    let (mut value, mut bytes) = (Vec::new(), Vec::new());
+    state.begin(stamp_ms, &mut value);
+    for entry in entries {
+        bytes.clear();
+        entry.write(&mut bytes);
+        let origin = Origin { rank: OWNER, life: RUN };
+        state.append(origin, Sequence(1), &bytes, 1 << 20, &mut value);
+    }
+    state.apply(Slot(0), &value, &mut Answers::default());
+}
+
+#[test]
+fn i6_times_stand_before_what_is_executed_at_them_and_never_fall() {
+    let mut state = State::new(SETTINGS, InMemory::default(), Sound);
+    apply_at(&mut state, 1000, &[begin(), Entry::Open { id: ID }]);
+    apply_at(&mut state, 1009, &[input(1)]);
+    apply_at(&mut state, 1020, &[input(7), input(2), input(3)]);
+    apply_at(&mut state, 1021, &[]);
+    apply_at(&mut state, 1021, &[]);
+    apply_at(&mut state, 900, &[]);
+    apply_at(&mut state, 1032, &[input(1)]);
+    assert_eq!(times(&state), [(1000, false), (1020, false), (1021, true)]);
+    assert_eq!(state.time_ms(), Some(1021));
+    let bytes = saved(&mut state);
+    let mut other = State::new(SETTINGS, InMemory::default(), Sound);
+    other.restore(&bytes).unwrap();
+    assert_eq!((times(&other), other.time_ms()), (times(&state), state.time_ms()));
+    // Its last record is the tick.
+    let mut wrong = bytes.clone();
+    let at = wrong.len() - 8;
+    wrong[at..].copy_from_slice(&1019u64.to_le_bytes());
+    assert!(other.restore(&wrong).unwrap_err().contains("falls"));
+    let settings = Settings { time_step_ms: 0, ..SETTINGS };
+    let mut without = State::new(settings, InMemory::default(), Sound);
+    apply_at(&mut without, 1000, &[begin()]);
+    apply_at(&mut without, 2000, &[]);
+    assert_eq!((times(&without), without.time_ms()), (Vec::new(), None));
+}
+
 #[test]
 fn i3_what_comes_too_early_is_not_answered() {
     let mut state = State::new(SETTINGS, InMemory::default(), Sound);
