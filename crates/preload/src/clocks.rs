@@ -4,6 +4,8 @@
 //! - T2 a thread that reads the clock more than [`READINGS_MAX`] times at one time, and does not
 //!   wait between, is shown a microsecond more for each further reading: it may wait for the time
 //!   to pass, which it will not before the program is at rest. What a thread is shown never falls.
+//!   Readings are counted from the last call that may wait, whether it did: copies that do the same
+//!   are shown the same.
 #![allow(unsafe_code)]
 #![allow(missing_docs)]
 #![allow(clippy::missing_safety_doc)]
@@ -53,7 +55,8 @@ thread_local! {
     static SHOWN: Cell<Shown> = const { Cell::new(Shown::NONE) };
 }
 
-/// This thread waits: it does not spin.
+/// This thread waits, or would: it does not spin. (A look that waits for no time may be part of a
+/// loop that does.)
 pub(crate) fn rest() {
     let _ = SHOWN.try_with(|of| of.set(Shown { n_readings: 0, ..of.get() }));
 }

@@ -81,6 +81,7 @@ fn descriptors(
     wait: impl Fn(Sleep) -> c_int,
 ) -> c_int {
     let Some(page) = page::page().filter(|_| span_ns != Some(0)) else { return direct() };
+    clocks::rest(); // whether it sleeps or not: that differs between copies
     let by_log = page.time().is_some() && span_ns.is_some();
     if !by_log && (!page.is_in_turns() || kind == Wait::Time) {
         let slot = threads::enter(kind);

@@ -173,6 +173,15 @@ impl<M: Memory> Page<M> {
         Ended { n, pipe: Some(pipe) }
     }
 
+    /// Whether there is a thread whose time has come, and that has not left its wait.
+    pub fn owes_an_end(&self) -> bool {
+        let time = self.0.load(AT_TIME);
+        self.used().any(|slot| {
+            let until = self.0.load(slot.at() + 2);
+            until != 0 && until <= time
+        })
+    }
+
     /// The earliest time that a thread waits for.
     pub fn earliest(&self) -> Option<u64> {
         let earliest = self.0.load(AT_EARLIEST);
@@ -212,9 +221,10 @@ mod tests {
         let ended = page.tell_time(200, |slot| woken.push(slot));
         assert_eq!((ended, &woken[..]), (Ended { n: 1, pipe: None }, &[sleeps][..]));
         assert_eq!((page.earliest(), page.end(sleeps)), (Some(300), End::Time));
-        assert_eq!(page.look(), Look::Moves);
-        page.await_no_time(sleeps);
+        assert!(page.look() == Look::Moves && page.owes_an_end());
         page.leave(sleeps);
+        page.await_no_time(sleeps);
+        assert!(!page.owes_an_end());
         page.enter(sleeps, Wait::Others);
         assert_ne!(page.look(), Look::Moves);
         assert_eq!(page.tell_time(300, |_| {}), Ended { n: 1, pipe: Some(0) });

@@ -389,6 +389,9 @@ impl Program for Copy {
     fn is_asleep(&mut self) -> bool {
         if let Some(inside) = &mut self.inside {
             inside.bury_the_dead();
+            if inside.owes_an_end() {
+                return false;
+            }
         }
         self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
     }

@@ -166,6 +166,13 @@ impl Inside {
         self.wake_by_pipe(ended);
     }
 
+    /// Whether a thread has not left its wait though its time has come: it is no sleeper then,
+    /// whatever the kernel says of it.
+    pub(super) fn owes_an_end(&mut self) -> bool {
+        self.wake_again();
+        self.page.owes_an_end()
+    }
+
     fn wake_by_pipe(&mut self, ended: Ended) {
         if let Some(pipe) = ended.pipe {
             // A pipe that is full is readable.

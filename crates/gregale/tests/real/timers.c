@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -93,6 +94,7 @@ int main(int n, char **words) {
     if (n < 2 || pipe(quiet) != 0) return 1;
     strncpy(at.sun_path, words[1], sizeof at.sun_path - 1);
     sem_init(&semaphore, 0, 0);
+    signal(SIGPIPE, SIG_IGN);
     fds[0] = (struct pollfd){socket(AF_UNIX, SOCK_STREAM, 0), POLLIN, 0};
     if (bind(fds[0].fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fds[0].fd, 64) != 0) return 1;
     for (;;) {
@@ -113,7 +115,8 @@ int main(int n, char **words) {
             int len = snprintf(line, sizeof line, "%d %lld %lld.%06ld %ld\n", result,
                                (now(CLOCK_MONOTONIC) - from) / 1000, (long long)of.tv_sec,
                                (long)of.tv_usec, (long)time(NULL));
-            if (write(fds[i].fd, line, len) != len) return 1;
+            // A client that has left is noticed when it is read.
+            if (write(fds[i].fd, line, len) != len) continue;
         }
         if (fds[0].revents && n_fds < 64) fds[n_fds++] = (struct pollfd){accept(fds[0].fd, NULL, NULL), POLLIN, 0};
     }
