@@ -45,6 +45,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
         sign: Sign::InPath,
         tests: &[
             "a_program_with_several_loops_is_not_fed_by_the_turn",
+            "memcacheds_values_expire_by_the_logs_time",
             "memcached_with_threads_has_every_acknowledged_write_at_every_copy",
             "the_doctor_knows_memcached",
         ],
@@ -81,6 +82,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
         sign: Sign::Versioned("/usr/lib/postgresql", "bin/postgres"),
         tests: &[
             "postgresql_applies_each_acknowledged_transfer_once_while_leaders_die",
+            "postgresql_by_the_logs_time_is_the_same_at_every_copy_while_leaders_die",
             "postgresql_lets_a_client_in_at_one_copy_where_each_draws_its_own_nonce",
             "the_doctor_knows_postgresql",
         ],
@@ -256,8 +258,9 @@ pub(crate) const PROGRAMS: [Program; 17] = [
 const WITH_NODE: [&str; 2] =
     ["ioredis_in_cluster_mode_survives_a_kill", "node_redis_in_cluster_mode_survives_a_kill"];
 
-const WITH_MARIADB: [&str; 3] = [
+const WITH_MARIADB: [&str; 4] = [
     "mariadb_applies_each_acknowledged_transfer_once_while_leaders_die",
+    "mariadb_by_the_logs_time_notes_the_same_times_while_leaders_die",
     "mariadb_lets_a_client_in_at_one_copy_where_each_draws_its_own_challenge",
     "the_doctor_knows_mariadb",
 ];

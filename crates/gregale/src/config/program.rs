@@ -435,6 +435,8 @@ mod tests {
         assert_eq!(proxy.rest(), RestBy::Quiet);
         let waits = Program { rest: Some(RestBy::Waits), ..proxy.clone() };
         assert!(waits.check().unwrap_err().to_string().contains("--program-attach preload"));
+        let timed = Program { time: Time::Log, ..proxy.clone() };
+        assert!(timed.check().unwrap_err().to_string().contains("--program-time kernel"));
         let turns = Program { order: InputOrder::Loop, ..proxy };
         assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
         let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };

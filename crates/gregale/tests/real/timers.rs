@@ -196,3 +196,19 @@ fn a_delayed_job_is_ready_when_the_logs_time_has_come() {
     assert_eq!(client.ask("reserve-with-timeout 1\r\n"), "TIMED_OUT");
     assert_eq!(cluster.stop(), Some(0));
 }
+
+/// memcached's clock is a timer of its own, and threads of it sleep.
+#[test]
+fn memcacheds_values_expire_by_the_logs_time() {
+    let command = "memcached -s {socket} -U 0 -t 4 -u root";
+    let mut cluster = Cluster::start_with(&["--replicate", command, "--program-time", "log"]);
+    let mut client = Client::of(&cluster, 1);
+    assert_eq!(client.ask("set soon 0 2 1\r\nx\r\n"), "STORED");
+    assert_eq!(client.ask("set late 0 1000 1\r\nx\r\n"), "STORED");
+    assert_eq!(client.ask("mg soon t\r\n").chars().next(), Some('H'), "it is there");
+    wait_until("the value to expire", || client.ask("mg soon t\r\n") == "EN");
+    let left = client.ask("mg late t\r\n");
+    assert!(left.starts_with("HD t9"), "{left}");
+    wait_until("the copies to be level", || are_level(&cluster));
+    assert_eq!(cluster.stop(), Some(0));
+}
