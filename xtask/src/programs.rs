@@ -45,6 +45,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
         sign: Sign::InPath,
         tests: &[
             "a_program_with_several_loops_is_not_fed_by_the_turn",
+            "memcacheds_values_expire_by_the_logs_time",
             "memcached_with_threads_has_every_acknowledged_write_at_every_copy",
             "the_doctor_knows_memcached",
         ],
@@ -55,6 +56,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
         sign: Sign::InPath,
         tests: &[
             "a_copy_is_confined_where_the_host_allows_it",
+            "a_delayed_job_is_ready_when_the_logs_time_has_come",
             "a_program_that_loads_no_library_is_replicated_by_its_silence",
             "beanstalkd_by_the_turn_keeps_every_acknowledged_job",
             "beanstalkd_keeps_every_acknowledged_job",
@@ -80,6 +82,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
         sign: Sign::Versioned("/usr/lib/postgresql", "bin/postgres"),
         tests: &[
             "postgresql_applies_each_acknowledged_transfer_once_while_leaders_die",
+            "postgresql_by_the_logs_time_is_the_same_at_every_copy_while_leaders_die",
             "postgresql_lets_a_client_in_at_one_copy_where_each_draws_its_own_nonce",
             "the_doctor_knows_postgresql",
         ],
@@ -92,8 +95,8 @@ pub(crate) const PROGRAMS: [Program; 17] = [
             "a_blocked_client_is_answered_when_another_one_pushes",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
             "a_copy_that_dies_takes_its_member_along_and_both_come_back",
-            "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
             "a_member_that_comes_back_begins_with_the_checkpoint_on_disk",
+            "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
             "a_program_that_ends_at_once_is_named_with_its_last_words",
             "a_program_without_known_replies_is_replicated_by_its_silence",
             "a_scan_returns_what_redis_holds",
@@ -111,6 +114,8 @@ pub(crate) const PROGRAMS: [Program; 17] = [
             "payloads_go_to_and_from_redis",
             "random_commands_are_answered_as_redis_does",
             "redis_by_the_turn_does_the_same_at_every_copy",
+            "redis_sees_the_same_time_again_after_a_restart_of_all",
+            "redis_sees_the_same_time_at_every_copy_while_members_die",
             "replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang",
             "replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_die_and_hang",
             "the_doctor_knows_redis",
@@ -141,8 +146,8 @@ pub(crate) const PROGRAMS: [Program; 17] = [
             "a_living_member_is_replaced_by_one_command",
             "a_lock_taken_after_a_quiet_time_is_held_for_its_time",
             "a_member_moves_to_another_address_and_stays_who_it_is",
-            "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
             "a_member_that_comes_back_begins_with_the_checkpoint_on_disk",
+            "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
             "a_member_that_dies_while_it_saves_its_state_loses_nothing",
             "a_member_that_is_replaced_and_removed_may_be_added_at_once",
             "a_member_that_was_dead_when_it_was_removed_stays_out",
@@ -170,6 +175,8 @@ pub(crate) const PROGRAMS: [Program; 17] = [
             "replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang",
             "replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_die_and_hang",
             "redis_cli_works_at_every_member",
+            "redis_sees_the_same_time_again_after_a_restart_of_all",
+            "redis_sees_the_same_time_at_every_copy_while_members_die",
             "the_disk_is_in_status_info_and_metrics",
             "the_leader_dies_and_a_survivors_client_goes_on",
             "two_replacements_at_once_leave_a_majority",
@@ -255,8 +262,9 @@ pub(crate) const PROGRAMS: [Program; 17] = [
 const WITH_NODE: [&str; 2] =
     ["ioredis_in_cluster_mode_survives_a_kill", "node_redis_in_cluster_mode_survives_a_kill"];
 
-const WITH_MARIADB: [&str; 3] = [
+const WITH_MARIADB: [&str; 4] = [
     "mariadb_applies_each_acknowledged_transfer_once_while_leaders_die",
+    "mariadb_by_the_logs_time_notes_the_same_times_while_leaders_die",
     "mariadb_lets_a_client_in_at_one_copy_where_each_draws_its_own_challenge",
     "the_doctor_knows_mariadb",
 ];

@@ -115,6 +115,12 @@ pub trait Application {
     /// When the next key expires, likewise.
     fn next_expiry_ms(&self) -> Option<u64>;
 
+    /// The state time that something outside of the state waits for, if it does: a leader stamps a
+    /// batch when it has come, though no command asks for it.
+    fn awaited_ms(&self) -> Option<u64> {
+        None
+    }
+
     /// Performs a read that a [`Door::describe_read`] described, and appends its reply. At the time
     /// `stamp_ms` a key that expires then is gone.
     fn read(&mut self, read: &[u8], stamp_ms: u64, reply: &mut Vec<u8>) -> Performed;

@@ -2,6 +2,8 @@
 //!
 //! - I1 a key that is due is removed within `TICK_EVERY` of the leader's state time, or before the
 //!   first read that would see it gone.
+//! - I3 a state time that is waited for outside of the state is stamped when the leader's has come to
+//!   it, and at most one such stamp is made in `PROMPT_EVERY`.
 //! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old, so that a
 //!   member that has just come back knows the present state time to that measure
 //!   ([`base::StateClock`]).
@@ -17,6 +19,8 @@ use proto::Replicator;
 
 /// The least time between two ticks for keys that are due.
 const TICK_EVERY: Duration = Duration::from_millis(100);
+/// The least time between two ticks for a time that is waited for (I3).
+const PROMPT_EVERY: Duration = Duration::from_millis(10);
 /// The longest time between two looks at the first expiry.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -27,6 +31,10 @@ pub(crate) struct Ticks {
     pub(crate) wanted: bool,
     /// When the first expiry is looked at next.
     look_at: Instant,
+    /// When the time comes that is waited for (I3).
+    awaited_at: Option<Instant>,
+    /// When the newest stamp was made.
+    stamped_at: Instant,
     /// When the newest stamp of this leader will be too old (I2).
     idle_at: Instant,
     /// How many values were executed when reads were put off for a tick.
@@ -43,6 +51,7 @@ impl Ticks {
     /// A batch was built at `now`.
     pub(crate) fn stamped(&mut self, now: Instant) {
         self.wanted = false;
+        self.stamped_at = now;
         self.idle_at = now.plus(IDLE_STAMP_EVERY);
     }
 
@@ -59,7 +68,9 @@ impl Ticks {
 
     /// The instant at which a leader looks again; `expires` tells whether a key does.
     pub(crate) fn deadline(&self, expires: bool) -> Instant {
-        if expires { self.look_at.min(self.idle_at) } else { self.idle_at }
+        let awaited_at = self.awaited_at.unwrap_or(self.idle_at);
+        let idle_at = self.idle_at.min(awaited_at);
+        if expires { self.look_at.min(idle_at) } else { idle_at }
     }
 }
 
@@ -91,7 +102,11 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// The leader decides that time has passed when keys are due, and now and then.
     pub(crate) fn poll_ticks(&mut self) {
         let now = self.now();
-        if !self.host.leads || now < self.ticks.look_at.min(self.ticks.idle_at) {
+        if !self.host.leads {
+            return;
+        }
+        self.look_at_awaited(now);
+        if now < self.ticks.look_at.min(self.ticks.idle_at) {
             return;
         }
         self.ticks.wanted |= now >= self.ticks.idle_at;
@@ -99,6 +114,18 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let left_ms = expiry_ms.saturating_sub(self.host.now_ms());
         self.ticks.look_at = now.plus(Duration::from_millis(left_ms).clamp(TICK_EVERY, LOOK_EVERY));
         self.ticks.wanted |= left_ms == 0;
+    }
+
+    /// I3
+    fn look_at_awaited(&mut self, now: Instant) {
+        let awaited_ms = self.host.app.awaited_ms();
+        self.ticks.awaited_at = awaited_ms.map(|awaited_ms| {
+            let left_ms = awaited_ms.saturating_sub(self.host.now_ms());
+            let prompt = self.ticks.stamped_at.plus(PROMPT_EVERY);
+            let at = now.plus(Duration::from_millis(left_ms)).max(prompt);
+            self.ticks.wanted |= at <= now;
+            if at <= now { now.plus(PROMPT_EVERY) } else { at }
+        });
     }
 }
 

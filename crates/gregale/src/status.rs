@@ -139,6 +139,10 @@ pub(crate) struct ProgramStatus {
     /// The reason why this copy was not saved when it was its turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trouble: Option<String>,
+    /// How often a thread of the program has read the clock again and again, and did not wait: by
+    /// the log's time, it is then shown a time of its own.
+    #[serde(default)]
+    pub(crate) clock_spins: u64,
     /// The comparisons of the copies' answers, as this member knows them.
     #[serde(default)]
     pub(crate) verdicts: Verdicts,
@@ -204,6 +208,9 @@ impl ProgramStatus {
         );
         if split_at > agreed_at {
             text += &format!("; NO MAJORITY at entry {split_at}");
+        }
+        if self.clock_spins > 0 {
+            text += &format!("; threads that wait by reading the clock: {}", self.clock_spins);
         }
         Some(text)
     }
@@ -479,6 +486,7 @@ mod tests {
                 checkpoints: 1,
                 checkpoints_in_vain: 0,
                 trouble: Some("no room".into()),
+                clock_spins: 0,
                 verdicts: Verdicts {
                     matched: 4,
                     split: 1,

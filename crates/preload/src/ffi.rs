@@ -4,6 +4,7 @@
 #![allow(missing_docs)]
 
 use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
+use std::sync::atomic::AtomicU64;
 
 pub type Start = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
@@ -22,6 +23,23 @@ pub struct TimeSpec {
     pub nanoseconds: c_long,
 }
 
+/// A time of `select` and `gettimeofday`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct TimeVal {
+    pub seconds: i64,
+    pub microseconds: c_long,
+}
+
+/// What `fstat` says: the device and the number of a file, and more.
+#[derive(Debug)]
+#[repr(C, align(8))]
+pub struct Stat {
+    pub device: u64,
+    pub number: u64,
+    pub rest: [u64; 30],
+}
+
 /// The address of a Unix socket.
 #[derive(Debug)]
 #[repr(C)]
@@ -30,11 +48,14 @@ pub struct UnixAddress {
     pub path: [u8; 108],
 }
 
+pub const EINTR: c_int = 4;
+pub const ETIMEDOUT: c_int = 110;
 pub const POLLIN: i16 = 1;
 pub const AF_UNIX: c_int = 1;
 pub const SOCK_DGRAM: c_int = 2;
 pub const SOCK_FLAGS: c_int = 0o2_004_000; // CLOEXEC, NONBLOCK
 pub const O_RDWR: c_int = 2;
+pub const O_NONBLOCK: c_int = 0o4000;
 pub const O_CLOEXEC: c_int = 0o2_000_000;
 pub const PROT_READ: c_int = 1;
 pub const PROT_READ_WRITE: c_int = 3;
@@ -79,7 +100,11 @@ unsafe extern "C" {
     pub fn getpid() -> c_int;
     pub fn gettid() -> c_int;
     pub fn sched_yield() -> c_int;
-    pub fn clock_gettime(clock: c_int, into: *mut TimeSpec) -> c_int;
+    pub fn fstat(fd: c_int, into: *mut Stat) -> c_int;
+    pub fn stat(path: *const c_char, into: *mut Stat) -> c_int;
+    pub fn pthread_mutex_lock(mutex: *mut c_void) -> c_int;
+    pub fn pthread_mutex_unlock(mutex: *mut c_void) -> c_int;
+    pub fn syscall(number: c_long, ...) -> c_long;
     pub fn memfd_create(name: *const c_char, flags: c_uint) -> c_int;
     pub fn pwrite(fd: c_int, bytes: *const c_void, n: usize, at: i64) -> isize;
     pub fn fdopen(fd: c_int, mode: *const c_char) -> *mut c_void;
@@ -110,6 +135,27 @@ pub fn set_errno(to: c_int) {
     let at = unsafe { __errno_location() };
     // SAFETY: the C library's own word of this thread.
     unsafe { *at = to };
+}
+
+#[cfg(target_arch = "x86_64")]
+const SYS_FUTEX: c_long = 202;
+#[cfg(not(target_arch = "x86_64"))]
+const SYS_FUTEX: c_long = 98;
+const FUTEX_WAIT: c_int = 0;
+const FUTEX_WAKE: c_int = 1;
+
+/// Sleeps while the lower half of a word in shared memory is `while_is`. False after a signal.
+pub fn futex_wait(word: &AtomicU64, while_is: u32) -> bool {
+    let no_end: *const TimeSpec = std::ptr::null();
+    // SAFETY: a word that lives; the kernel only compares it.
+    let n = unsafe { syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAIT, while_is, no_end) };
+    n == 0 || errno() != EINTR
+}
+
+/// Wakes the thread that sleeps on a word.
+pub fn futex_wake(word: &AtomicU64) {
+    // SAFETY: an address alone.
+    unsafe { syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAKE, 1) };
 }
 
 /// The function of this name behind this library. `pthread_cond_wait` and its like have two

@@ -17,6 +17,9 @@ static NOTICES: AtomicI32 = AtomicI32::new(-1);
 /// The path of the socket for notices; it is written once, before [`WORDS`] is set.
 static PATH: [AtomicU64; 14] = [const { AtomicU64::new(0) }; 14];
 
+/// The pipes that end waits for descriptors: each with the name of its file.
+static PIPES: [(AtomicI32, AtomicU64); 2] = [const { (AtomicI32::new(-1), AtomicU64::new(0)) }; 2];
+
 /// The memory of a page, for as long as the process lives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mapped(&'static Words);
@@ -97,6 +100,53 @@ fn address() -> ffi::UnixAddress {
         to.copy_from_slice(&word[..to.len()]);
     }
     ffi::UnixAddress { family: ffi::AF_UNIX as u16, path }
+}
+
+/// The word at this place, for the kernel.
+pub(crate) fn word(at: u32) -> Option<&'static AtomicU64> {
+    let words = WORDS.load(SeqCst);
+    // SAFETY: as in `page`.
+    unsafe { words.as_ref() }?.get(at as usize)
+}
+
+/// A descriptor of the pipe that ends waits for descriptors now. A program may have closed it, and
+/// have another file under its number.
+pub(crate) fn pipe() -> Option<i32> {
+    let which = page()?.pipe();
+    let (fd, number) = (&PIPES[which].0, &PIPES[which].1);
+    let mut stat = ffi::Stat { device: 0, number: 0, rest: [0; 30] };
+    let found = fd.load(SeqCst);
+    // SAFETY: `stat` is ours, and as large as the kernel's.
+    if found >= 0 && unsafe { ffi::fstat(found, &raw mut stat) } == 0 {
+        let file = stat.number ^ stat.device.rotate_left(32);
+        if file == number.load(SeqCst) {
+            return Some(found);
+        }
+    }
+    let errno = ffi::errno();
+    let opened = open_pipe(which, &mut stat);
+    ffi::set_errno(errno);
+    let opened = opened?;
+    number.store(stat.number ^ stat.device.rotate_left(32), SeqCst);
+    fd.store(opened, SeqCst);
+    Some(opened)
+}
+
+fn open_pipe(which: usize, stat: &mut ffi::Stat) -> Option<i32> {
+    let mut path = address().path;
+    let end = path.iter().position(|byte| *byte == 0)?;
+    path[end - 1] = waits::PIPES[which].as_bytes()[0];
+    // SAFETY: a text that ends with a zero.
+    let low = unsafe { ffi::open(path.as_ptr().cast(), ffi::O_NONBLOCK | ffi::O_CLOEXEC) };
+    // SAFETY: numbers alone.
+    let high = unsafe { ffi::fcntl(low, ffi::F_DUPFD_CLOEXEC, HIGH_FD) };
+    if low >= 0 && high >= 0 {
+        // SAFETY: opened above.
+        unsafe { ffi::close(low) };
+    }
+    let fd = high.max(low);
+    // SAFETY: `stat` is ours, and as large as the kernel's.
+    (fd >= 0 && unsafe { ffi::fstat(fd, stat) } == 0).then_some(fd)
 }
 
 /// Tells the member to look. `errno` stays what it was.

@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use crate::chance::{self, Stream};
-use crate::{ffi, names, page, replaced};
+use crate::hooks::next;
+use crate::{clocks, ffi, names, page, replaced};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -47,7 +48,7 @@ extern "C" fn load() {
 static LOAD: extern "C" fn() = load;
 
 /// The slot of this thread; it gets one if it has none yet.
-fn slot() -> Option<Slot> {
+pub(crate) fn slot() -> Option<Slot> {
     let number = SLOT.try_with(Cell::get).unwrap_or(NONE);
     if number != NEW {
         return Slot::numbered(number);
@@ -111,10 +112,30 @@ fn mark() {
 /// This thread is about to wait. Returns what [`leave`] takes.
 pub(crate) fn enter(wait: Wait) -> Option<Slot> {
     let slot = slot()?;
+    clocks::rest();
     if page::page()?.enter(slot, wait) {
         page::tell();
     }
     Some(slot)
+}
+
+/// This thread is about to wait, until the log's time is `until` at the latest (`waits`, W6).
+pub(crate) fn enter_until(wait: Wait, until: u64, word: u64) -> Option<Slot> {
+    let (slot, page) = (slot()?, page::page()?);
+    clocks::rest();
+    let is_earliest = page.await_time(slot, until, word);
+    if page.enter(slot, wait) || is_earliest {
+        page::tell();
+    }
+    Some(slot)
+}
+
+/// Ends what [`enter_until`] began.
+pub(crate) fn leave_until(slot: Option<Slot>) {
+    leave(slot);
+    if let (Some(page), Some(slot)) = (page::page(), slot) {
+        page.await_no_time(slot);
+    }
 }
 
 /// This thread waits no more. Where the program is held, it stays here until it is released.
@@ -145,11 +166,11 @@ fn stay(is_held: impl Fn() -> bool, escape: impl Fn()) {
     }
 }
 
-/// The monotonic clock.
+/// The kernel's monotonic clock.
 pub(crate) fn now_ns() -> i64 {
     let mut now = ffi::TimeSpec { seconds: 0, nanoseconds: 0 };
     // SAFETY: `now` is ours.
-    unsafe { ffi::clock_gettime(ffi::CLOCK_MONOTONIC, &raw mut now) };
+    unsafe { next::clock_gettime(ffi::CLOCK_MONOTONIC, &raw mut now) };
     now.seconds * 1_000_000_000 + now.nanoseconds
 }
 

@@ -2,10 +2,11 @@
 #![allow(unsafe_code)]
 
 use crate::memory::Memory;
+use rustix::thread::futex;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicU64, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 /// A view of words, counted from its own start. Cheap to clone; keeps the memory alive.
 ///
@@ -128,6 +129,16 @@ impl Words {
     #[track_caller]
     pub fn fetch_add(&self, at: u32, add: u64) -> u64 {
         self.word(at).fetch_add(add, AcqRel)
+    }
+
+    /// Wakes the threads, of any process, that sleep on the lower half of a word (a futex).
+    #[track_caller]
+    pub fn wake(&self, at: u32) {
+        let half = self.word(at).as_ptr().cast();
+        // SAFETY: it lies in a word, which lives as long as `self`. The kernel alone looks at it.
+        let half = unsafe { AtomicU32::from_ptr(half) };
+        // It fails for addresses that are not mapped.
+        let _woken = futex::wake(half, futex::Flags::empty(), u32::MAX >> 1);
     }
 
     /// Sets a word; returns the word before.

@@ -79,6 +79,11 @@ impl<'a> Batch<'a> {
         Ok(batch)
     }
 
+    /// Whether it has no entries: then its stamp is what it is for.
+    pub fn is_tick(&self) -> bool {
+        self.items.is_empty()
+    }
+
     /// The items, in order.
     pub fn items(&self) -> impl Iterator<Item = Item<'a>> + use<'a> {
         let mut rest = self.items;

@@ -60,6 +60,16 @@ proto::planted_bugs! {
     DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
     /// A member whose copy lacks what is forgotten ends before its disk has the state given to it.
     EndsBeforeKept = ENDS_BEFORE_KEPT: sweep ON_DISK,
+    /// A copy is told a time of its member's own clock.
+    TimeOfOwnClock = TIME_OF_OWN_CLOCK: sweep ANYWHERE,
+    /// A copy is told the time before it is at rest.
+    TimeBeforeRest = TIME_BEFORE_REST: sweep ANYWHERE,
+    /// A copy is fed on before the waits that a time has ended have done what they do.
+    TimersNotAwaited = TIMERS_NOT_AWAITED: sweep ANYWHERE,
+    /// A copy that begins with a checkpoint is not told the time of that.
+    TimeNotRestored = TIME_NOT_RESTORED: sweep ANYWHERE,
+    /// A leader makes no tick for what its copy waits for.
+    TicksForgotten = TICKS_FORGOTTEN: tests,
     /// A program that says that it moves is taken to be at rest.
     MovesIsRest = MOVES_IS_REST: sweep SAYING,
     /// A program may look while it is fed with what one turn finds.

@@ -10,6 +10,9 @@
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process
 //!   whose copy is one of a split (V4) serves no client either, until an operator ends it.
+//! - D5 where times are kept, a leader makes a tick when the time has come that its copy waits for. A
+//!   copy that was not fed with everything may wait for any: then time does not stand still for
+//!   longer than [`BLIND_TICK_MS`].
 //! - D4 a process that was given another member's state, and whose copy lacks what that state has
 //!   forgotten, ends once the state is kept on its own disk. Before that the next process would
 //!   begin where this one began, be given a state, and end, without end.
@@ -32,6 +35,9 @@ use proto::planted::{Planting, Sound};
 
 /// See D2.
 pub const GONE_AFTER: Duration = Duration::from_secs(2);
+
+/// See D5.
+pub const BLIND_TICK_MS: u64 = 100;
 
 /// The figures of a door, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -244,6 +250,17 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             })
     }
 
+    /// D5
+    fn awaited_ms<H: Transcript>(&mut self, state: &State<H, B>) -> Option<u64> {
+        let time_ms = state.time_ms().filter(|_| !state.transcript().is_empty())?;
+        if self.planted.has(Bug::TicksForgotten) {
+            return None;
+        }
+        let is_blind = self.feeder.lag_bytes(state.transcript()) > 0 || !self.feeder.is_feeding();
+        let awaited_ms = if is_blind { None } else { Some(self.program.awaited_ms()?) };
+        Some(awaited_ms.unwrap_or(time_ms + BLIND_TICK_MS).max(time_ms + 1))
+    }
+
     fn hears_majority(&self, view: &View) -> bool {
         let all = MemberSet::all(self.members);
         let voters = view.configuration.map_or(all, |of| of.members.voters);
@@ -314,6 +331,8 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         }
         worked |= self.reports.resume(state, &mut self.program, desk);
         state.release(self.feeder.needs_from());
+        let awaited_ms = self.awaited_ms(state);
+        worked |= state.await_time(awaited_ms);
         self.is_put_down = self.is_to_put_down(state);
         if self.is_put_down {
             self.clients.abort_all();

@@ -31,6 +31,11 @@
 //!   (I6) ends a turn. So if what a program does is a function of what it finds at each turn, all
 //!   copies do the same: where a value ends is the same at all members, and what the entries of a
 //!   value had to do with each other in time is not.
+//! - I9 a time of the transcript is told to the program between two rests, by what its threads say
+//!   (or I3): behind all that the entries before it have set going, and before what stands behind
+//!   it is fed, when the waits that end by it have done what they do. So what a program does at
+//!   which time is the log's. The program is started at the time at which the state begins. Under
+//!   [`Order::Relaxed`] the time is told at once.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read. So
 //!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
@@ -38,8 +43,10 @@
 
 mod beginning;
 mod leg;
+mod output;
 mod points;
 mod rest;
+mod time;
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
@@ -49,10 +56,10 @@ use crate::program::{Connected, Program};
 use crate::restoring::Restoring;
 use crate::session::{Common, Session};
 use crate::state::State;
-use crate::transcript::{RECORD_HEADER_BYTES, Transcript, first_continues, first_record};
+use crate::transcript::{Record, Transcript};
 use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
-use engine::streams::{Interest, Received};
+use engine::streams::Interest;
 use proto::planted::{Planting, Sound};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,9 +79,6 @@ const HELD_WITHIN: Duration = Duration::from_secs(10);
 
 /// The most entries that are fed in one call.
 const ENTRIES_MAX: usize = 256;
-/// The most reads of one leg in one call.
-const READS_MAX: usize = 16;
-const READ_BYTES: usize = 16 << 10;
 /// The bytes of the transcript that are read at once.
 const AHEAD_BYTES: usize = 64 << 10;
 
@@ -149,6 +153,15 @@ pub(crate) struct Saved {
     pub(crate) made: Result<(Vec<u8>, u64), String>,
 }
 
+/// What a program was told of the time (I9).
+#[derive(Debug, Default)]
+struct Clock {
+    /// The time that it was told.
+    told_ms: u64,
+    /// It was at rest, by what its threads say, since something was fed.
+    is_calm: bool,
+}
+
 /// What a program was asked about itself, and what it said (I7, I8).
 #[derive(Debug, Default)]
 struct Asking {
@@ -188,6 +201,7 @@ pub struct Feeder<B = Sound> {
     /// The time of the next look at the program, if one is due.
     look_at: Option<Instant>,
     asking: Asking,
+    clock: Clock,
     n_fed: u64,
     hashes: Hashes<B>,
     common: Common,
@@ -216,6 +230,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             moved_at: Instant::ZERO,
             look_at: None,
             asking: Asking::default(),
+            clock: Clock::default(),
             n_fed: 0,
             hashes: Hashes::new(config.compare, 0, planted),
             common: Common::default(),
@@ -231,7 +246,12 @@ impl<B: Planting<Bug>> Feeder<B> {
         transcript.len() - self.cursor
     }
 
-    /// The number of entries of connections that were fed.
+    /// Whether it has begun, and is fed.
+    pub fn is_feeding(&self) -> bool {
+        matches!(self.phase, Phase::Feeding)
+    }
+
+    /// The number of entries of connections, and of ticks, that were fed.
     pub fn n_fed(&self) -> u64 {
         self.n_fed
     }
@@ -273,18 +293,21 @@ impl<B: Planting<Bug>> Feeder<B> {
         {
             let ahead = std::mem::take(&mut self.ahead);
             let (mut at, mut may_go_on) = (0, true);
-            while let Some(bytes) = first_record(&ahead[at..]).filter(|_| may_go_on) {
+            while let Some(record) = Record::first(&ahead[at..]).filter(|_| may_go_on) {
                 // The state has read each of them.
-                let entry = Entry::parse(bytes).expect("a transcript of entries");
-                let continues = first_continues(&ahead[at..]);
+                let parse = || Entry::parse(record.bytes).expect("a transcript of entries");
+                let entry = (!record.is_tick()).then(parse);
+                let input = entry.as_ref().filter(|entry| entry.is_input());
                 may_go_on = (n_fed < ENTRIES_MAX || self.asking.is_held)
-                    && (!entry.is_input()
-                        || self.begin_turn(&entry, continues, program, now)
-                            && self.feed(&entry, program, audience, now));
+                    && self.pass_time(record.time_ms, program, now)
+                    && input.is_none_or(|entry| {
+                        self.begin_turn(entry, record.continues, program, now)
+                            && self.feed(entry, program, audience, now)
+                    });
                 if may_go_on {
-                    at += RECORD_HEADER_BYTES + bytes.len();
+                    at += record.len();
                     n_fed += 1;
-                    if entry.is_input() {
+                    if input.is_some() || record.is_tick() {
                         self.n_fed += 1;
                         self.hashes.step();
                     }
@@ -310,7 +333,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds
     /// one.
     fn read_ahead(&mut self, transcript: &impl Transcript) -> bool {
-        while first_record(&self.ahead).is_none() {
+        while Record::first(&self.ahead).is_none() {
             let from = self.ahead.len();
             let at = self.cursor + from as u64;
             let there = transcript.len() - at;
@@ -407,6 +430,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.turn = entry.connection();
         self.has_slept = false;
         self.asking.is_restless = self.is_asked();
+        self.clock.is_calm = false;
         self.moved_at = now;
         true
     }
@@ -508,76 +532,5 @@ impl<B: Planting<Bug>> Feeder<B> {
         if !owes {
             self.blocked.remove(&key);
         }
-    }
-
-    /// A leg is ready: reads output, and writes what is left of the last input.
-    pub fn on_ready(
-        &mut self,
-        key: u64,
-        program: &mut impl Program,
-        audience: &mut impl Audience,
-        now: Instant,
-    ) {
-        if self.legs.get(key as usize).is_none_or(Option::is_none) {
-            return;
-        }
-        if self.write(key, program) {
-            self.moved_at = now;
-        }
-        let mut piece = [0; READ_BYTES];
-        for _ in 0..READS_MAX {
-            match program.read(key, &mut piece) {
-                Ok(Received::Bytes(n)) => {
-                    self.moved_at = now;
-                    self.n_read += 1;
-                    self.take_output(key, &piece[..n], audience);
-                }
-                Ok(Received::Nothing) => return,
-                Ok(Received::End) | Err(_) => {
-                    self.moved_at = now;
-                    self.n_read += 1;
-                    let Leg { id, is_over, .. } = *self.leg(key);
-                    if !is_over && self.is_own(id) {
-                        audience.ended(id.number);
-                    }
-                    self.drop_leg(key, program);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn take_output(&mut self, key: u64, bytes: &[u8], audience: &mut impl Audience) {
-        let is_one_enough = self.planted.has(Bug::RestAfterOneReply);
-        let is_hashed = self.hashes.is_on();
-        let leg = self.leg_mut(key);
-        if is_hashed && !leg.is_over {
-            leg.answers.take(bytes);
-        }
-        if let Some(framing) = &mut leg.framing {
-            // More replies than requests are told to a client that listens.
-            leg.n_owed = leg.n_owed.saturating_sub(framing.replies(bytes));
-            leg.n_owed *= u64::from(!is_one_enough);
-        }
-        let Leg { id, is_over, .. } = *leg;
-        if !is_over && self.is_own(id) {
-            audience.output(id.number, bytes); // I4
-        }
-        self.settle(key);
-    }
-
-    fn is_own(&self, id: ConnectionId) -> bool {
-        (id.owner, id.run) == (self.config.me, self.config.run)
-    }
-
-    fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
-        program.close(key);
-        self.end_answers(key, true);
-        if let Some(leg) = self.legs[key as usize].take() {
-            // A connection that is over has no key any longer; another may have been opened.
-            self.keys.remove(&leg.id);
-        }
-        self.busy.remove(&key);
-        self.blocked.remove(&key);
     }
 }

@@ -86,6 +86,18 @@ pub trait Program {
     /// will not answer before something else happens.
     fn is_asleep(&mut self) -> bool;
 
+    /// Tells the program the log's time, in milliseconds since 1970: before it is started, and from
+    /// then on whenever that is another one. Returns whether that ends a wait of the program's.
+    fn tell_time(&mut self, _time_ms: u64) -> bool {
+        false
+    }
+
+    /// The earliest time that the program waits for, as far as it has said so. The member is woken
+    /// when it says an earlier one.
+    fn awaited_ms(&mut self) -> Option<u64> {
+        None
+    }
+
     /// Whether the program is at rest, by what it says itself.
     fn repose(&mut self) -> Repose {
         Repose::Moves

@@ -8,7 +8,7 @@ use crate::checkpoint::{HEADER_LEN_BYTES, Header};
 use crate::entry::{ConnectionId, Entry};
 use crate::program::Program;
 use crate::state::Base;
-use crate::transcript::{RECORD_HEADER_BYTES, Transcript, first_record};
+use crate::transcript::{Record, Transcript};
 use base::{Incarnation, Rank};
 use std::collections::VecDeque;
 
@@ -25,6 +25,8 @@ pub(crate) struct Restoring {
     /// The point, and where the entries behind it begin.
     pub(crate) position: u64,
     pub(crate) offset: u64,
+    /// The log's time there.
+    pub(crate) time_ms: u64,
     /// The bytes of the transcript before this one were looked at.
     cursor: u64,
     /// The bytes of the checkpoint that were found.
@@ -41,6 +43,7 @@ impl Restoring {
         Restoring {
             position: base.position,
             offset: base.offset,
+            time_ms: base.time_ms,
             cursor: base.offset,
             n_found: 0,
             header: Vec::new(),
@@ -62,9 +65,12 @@ impl Restoring {
         let n = transcript.read(self.cursor, &mut bytes);
         bytes.truncate(n);
         let mut at = 0;
-        while let Some(record) = first_record(&bytes[at..]) {
-            at += RECORD_HEADER_BYTES + record.len();
-            let entry = Entry::parse(record).map_err(|error| error.to_string())?;
+        while let Some(record) = Record::first(&bytes[at..]) {
+            at += record.len();
+            if record.is_tick() {
+                continue;
+            }
+            let entry = Entry::parse(record.bytes).map_err(|error| error.to_string())?;
             let Entry::Piece { at: point, offset, len, bytes, .. } = entry else { continue };
             if point != self.position || len == 0 {
                 continue;

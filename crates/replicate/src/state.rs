@@ -10,6 +10,9 @@
 //! - I4 a transcript never shrinks at its end, and a state that is put in place continues the one
 //!   that was there: what has been fed to a copy stays a prefix. Asserted in
 //!   [`State::end_restore`].
+//! - I6 where times are kept, the log's time is the largest stamp so far, as the transcript has it: it
+//!   never falls, and what stands behind a time is executed at it. A value without entries is a
+//!   *tick*: its stamp is what it is for. Others move the time by [`Settings::time_step_ms`] at least.
 //! - I5 a state begins at its *base*: the program's first state and no entries, or the newest
 //!   checkpoint that counts (`checkpoint`), with the ground at its point. The entries behind it
 //!   hold the checkpoint itself. So I2 holds from there, and what stands before is forgotten: not
@@ -20,7 +23,7 @@ use crate::bugs::Bug;
 use crate::checkpoint::{self, Checkpoints};
 use crate::entry::Entry;
 use crate::table::{Table, Verdict};
-use crate::transcript::{RECORD_HEADER_BYTES, Transcript, first_record, put_record};
+use crate::transcript::{Record, Transcript};
 use crate::verdict::Judge;
 use crate::words;
 use base::Slot;
@@ -29,7 +32,7 @@ use proto::planted::{Planting, Sound};
 use std::collections::BTreeMap;
 
 /// The first bytes of a moved state, which name its format.
-const MAGIC: [u8; 8] = *b"grgleRP2";
+const MAGIC: [u8; 8] = *b"grgleRP3";
 /// Behind them: the bytes of all entries, the stamp, the base's position and offset, and the length
 /// of the ground there.
 const HEADER_BYTES: usize = MAGIC.len() + 5 * 8;
@@ -45,6 +48,8 @@ pub struct Base {
     pub position: u64,
     /// The bytes of the transcript before it.
     pub offset: u64,
+    /// The log's time there; 0 if times are not kept.
+    pub time_ms: u64,
     /// The ground there; nothing for the first state.
     ground: Vec<u8>,
 }
@@ -72,6 +77,8 @@ pub struct Settings {
     /// The least number of entries from one checkpoint to the next; 0 for none. A checkpoint is
     /// taken where answers are compared.
     pub checkpoint: u64,
+    /// The least time from one time of the transcript to the next, but for ticks; 0 to keep none.
+    pub time_step_ms: u64,
 }
 
 /// What an entry has changed beside the ground.
@@ -90,13 +97,15 @@ struct Ground<B> {
     table: Table<B>,
     judge: Judge<B>,
     checkpoints: Checkpoints<B>,
+    /// I6
+    time_ms: u64,
 }
 
 impl<B: Planting<Bug>> Ground<B> {
     fn new(settings: Settings, planted: B) -> Ground<B> {
         let judge = Judge::new(settings.members, settings.compare, planted);
         let checkpoints = Checkpoints::new(settings.checkpoint, planted);
-        Ground { table: Table::new(planted), judge, checkpoints }
+        Ground { table: Table::new(planted), judge, checkpoints, time_ms: 0 }
     }
 
     /// The ground at `base`.
@@ -110,6 +119,9 @@ impl<B: Planting<Bug>> Ground<B> {
             let is_read = ground.table.read(rest).is_some()
                 && ground.judge.read(rest).is_some()
                 && ground.checkpoints.read(rest).is_some();
+            let time_ms = words::take(rest);
+            let is_read = is_read && time_ms.is_some();
+            ground.time_ms = time_ms.unwrap_or(0);
             if !is_read || !rest.is_empty() || ground.judge.position() != base.position {
                 return Err("the ground of the state is damaged".to_owned());
             }
@@ -122,6 +134,7 @@ impl<B: Planting<Bug>> Ground<B> {
         self.table.write(&mut out);
         self.judge.write(&mut out);
         self.checkpoints.write(&mut out);
+        words::put(&mut out, &[self.time_ms]);
         out
     }
 
@@ -155,9 +168,20 @@ impl<B: Planting<Bug>> Ground<B> {
             self.judge.begun(owner);
             self.checkpoints.begun(owner);
         }
-        let Ground { table, judge, checkpoints } = self;
+        (verdict, self.step())
+    }
+
+    /// Another entry of a connection was executed, or a tick.
+    fn step(&mut self) -> Effect {
+        let Ground { table, judge, checkpoints, .. } = self;
         let saves = judge.step() && checkpoints.pass_point(judge, |rank| table.run_of(rank));
-        (verdict, if saves { Effect::Saves } else { Effect::Nothing })
+        if saves { Effect::Saves } else { Effect::Nothing }
+    }
+
+    /// The time that a value with this stamp moves the log to, if it does (I6).
+    fn time_of(&self, stamp_ms: u64, is_tick: bool, step_ms: u64) -> Option<u64> {
+        let least_ms = if is_tick { 1 } else { step_ms };
+        (step_ms > 0 && stamp_ms >= self.time_ms.saturating_add(least_ms)).then_some(stamp_ms)
     }
 }
 
@@ -172,18 +196,31 @@ struct Body<H, B> {
 }
 
 impl<H: Transcript, B: Planting<Bug>> Body<H, B> {
-    /// Executes an entry with these bytes. The transcript has it behind it, by `keep`.
-    fn execute(&mut self, entry: &Entry<'_>, planted: B, keep: impl FnOnce(&mut H)) -> Verdict {
-        let (verdict, effect) = self.ground.execute(entry);
+    /// Executes an entry, or a tick if there is no entry, at `time_ms` if that is another time. The
+    /// transcript has it behind it, by `keep`.
+    fn execute(
+        &mut self,
+        entry: Option<&Entry<'_>>,
+        time_ms: Option<u64>,
+        planted: B,
+        keep: impl FnOnce(&mut H),
+    ) -> Verdict {
+        let ground = &mut self.ground;
+        let (verdict, effect) = match entry {
+            Some(entry) => ground.execute(entry),
+            None => (Verdict::Execute, ground.step()),
+        };
         if verdict != Verdict::Execute {
             return verdict;
         }
         keep(&mut self.transcript);
+        self.ground.time_ms = time_ms.unwrap_or(self.ground.time_ms);
         match effect {
             Effect::Nothing => {}
             Effect::Saves => {
                 let (position, offset) = (self.ground.judge.position(), self.transcript.len());
-                self.next_base = Some(Base { position, offset, ground: self.ground.bytes() });
+                let (time_ms, ground) = (self.ground.time_ms, self.ground.bytes());
+                self.next_base = Some(Base { position, offset, time_ms, ground });
             }
             Effect::Adopts => {
                 self.base = self.next_base.take().expect("a checkpoint that was made has a place");
@@ -214,6 +251,8 @@ pub struct State<H, B = Sound> {
     settings: Settings,
     body: Body<H, B>,
     state_ms: u64,
+    /// The time that the own copy waits for.
+    awaited_ms: Option<u64>,
     /// The scratch of a record.
     record: Vec<u8>,
     saves: BTreeMap<u64, Save>,
@@ -231,6 +270,7 @@ impl<H: Transcript, B: Planting<Bug>> State<H, B> {
             settings,
             body: Body { ground, transcript, base: Base::default(), next_base: None },
             state_ms: 0,
+            awaited_ms: None,
             record: Vec::new(),
             saves: BTreeMap::new(),
             n_saves: 0,
@@ -251,6 +291,17 @@ impl<H: Transcript, B: Planting<Bug>> State<H, B> {
     /// The checkpoints.
     pub fn checkpoints(&self) -> &Checkpoints<B> {
         &self.body.ground.checkpoints
+    }
+
+    /// The log's time; `None` if times are not kept.
+    pub fn time_ms(&self) -> Option<u64> {
+        (self.settings.time_step_ms > 0).then_some(self.body.ground.time_ms)
+    }
+
+    /// The own copy waits for this time: a leader makes a tick when it has come. Returns whether
+    /// that is news.
+    pub fn await_time(&mut self, awaited_ms: Option<u64>) -> bool {
+        std::mem::replace(&mut self.awaited_ms, awaited_ms) != awaited_ms
     }
 
     /// Where the state begins.
@@ -292,8 +343,9 @@ impl<H: Transcript, B: Planting<Bug>> Arriving<H, B> {
         }
         let end = HEADER_BYTES + ground_len as usize;
         let Some(ground) = self.rest.get(HEADER_BYTES..end) else { return Ok(()) };
-        let base = Base { position, offset, ground: ground.to_vec() };
+        let mut base = Base { position, offset, time_ms: 0, ground: ground.to_vec() };
         let ground = Ground::at(&base, settings, planted)?;
+        base.time_ms = ground.time_ms;
         // The checkpoint was chosen by the entry before the base, and counted by a later one.
         let is_made = ground.checkpoints.making().is_some_and(|making| making.at == position);
         if is_made != (position > 0) {
@@ -310,11 +362,15 @@ impl<H: Transcript, B: Planting<Bug>> Arriving<H, B> {
     fn take_records(&mut self, planted: B) -> Result<(), String> {
         let Some(body) = &mut self.body else { return Ok(()) };
         let mut at = 0;
-        while let Some(bytes) = first_record(&self.rest[at..]) {
-            let entry = Entry::parse(bytes).map_err(|error| error.to_string())?;
-            let end = at + RECORD_HEADER_BYTES + bytes.len();
+        while let Some(record) = Record::first(&self.rest[at..]) {
+            let parsed = (!record.is_tick()).then(|| Entry::parse(record.bytes)).transpose();
+            let entry = parsed.map_err(|error| error.to_string())?;
+            if record.time_ms.is_some_and(|time_ms| time_ms <= body.ground.time_ms) {
+                return Err("the time of the state falls".to_owned()); // I6
+            }
+            let end = at + record.len();
             let keep = |transcript: &mut H| transcript.append(&self.rest[at..end]);
-            if body.execute(&entry, planted, keep) != Verdict::Execute {
+            if body.execute(entry.as_ref(), record.time_ms, planted, keep) != Verdict::Execute {
                 return Err(format!("an entry of the state does not execute: {entry:?}")); // I2
             }
             at = end;
@@ -333,13 +389,24 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
     fn apply(&mut self, _: Slot, value: &[u8], answers: &mut Answers) {
         let Ok(batch) = Batch::parse(value) else { return };
         self.state_ms = self.state_ms.max(batch.stamp_ms);
+        let (scratch, is_tick) = (&mut self.record, batch.is_tick());
+        let step_ms = self.settings.time_step_ms;
+        let mut time_ms = self.body.ground.time_of(self.state_ms, is_tick, step_ms);
+        if let (true, Some(_)) = (is_tick, time_ms) {
+            let keep = |transcript: &mut H| {
+                Record { bytes: &[], continues: false, time_ms }.put(scratch, transcript);
+            };
+            self.body.execute(None, time_ms, self.planted, keep);
+            return;
+        }
         let mut continues = false;
         for item in batch.items() {
-            let record = &mut self.record;
-            let keep = |transcript: &mut H| {
-                put_record(item.bytes, std::mem::replace(&mut continues, true), record, transcript);
-            };
-            let verdict = self.body.execute(&item.entry, self.planted, keep);
+            let record = Record { bytes: item.bytes, continues, time_ms };
+            let keep = |transcript: &mut H| record.put(scratch, transcript);
+            let verdict = self.body.execute(Some(&item.entry), time_ms, self.planted, keep);
+            if verdict == Verdict::Execute {
+                (continues, time_ms) = (true, None);
+            }
             if verdict != Verdict::TooEarly || self.planted.has(Bug::TooEarlyAnswered) {
                 answers.push(item.origin, item.sequence, &[]); // I3
             }
@@ -352,6 +419,10 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
 
     fn next_expiry_ms(&self) -> Option<u64> {
         None
+    }
+
+    fn awaited_ms(&self) -> Option<u64> {
+        self.awaited_ms
     }
 
     /// The door submits no reads.
@@ -370,7 +441,7 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
     fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
         let save = self.saves.get_mut(&saving.0)?;
         if !std::mem::replace(&mut save.has_begun, true) {
-            let Base { position, offset, ground } = &save.base;
+            let Base { position, offset, ground, .. } = &save.base;
             out.extend_from_slice(&MAGIC);
             words::put(out, &[save.len, save.state_ms, *position, *offset, ground.len() as u64]);
             out.extend_from_slice(ground);
@@ -443,114 +514,4 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::entry::ConnectionId;
-    use crate::transcript::InMemory;
-    use base::{Incarnation, Rank};
-    use proto::planted::Planted;
-
-    const SETTINGS: Settings = Settings { members: 3, compare: 2, checkpoint: 2 };
-    const OWNER: Rank = Rank::at(0);
-    const RUN: Incarnation = Incarnation(1);
-    const ID: ConnectionId = ConnectionId { owner: OWNER, run: RUN, number: 1 };
-
-    fn apply(state: &mut State<InMemory>, entries: &[Entry<'_>]) -> Vec<u64> {
-        let (mut value, mut bytes) = (Vec::new(), Vec::new());
-        state.begin(5, &mut value);
-        for (entry, sequence) in entries.iter().zip(1..) {
-            bytes.clear();
-            entry.write(&mut bytes);
-            let origin = Origin { rank: OWNER, life: RUN };
-            let appended = state.append(origin, Sequence(sequence), &bytes, 1 << 20, &mut value);
-            assert_eq!(appended, Appended::Whole);
-        }
-        let mut answers = Answers::default();
-        state.apply(Slot(0), &value, &mut answers);
-        answers.iter().map(|(_, sequence, _)| sequence.0).collect()
-    }
-
-    fn saved(state: &mut State<InMemory>) -> Vec<u8> {
-        let (saving, mut out) = (state.begin_save(), Vec::new());
-        while state.save_piece(saving, &mut out) == Some(true) {}
-        state.end_save(saving);
-        out
-    }
-
-    fn begin() -> Entry<'static> {
-        Entry::Begin { owner: OWNER, run: RUN }
-    }
-
-    fn input(index: u64) -> Entry<'static> {
-        Entry::Input { id: ID, index, bytes: b"abc" }
-    }
-
-    #[test]
-    fn i2_a_state_that_was_moved_is_the_same() {
-        let mut state = State::new(SETTINGS, InMemory::default(), Sound);
-        apply(&mut state, &[begin(), Entry::Open { id: ID }, input(1)]);
-        let saving = state.begin_save();
-        let mut bytes = Vec::new();
-        let more = state.save_piece(saving, &mut bytes);
-        apply(&mut state, &[input(2)]);
-        assert_eq!(more, Some(false), "what comes later is not in it");
-        let mut other = State::new(SETTINGS, InMemory::default(), Sound);
-        other.restore(&bytes).unwrap();
-        assert_ne!(other.transcript().len(), state.transcript().len());
-        apply(&mut other, &[input(2)]);
-        assert_eq!(saved(&mut other), saved(&mut state));
-        assert_eq!(other.body.ground, state.body.ground);
-    }
-
-    #[test]
-    fn i2_a_state_that_is_cut_or_of_another_kind_is_refused() {
-        let mut state = State::new(SETTINGS, InMemory::default(), Sound);
-        apply(&mut state, &[begin(), Entry::Open { id: ID }]);
-        let bytes = saved(&mut state);
-        let mut other = State::new(SETTINGS, InMemory::default(), Sound);
-        assert!(other.restore(&bytes[..bytes.len() - 1]).is_err());
-        assert!(other.restore(b"something that is long enough").is_err());
-        let mut again = bytes.clone();
-        again.extend_from_slice(&bytes[HEADER_BYTES..]);
-        assert!(other.restore(&again).unwrap_err().contains("does not execute"));
-        assert!(other.transcript().is_empty() && other.table().n_open() == 0);
-        other.restore(&bytes).unwrap();
-    }
-
-    #[test]
-    fn i3_what_comes_too_early_is_not_answered() {
-        let mut state = State::new(SETTINGS, InMemory::default(), Sound);
-        assert_eq!(apply(&mut state, &[begin(), input(1), Entry::Open { id: ID }]), [1, 3]);
-        assert_eq!(apply(&mut state, &[input(1), input(1)]), [1, 2], "and then once");
-        let len = state.transcript().len();
-        assert_eq!(apply(&mut state, &[begin(), input(1)]), [1, 2]);
-        assert_eq!(state.transcript().len(), len, "the second time it is not executed");
-    }
-
-    #[test]
-    fn mistakes_show() {
-        let mut state = State::new(SETTINGS, InMemory::default(), Planted(Bug::TooEarlyAnswered));
-        let bytes = |state: &mut State<InMemory, Planted<Bug>>| {
-            let (mut value, mut bytes) = (Vec::new(), Vec::new());
-            state.begin(5, &mut value);
-            for entry in [begin(), input(1)] {
-                bytes.clear();
-                entry.write(&mut bytes);
-                let origin = Origin { rank: OWNER, life: RUN };
-                state.append(origin, Sequence(1), &bytes, 1 << 20, &mut value);
-            }
-            value
-        };
-        let value = bytes(&mut state);
-        let mut answers = Answers::default();
-        state.apply(Slot(0), &value, &mut answers);
-        assert_eq!(answers.iter().count(), 2, "the input came before its opening");
-    }
-
-    #[test]
-    fn a_value_that_is_damaged_changes_nothing() {
-        let mut state = State::new(SETTINGS, InMemory::default(), Sound);
-        state.apply(Slot(0), b"damaged", &mut Answers::default());
-        assert!(state.transcript().is_empty());
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 
 mod copies;
 mod lines;
+mod times;
 mod turns;
 
 use crate::bugs::Bug;
@@ -64,7 +65,7 @@ impl<B: Planting<Bug>> Rig<B> {
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
-        let settings = Settings { members: 3, compare, checkpoint: compare };
+        let settings = Settings { members: 3, compare, checkpoint: compare, time_step_ms: 0 };
         Rig {
             state: State::new(settings, InMemory::default(), planted),
             door: ReplicateDoor::new(of_clients, of_feeder, 3, pipes, Lines::default(), planted),
@@ -108,8 +109,13 @@ impl<B: Planting<Bug>> Rig<B> {
 
     /// Applies entries of `origin`, in one value.
     fn apply(&mut self, entries: &[Vec<u8>]) {
+        self.apply_at(0, entries);
+    }
+
+    /// The same, with the leader's stamp.
+    fn apply_at(&mut self, stamp_ms: u64, entries: &[Vec<u8>]) {
         let mut value = Vec::new();
-        self.state.begin(0, &mut value);
+        self.state.begin(stamp_ms, &mut value);
         let origin = Origin { rank: OTHER, life: Incarnation(1) };
         for bytes in entries {
             self.state.append(origin, Sequence(1), bytes, 1 << 20, &mut value);

@@ -3,43 +3,70 @@
 //! What stands before a checkpoint is forgotten (`checkpoint`).
 //!
 //! ```text
-//! record:  length u32, the entry
+//! record:  length u32, the time u64 if it has one, the entry; no bytes of an entry: a tick
 //! ```
 //! The highest bit of the length says that the entry was decided in one value of the log with the
-//! one before. So where a value ends is the same at all members.
+//! one before. So where a value ends is the same at all members. The next bit says that a time stands
+//! before the entry, in milliseconds since 1970: that of the log from there on.
 
 use std::fmt::Debug;
 
-/// The bytes of a record before its entry.
-pub const RECORD_HEADER_BYTES: usize = 4;
+const LEN_BYTES: usize = 4;
+const TIME_BYTES: usize = 8;
 
 /// See the module's text.
 const CONTINUES: u32 = 1 << 31;
+const TIMED: u32 = 1 << 30;
 
-/// Appends the record of an entry, which `continues` the value of the one before or not.
-pub(crate) fn put_record(
-    bytes: &[u8],
-    continues: bool,
-    record: &mut Vec<u8>,
-    transcript: &mut impl Transcript,
-) {
-    record.clear();
-    let bit = if continues { CONTINUES } else { 0 };
-    record.extend_from_slice(&(bytes.len() as u32 | bit).to_le_bytes());
-    record.extend_from_slice(bytes);
-    transcript.append(record);
+/// A record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    /// The entry's bytes; nothing for a tick.
+    pub(crate) bytes: &'a [u8],
+    /// Whether it continues the value of the one before.
+    pub(crate) continues: bool,
+    /// The log's time from here on, if it is another one.
+    pub(crate) time_ms: Option<u64>,
 }
 
-/// The entry's bytes of the record at the beginning of `bytes`, if all of it is there.
-pub(crate) fn first_record(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>()?;
-    rest.get(..(u32::from_le_bytes(*len) & !CONTINUES) as usize)
-}
+impl<'a> Record<'a> {
+    /// The record at the beginning of `bytes`, if all of it is there.
+    pub(crate) fn first(bytes: &'a [u8]) -> Option<Record<'a>> {
+        let (header, mut rest) = bytes.split_first_chunk::<LEN_BYTES>()?;
+        let header = u32::from_le_bytes(*header);
+        let mut time_ms = None;
+        if header & TIMED != 0 {
+            let (time, left) = rest.split_first_chunk::<TIME_BYTES>()?;
+            (time_ms, rest) = (Some(u64::from_le_bytes(*time)), left);
+        }
+        let bytes = rest.get(..(header & !(CONTINUES | TIMED)) as usize)?;
+        Some(Record { bytes, continues: header & CONTINUES != 0, time_ms })
+    }
 
-/// Whether the record at the beginning of `bytes` continues a value.
-pub(crate) fn first_continues(bytes: &[u8]) -> bool {
-    let header = bytes.first_chunk::<RECORD_HEADER_BYTES>();
-    header.is_some_and(|header| u32::from_le_bytes(*header) & CONTINUES != 0)
+    /// The bytes of the whole record.
+    pub(crate) fn len(&self) -> usize {
+        let time = if self.time_ms.is_some() { TIME_BYTES } else { 0 };
+        LEN_BYTES + time + self.bytes.len()
+    }
+
+    /// Whether time passes, and nothing else.
+    pub(crate) fn is_tick(&self) -> bool {
+        self.time_ms.is_some() && self.bytes.is_empty()
+    }
+
+    /// Appends the record, by way of `scratch`.
+    pub(crate) fn put(&self, scratch: &mut Vec<u8>, transcript: &mut impl Transcript) {
+        scratch.clear();
+        let continues = if self.continues { CONTINUES } else { 0 };
+        let timed = if self.time_ms.is_some() { TIMED } else { 0 };
+        let header = self.bytes.len() as u32 | continues | timed;
+        scratch.extend_from_slice(&header.to_le_bytes());
+        if let Some(time_ms) = self.time_ms {
+            scratch.extend_from_slice(&time_ms.to_le_bytes());
+        }
+        scratch.extend_from_slice(self.bytes);
+        transcript.append(scratch);
+    }
 }
 
 /// A store of bytes that grows at its end. A failure to store does not lose bytes: the store keeps
@@ -113,5 +140,28 @@ impl Transcript for InMemory {
         let n = there.len().min(into.len());
         into[..n].copy_from_slice(&there[..n]);
         n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_read_as_they_were_put_and_nothing_shorter_is() {
+        let (mut transcript, mut scratch) = (InMemory::default(), Vec::new());
+        let all = [
+            Record { bytes: b"abc", continues: false, time_ms: Some(7) },
+            Record { bytes: b"de", continues: true, time_ms: None },
+            Record { bytes: b"", continues: false, time_ms: Some(9) },
+        ];
+        all.iter().for_each(|record| record.put(&mut scratch, &mut transcript));
+        let mut rest = &transcript.bytes[..];
+        for record in all {
+            (0..record.len()).for_each(|n| assert_eq!(Record::first(&rest[..n]), None));
+            assert_eq!(Record::first(rest), Some(record));
+            rest = &rest[record.len()..];
+        }
+        assert!(rest.is_empty() && all[2].is_tick() && !all[0].is_tick());
     }
 }

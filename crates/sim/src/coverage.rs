@@ -135,6 +135,8 @@ pub enum Mark {
     CheckpointCounted,
     /// A copy began with a checkpoint.
     CheckpointBegun,
+    /// A timer of a copy has ended by the log's time.
+    TimerEnded,
     /// A member's engine sent a command to the leader.
     CommandForwarded,
     /// The same, of a read.
@@ -181,7 +183,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 85] = [
+    pub const ALL: [Mark; 86] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -246,6 +248,7 @@ impl Mark {
         Mark::CopyPutDown,
         Mark::CheckpointCounted,
         Mark::CheckpointBegun,
+        Mark::TimerEnded,
         Mark::CommandForwarded,
         Mark::ReadForwarded,
         Mark::PassedOn,
@@ -311,6 +314,7 @@ impl Mark {
                 | Mark::CopyPutDown
                 | Mark::CheckpointCounted
                 | Mark::CheckpointBegun
+                | Mark::TimerEnded
                 | Mark::ReadForwarded
                 | Mark::PassedOn
                 | Mark::StateReceived

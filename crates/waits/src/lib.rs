@@ -14,7 +14,13 @@
 //!      8      1: descriptors are looked at in turns, which can be held
 //!      9      threads that did not stay where they were held, since they were held for too long
 //!      10     the seed of what the program draws; 0 for the kernel's chance
-//!      64..   the slots: process << 32 | thread, then state | waits that have ended << 8
+//!      11     the log's time, in nanoseconds since 1970; 0 for the kernel's clocks
+//!      12     the earliest time that a thread waits for; all ones for none
+//!      13     the pipe that ends waits for descriptors, 0 or 1
+//!      14     threads that wait for a condition with a time-out
+//!      15     threads that have read the clock too often at one time
+//!      64..   the slots, of four words each: process << 32 | thread,
+//!             state | waits that have ended << 8, the time that it waits for, what else may end that
 //! ```
 //!
 //! - W1 a thread that does something has a slot that says so, or is counted as one that begins. It
@@ -31,13 +37,19 @@
 //!   program is never at rest then, and the member falls back on its silence.
 //! - W5 a thread that has waited for descriptors and sleeps for a time is in the middle of
 //!   something: it counts as one that runs. One that never did is a background thread, and waits.
+//!   By the log's time both wait: nothing but the log wakes them.
+//! - W6 the log's time never falls, and a thread whose time has come counts as one that runs until it
+//!   has left its wait. A thread says what it waits for, and then looks at the time; the member
+//!   tells the time, and then looks for threads that wait for it: one of the two sees the other.
+//! - W7 the earliest time that a thread waits for is in the page: a thread lowers the word before it
+//!   waits, and the member raises it when that time has come. It may be too early, not too late.
 #![no_std]
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The words of a page.
-pub const N_WORDS: usize = 1024;
+pub const N_WORDS: usize = 2048;
 /// The bytes of a page.
 pub const N_BYTES: usize = N_WORDS * 8;
 /// The most threads of a program.
@@ -47,8 +59,10 @@ pub const N_SLOTS: u32 = 480;
 pub const PAGE: &str = "GREGALE_PAGE";
 /// What the path of the socket for notices has behind the page's.
 pub const NOTICES: &str = "n";
+/// What the paths of the pipes that end waits for descriptors have behind the page's.
+pub const PIPES: [&str; 2] = ["0", "1"];
 
-const FORMAT: u64 = u64::from_le_bytes(*b"grglWAI1");
+const FORMAT: u64 = u64::from_le_bytes(*b"grglWAI2");
 
 const AT_FORMAT: u32 = 0;
 const AT_WANTED: u32 = 1;
@@ -61,6 +75,11 @@ const AT_PROCESSES: u32 = 7;
 const AT_IN_TURNS: u32 = 8;
 const AT_ESCAPED: u32 = 9;
 const AT_SEED: u32 = 10;
+const AT_TIME: u32 = 11;
+const AT_EARLIEST: u32 = 12;
+const AT_PIPE: u32 = 13;
+const AT_CONDITIONS: u32 = 14;
+const AT_SPINS: u32 = 15;
 const AT_FIRST_SLOT: u32 = 64;
 
 const RUNS: u64 = 1;
@@ -70,7 +89,11 @@ const BURIED: u64 = 1;
 const SERVES: u64 = 0x80;
 const KIND: u64 = 0x7f;
 const ENDED_SHIFT: u32 = 8;
-const _: () = assert!(AT_FIRST_SLOT as usize + 2 * N_SLOTS as usize == N_WORDS);
+const SLOT_WORDS: u32 = 4;
+const _: () = assert!(AT_FIRST_SLOT + SLOT_WORDS * N_SLOTS <= N_WORDS as u32);
+
+/// No time: nothing waits for it.
+const NEVER: u64 = u64::MAX;
 
 /// The words of a page, in memory of several processes. Each call is sequentially consistent.
 pub trait Memory {
@@ -147,9 +170,32 @@ impl Slot {
     }
 
     fn at(self) -> u32 {
-        AT_FIRST_SLOT + 2 * self.0
+        AT_FIRST_SLOT + SLOT_WORDS * self.0
+    }
+
+    /// The word by which a thread learns that its wait is over ([`End`]).
+    pub fn end_at(self) -> u32 {
+        self.at() + 3
     }
 }
+
+/// What a thread that waits for a time is told by the last word of its slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Another thread has ended the wait.
+    Signal,
+    /// The time has come.
+    Time,
+    /// Nothing yet: the word, as it is.
+    Open(u64),
+}
+
+const END_SIGNAL: u64 = 0;
+const END_TIME: u64 = 1;
+/// The word of a thread whose wait ends by the time alone.
+pub const SLEEP: u64 = 2;
+/// The word of a thread that looks at descriptors itself.
+pub const PIPE: u64 = 3;
 
 /// A thread of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +227,7 @@ impl<M: Memory> Page<M> {
     pub fn make(memory: M, in_turns: bool, seed: u64) -> Page<M> {
         memory.store(AT_IN_TURNS, u64::from(in_turns));
         memory.store(AT_SEED, seed);
+        memory.store(AT_EARLIEST, NEVER);
         memory.store(AT_FORMAT, FORMAT);
         Page(memory)
     }
@@ -244,6 +291,7 @@ impl<M: Memory> Page<M> {
     /// The thread has ended.
     pub fn release(&self, slot: Slot) {
         // The next thread finds a slot that says that it runs.
+        self.0.store(slot.at() + 2, 0);
         self.0.store(slot.at() + 1, 0);
         self.0.store(slot.at(), 0);
         self.0.add(AT_ENDED, 1);
@@ -297,11 +345,16 @@ impl<M: Memory> Page<M> {
         let is_known = self.0.load(AT_BEGINNING) == 0 && self.0.load(AT_WITHOUT_SLOT) == 0;
         let n_slots = self.0.load(AT_SLOTS).min(u64::from(N_SLOTS)) as u32;
         let is_there = self.0.load(AT_PROCESSES) > 0;
+        let time = self.0.load(AT_TIME);
         let runs = |number| {
             let slot = Slot(number);
             let state = self.0.load(slot.at() + 1);
-            let is_sleeping = state & SERVES != 0 && state & KIND == Wait::Time.state(); // W5
-            self.0.load(slot.at()) > BURIED && (state & KIND <= RUNS || is_sleeping)
+            let is_sleeping =
+                time == 0 && state & SERVES != 0 && state & KIND == Wait::Time.state(); // W5
+            let until = self.0.load(slot.at() + 2);
+            let is_over =
+                until != 0 && (until <= time || matches!(self.end(slot), End::Signal | End::Time)); // W6
+            self.0.load(slot.at()) > BURIED && (state & KIND <= RUNS || is_sleeping || is_over)
         };
         if !is_known || !is_there || (0..n_slots).any(runs) {
             return Look::Moves; // W4
@@ -363,215 +416,16 @@ impl<M: Memory> Page<M> {
     pub fn bury(&self, slot: Slot, thread: Thread) {
         let name = u64::from(thread.process) << 32 | u64::from(thread.id);
         if self.0.cas(slot.at(), name, BURIED) == name {
+            self.0.store(slot.at() + 2, 0);
             self.0.store(slot.at() + 1, 0);
             self.0.store(slot.at(), 0);
         }
     }
 }
 
+mod time;
+
+pub use time::Ended;
+
 #[cfg(test)]
-mod tests {
-    extern crate std;
-
-    use super::*;
-    use std::boxed::Box;
-    use std::vec::Vec;
-
-    impl<M: Memory> Memory for &M {
-        fn load(&self, at: u32) -> u64 {
-            (**self).load(at)
-        }
-        fn store(&self, at: u32, word: u64) {
-            (**self).store(at, word);
-        }
-        fn swap(&self, at: u32, word: u64) -> u64 {
-            (**self).swap(at, word)
-        }
-        fn cas(&self, at: u32, expected: u64, desired: u64) -> u64 {
-            (**self).cas(at, expected, desired)
-        }
-        fn add(&self, at: u32, n: u64) -> u64 {
-            (**self).add(at, n)
-        }
-    }
-
-    fn memory() -> Box<[AtomicU64; N_WORDS]> {
-        Box::new([const { AtomicU64::new(0) }; N_WORDS])
-    }
-
-    fn thread(id: u32) -> Thread {
-        Thread { process: 7, id }
-    }
-
-    #[test]
-    fn a_page_of_another_version_is_refused() {
-        let words = memory();
-        assert!(Page::open(&*words).is_none());
-        Page::make(&*words, true, 9);
-        let page = Page::open(&*words).unwrap();
-        assert_eq!((page.is_in_turns(), page.seed()), (true, Some(9)));
-        words.store(0, FORMAT + 1);
-        assert!(Page::open(&*words).is_none());
-    }
-
-    #[test]
-    fn w1_a_program_rests_when_all_its_threads_wait() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        assert_eq!(page.look(), Look::Moves, "no process has loaded the library");
-        page.loaded(7);
-        let first = page.claim(thread(1)).unwrap();
-        page.begins();
-        assert_eq!(page.look(), Look::Moves);
-        page.enter(first, Wait::Descriptors);
-        assert_eq!(page.look(), Look::Moves, "the second one has no slot yet");
-        let second = page.claim(thread(2)).unwrap();
-        page.has_begun();
-        assert_eq!(page.look(), Look::Moves, "it runs");
-        page.enter(second, Wait::Others);
-        assert_eq!(page.look(), Look::Waits { ended: 0 });
-        page.leave(first);
-        assert_eq!(page.look(), Look::Moves);
-        page.enter(first, Wait::Descriptors);
-        assert_eq!(page.look(), Look::Waits { ended: 1 }, "a look before that is out of date");
-        let seen: Vec<_> = page.threads().map(|(_, thread, waits)| (thread.id, waits)).collect();
-        assert_eq!(seen, [(1, true), (2, false)]);
-    }
-
-    #[test]
-    fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        page.loaded(7);
-        let parent = page.claim(thread(1)).unwrap();
-        page.enter(parent, Wait::Descriptors);
-        let child = Thread { process: 8, id: 8 };
-        let slot = page.claim(child).unwrap();
-        assert!(page.is_running(slot) && !page.is_running(parent));
-        assert_eq!(page.look(), Look::Moves);
-        page.bury(slot, child);
-        assert_eq!(page.look(), Look::Waits { ended: 0 });
-        // The member finds the same a moment later.
-        let next = page.claim(thread(2)).unwrap();
-        assert_eq!(next, slot);
-        page.enter(next, Wait::Others);
-        page.bury(slot, child);
-        assert_eq!(page.look(), Look::Waits { ended: 0 });
-    }
-
-    #[test]
-    fn w2_the_last_thread_that_waits_tells_the_member_once() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        page.loaded(7);
-        let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
-        assert!(!page.enter(first, Wait::Others));
-        page.want();
-        page.leave(first);
-        assert!(!page.enter(first, Wait::Others), "the second one runs");
-        assert!(page.enter(second, Wait::Others));
-        page.leave(second);
-        assert!(!page.enter(second, Wait::Others), "it was told");
-    }
-
-    #[test]
-    fn the_threads_of_a_program_that_has_become_another_are_gone() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        page.loaded(7);
-        let _ended = [1, 2].map(|id| page.claim(thread(id)).unwrap());
-        let other = page.claim(Thread { process: 8, id: 9 }).unwrap();
-        page.loaded(7);
-        let first = page.claim(thread(1)).unwrap();
-        page.enter(first, Wait::Descriptors);
-        page.enter(other, Wait::Others);
-        assert_eq!(page.threads().count(), 2);
-        assert_ne!(page.look(), Look::Moves);
-    }
-
-    #[test]
-    fn w4_threads_without_a_slot_are_never_taken_for_waiting_ones() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        page.loaded(7);
-        for id in 1..=N_SLOTS {
-            let slot = page.claim(thread(id)).unwrap();
-            page.enter(slot, Wait::Others);
-        }
-        assert_eq!(page.look(), Look::Waits { ended: 0 });
-        assert_eq!(page.claim(thread(1000)), None);
-        assert_eq!(page.look(), Look::Moves);
-    }
-
-    #[test]
-    fn slots_of_threads_that_have_ended_or_died_are_used_again() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        page.loaded(7);
-        let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
-        page.enter(first, Wait::Others);
-        page.enter(second, Wait::Others);
-        page.release(first);
-        assert_eq!(page.look(), Look::Waits { ended: 1 });
-        assert_eq!(page.claim(thread(3)), Some(first));
-        assert_eq!(page.look(), Look::Moves, "a thread that begins runs");
-        page.bury(first, thread(3));
-        page.bury(second, thread(9));
-        assert_eq!(page.threads().count(), 1, "another thread has that slot");
-    }
-
-    #[test]
-    fn w5_a_thread_that_serves_and_sleeps_runs() {
-        let words = memory();
-        let page = Page::make(&*words, false, 0);
-        page.loaded(7);
-        let [serves, other] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
-        page.enter(other, Wait::Time);
-        page.enter(serves, Wait::Time);
-        assert_ne!(page.look(), Look::Moves, "a clock's thread");
-        page.leave(serves);
-        page.enter(serves, Wait::Descriptors);
-        page.leave(serves);
-        page.enter(serves, Wait::Time);
-        assert_eq!(page.look(), Look::Moves, "it goes on with what it was asked");
-        page.leave(serves);
-        page.enter(serves, Wait::Others);
-        assert_ne!(page.look(), Look::Moves);
-    }
-
-    /// W2 and W3 by threads: no notice is lost, and a held thread takes nothing.
-    #[test]
-    fn w3_a_held_program_that_waits_does_nothing() {
-        let words = memory();
-        let page = Page::make(&*words, true, 0);
-        page.loaded(7);
-        let slot = page.claim(thread(1)).unwrap();
-        let (taken, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while is_over.load(SeqCst) == 0 {
-                    page.enter(slot, Wait::Descriptors);
-                    page.leave(slot);
-                    while page.is_held() {
-                        std::thread::yield_now();
-                    }
-                    taken.fetch_add(1, SeqCst);
-                }
-            });
-            let mut n_held = 0;
-            while n_held < 40 {
-                page.hold();
-                if page.look() != Look::Moves {
-                    let before = taken.load(SeqCst);
-                    std::thread::yield_now();
-                    assert_eq!(taken.load(SeqCst), before, "W3");
-                    n_held += 1;
-                }
-                page.let_go();
-                std::thread::yield_now();
-            }
-            is_over.store(1, SeqCst);
-        });
-        assert!(taken.load(SeqCst) > 0);
-    }
-}
+mod tests;

@@ -56,6 +56,18 @@ pub(crate) enum Chance {
     Kernel,
 }
 
+/// Which time a copy sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Time {
+    /// That of its host: what depends on it differs between copies.
+    #[default]
+    Kernel,
+    /// That of the log, the same for all copies, by the preloaded library: clocks show it, and waits
+    /// end by it.
+    Log,
+}
+
 /// How much a copy is kept from what differs between hosts, and from what is not its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -97,6 +109,9 @@ pub(crate) const COMPARE: u64 = 1000;
 /// The least number of entries from one checkpoint to the next, where there is a way to save.
 const CHECKPOINT: u64 = 100_000;
 
+/// See [`Program::time_step_ms`].
+const TIME_STEP_MS: u64 = 10;
+
 /// A program that is replicated. The same at all members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -130,6 +145,9 @@ pub(crate) struct Program {
     /// See [`Chance`].
     #[serde(default)]
     pub(crate) chance: Chance,
+    /// See [`Time`].
+    #[serde(default)]
+    pub(crate) time: Time,
     /// See [`Confine`].
     #[serde(default)]
     pub(crate) confine: Confine,
@@ -161,6 +179,7 @@ impl Program {
             split: WhenSplit::default(),
             attach: None,
             chance: Chance::default(),
+            time: Time::default(),
             confine: Confine::default(),
             outbound: false,
             authenticates: false,
@@ -216,6 +235,12 @@ impl Program {
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
     }
 
+    /// The least time from one time that the copies are told to the next, but for timers; 0 if their
+    /// clocks are the kernel's.
+    pub(crate) fn time_step_ms(&self) -> u64 {
+        if self.time == Time::Log { TIME_STEP_MS } else { 0 }
+    }
+
     /// How a member is attached to its copy.
     pub(crate) fn attach(&self) -> Attach {
         self.attach.unwrap_or_else(|| {
@@ -254,6 +279,12 @@ impl Program {
             return Err(Failure::new(
                 "--program-rest waits takes the preloaded library: say --program-attach preload, \
                  or --program-rest quiet if the program is static",
+            ));
+        }
+        if self.time == Time::Log && self.attach() == Attach::Proxy {
+            return Err(Failure::new(
+                "--program-time log takes the preloaded library, which static programs do not load: \
+                 say --program-time kernel, or --program-attach preload",
             ));
         }
         let is_held = self.rest() == RestBy::Waits && self.attach() == Attach::Preload;
@@ -408,6 +439,8 @@ mod tests {
         assert_eq!(proxy.rest(), RestBy::Quiet);
         let waits = Program { rest: Some(RestBy::Waits), ..proxy.clone() };
         assert!(waits.check().unwrap_err().to_string().contains("--program-attach preload"));
+        let timed = Program { time: Time::Log, ..proxy.clone() };
+        assert!(timed.check().unwrap_err().to_string().contains("--program-time kernel"));
         let turns = Program { order: InputOrder::Loop, ..proxy };
         assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
         let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };

@@ -5,7 +5,7 @@ use super::confine::NOTE;
 use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
 use super::save::{Loading, Restored, Saved, Saver};
-use crate::config::{Attach, InputOrder, Program as Settings, RestBy};
+use crate::config::{Attach, InputOrder, Program as Settings, RestBy, Time};
 use console::{Failure, Outcome};
 use replicate::program::{Broken, Connected, Interest, Program, Received, Repose};
 use runtime::Poller;
@@ -55,7 +55,7 @@ pub(crate) struct Copy {
     flags: Vec<OsString>,
     /// What the program says from inside, if it loads the library.
     inside: Option<Inside>,
-    /// The library has to be loaded: nothing else tells when the program is at rest.
+    /// The library has to be loaded: nothing else tells when the program is at rest, or its time.
     needs_inside: bool,
     failure: Option<String>,
 }
@@ -98,7 +98,7 @@ impl Copy {
             loads: None,
             flags,
             inside,
-            needs_inside: settings.rest() == RestBy::Waits,
+            needs_inside: settings.rest() == RestBy::Waits || settings.time == Time::Log,
             failure: None,
         })
     }
@@ -194,6 +194,11 @@ impl Copy {
     pub(super) fn failure(&self) -> Option<String> {
         let inside = || self.inside.as_ref().and_then(Inside::failure);
         self.failure.clone().or_else(inside)
+    }
+
+    /// How often a thread has read the clock again and again, and did not wait.
+    pub(super) fn n_spins(&self) -> u64 {
+        self.inside.as_ref().map_or(0, Inside::n_spins)
     }
 
     /// Whether the program was started and, where that can be seen, listens: one that ends before
@@ -384,8 +389,19 @@ impl Program for Copy {
     fn is_asleep(&mut self) -> bool {
         if let Some(inside) = &mut self.inside {
             inside.bury_the_dead();
+            if inside.owes_an_end() {
+                return false;
+            }
         }
         self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
+    }
+
+    fn tell_time(&mut self, time_ms: u64) -> bool {
+        self.inside.as_mut().is_some_and(|inside| inside.tell_time(time_ms))
+    }
+
+    fn awaited_ms(&mut self) -> Option<u64> {
+        self.inside.as_ref()?.awaited_ms()
     }
 
     fn repose(&mut self) -> Repose {

@@ -54,6 +54,8 @@ struct Settings {
     /// Whether its loop can be fed by the turn.
     may_loop: bool,
     rest: String,
+    /// Whether its clocks can be the log's.
+    may_log_time: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     command: Option<&'static str>,
 }
@@ -96,6 +98,16 @@ const LOOPS: [&str; 11] = [
     "epoll_create1",
 ];
 const CLOCKS: [&str; 4] = ["clock_gettime", "gettimeofday", "time", "timespec_get"];
+/// Timers of the kernel, which end by its time.
+const ALARMS: [&str; 7] = [
+    "setitimer",
+    "alarm",
+    "ualarm",
+    "timer_create",
+    "timerfd_create",
+    "pthread_mutex_timedlock",
+    "sigtimedwait",
+];
 const DRAWS: [&str; 6] =
     ["getrandom", "getentropy", "arc4random", "arc4random_buf", "RAND_bytes", "gnutls_rnd"];
 
@@ -160,9 +172,18 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
             "processes that race beyond one request make copies differ, as threads would",
         ),
         (
-            facts.asks_itself_for(&CLOCKS),
-            "what depends on the clock differs between copies: \
-            expiry, stamps, seeds from the time; switch idle time-outs off",
+            facts.asks_itself_for(&CLOCKS) && !proxied,
+            "what depends on the clock differs between copies (expiry, stamps, seeds from the \
+            time) without --program-time log; switch idle time-outs off",
+        ),
+        (
+            proxied,
+            "its clocks are its host's, and --program-time log does not cover them: what \
+            depends on the time differs between copies",
+        ),
+        (
+            facts.asks_itself_for(&ALARMS) && !proxied,
+            "asks for timers or time-outs of the kernel that --program-time log does not cover",
         ),
         (
             facts.loads("libssl") || facts.loads("libgnutls"),
@@ -186,6 +207,7 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
         order: name_of(InputOrder::Serial.to_possible_value()),
         may_loop,
         rest: name_of(rest.to_possible_value()),
+        may_log_time: !proxied,
         command: is_known.map(|(_, command)| *command),
     });
     of
@@ -203,6 +225,9 @@ impl Diagnosis {
                 put("", "loop is possible: it has one loop, as far as its files tell");
             }
             put("rest", &of.rest);
+            if of.may_log_time {
+                put("time", "kernel, or log: --program-time log");
+            }
             if let Some(command) = of.command {
                 put("command", command);
             }
@@ -268,5 +293,6 @@ mod tests {
         let go = Facts { is_go: true, ..Facts::default() };
         let of = diagnosed("nats-server", Attach::Proxy, RestBy::Quiet, &go);
         assert!(of.can && of.text().contains("goroutines") && of.text().contains("proxy"));
+        assert!(of.text().contains("does not cover them"), "its clocks are its own");
     }
 }

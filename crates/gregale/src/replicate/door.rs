@@ -64,6 +64,7 @@ impl ProgramDoor {
             members: config.members.len(),
             compare: settings.compare(),
             checkpoint: settings.checkpoint(),
+            time_step_ms: settings.time_step_ms(),
         };
         let state = State::new(of_state, FileTranscript::create(place.run()), Sound);
         let of_clients = clients::Config {
@@ -202,6 +203,7 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
             checkpoints: figures.checkpoints.0,
             checkpoints_in_vain: figures.checkpoints.1,
             trouble: self.door.checkpoint_trouble().map(str::to_owned),
+            clock_spins: self.door.program.n_spins(),
             verdicts: Verdicts {
                 matched: figures.verdicts.matched,
                 differed: figures.verdicts.differed,

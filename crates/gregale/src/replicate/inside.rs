@@ -6,6 +6,9 @@
 //!   what another thread left for it, is always seen (`waits`, W1).
 //!   (What is written to a Unix socket wakes its reader within that call. What is written to a port
 //!   of this host does so where the kernel delivers it in the same call, as Linux does.)
+//! - N3 a thread whose time has come is woken, again each millisecond until it has left its wait: the
+//!   thread may look at another pipe than that which was made readable. A pipe is emptied before
+//!   threads are sent to it (`waits`, W6).
 //! - N2 a program that is held is at rest, and stays so (`waits`, W3).
 
 use super::asleep::state_of;
@@ -13,19 +16,27 @@ use console::{Failure, Outcome};
 use region::{Words, sheet};
 use replicate::program::Repose;
 use runtime::{Interest, Poller};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering::SeqCst, fence};
-use waits::{Look, Memory, N_WORDS, Page, Slot, Thread};
+use std::time::{Duration, Instant};
+use waits::{Ended, Look, Memory, N_WORDS, Page, Slot, Thread};
 
 /// The library, as `build.rs` has compiled it.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
 /// The bytes of a line of `stat` that hold the state: the name before it is short.
 const STAT_BYTES: usize = 64;
+
+/// See N3.
+const WAKE_EVERY: Duration = Duration::from_millis(1);
+/// Nanoseconds in a millisecond.
+const NS_OF_MS: u64 = 1_000_000;
 
 /// The words of a page, each sequentially consistent.
 #[derive(Debug)]
@@ -73,6 +84,10 @@ pub(super) struct Inside {
     suspect: Option<u32>,
     /// Whether the program is held where it waits for descriptors.
     is_in_turns: bool,
+    /// The pipes that end waits for descriptors, each open at both ends.
+    pipes: [File; 2],
+    /// When threads were woken last, if some may not have left their waits.
+    woken_at: Option<Instant>,
 }
 
 /// The path of the library in the directory of a copy's process, which is written now.
@@ -88,14 +103,27 @@ impl Inside {
     pub(super) fn make(path: PathBuf, is_in_turns: bool, seed: u64) -> Outcome<Inside> {
         let words = sheet::make(&path, N_WORDS as u32)
             .map_err(|error| Failure::new(format_args!("{error}")))?;
-        let notices = UnixDatagram::bind(notices(&path)).and_then(|socket| {
+        let notices = UnixDatagram::bind(beside(&path, waits::NOTICES)).and_then(|socket| {
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
         let notices =
             notices.map_err(|error| Failure::os("make the socket of the copy's notices", error))?;
         let page = Page::make(Sheet(words), is_in_turns, seed);
-        Ok(Inside { page, path, notices, stats: BTreeMap::new(), suspect: None, is_in_turns })
+        let pipes = [
+            make_pipe(&beside(&path, waits::PIPES[0]))?,
+            make_pipe(&beside(&path, waits::PIPES[1]))?,
+        ];
+        Ok(Inside {
+            page,
+            path,
+            notices,
+            stats: BTreeMap::new(),
+            suspect: None,
+            is_in_turns,
+            pipes,
+            woken_at: None,
+        })
     }
 
     /// The page's path, for the program's environment.
@@ -117,8 +145,61 @@ impl Inside {
         self.page.n_processes() > 0
     }
 
+    /// Tells the time; whether that ends waits.
+    pub(super) fn tell_time(&mut self, time_ms: u64) -> bool {
+        self.empty_pipe();
+        let words = self.page.memory();
+        let time_ns = time_ms.saturating_mul(NS_OF_MS);
+        let ended = self.page.tell_time(time_ns, |slot| words.0.wake(slot.end_at()));
+        self.wake_by_pipe(ended);
+        ended.n > 0
+    }
+
+    /// N3
+    fn wake_again(&mut self) {
+        if self.woken_at.is_none_or(|at| at.elapsed() < WAKE_EVERY) {
+            return;
+        }
+        self.empty_pipe();
+        let words = self.page.memory();
+        let ended = self.page.wake(|slot| words.0.wake(slot.end_at()));
+        self.wake_by_pipe(ended);
+    }
+
+    /// Whether a thread has not left its wait though its time has come: it is no sleeper then,
+    /// whatever the kernel says of it.
+    pub(super) fn owes_an_end(&mut self) -> bool {
+        self.wake_again();
+        self.page.owes_an_end()
+    }
+
+    fn wake_by_pipe(&mut self, ended: Ended) {
+        if let Some(pipe) = ended.pipe {
+            // A pipe that is full is readable.
+            let _ = (&self.pipes[pipe]).write(&[0]);
+        }
+        self.woken_at = (ended.n > 0).then(Instant::now);
+    }
+
+    /// Empties the pipe to which threads are sent next.
+    fn empty_pipe(&self) {
+        let next = 1 - self.page.pipe();
+        while (&self.pipes[next]).read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
+    }
+
+    /// The earliest time that a thread waits for.
+    pub(super) fn awaited_ms(&self) -> Option<u64> {
+        Some(self.page.earliest()?.div_ceil(NS_OF_MS))
+    }
+
+    /// How often a thread has read the clock again and again, and did not wait.
+    pub(super) fn n_spins(&self) -> u64 {
+        self.page.n_spins()
+    }
+
     /// N1.
     pub(super) fn repose(&mut self) -> Repose {
+        self.wake_again();
         self.page.want();
         let before = self.page.look();
         if before == Look::Moves {
@@ -212,16 +293,27 @@ fn state(stats: &mut Stats, slot: Slot, of: Thread) -> Option<char> {
     state_of(&String::from_utf8_lossy(&line[..n]))
 }
 
-fn notices(page: &Path) -> PathBuf {
+fn beside(page: &Path, end: &str) -> PathBuf {
     let mut path = page.as_os_str().to_owned();
-    path.push(waits::NOTICES);
+    path.push(end);
     path.into()
+}
+
+fn make_pipe(path: &Path) -> Outcome<File> {
+    let mode = Mode::RUSR | Mode::WUSR;
+    let made = rustix::fs::mknodat(CWD, path, FileType::Fifo, mode, 0).and_then(|()| {
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, Mode::empty())
+    });
+    made.map(File::from).map_err(|error| Failure::os("make a pipe for the copy's timers", error))
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
         // What is left is swept by the next process.
         let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(notices(&self.path));
+        for end in [waits::NOTICES, waits::PIPES[0], waits::PIPES[1]] {
+            let _ = std::fs::remove_file(beside(&self.path, end));
+        }
     }
 }

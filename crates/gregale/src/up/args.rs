@@ -2,7 +2,7 @@
 
 use crate::config::{
     self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Partitioning,
-    Program, Protocol, RestBy, WhenSplit,
+    Program, Protocol, RestBy, Time, WhenSplit,
 };
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -131,6 +131,9 @@ pub(crate) struct ProgramArgs {
     /// Where what the program draws comes from.
     #[arg(long, requires = "replicate", value_enum, default_value_t = Chance::Shared)]
     pub(crate) program_chance: Chance,
+    /// Which time the program sees: that of its host, or that of the log, the same for all copies.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = Time::Kernel)]
+    pub(crate) program_time: Time,
     /// How much a copy is confined: fixed addresses in memory, a network of its own, writes to its
     /// own directory and /tmp alone.
     #[arg(long, requires = "replicate", value_enum, default_value_t = Confine::Best)]
@@ -156,6 +159,7 @@ impl ProgramArgs {
             split: self.program_split,
             attach: self.program_attach,
             chance: self.program_chance,
+            time: self.program_time,
             confine: self.program_confine,
             outbound: self.program_outbound,
             authenticates: self.program_authenticates,

@@ -43,5 +43,6 @@ mod serve;
 mod sessions;
 mod slow_readers;
 mod time;
+mod timers;
 mod unmodified;
 mod volume;

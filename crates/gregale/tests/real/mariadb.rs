@@ -82,6 +82,23 @@ fn mariadb_applies_each_acknowledged_transfer_once_while_leaders_die() {
     bank::survives_its_leaders(cluster, &CLERK, &stranger, "INSERT INTO `transfer`");
 }
 
+/// Each transfer is noted with its time, which every copy has to have alike.
+#[test]
+fn mariadb_by_the_logs_time_notes_the_same_times_while_leaders_die() {
+    let genesis = genesis();
+    let stranger = MariaDb { password: "wrong", ..CLERK };
+    let cluster = start(&genesis, &["--program-time", "log"]);
+    let mut root = MariaDb { user: "root", password: "" }.log_in(cluster.port_of(1));
+    let made = root.ask(
+        "USE bank; CREATE TABLE noted (id VARCHAR(20), at TIMESTAMP(6)); \
+         CREATE TRIGGER notes AFTER INSERT ON transfer FOR EACH ROW \
+         INSERT INTO noted VALUES (NEW.id, NOW(6)); SELECT SLEEP(0.05);",
+    );
+    assert_eq!(made, Some(vec!["0".to_owned()]));
+    drop(root);
+    bank::survives_its_leaders(cluster, &CLERK, &stranger, "INSERT INTO `noted`");
+}
+
 /// An answer to another challenge than the copy's own is wrong: one copy lets the client in.
 #[test]
 fn mariadb_lets_a_client_in_at_one_copy_where_each_draws_its_own_challenge() {

@@ -109,6 +109,14 @@ fn postgresql_applies_each_acknowledged_transfer_once_while_leaders_die() {
     bank::survives_its_leaders(cluster, &CLERK, &stranger, "COPY public.transfer");
 }
 
+#[test]
+fn postgresql_by_the_logs_time_is_the_same_at_every_copy_while_leaders_die() {
+    let genesis = genesis();
+    let stranger = Postgres { password: "wrong", ..CLERK };
+    let cluster = start(&genesis, &["--program-time", "log"]);
+    bank::survives_its_leaders(cluster, &CLERK, &stranger, "COPY public.transfer");
+}
+
 /// An answer to another nonce than the copy's own is wrong: one copy lets the client in.
 #[test]
 fn postgresql_lets_a_client_in_at_one_copy_where_each_draws_its_own_nonce() {

@@ -21,23 +21,21 @@ impl<B: Planting<Bug>> Feeder<B> {
     ) -> bool {
         let step = match &mut self.phase {
             Phase::Waiting if state.transcript().is_empty() => return false,
-            Phase::Waiting if state.base().position == 0 => program.start().map(|()| {
-                self.phase = Phase::Feeding;
-                true
-            }),
+            Phase::Waiting if state.base().position == 0 => {
+                let time_ms = self.first_time(state.transcript());
+                self.begin_at(time_ms, program, now);
+                program.start().map(|()| {
+                    self.phase = Phase::Feeding;
+                    true
+                })
+            }
             Phase::Waiting => {
                 self.phase = Phase::Restoring(Restoring::new(state.base()));
                 Ok(true)
             }
             Phase::Restoring(restoring) if !restoring.is_started => {
-                restoring.find(state.transcript(), program).and_then(|is_whole| {
-                    if is_whole {
-                        restoring.read_header()?;
-                        program.start()?;
-                        restoring.is_started = true;
-                    }
-                    Ok(true)
-                })
+                let found = restoring.find(state.transcript(), program);
+                found.and_then(|is_whole| self.start_again(is_whole, program, now))
             }
             Phase::Restoring(_) => Ok(self.open_again(program, audience, now)),
             Phase::Feeding => Ok(false),
@@ -46,6 +44,26 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.failure = Some(why);
             false
         })
+    }
+
+    /// Starts a copy that begins with a checkpoint, once `is_whole`.
+    fn start_again(
+        &mut self,
+        is_whole: bool,
+        program: &mut impl Program,
+        now: Instant,
+    ) -> Result<bool, String> {
+        let Phase::Restoring(restoring) = &mut self.phase else { return Ok(true) };
+        if is_whole {
+            restoring.read_header()?;
+            restoring.is_started = true;
+            let time_ms = restoring.time_ms;
+            if !self.planted.has(Bug::TimeNotRestored) {
+                self.begin_at(time_ms, program, now);
+            }
+            program.start()?;
+        }
+        Ok(true)
     }
 
     /// Makes the connections again that were open at the checkpoint. Returns whether all are.

@@ -93,10 +93,8 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// I7.
     pub(super) fn ask(&mut self, program: &mut impl Program, now: Instant) {
-        if self.config.rest != Rest::Waits
-            || !self.is_uncounted()
-            || self.asking.from.is_some_and(|from| now < from)
-        {
+        let asks = self.config.rest == Rest::Waits || self.asking.is_restless;
+        if !asks || !self.is_uncounted() || self.asking.from.is_some_and(|from| now < from) {
             return;
         }
         let repose = program.repose();

@@ -20,6 +20,10 @@ pub(super) struct Lines {
     pub(super) is_held: bool,
     /// It does not close a leg whose input has ended, and computes when the leg is closed.
     pub(super) keeps_legs: bool,
+    /// The times that it was told, each with the number of lines that it had read.
+    pub(super) told: Vec<(u64, usize)>,
+    /// When its timer ends; then it computes.
+    pub(super) ends_at: Option<u64>,
 }
 
 impl Lines {
@@ -117,6 +121,17 @@ impl Program for Lines {
     fn hold(&mut self) -> bool {
         self.is_held = self.repose() == Repose::AtRest;
         self.is_held
+    }
+
+    fn tell_time(&mut self, time_ms: u64) -> bool {
+        self.told.push((time_ms, self.seen.len()));
+        let ends = self.ends_at.take_if(|at| *at <= time_ms).is_some();
+        self.is_busy |= ends;
+        ends
+    }
+
+    fn awaited_ms(&mut self) -> Option<u64> {
+        self.ends_at
     }
 
     fn let_go(&mut self) {

@@ -5,6 +5,7 @@
 //! (`supervisor`).
 
 use super::replicated::Around;
+use super::timers::Journal;
 use base::Rng;
 
 /// The deviants of a run, and how copies are compared in it.
@@ -13,6 +14,9 @@ pub(super) struct Deviants {
     /// See `Around`.
     pub(super) compare: u64,
     checkpoint: u64,
+    time_step_ms: u64,
+    /// What the copies have seen.
+    pub(super) journal: Journal,
     /// By member: the requests after which its first copy deviates.
     after: Vec<Option<u64>>,
 }
@@ -27,12 +31,14 @@ impl Deviants {
         }
         let compare = 4 << rng.below(4);
         let checkpoint = if rng.chance(3, 4) { compare * rng.range(1, 6) } else { 0 };
-        Deviants { compare, checkpoint, after }
+        let time_step_ms = if rng.chance(3, 4) { rng.range(1, 20) } else { 0 };
+        Deviants { compare, checkpoint, time_step_ms, journal: Journal::default(), after }
     }
 
     /// What the process `life` of this member has around its copy.
     pub(super) fn around(&self, node: usize, life: u32) -> Around {
         let deviates_after = self.after[node].filter(|_| life == 1);
-        Around { compare: self.compare, checkpoint: self.checkpoint, deviates_after }
+        let Deviants { compare, checkpoint, time_step_ms, .. } = *self;
+        Around { compare, checkpoint, time_step_ms, deviates_after }
     }
 }

@@ -131,6 +131,7 @@ impl Protocol {
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::ReplicateLoop || !OF_PROGRAMS.contains(&mark))
+            && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || mark != Mark::KeySeenGone)
             && (matches!(self, Protocol::Durable) || mark != Mark::ToldByAllDisks)
             // A program's requests are all ordered.

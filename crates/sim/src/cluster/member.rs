@@ -46,6 +46,10 @@ pub(super) trait Member {
     fn checkpoints(&self) -> (u64, bool) {
         (0, false)
     }
+    /// What its copy has seen since the last call (`timers`), and the timers of it that have ended.
+    fn take_seen(&mut self) -> (Vec<(u64, u64)>, u64) {
+        (Vec::new(), 0)
+    }
     /// The entries that its copy has executed since it first answered otherwise than it should.
     fn n_since_deviation(&self) -> Option<u64> {
         None

@@ -55,6 +55,7 @@ mod storms;
 mod supervisor;
 mod sweeps;
 mod talk;
+mod timers;
 mod told;
 mod world;
 

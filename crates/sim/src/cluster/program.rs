@@ -16,6 +16,7 @@
 //!   what its connections have told it, is not in that.
 
 use super::resp::{self, Value};
+use super::timers::Timers;
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
 use replicate::program::{Connected, Program, Repose};
@@ -97,6 +98,8 @@ pub(super) struct SimProgram {
     is_tainted: bool,
     manner: Manner,
     turns: Turns,
+    /// See `timers`.
+    pub(super) timers: Timers,
 }
 
 impl SimProgram {
@@ -104,6 +107,7 @@ impl SimProgram {
         SimProgram {
             manner,
             turns: Turns::default(),
+            timers: Timers::default(),
             room_bytes: 256 << rng.below(4),
             rng,
             legs: BTreeMap::new(),
@@ -137,6 +141,9 @@ impl SimProgram {
 
     /// Does something, or nothing yet.
     pub(super) fn run(&mut self) {
+        if self.timers.is_over() && !self.turns.is_held && self.rng.chance(1, 2) {
+            self.timers.take();
+        }
         if self.manner == Manner::InTurns {
             for _ in 0..self.rng.below(STEPS_MAX) {
                 self.turn_on();
@@ -233,6 +240,7 @@ impl SimProgram {
     }
 
     fn execute(&mut self, key: u64, words: Words) {
+        self.timers.execute(&words);
         let leg = self.legs.get_mut(&key).expect("a request of a leg");
         let mut reply = Vec::new();
         match (&words[0][..], &mut leg.queue) {
@@ -269,6 +277,10 @@ impl SimProgram {
             self.has_deviated = true;
         }
         self.legs.get_mut(&key).expect("a request of a leg").replies.extend(reply);
+    }
+
+    fn waits(&self) -> bool {
+        self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
     }
 
     fn version_of(&self, key: &[u8]) -> u64 {
@@ -364,6 +376,7 @@ impl Program for SimProgram {
             let (key, version) = (word(), number(word()));
             self.gone.insert(key, version);
         }
+        self.timers.restore(std::array::from_fn(|_| number(word())));
         Ok(())
     }
 
@@ -392,6 +405,7 @@ impl Program for SimProgram {
             put(key);
             put(&version.to_le_bytes());
         }
+        self.timers.words().iter().for_each(|word| put(&word.to_le_bytes()));
         self.saved = out;
         Ok(Some(self.saved.len() as u64))
     }
@@ -452,11 +466,19 @@ impl Program for SimProgram {
 
     /// P2
     fn is_asleep(&mut self) -> bool {
-        self.legs.values().all(Leg::is_at_rest) && !self.turns.is_held
+        self.waits() && !self.turns.is_held
+    }
+
+    fn tell_time(&mut self, time_ms: u64) -> bool {
+        self.timers.tell(time_ms)
+    }
+
+    fn awaited_ms(&mut self) -> Option<u64> {
+        self.timers.awaited_ms()
     }
 
     fn repose(&mut self) -> Repose {
-        let waits = self.legs.values().all(Leg::is_at_rest);
+        let waits = self.waits();
         match waits && self.rng.chance(3, 4) {
             true => Repose::AtRest,
             false if waits => Repose::Soon,
@@ -465,7 +487,7 @@ impl Program for SimProgram {
     }
 
     fn hold(&mut self) -> bool {
-        self.turns.is_held = self.legs.values().all(Leg::is_at_rest) && self.rng.chance(7, 8);
+        self.turns.is_held = self.waits() && self.rng.chance(7, 8);
         self.turns.is_held
     }
 

@@ -45,6 +45,8 @@ pub(super) struct Around {
     pub(super) compare: u64,
     /// Likewise.
     pub(super) checkpoint: u64,
+    /// Likewise.
+    pub(super) time_step_ms: u64,
     /// See `SimProgram`, P3.
     pub(super) deviates_after: Option<u64>,
 }
@@ -131,6 +133,11 @@ impl<R: Replicator> Member for Copied<R> {
         door.rolls_back(app)
     }
 
+    fn take_seen(&mut self) -> (Vec<(u64, u64)>, u64) {
+        let timers = &mut self.engine.parts().door.program.timers;
+        (timers.take_fresh(), timers.n_ended())
+    }
+
     fn n_since_deviation(&self) -> Option<u64> {
         Some(self.position - self.deviated_at?)
     }
@@ -165,9 +172,9 @@ pub(super) fn copied<S: LogSpec>(
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
     };
     let Feeding { order, rest, replies } = feeding;
-    let Around { compare, checkpoint, .. } = around;
+    let Around { compare, checkpoint, time_step_ms, .. } = around;
     let of_feeder = feeder::Config { me, run, order, rest, replies, compare };
-    let settings = Settings { members: plan.members, compare, checkpoint };
+    let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
     let served = (State::new(settings, InMemory::default(), planted), door);

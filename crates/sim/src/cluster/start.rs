@@ -106,9 +106,16 @@ impl Protocol {
             let (order, rest, replies) = match self {
                 Protocol::ReplicateWaits => (Order::Serial, Rest::Waits, None),
                 Protocol::ReplicateLoop => (Order::Loop, Rest::Waits, None),
+                // By replies, of a program that has loaded the library, or has not.
+                Protocol::Replicate => (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp)),
                 _ => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
             };
-            let around = if order == Order::Loop { replicated::Around::default() } else { around };
+            let around = if order == Order::Loop {
+                let time_step_ms = around.time_step_ms;
+                replicated::Around { time_step_ms, ..Default::default() }
+            } else {
+                around
+            };
             let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
             let rng = net.borrow_mut().rng.fork();
             let program = SimProgram::new(rng, manner, around.deviates_after);

@@ -229,9 +229,19 @@ impl World {
 }
 
 impl World {
-    /// Begins a member again whose copy was found to differ, or lacks entries, as soon as it may
+    /// Judges what a copy has seen (`timers`), and begins a member again whose copy was found to differ, or lacks entries, as soon as it may
     /// die (S1).
     pub(super) fn hear_copy(&mut self, node: usize) {
+        let Some(member) = &mut self.members[node] else { return };
+        let (seen, n_ended) = member.take_seen();
+        if n_ended > 0 {
+            self.net.borrow_mut().coverage.hit(Mark::TimerEnded);
+        }
+        if let Some(n) = self.deviants.journal.judge(&seen) {
+            let what = format!("r{node}: what its copy saw as its {n}. differs from another's");
+            self.violate(Property::Validity, what);
+            return;
+        }
         let Some(member) = &mut self.members[node] else { return };
         let is_behind = member.falls_behind();
         if is_behind && self.may_die(node) {

@@ -1,0 +1,87 @@
+//! What a program sends: to the own clients, and into the hashes.
+
+use super::leg::Leg;
+use super::{Audience, Feeder};
+use crate::bugs::Bug;
+use crate::entry::ConnectionId;
+use crate::program::Program;
+use base::Instant;
+use engine::streams::Received;
+use proto::planted::Planting;
+
+/// The most reads of one leg in one call.
+const READS_MAX: usize = 16;
+const READ_BYTES: usize = 16 << 10;
+
+impl<B: Planting<Bug>> Feeder<B> {
+    /// A leg is ready: reads output, and writes what is left of the last input.
+    pub fn on_ready(
+        &mut self,
+        key: u64,
+        program: &mut impl Program,
+        audience: &mut impl Audience,
+        now: Instant,
+    ) {
+        if self.legs.get(key as usize).is_none_or(Option::is_none) {
+            return;
+        }
+        if self.write(key, program) {
+            self.moved_at = now;
+        }
+        let mut piece = [0; READ_BYTES];
+        for _ in 0..READS_MAX {
+            match program.read(key, &mut piece) {
+                Ok(Received::Bytes(n)) => {
+                    self.moved_at = now;
+                    self.n_read += 1;
+                    self.take_output(key, &piece[..n], audience);
+                }
+                Ok(Received::Nothing) => return,
+                Ok(Received::End) | Err(_) => {
+                    self.moved_at = now;
+                    self.n_read += 1;
+                    let Leg { id, is_over, .. } = *self.leg(key);
+                    if !is_over && self.is_own(id) {
+                        audience.ended(id.number);
+                    }
+                    self.drop_leg(key, program);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn take_output(&mut self, key: u64, bytes: &[u8], audience: &mut impl Audience) {
+        let is_one_enough = self.planted.has(Bug::RestAfterOneReply);
+        let is_hashed = self.hashes.is_on();
+        let leg = self.leg_mut(key);
+        if is_hashed && !leg.is_over {
+            leg.answers.take(bytes);
+        }
+        if let Some(framing) = &mut leg.framing {
+            // More replies than requests are told to a client that listens.
+            leg.n_owed = leg.n_owed.saturating_sub(framing.replies(bytes));
+            leg.n_owed *= u64::from(!is_one_enough);
+        }
+        let Leg { id, is_over, .. } = *leg;
+        if !is_over && self.is_own(id) {
+            audience.output(id.number, bytes); // I4
+        }
+        self.settle(key);
+    }
+
+    pub(super) fn is_own(&self, id: ConnectionId) -> bool {
+        (id.owner, id.run) == (self.config.me, self.config.run)
+    }
+
+    pub(super) fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
+        program.close(key);
+        self.end_answers(key, true);
+        if let Some(leg) = self.legs[key as usize].take() {
+            // A connection that is over has no key any longer; another may have been opened.
+            self.keys.remove(&leg.id);
+        }
+        self.busy.remove(&key);
+        self.blocked.remove(&key);
+    }
+}

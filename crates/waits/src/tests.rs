@@ -1,0 +1,205 @@
+//! Tests of a page without the log's time.
+
+extern crate std;
+
+use super::*;
+use std::boxed::Box;
+use std::vec::Vec;
+
+impl<M: Memory> Memory for &M {
+    fn load(&self, at: u32) -> u64 {
+        (**self).load(at)
+    }
+    fn store(&self, at: u32, word: u64) {
+        (**self).store(at, word);
+    }
+    fn swap(&self, at: u32, word: u64) -> u64 {
+        (**self).swap(at, word)
+    }
+    fn cas(&self, at: u32, expected: u64, desired: u64) -> u64 {
+        (**self).cas(at, expected, desired)
+    }
+    fn add(&self, at: u32, n: u64) -> u64 {
+        (**self).add(at, n)
+    }
+}
+
+pub(crate) fn memory() -> Box<[AtomicU64; N_WORDS]> {
+    Box::new([const { AtomicU64::new(0) }; N_WORDS])
+}
+
+pub(crate) fn thread(id: u32) -> Thread {
+    Thread { process: 7, id }
+}
+
+#[test]
+fn a_page_of_another_version_is_refused() {
+    let words = memory();
+    assert!(Page::open(&*words).is_none());
+    Page::make(&*words, true, 9);
+    let page = Page::open(&*words).unwrap();
+    assert_eq!((page.is_in_turns(), page.seed()), (true, Some(9)));
+    words.store(0, FORMAT + 1);
+    assert!(Page::open(&*words).is_none());
+}
+
+#[test]
+fn w1_a_program_rests_when_all_its_threads_wait() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    assert_eq!(page.look(), Look::Moves, "no process has loaded the library");
+    page.loaded(7);
+    let first = page.claim(thread(1)).unwrap();
+    page.begins();
+    assert_eq!(page.look(), Look::Moves);
+    page.enter(first, Wait::Descriptors);
+    assert_eq!(page.look(), Look::Moves, "the second one has no slot yet");
+    let second = page.claim(thread(2)).unwrap();
+    page.has_begun();
+    assert_eq!(page.look(), Look::Moves, "it runs");
+    page.enter(second, Wait::Others);
+    assert_eq!(page.look(), Look::Waits { ended: 0 });
+    page.leave(first);
+    assert_eq!(page.look(), Look::Moves);
+    page.enter(first, Wait::Descriptors);
+    assert_eq!(page.look(), Look::Waits { ended: 1 }, "a look before that is out of date");
+    let seen: Vec<_> = page.threads().map(|(_, thread, waits)| (thread.id, waits)).collect();
+    assert_eq!(seen, [(1, true), (2, false)]);
+}
+
+#[test]
+fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    page.loaded(7);
+    let parent = page.claim(thread(1)).unwrap();
+    page.enter(parent, Wait::Descriptors);
+    let child = Thread { process: 8, id: 8 };
+    let slot = page.claim(child).unwrap();
+    assert!(page.is_running(slot) && !page.is_running(parent));
+    assert_eq!(page.look(), Look::Moves);
+    page.bury(slot, child);
+    assert_eq!(page.look(), Look::Waits { ended: 0 });
+    // The member finds the same a moment later.
+    let next = page.claim(thread(2)).unwrap();
+    assert_eq!(next, slot);
+    page.enter(next, Wait::Others);
+    page.bury(slot, child);
+    assert_eq!(page.look(), Look::Waits { ended: 0 });
+}
+
+#[test]
+fn w2_the_last_thread_that_waits_tells_the_member_once() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    page.loaded(7);
+    let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
+    assert!(!page.enter(first, Wait::Others));
+    page.want();
+    page.leave(first);
+    assert!(!page.enter(first, Wait::Others), "the second one runs");
+    assert!(page.enter(second, Wait::Others));
+    page.leave(second);
+    assert!(!page.enter(second, Wait::Others), "it was told");
+}
+
+#[test]
+fn the_threads_of_a_program_that_has_become_another_are_gone() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    page.loaded(7);
+    let _ended = [1, 2].map(|id| page.claim(thread(id)).unwrap());
+    let other = page.claim(Thread { process: 8, id: 9 }).unwrap();
+    page.loaded(7);
+    let first = page.claim(thread(1)).unwrap();
+    page.enter(first, Wait::Descriptors);
+    page.enter(other, Wait::Others);
+    assert_eq!(page.threads().count(), 2);
+    assert_ne!(page.look(), Look::Moves);
+}
+
+#[test]
+fn w4_threads_without_a_slot_are_never_taken_for_waiting_ones() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    page.loaded(7);
+    for id in 1..=N_SLOTS {
+        let slot = page.claim(thread(id)).unwrap();
+        page.enter(slot, Wait::Others);
+    }
+    assert_eq!(page.look(), Look::Waits { ended: 0 });
+    assert_eq!(page.claim(thread(1000)), None);
+    assert_eq!(page.look(), Look::Moves);
+}
+
+#[test]
+fn slots_of_threads_that_have_ended_or_died_are_used_again() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    page.loaded(7);
+    let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
+    page.enter(first, Wait::Others);
+    page.enter(second, Wait::Others);
+    page.release(first);
+    assert_eq!(page.look(), Look::Waits { ended: 1 });
+    assert_eq!(page.claim(thread(3)), Some(first));
+    assert_eq!(page.look(), Look::Moves, "a thread that begins runs");
+    page.bury(first, thread(3));
+    page.bury(second, thread(9));
+    assert_eq!(page.threads().count(), 1, "another thread has that slot");
+}
+
+#[test]
+fn w5_a_thread_that_serves_and_sleeps_runs() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    page.loaded(7);
+    let [serves, other] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
+    page.enter(other, Wait::Time);
+    page.enter(serves, Wait::Time);
+    assert_ne!(page.look(), Look::Moves, "a clock's thread");
+    page.leave(serves);
+    page.enter(serves, Wait::Descriptors);
+    page.leave(serves);
+    page.enter(serves, Wait::Time);
+    assert_eq!(page.look(), Look::Moves, "it goes on with what it was asked");
+    page.leave(serves);
+    page.enter(serves, Wait::Others);
+    assert_ne!(page.look(), Look::Moves);
+}
+
+/// W2 and W3 by threads: no notice is lost, and a held thread takes nothing.
+#[test]
+fn w3_a_held_program_that_waits_does_nothing() {
+    let words = memory();
+    let page = Page::make(&*words, true, 0);
+    page.loaded(7);
+    let slot = page.claim(thread(1)).unwrap();
+    let (taken, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while is_over.load(SeqCst) == 0 {
+                page.enter(slot, Wait::Descriptors);
+                page.leave(slot);
+                while page.is_held() {
+                    std::thread::yield_now();
+                }
+                taken.fetch_add(1, SeqCst);
+            }
+        });
+        let mut n_held = 0;
+        while n_held < 40 {
+            page.hold();
+            if page.look() != Look::Moves {
+                let before = taken.load(SeqCst);
+                std::thread::yield_now();
+                assert_eq!(taken.load(SeqCst), before, "W3");
+                n_held += 1;
+            }
+            page.let_go();
+            std::thread::yield_now();
+        }
+        is_over.store(1, SeqCst);
+    });
+    assert!(taken.load(SeqCst) > 0);
+}
