@@ -25,7 +25,7 @@ use crate::teller::Teller;
 use base::{Instant, SeatSet};
 use engine::group::Process;
 use fabric::Setup;
-use proto::vsync::{self, Knock, Start};
+use proto::vsync::{self, Knock, ShardId, Start};
 use runtime::clock::Clock;
 use runtime::{Interest, Poller, Ready};
 use std::sync::Arc;
@@ -103,6 +103,7 @@ fn begin<F: Seated>(
         timing: options.timing,
         n_adequate: options.adequate,
         keeps_state: options.keeps_state,
+        layout: Vec::new(),
     };
     Ok(Node {
         process: Process::new(config, clock.now()),
@@ -278,16 +279,16 @@ impl Node {
         // N2
         while let Some(message) = notes.sends.pop_front() {
             // Refused: the window is full, the view inadequate, or there is no view yet.
-            if self.process.accepts(message.len()).is_err() {
+            if self.process.accepts(ShardId::default(), message.len()).is_err() {
                 notes.sends.push_front(message);
                 break;
             }
-            let taken = self.process.multicast(message);
+            let taken = self.process.multicast(ShardId::default(), message);
             assert_eq!(taken, Ok(()), "N2: it was accepted a moment ago");
             worked = true;
         }
         for (StateWanted { to, at }, bytes) in notes.states.drain(..) {
-            self.process.give(to, at, bytes);
+            self.process.give(to, ShardId::default(), at, bytes);
             worked = true;
         }
         for seat in std::mem::replace(&mut notes.suspects, SeatSet::EMPTY).iter() {

@@ -163,6 +163,8 @@ impl Options {
             n_seats: self.seats,
             window: self.window,
             message_bytes: self.message_bytes,
+            n_subgroups: 1,
+            n_shards: 1,
         }
     }
 

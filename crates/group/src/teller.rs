@@ -5,7 +5,7 @@ use crate::event::{Delivered, Ended, Event, Member, StateWanted, View};
 use crate::options::Options;
 use base::Rank;
 use engine::group::{Application, Installed};
-use proto::vsync::{self, Delivery, Knock, Position};
+use proto::vsync::{self, Delivery, Knock, Position, ShardId};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -59,8 +59,12 @@ impl Application for Teller {
         self.events.push_back(Event::Inadequate { members });
     }
 
+    fn inadequate_subgroup(&mut self, _: usize) {}
+
+    fn unsent(&mut self, _: ShardId, _: usize) {}
+
     fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { at, sender, message } = delivery;
+        let Delivery { shard: _, at, sender, message } = delivery;
         let is_own = sender == self.me;
         self.n_own += u64::from(is_own);
         self.events.push_back(Event::Delivered(Delivered {
@@ -72,7 +76,7 @@ impl Application for Teller {
         }));
     }
 
-    fn give(&mut self, to: Rank, at: Position) -> Option<Vec<u8>> {
+    fn give(&mut self, to: Rank, _: ShardId, at: Position) -> Option<Vec<u8>> {
         if !self.keeps_state {
             return Some(Vec::new());
         }
@@ -80,7 +84,7 @@ impl Application for Teller {
         None
     }
 
-    fn take(&mut self, _: Position, bytes: Vec<u8>) {
+    fn take(&mut self, _: ShardId, _: Position, bytes: Vec<u8>) {
         if self.keeps_state {
             self.events.push_back(Event::State(bytes));
         }

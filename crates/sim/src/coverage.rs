@@ -177,11 +177,21 @@ pub enum Mark {
     GroupSurvived,
     /// The same, of a group in which each sender's messages alone have an order.
     UnorderedSurvived,
+    /// A group with subgroups was whole at the end.
+    ShardsSurvived,
+    /// A member was moved from one shard to another.
+    MemberMoved,
+    /// A shard lost all its members with the state, and began anew.
+    ShardBegunAnew,
+    /// A subgroup lacked members.
+    SubgroupInadequate,
+    /// A message could not be sent any longer, as its sender was no longer in the shard.
+    MessageUnsent,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 85] = [
+    pub const ALL: [Mark; 90] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -267,6 +277,11 @@ impl Mark {
         Mark::GroupEnded,
         Mark::GroupSurvived,
         Mark::UnorderedSurvived,
+        Mark::ShardsSurvived,
+        Mark::MemberMoved,
+        Mark::ShardBegunAnew,
+        Mark::SubgroupInadequate,
+        Mark::MessageUnsent,
     ];
 
     /// Whether only groups with views reach it.
@@ -283,6 +298,11 @@ impl Mark {
                 | Mark::GroupEnded
                 | Mark::GroupSurvived
                 | Mark::UnorderedSurvived
+                | Mark::ShardsSurvived
+                | Mark::MemberMoved
+                | Mark::ShardBegunAnew
+                | Mark::SubgroupInadequate
+                | Mark::MessageUnsent
         )
     }
 

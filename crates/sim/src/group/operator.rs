@@ -63,11 +63,12 @@ impl World {
     fn multicast(&mut self, n: u64) {
         let seat = self.rng.below(self.n_seats() as u64) as usize;
         self.n_messages += n;
+        let subgroup = self.rng_of_layout.below(self.scenario.shape.n_subgroups as u64) as usize;
         for _ in 0..n {
             let n_ballast = self.rng.below(200);
             self.with(seat, |process, record| {
                 if !process.is_silent && !record.asked_to_leave {
-                    process.multicast(n_ballast, record);
+                    process.multicast(subgroup, n_ballast, record);
                 }
             });
         }
