@@ -83,13 +83,14 @@ impl<S: Replicated> Replica<S> {
             };
             match event {
                 Event::View(next) => view = next,
-                Event::State(bytes) => {
+                Event::State { bytes, .. } => {
                     let why = "the copy that was given cannot be read: do the programs differ?";
                     let object = decode(&bytes).map_err(|_| Error::NoState(why.into()))?;
                     return Replica::begin(group, object, view, events, &options);
                 }
                 Event::Ended(ended) => return Err(ended.into()),
-                Event::Inadequate { .. } | Event::Letter { .. } => {}
+                Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
+                Event::Unsent { .. } | Event::Letter { .. } => {}
                 Event::Delivered(_) | Event::StateWanted(_) => {
                     unreachable!("V9: a newcomer is told nothing but views before the state")
                 }
@@ -298,8 +299,9 @@ impl<S: Replicated> Shared<S> {
                         self.group.give(wanted, encode(&*object));
                     }
                     Event::Ended(ended) => return self.calls.end(&ended),
-                    Event::Inadequate { .. } => {}
-                    Event::State(_) => unreachable!("V9: a member is given a state once"),
+                    Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
+                    Event::Unsent { .. } => {}
+                    Event::State { .. } => unreachable!("V9: a member is given a state once"),
                 }
             }
             self.group.take(&mut events, LOOK_EVERY);

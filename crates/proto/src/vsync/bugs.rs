@@ -75,10 +75,8 @@ crate::planted_bugs! {
     MovedIsReady = MOVED_IS_READY: sweep ["vsync"],
     /// What was cut off in one shard is sent again in the next one of its sender.
     SentElsewhere = SENT_ELSEWHERE: sweep ["vsync"],
-    /// A state is given to a process that is in another shard yet.
-    GivesToStrangers = GIVES_TO_STRANGERS: sweep ["vsync"],
     /// A state is taken that was made before its taker came to the shard.
-    TakesTheOld = TAKES_THE_OLD: tests,
+    TakesTheOld = TAKES_THE_OLD: sweep ["vsync"],
     /// What waits is sent though the subgroup lacks members.
     SendsInadequate = SENDS_INADEQUATE: sweep ["vsync"],
     /// After a link was down, a member tells what changes from then on, and not its whole row.

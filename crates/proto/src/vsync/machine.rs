@@ -344,14 +344,12 @@ impl<P: Plantings> Machine<P> {
         }
     }
 
-    /// V9: only a member of the shard, in the view that this member is in, has what follows.
+    /// (A member that is in another shard yet, here, is given one that it does not take: V9.)
     fn on_want_state(&mut self, from: Rank, shard: ShardId) {
         let Life::Inside(inside) = &self.life else { return };
         let (current, subgroup) = (&inside.current, usize::from(shard.subgroup));
         let Some(Some(lane)) = current.lanes.get(subgroup) else { return };
-        let gives_to_all = self.planted.has(Bug::GivesToStrangers);
-        let seats = if gives_to_all { current.seats } else { lane.seats };
-        if lane.id == shard && current.is_ready(subgroup) && seats.contains(from) {
+        if lane.id == shard && current.is_ready(subgroup) && current.seats.contains(from) {
             let at = current.position(subgroup);
             self.pending.push(Output::GiveState { to: from, shard, at });
         }

@@ -1,11 +1,12 @@
-//! The application's state on its way to a newcomer: the second of two steps. The first is the
+//! The state of a shard on its way to a newcomer: the second of two steps. The first is the
 //! view, in which the newcomer counts from then on.
 //!
 //! - V9 *State, then what follows it.* A newcomer delivers nothing before it has the state, and
 //!   then exactly what the state does not cover. A state names the position that it covers
 //!   everything before; the newcomer has received everything from its first view on, so any such
-//!   position will do, and any member that has the state can give it. Mutants `NO_STATE`,
-//!   `STATE_REPEATED`.
+//!   position will do, and any member that has the state can give it. One that was made in a view
+//!   before is of a time at which the newcomer was not in the shard. Mutants `NO_STATE`,
+//!   `STATE_REPEATED`, `MOVED_IS_READY`, `TAKES_THE_OLD`.
 //!
 //! In a group without states a newcomer is ready at once, and delivers its first view from the
 //! beginning: there is nothing that those messages would be applied to too early.
