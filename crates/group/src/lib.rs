@@ -77,6 +77,9 @@ pub use event::{Delivered, Ended, Event, Member, Shard, StateWanted, View};
 pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
 pub use layout::{Shards, Subgroup};
-pub use object::{CallError, Method, Pending, Replica, Replicated, Undecodable, decode, encode};
+pub use object::{
+    CallError, Key, Method, Objects, Pending, Replica, Replicas, Replicated, Undecodable, decode,
+    encode,
+};
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};
