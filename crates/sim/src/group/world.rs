@@ -216,6 +216,7 @@ impl World {
         } else if after.proposes && !before.proposes {
             self.strike_proposer(seat);
         } else if after.is_wedged && !before.is_wedged {
+            self.load_wedged(seat);
             self.lay_ambush(seat);
         }
     }
