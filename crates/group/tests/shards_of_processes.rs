@@ -82,8 +82,9 @@ fn run(words: &str) {
                 part.n_own = part.n_own.max(own);
             }
             Some(Event::Ended(why)) => return say(&format!("ended: {why}")),
+            // The second half has no member yet.
+            Some(Event::InadequateSubgroup { .. }) | None => {}
             Some(other) => panic!("{other:?}"),
-            None => {}
         }
         for (id, part) in parts.iter_mut().filter(|(_, part)| chats && part.n_sent == part.n_own) {
             send(&group, *id, part);
@@ -121,7 +122,7 @@ fn send(group: &Group, id: ShardId, part: &mut Part) {
     part.log.write_all(format!("S {text}\n").as_bytes()).expect("there is room");
     match group.send_in(id, text.as_bytes(), Duration::ZERO) {
         Ok(number) => part.n_sent = number,
-        Err(Refused::Leaving | Refused::Ended(_)) => {}
+        Err(Refused::Leaving | Refused::Ended(_) | Refused::InadequateSubgroup { .. }) => {}
         Err(refused) => panic!("not sent: {refused}"),
     }
 }

@@ -124,6 +124,11 @@ impl<S: Replicated> Replica<S> {
         self.host().wait_view(holds, timeout).map(|view| view.clone())
     }
 
+    /// [`Options::patience`].
+    pub fn patience(&self) -> Duration {
+        self.host().patience
+    }
+
     /// Waits until this process has a copy of the shard that calls are for, or of any. False after
     /// the timeout.
     pub fn wait_copy(&self, timeout: Duration) -> bool {
@@ -319,6 +324,42 @@ fn too_long(arguments: &[u8]) -> Refused {
 /// has a copy of an object in the shard that it is in; see [`crate::Subgroup`].
 ///
 /// All processes of a group give the same objects.
+///
+/// ```
+/// use group::{Options, Replicas, Subgroup, replicated};
+/// use serde::{Deserialize, Serialize};
+/// use std::collections::BTreeMap;
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct Stock(BTreeMap<String, u32>);
+///
+/// #[replicated]
+/// impl Stock {
+///     #[ordered]
+///     fn deliver(&mut self, article: String, n: u32) -> u32 {
+///         let pieces = self.0.entry(article).or_default();
+///         *pieces += n;
+///         *pieces
+///     }
+/// }
+///
+/// # let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;
+/// let options = Options {
+///     layout: vec![Subgroup::new("stock").shards(2).members(1, 3)],
+///     ..Options::shm("shop", "only the tills know this", "shop 2")
+/// };
+/// # let options = Options { directory: directory.path().into(), ..options };
+/// let till = || Replicas::of(&options).object("stock", Stock::default);
+/// let (first, second) = (till().found()?, till().join()?); // another process, as a rule
+/// let stock = StockHandle::from(first.get("stock").ok_or("no stock")?);
+/// stock.wait_view(|view| view.shards.iter().all(|shard| shard.is_adequate), stock.patience());
+/// for article in ["kite", "string", "tail"] {
+///     // In the shard of the article, whichever this process is in.
+///     assert_eq!(stock.for_key(&article).deliver(article.into(), 3).wait(), Ok(3));
+/// }
+/// # drop(second);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Replicas {
     options: Options,
     objects: Vec<Object>,
