@@ -56,8 +56,8 @@ pub trait Application {
     /// A subgroup lacks members in the view that began: nothing is multicast in it.
     fn inadequate_subgroup(&mut self, subgroup: usize);
 
-    /// The last `n_messages` that were taken of this process for `shard` are not multicast, as it is
-    /// no longer in that shard. No member delivers them.
+    /// The last `n_messages` that were taken of this process for `shard` are not multicast, as it
+    /// is no longer in that shard. No member delivers them.
     fn unsent(&mut self, shard: ShardId, n_messages: usize);
 
     /// A message is delivered.

@@ -5,9 +5,8 @@
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 
 use crate::deadline::deadline;
-use crate::door::Fate;
 use crate::error::Refused;
-use crate::event::{Ended, Event, StateWanted};
+use crate::event::{Ended, Event, Fate, StateWanted};
 use crate::ground::LETTER_BYTES_MAX;
 use crate::layout;
 use crate::options::Options;

@@ -3,7 +3,7 @@
 use crate::board::Board;
 use crate::deadline::deadline;
 use crate::error::{Error, Refused};
-use crate::event::{Ended, Event, Member, StateWanted};
+use crate::event::{Ended, Event, Fate, Member, StateWanted};
 use crate::node;
 use crate::options::Options;
 use crate::seat::Founds;
@@ -76,18 +76,6 @@ pub struct Group {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What became of a message of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It is delivered here, which says that every member of its shard has it, and that no later
-    /// view goes without it.
-    Delivered,
-    /// It is not multicast, and no member delivers it: the process was no longer in the shard.
-    Unsent,
-    /// It is on its way, or waits.
-    Open,
-}
-
 impl Group {
     /// Founds the group: its first view has this process alone.
     ///
@@ -146,8 +134,8 @@ impl Group {
         self.me
     }
 
-    /// Multicasts `message` to the view (in a group with a layout, to shard 0 of its first subgroup;
-    /// see [`Group::send_in`]): every member delivers it, this process too, unless this
+    /// Multicasts `message` to the view (in a group with a layout, to shard 0 of its first
+    /// subgroup; see [`Group::send_in`]): every member delivers it, this process too, unless this
     /// process is no longer in the group first. Returns the number of the message, from 1; it is
     /// safe when it is delivered here ([`crate::Delivered::own`], [`Group::wait_delivered`]).
     ///

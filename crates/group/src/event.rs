@@ -17,8 +17,8 @@ pub enum Event {
         /// The number of its members.
         members: usize,
     },
-    /// A subgroup lacks members in the view that began ([`Subgroup::least`]): nothing is multicast in
-    /// it, and what waits stays.
+    /// A subgroup lacks members in the view that began ([`Subgroup::least`]): nothing is multicast
+    /// in it, and what waits stays.
     ///
     /// [`Subgroup::least`]: crate::Subgroup::least
     InadequateSubgroup {
@@ -206,6 +206,18 @@ pub struct Delivered {
     pub own: Option<u64>,
     /// Its bytes.
     pub bytes: Payload,
+}
+
+/// What became of a message of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is delivered here, which says that every member of its shard has it, and that no later
+    /// view goes without it.
+    Delivered,
+    /// It is not multicast, and no member delivers it: the process was no longer in the shard.
+    Unsent,
+    /// It is on its way, or waits.
+    Open,
 }
 
 /// A newcomer's wish for the state; see [`Event::StateWanted`].

@@ -71,9 +71,9 @@ mod probe;
 mod seat;
 mod teller;
 
-pub use door::{Fate, Group};
+pub use door::Group;
 pub use error::{Error, Refused};
-pub use event::{Delivered, Ended, Event, Member, Shard, StateWanted, View};
+pub use event::{Delivered, Ended, Event, Fate, Member, Shard, StateWanted, View};
 pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
 pub use layout::{Shards, Subgroup};

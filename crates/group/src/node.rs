@@ -7,9 +7,9 @@
 //! ```
 //! - N1 *No lost wake-up.* Between `prepare_sleep` and the wait everything is looked at once more
 //!   (fabric T9), and the wait ends at the earliest deadline. By construction of `run`.
-//! - N2 *Own messages in order.* Those of a subgroup are handed to the machine in the order in which
-//!   they were taken, so the n-th of them that is delivered, or told to be unsent, is message n
-//!   (`vsync`, V7). One for a shard in which this process is not is unsent.
+//! - N2 *Own messages in order.* Those of a subgroup are handed to the machine in the order in
+//!   which they were taken, so the n-th of them that is delivered, or told to be unsent, is message
+//!   n (`vsync`, V7). One for a shard in which this process is not is unsent.
 //! - N3 *Leave in order.* A process asks to leave when everything that it took is delivered here,
 //!   or half of its patience has passed.
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.

@@ -178,8 +178,8 @@ impl Options {
         }
     }
 
-    /// The shard with this number, from 0, of the subgroup with this name. (A group without a layout
-    /// has one, number 0 of `all`.)
+    /// The shard with this number, from 0, of the subgroup with this name. (A group without a
+    /// layout has one, number 0 of `all`.)
     pub fn shard(&self, subgroup: &str, shard: usize) -> Option<ShardId> {
         layout::shard(&self.layout, subgroup, shard)
     }

@@ -310,6 +310,6 @@ fn a_call_that_a_dead_member_was_to_make_is_unknown() {
     assert_eq!(caller.put("a".into(), 3).wait(), Err(CallError::NotExecuted(refused)));
     let back = site(&options, false);
     assert_eq!(back.numbers.own_shard(), Some(1));
-    assert_eq!(back.numbers.count(), Ok(0), "nobody was left that had it: the shard begins anew");
+    assert_eq!(back.numbers.count(), Ok(0), "nobody was left that had it: the shard begins again");
     assert_eq!(caller.put("a".into(), 4).wait(), Ok(None));
 }

@@ -181,7 +181,7 @@ pub enum Mark {
     ShardsSurvived,
     /// A member was moved from one shard to another.
     MemberMoved,
-    /// A shard lost all its members with the state, and began anew.
+    /// A shard lost all its members with the state, and began again.
     ShardBegunAnew,
     /// A subgroup lacked members.
     SubgroupInadequate,

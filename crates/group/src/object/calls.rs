@@ -75,7 +75,8 @@ impl Calls {
         book.n_tickets
     }
 
-    /// Notes where the outcome of the call with this ticket goes. An error if the process has ended.
+    /// Notes where the outcome of the call with this ticket goes. An error if the process has
+    /// ended.
     pub(super) fn enter(&self, ticket: u64, waiter: Waiter) -> Result<(), Ended> {
         let mut book = self.book();
         if let Some(ended) = &book.ended {

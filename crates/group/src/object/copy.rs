@@ -78,6 +78,7 @@ impl<S: Replicated> Part for Copy<S> {
     fn install(&self, view: &View, subgroup: u16, seat: usize) {
         let shard = view.shard_of(subgroup, seat);
         let is_in = shard.map(|shard| (shard.id.shard, shard.begun));
+        // O4
         if *self.is_in() != is_in {
             let begins = shard.is_some_and(|shard| shard.begun == view.number);
             let first = begins.then(|| (self.begin)());

@@ -24,11 +24,11 @@
 //! - C5 *Adoption.* A leader proposes the change that the last leader before it proposed, of those
 //!   that rows of unsuspected members show. Frozen rows are not asked: one may have been read while
 //!   it was written. Mutants `NO_ADOPTION`, `ADOPT_FIRST`.
-//! - C6 *Trims.* Otherwise it has, for each shard, the shortest of the orders that its *unsuspected*
-//!   members hold, all of them wedged. The row of a suspected member is stale, and could cut off what was delivered.
-//!   What any member delivered before, every member had received (V3), so no trim is below that.
-//!   A shard without such a member has nobody that needs its trim. Mutants `TRIM_OF_SUSPECTED`,
-//!   `TRIM_UNWEDGED`, `ONE_TRIM`.
+//! - C6 *Trims.* Otherwise it has, for each shard, the shortest of the orders that its
+//!   *unsuspected* members hold, all of them wedged. The row of a suspected member is stale, and
+//!   could cut off what was delivered. What any member delivered before, every member had received
+//!   (V3), so no trim is below that. A shard without such a member has no member that needs its
+//!   trim. Mutants `TRIM_OF_SUSPECTED`, `TRIM_UNWEDGED`, `ONE_TRIM`.
 //! - C7 *Majority.* A member that does not trust a strict majority of the view stops, and tells it.
 //!   (A.4.1 counts what all rows suspect; it is the own row that counts.) Mutant
 //!   `MINORITY_CONTINUES`.
@@ -51,7 +51,7 @@ use super::End;
 use super::bugs::{Bug, Plantings};
 use super::columns::ballot;
 use super::current::Current;
-use super::roster::{Shard, ShardId};
+use super::shard::{Shard, ShardId};
 use super::view::{Change, Knock, Standing};
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
@@ -122,7 +122,7 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Whether no member that is left has the state, or can have it, in a group without a layout.
-    /// (With one, shards begin anew: `roster`, L5.)
+    /// (With one, shards begin again: `roster`, L5.)
     fn is_state_lost(&self) -> bool {
         self.is_whole && self.table.all(self.trusted(), |seat| !self.has_state(seat, 0))
     }
@@ -218,8 +218,8 @@ impl<P: Plantings> Current<P> {
         self.table.those(seats, |seat| self.has_state(seat, subgroup))
     }
 
-    /// The members that may leave now: all that want to, unless the state of a shard would leave with
-    /// them while newcomers to it wait for it.
+    /// The members that may leave now: all that want to, unless the state of a shard would leave
+    /// with them while newcomers to it wait for it.
     fn leavers(&self) -> SeatSet {
         let trusted = self.trusted();
         let leavers = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
@@ -237,9 +237,9 @@ impl<P: Plantings> Current<P> {
         leavers.difference(kept_back)
     }
 
-    /// The first of `knocks` that may join those that stay. In a group without a layout at least one
-    /// member of every majority of the next view must have the state, or a failure of less could
-    /// lose it. (The state of a shard can be lost with a minority anyway.)
+    /// The first of `knocks` that may join those that stay. In a group without a layout at least
+    /// one member of every majority of the next view must have the state, or a failure of less
+    /// could lose it. (The state of a shard can be lost with a minority anyway.)
     fn admitted(&self, staying: SeatSet, knocks: &[Knock]) -> Vec<Knock> {
         let n_ready = self.bearers(staying, 0).len();
         let n_unready = staying.len() - n_ready;

@@ -15,11 +15,10 @@
 //! suspected   seats that the owner suspects                      a promise, see `change`
 //! view        (the table's own, behind all)
 //! ```
-//! `sent`, `received`, `delivered` and `ready` are there once for each subgroup: a *lane* of the row,
-//! which belongs to the owner's shard of that subgroup. Of those with a state there is a set for
-//! each subgroup, and a trim for each shard.
+//! `sent`, `received`, `delivered` and `ready` are there once for each subgroup: a *lane* of the
+//! row, which belongs to the owner's shard of that subgroup. Of those with a state there is a set
+//! for each subgroup, and a trim for each shard.
 
-use super::layout::Shape;
 use super::view::{Change, Knock, METADATA_WORDS, Standing};
 use crate::planted::Planting;
 use crate::sst::{Column, Columns, Kind, Table, bugs};
@@ -56,10 +55,12 @@ const JOINED: usize = 2;
 const BEARERS: usize = 3;
 
 impl Row {
-    /// Declares the columns of a row in a group of this shape.
-    pub(super) fn declare(columns: &mut Columns, shape: &Shape) -> Row {
+    /// Declares the columns of a row among so many seats, subgroups and shards.
+    pub(super) fn declare(
+        columns: &mut Columns,
+        [n_seats, n_subgroups, n_shards]: [usize; 3],
+    ) -> Row {
         use Kind::{Growing, Guarded, Rising};
-        let Shape { n_seats, n_subgroups, n_shards, .. } = *shape;
         Row {
             n_seats,
             n_subgroups,

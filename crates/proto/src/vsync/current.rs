@@ -144,6 +144,18 @@ impl<P: Plantings> Current<P> {
         self.table.get(seat, column, 0)
     }
 
+    // ---- lanes ----
+
+    /// The lane of a subgroup in which this member is in a shard.
+    pub(super) fn lane(&self, subgroup: usize) -> &Lane {
+        self.lanes[subgroup].as_ref().expect("a member of one of its shards")
+    }
+
+    /// Whether this member is in a shard of the subgroup.
+    pub(super) fn has_lane(&self, subgroup: usize) -> bool {
+        self.lanes[subgroup].is_some()
+    }
+
     // ---- seats ----
 
     pub(super) fn others(&self) -> SeatSet {

@@ -1,5 +1,5 @@
-//! Messages of one view: rings, receipt, the order, stability. All of it is there once for each shard
-//! that this member is in; "every member" is every member of the shard.
+//! Messages of one view: rings, receipt, the order, stability. All of it is there once for each
+//! shard that this member is in; "every member" is every member of the shard.
 //!
 //! A sender writes a message into its ring in every other member's region, and then the number of
 //! messages into its row (`sent`, which guards the ring). A receiver tells how many it has of each
@@ -8,8 +8,9 @@
 //! - V2 *Order.* All members deliver the same messages in the order of `order`, each once. By
 //!   construction: positions are delivered one after the other, and a position names one message of
 //!   one ring. Mutants `LAST_LAGGING`, `NULLS_INVENTED`.
-//! - V3 *Stability.* Before the end of a view, a member delivers only what every member of the shard
-//!   has received, the suspected ones included. So the trim covers it. Mutant `DELIVER_UNSTABLE`.
+//! - V3 *Stability.* Before the end of a view, a member delivers only what every member of the
+//!   shard has received, the suspected ones included. So the trim covers it. Mutant
+//!   `DELIVER_UNSTABLE`.
 //! - V4 *Room.* A slot of a ring is used again when every member has delivered its message, so a
 //!   message that is delivered is read from the ring. The paper's listing (A.2.3) has the test
 //!   inverted. Mutant `WINDOW_INVERTED`.
@@ -27,7 +28,7 @@ use super::lane::{Lane, Sender};
 use super::order::RoundRobin;
 use super::outbox::Outbox;
 use super::payload::Payload;
-use super::roster::Shard;
+use super::shard::Shard;
 use super::slots::{Damaged, Header, Run, WRITE_WORDS_MAX, is_small};
 use super::{Delivery, Mode, Output};
 use alloc::vec::Vec;

@@ -1,11 +1,10 @@
 //! A member's own shard of one subgroup, in one view.
 
 use super::bugs::Plantings;
-use super::current::Current;
 use super::heard::Heard;
 use super::layout::Layout;
 use super::order::RoundRobin;
-use super::roster::{Shard, ShardId};
+use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
@@ -65,17 +64,5 @@ impl Lane {
     /// The column words and sets of this lane are those of this subgroup.
     pub(super) const fn subgroup(&self) -> usize {
         self.id.subgroup as usize
-    }
-}
-
-impl<P: Plantings> Current<P> {
-    /// The lane of a subgroup in which this member is in a shard.
-    pub(super) fn lane(&self, subgroup: usize) -> &Lane {
-        self.lanes[subgroup].as_ref().expect("a member of one of its shards")
-    }
-
-    /// Whether this member is in a shard of the subgroup.
-    pub(super) fn has_lane(&self, subgroup: usize) -> bool {
-        self.lanes[subgroup].is_some()
     }
 }

@@ -1,5 +1,5 @@
-//! The region of a seat: two places for each seat, and in each a row and a ring of messages for each
-//! subgroup.
+//! The region of a seat: two places for each seat, and in each a row and a ring of messages for
+//! each subgroup.
 //!
 //! Every word has one writer, the seat whose place it is in (`sst`, S3). The region of a seat is
 //! the copy that this seat reads.
@@ -55,7 +55,7 @@ impl Layout {
         assert!(shape.window > 0 && shape.n_seats > 0 && shape.n_subgroups > 0, "{shape:?}");
         assert!(shape.message_bytes <= Header::BYTES_MAX, "{shape:?}");
         let mut columns = Columns::new();
-        let row = Row::declare(&mut columns, shape);
+        let row = Row::declare(&mut columns, [shape.n_seats, shape.n_subgroups, shape.n_shards]);
         let stride = columns.row_words() + shape.n_subgroups as u32 * ring_words(shape);
         Layout { shape: *shape, columns, row, places: Places::new(At(0), stride) }
     }

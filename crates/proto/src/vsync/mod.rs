@@ -3,11 +3,11 @@
 //!
 //! **Purpose.** A group of processes has a *view*, a numbered list of its members. Each member can
 //! multicast; all members deliver the same messages in the same order. (A view can be laid out in
-//! subgroups of shards, `roster`: then that holds in each shard, of its own members.) When members fail, leave or
-//! join, the survivors agree on the next view and on the end of this one, so that all of them have
-//! delivered the same messages when it begins (*virtual synchrony*). Nothing is sent between
-//! members but one-sided writes into rows and rings ([`sst`](crate::sst)); only a process that is
-//! not a member yet sends messages.
+//! subgroups of shards, `roster`: then that holds in each shard, of its own members.) When members
+//! fail, leave or join, the survivors agree on the next view and on the end of this one, so that
+//! all of them have delivered the same messages when it begins (*virtual synchrony*). Nothing is
+//! sent between members but one-sided writes into rows and rings ([`sst`](crate::sst)); only a
+//! process that is not a member yet sends messages.
 //!
 //! **Assumes.** Processes stop; they do not lie. At most a minority of each view fails, or is
 //! suspected, before the next one begins; otherwise the group ends. Suspicions may be wrong. Of the
@@ -18,13 +18,14 @@
 //! come (`docs/decisions/0018-groups.md`).
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
-//! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and V15 in
-//! `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`.
+//! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
+//! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
-//! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one shard
-//!   in the first, deliver the same messages of it between them: those before its trim. A survivor holds all of these, since its own
-//!   wedged row counted in the trim (C6). Checked under seeds (`same_trim`, `virtual_synchrony`).
+//! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
+//!   shard in the first, deliver the same messages of it between them: those before its trim. A
+//!   survivor holds all of these, since its own wedged row counted in the trim (C6). Checked under
+//!   seeds (`same_trim`, `virtual_synchrony`).
 //! - V8 *Installed before the next.* A member of view v + 1 that was one of v has installed v: its
 //!   row of v counted and was wedged when the change was made (C4). So when v + 2 begins, no member
 //!   of it reads places of v (`sst`, S3).
@@ -56,6 +57,7 @@ mod order;
 mod outbox;
 mod payload;
 mod roster;
+mod shard;
 mod slots;
 mod spec;
 mod state;
@@ -69,12 +71,11 @@ pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
 pub use payload::Payload;
-pub use roster::{
-    Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, TAGS_WORD,
-};
+pub use roster::TAGS_WORD;
+pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};
 pub use slots::WRITE_WORDS_MAX;
 pub use spec::ROW;
-pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
+pub use view::{Knock, METADATA_WORDS, Member, Standing, View};
 
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
@@ -141,7 +142,8 @@ impl Config {
     }
 }
 
-/// A point of the order of a shard through all views: everything before `at` in `view`, and all earlier views.
+/// A point of the order of a shard through all views: everything before `at` in `view`, and all
+/// earlier views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The view.
@@ -207,8 +209,8 @@ pub enum Output {
         /// The position of the state.
         at: Position,
     },
-    /// The state of a shard to which this process is a newcomer. Deliveries of the shard follow, the
-    /// first at this position or behind it.
+    /// The state of a shard to which this process is a newcomer. Deliveries of the shard follow,
+    /// the first at this position or behind it.
     TakeState {
         /// The shard.
         shard: ShardId,

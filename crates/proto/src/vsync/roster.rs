@@ -11,119 +11,56 @@
 //!   that is not, and then as few are as a chain of moves needs.
 //! - L4 *States stay.* The last member of a shard that has its state is not moved. Mutant
 //!   `LAST_BEARER_MOVED`.
-//! - L5 *Anew.* A shard whose members with the state are all gone begins anew, at all its members
+//! - L5 *Again.* A shard whose members with the state are all gone begins again, at all its members
 //!   alike: from the state in which every shard begins. Mutant `KEEPS_THE_DEAD`.
 
 use super::bugs::Bug;
-use super::view::{Change, METADATA_WORDS, Member, View, ViewId};
-use crate::planted::Planting;
-use alloc::borrow::ToOwned;
+use super::shard::{Candidates, Seating, Shard, Subgroup, ViewId};
+use super::view::{Change, Knock, METADATA_WORDS, Member, View};
+use crate::planted::{Planting, Sound};
 use alloc::collections::VecDeque;
-use alloc::string::String;
 use alloc::vec::Vec;
-use base::{Rank, SEATS_MAX, SeatSet};
-use core::fmt;
+use base::{Rank, SeatSet};
 
 /// The word of a member's metadata that has its tags, one bit each.
 pub const TAGS_WORD: usize = METADATA_WORDS - 1;
-/// The most subgroups of a group.
-pub const SUBGROUPS_MAX: usize = 8;
-/// The most shards of all subgroups of a group.
-pub const SHARDS_MAX: usize = 64;
+impl View {
+    /// The first view of a group with this layout that these processes found.
+    pub fn founded_by(founders: &[Knock], layout: &[Subgroup]) -> View {
+        let since = ViewId::FIRST;
+        let members = founders.iter().map(|process| Member { process: *process, since });
+        View::new(since, members.collect()).laid_out(layout)
+    }
 
-/// The members that a shard can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Candidates {
-    /// Any.
-    All,
-    /// Those on these seats.
-    Seats(SeatSet),
-    /// Those whose metadata has all of these tags ([`TAGS_WORD`]).
-    Tagged(u64),
-}
+    /// This view, as one that has none before it.
+    pub(super) fn laid_out(self, layout: &[Subgroup]) -> View {
+        let roster = seat(layout, &[], &Change::default(), &self, Sound);
+        View { roster, ..self }
+    }
 
-impl Candidates {
-    fn contain(self, member: &Member) -> bool {
-        match self {
-            Candidates::All => true,
-            Candidates::Seats(seats) => seats.contains(member.seat()),
-            Candidates::Tagged(tags) => member.process.metadata[TAGS_WORD] & tags == tags,
-        }
+    /// The view after this one.
+    pub(super) fn after(
+        &self,
+        change: &Change,
+        layout: &[Subgroup],
+        planted: impl Planting<Bug>,
+    ) -> View {
+        let (id, departing) = (self.id.next(), change.departing());
+        let stays = |member: &&Member| !departing.contains(member.seat());
+        let joined = change.joined.iter().map(|process| Member { process: *process, since: id });
+        let members = self.members.iter().filter(stays).copied().chain(joined).collect();
+        let next = View::new(id, members);
+        let roster = seat(layout, &self.roster, change, &next, planted);
+        View { roster, ..next }
     }
 }
 
-/// The description of a subgroup, the same at all members.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Subgroup {
-    /// The name.
-    pub name: String,
-    /// The members that each of its shards can have.
-    pub shards: Vec<Candidates>,
-    /// The number of members below which a shard does not work.
-    pub n_least: usize,
-    /// The number of members above which a shard gets no more.
-    pub n_most: usize,
-}
-
-impl Subgroup {
-    /// The only subgroup of a group without a layout: one shard, which has all members.
-    pub fn whole() -> Subgroup {
-        let shards = [Candidates::All].to_vec();
-        Subgroup { name: "all".to_owned(), shards, n_least: 1, n_most: SEATS_MAX }
-    }
-}
-
-/// A shard of a group: the number of its subgroup, and its own there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardId {
-    /// The subgroup, from 0.
-    pub subgroup: u16,
-    /// The shard, from 0.
-    pub shard: u16,
-}
-
-impl fmt::Display for ShardId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.subgroup, self.shard)
-    }
-}
-
-/// A shard in a view.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Shard {
-    /// The view in which it began, anew if its state was lost. That of the view if it is empty.
-    pub since: ViewId,
-    /// The seats of its members, those first that have been there for longest: the order of turns.
-    pub seats: Vec<Rank>,
-    /// Those of them that had the shard's state when the view began.
-    pub bearers: SeatSet,
-}
-
-impl Shard {
-    /// The seats of its members, as a set.
-    pub fn members(&self) -> SeatSet {
-        self.seats.iter().copied().collect()
-    }
-}
-
-/// A subgroup in a view.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Seating {
-    /// Its shards.
-    pub shards: Vec<Shard>,
-    /// Whether each of them has enough members. If not, nothing is multicast in the subgroup.
-    pub is_adequate: bool,
-}
-
-impl Seating {
-    /// The number of the shard that has the member on `seat`.
-    pub fn shard_of(&self, seat: Rank) -> Option<usize> {
-        self.shards.iter().position(|shard| shard.seats.contains(&seat))
-    }
+fn is_candidate(candidates: Candidates, member: &Member) -> bool {
+    candidates.contain(member.seat(), member.process.metadata[TAGS_WORD])
 }
 
 /// L1: the roster of `view`. That of the view `before` it is empty for a group that is founded.
-pub(super) fn seat(
+fn seat(
     layout: &[Subgroup],
     before: &[Seating],
     change: &Change,
@@ -197,7 +134,7 @@ impl<'a, P: Planting<Bug>> Draft<'a, P> {
                 continue;
             }
             let has_room = |at: &usize| {
-                self.candidates(*at).contain(member)
+                is_candidate(self.candidates(*at), member)
                     && self.shards[*at].seats.len() < self.subgroup.n_most
             };
             let fewest = (0..self.shards.len()).filter(has_room);
@@ -251,7 +188,7 @@ impl<'a, P: Planting<Bug>> Draft<'a, P> {
         let Shard { seats, bearers, .. } = &self.shards[from];
         let can = |seat: &Rank| {
             let member = self.view.member(*seat);
-            member.is_some_and(|member| self.candidates(to).contain(member))
+            member.is_some_and(|member| is_candidate(self.candidates(to), member))
         };
         let is_last = |seat: &Rank| bearers.contains(*seat) && bearers.len() == 1;
         let free = |seat: &Rank| !is_last(seat) || self.planted.has(Bug::LastBearerMoved);
@@ -274,9 +211,9 @@ impl<'a, P: Planting<Bug>> Draft<'a, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::planted::{Planted, Sound};
-    use crate::vsync::Knock;
+    use crate::planted::Planted;
     use crate::vsync::view::tests::process;
+    use alloc::borrow::ToOwned;
     use base::Rng;
 
     fn set(seats: &[usize]) -> SeatSet {

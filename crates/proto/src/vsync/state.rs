@@ -15,8 +15,7 @@
 //! window is full. Only what the end of a view delivers is held in memory, up to a bound.
 
 use super::bugs::Bug;
-use super::roster::ShardId;
-use super::view::ViewId;
+use super::shard::{ShardId, ViewId};
 use super::wire::{Message, PIECE_BYTES, Piece};
 use super::{Delivery, Position};
 use crate::planted::Planting;

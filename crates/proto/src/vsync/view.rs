@@ -1,33 +1,8 @@
 //! Views: the membership, as a value. A new view is a new value; nothing in one is ever changed.
 
-use super::bugs::Bug;
-use super::roster::{self, Seating, Shard, ShardId, Subgroup};
-use crate::planted::{Planting, Sound};
+use super::shard::{Seating, Shard, ShardId, ViewId};
 use alloc::vec::Vec;
 use base::{Incarnation, Rank, SeatSet, majority};
-use core::fmt;
-
-/// The number of a view. The first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[doc(alias = "epoch")]
-pub struct ViewId(pub u64);
-
-impl ViewId {
-    /// That of a new group.
-    pub const FIRST: ViewId = ViewId(1);
-
-    /// The one after it.
-    #[must_use]
-    pub const fn next(self) -> ViewId {
-        ViewId(self.0 + 1)
-    }
-}
-
-impl fmt::Display for ViewId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
 
 /// The words that a member carries in every view: its address, and its tags. No member interprets
 /// them, but for tags that a layout asks for ([`TAGS_WORD`](super::TAGS_WORD)).
@@ -121,35 +96,6 @@ impl View {
         view
     }
 
-    /// The first view of a group with this layout that these processes found.
-    pub fn founded_by(founders: &[Knock], layout: &[Subgroup]) -> View {
-        let since = ViewId::FIRST;
-        let members = founders.iter().map(|process| Member { process: *process, since });
-        View::new(since, members.collect()).laid_out(layout)
-    }
-
-    /// This view, as one that has none before it.
-    pub(super) fn laid_out(self, layout: &[Subgroup]) -> View {
-        let roster = roster::seat(layout, &[], &Change::default(), &self, Sound);
-        View { roster, ..self }
-    }
-
-    /// The view after this one.
-    pub(super) fn after(
-        &self,
-        change: &Change,
-        layout: &[Subgroup],
-        planted: impl Planting<Bug>,
-    ) -> View {
-        let (id, departing) = (self.id.next(), change.departing());
-        let stays = |member: &&Member| !departing.contains(member.seat());
-        let joined = change.joined.iter().map(|process| Member { process: *process, since: id });
-        let members = self.members.iter().filter(stays).copied().chain(joined).collect();
-        let next = View::new(id, members);
-        let roster = roster::seat(layout, &self.roster, change, &next, planted);
-        View { roster, ..next }
-    }
-
     // ---- shards ----
 
     /// All shards, in order.
@@ -225,6 +171,8 @@ impl View {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::planted::Sound;
+    use crate::vsync::shard::Subgroup;
 
     pub(crate) fn process(seat: usize, incarnation: u64) -> Knock {
         let incarnation = Incarnation(incarnation);

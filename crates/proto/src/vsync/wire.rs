@@ -4,8 +4,8 @@
 //! Everything else is told by rows. A message that cannot be read is dropped.
 
 use super::Position;
-use super::roster::{SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId};
-use super::view::{Knock, METADATA_WORDS, Member, View, ViewId};
+use super::shard::{SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, ViewId};
+use super::view::{Knock, METADATA_WORDS, Member, View};
 use crate::MESSAGE_CHANNEL;
 use alloc::vec::Vec;
 use base::{Incarnation, Rank, SEATS_MAX, SeatSet};

@@ -1,13 +1,13 @@
-//! The application of a simulated process in one shard: it executes what is delivered, and its state
-//! can be given to a newcomer.
+//! The application of a simulated process in one shard: it executes what is delivered, and its
+//! state can be given to a newcomer.
 
 use super::history::{MessageId, ProcessId};
 use base::{Incarnation, Rank};
 use proto::vsync::ShardId;
 use std::collections::BTreeMap;
 
-/// The replicated state of a shard: which messages of each process it has executed, and a digest of all of
-/// them in their order.
+/// The replicated state of a shard: which messages of each process it has executed, and a digest of
+/// all of them in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct App {
     digest: u64,

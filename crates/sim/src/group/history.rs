@@ -141,7 +141,7 @@ impl History {
 type Stay = (ProcessId, u64);
 
 impl History {
-    /// What each shard's members were told of it, from its beginning until it begins anew: each a
+    /// What each shard's members were told of it, from its beginning until it begins again: each a
     /// history of its own, in which a process that comes back is another one.
     pub(super) fn shards(&self) -> BTreeMap<(ShardId, ViewId), History> {
         let mut shards: BTreeMap<(ShardId, ViewId), BTreeMap<Stay, Record>> = BTreeMap::new();

@@ -141,8 +141,8 @@ impl World {
             let n_multicast = &self.history.records[&other.id()].n_multicast;
             let n_multicast = n_multicast.get(&id).copied().unwrap_or(0);
             let n_executed = process.executed(subgroup, other.id());
-            // All messages of a member may be older than a newcomer without a state, or than a shard
-            // that has begun anew.
+            // All messages of a member may be older than a newcomer without a state, or than a
+            // shard that has begun again.
             let is_older = is_late(process) || shard.since > ViewId::FIRST;
             let is_older = is_older && n_executed == 0;
             let has_all = other.delivered_itself(id) == n_multicast;

@@ -277,7 +277,7 @@ impl Listener<'_> {
 }
 
 impl Listener<'_> {
-    /// Every shard to which it comes, and every one that begins anew, has the first state.
+    /// Every shard to which it comes, and every one that begins again, has the first state.
     fn take_places(&mut self, view: &View) {
         for subgroup in 0..self.places.len() {
             let shard = view.shard_of(self.knock.seat, subgroup);
@@ -312,8 +312,8 @@ impl Application for Listener<'_> {
         self.hit(Mark::SubgroupInadequate);
     }
 
-    /// Their ordinals are given to other messages: if one of them were delivered, two would have the
-    /// same.
+    /// Their ordinals are given to other messages: if one of them were delivered, two would have
+    /// the same.
     fn unsent(&mut self, shard: ShardId, n_messages: usize) {
         self.hit(Mark::MessageUnsent);
         let n_multicast = self.record.n_multicast.entry(shard).or_default();

@@ -3,7 +3,7 @@
 //!
 //! No false alarm: a newcomer's first message of a sender may have any ordinal, since its state
 //! covers those before, or there is no state. That the state fits is for `copies`. In a shard that
-//! begins later, or anew, a sender may have sent before.
+//! begins later, or again, a sender may have sent before.
 
 use super::History;
 use proto::vsync::ViewId;

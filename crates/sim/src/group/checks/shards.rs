@@ -1,10 +1,10 @@
 //! Rosters (`vsync`, L2 to L5): shards of a subgroup do not overlap; a member is moved only where
-//! that makes the subgroup adequate; and a shard begins anew only when nobody is left that had its
-//! state.
+//! that makes the subgroup adequate; and a shard begins again only when no member is left that had
+//! its state.
 //!
 //! No false alarm: only members that had the state at the beginning of a view, and are in the next
-//! one, are held against a shard that begins anew. (Others may have come to have it after the leader
-//! had looked.)
+//! one, are held against a shard that begins again. (Others may have come to have it after the
+//! leader had looked.)
 
 use super::History;
 use base::SeatSet;
@@ -37,7 +37,9 @@ fn succession(view: &View, next: &View) -> Result<(), String> {
     for ((id, old), (_, new)) in view.shards().zip(next.shards()) {
         let bearers = old.bearers.intersection(next.seats());
         if new.since == next.id && !bearers.is_empty() {
-            return Err(format!("shard {id} begins anew, and {bearers:?} had its state: {next:?}"));
+            return Err(format!(
+                "shard {id} begins again, and {bearers:?} had its state: {next:?}"
+            ));
         }
         let is_adequate = next.roster[usize::from(id.subgroup)].is_adequate;
         let is_moved =

@@ -1,6 +1,6 @@
-//! Validity: what is delivered was multicast, once at each process, in a view in which its sender and
-//! its receiver are in the shard that it was multicast in, and that subgroup has enough members.
-//! (`vsync`, V16: messages of the view's end too.)
+//! Validity: what is delivered was multicast, once at each process, in a view in which its sender
+//! and its receiver are in the shard that it was multicast in, and that subgroup has enough
+//! members. (`vsync`, V16: messages of the view's end too.)
 //!
 //! No false alarm: messages are counted when the machine takes them, before it can send them.
 
