@@ -237,18 +237,27 @@ impl<P: Plantings> Current<P> {
         leavers.difference(kept_back)
     }
 
-    /// The first of `knocks` that may join those that stay. In a group without a layout at least
-    /// one member of every majority of the next view must have the state, or a failure of less
-    /// could lose it. (The state of a shard can be lost with a minority anyway.)
+    /// The first of `knocks` that may join those that stay: of every majority of the next view at
+    /// least one member must have the states of its shards, or a failure of less could lose them;
+    /// and a group that at most doubles keeps its majority, be all newcomers dead.
     fn admitted(&self, staying: SeatSet, knocks: &[Knock]) -> Vec<Knock> {
-        let n_ready = self.bearers(staying, 0).len();
+        if knocks.is_empty() {
+            return Vec::new();
+        }
+        let n_ready = self.table.count(staying, |seat| self.has_states(seat));
         let n_unready = staying.len() - n_ready;
         let mut n_most = n_ready.saturating_sub(n_unready);
-        if self.planted.has(Bug::CrowdOfNewcomers) || !self.is_whole {
+        if self.planted.has(Bug::CrowdOfNewcomers) {
             n_most = usize::MAX;
         }
         let free = |knock: &&Knock| !self.seats.contains(knock.seat);
         knocks.iter().filter(free).take(n_most).copied().collect()
+    }
+
+    /// Whether the member on `seat` has the states of all shards that it is in.
+    fn has_states(&self, seat: Rank) -> bool {
+        let is_in = |subgroup: &usize| self.view.shard_of(seat, *subgroup).is_some();
+        (0..self.lanes.len()).filter(is_in).all(|subgroup| self.has_state(seat, subgroup))
     }
 
     // ---- the others ----
