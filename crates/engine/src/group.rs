@@ -21,7 +21,9 @@
 use base::{Inbox, Instant, Port, Rank, SeatSet};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{Config, Delivery, End, Machine, Output, Payload, Position, Refused, View};
+use proto::vsync::{
+    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, View,
+};
 
 /// What a process of a group stands on.
 pub trait Ground: Port {
@@ -51,16 +53,23 @@ pub trait Application {
     /// The view that began has too few members: nothing is multicast in it.
     fn inadequate(&mut self, n_members: usize);
 
+    /// A subgroup lacks members in the view that began: nothing is multicast in it.
+    fn inadequate_subgroup(&mut self, subgroup: usize);
+
+    /// The last `n_messages` that were taken of this process for `shard` are not multicast, as it
+    /// is no longer in that shard. No member delivers them.
+    fn unsent(&mut self, shard: ShardId, n_messages: usize);
+
     /// A message is delivered.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// The state as it is now, for the newcomer on `to`. `None` if it comes later, by
+    /// The state of `shard` as it is now, for the newcomer on `to`. `None` if it comes later, by
     /// [`Process::give`], for this position.
-    fn give(&mut self, to: Rank, at: Position) -> Option<Vec<u8>>;
+    fn give(&mut self, to: Rank, shard: ShardId, at: Position) -> Option<Vec<u8>>;
 
-    /// The state of another member's application, which covers everything before `at`. It is the
-    /// first thing that a newcomer is told besides views.
-    fn take(&mut self, at: Position, bytes: Vec<u8>);
+    /// The state of `shard`, as another member had it, which covers everything before `at`. It is
+    /// the first thing that a newcomer to a shard is told of it.
+    fn take(&mut self, shard: ShardId, at: Position, bytes: Vec<u8>);
 
     /// The process is no longer in the group, and nothing follows.
     fn end(&mut self, end: End);
@@ -137,13 +146,15 @@ impl<P: Plantings> Process<P> {
             }
             Output::Inadequate { n_members } => app.inadequate(n_members),
             Output::Deliver(delivery) => app.deliver(delivery),
-            Output::GiveState { to, at } => {
-                if let Some(bytes) = app.give(to, at) {
-                    self.machine.give(to, at, bytes);
+            Output::InadequateSubgroup { subgroup } => app.inadequate_subgroup(subgroup),
+            Output::Unsent { shard, n_messages } => app.unsent(shard, n_messages),
+            Output::GiveState { to, shard, at } => {
+                if let Some(bytes) = app.give(to, shard, at) {
+                    self.machine.give(to, shard, at, bytes);
                     return true;
                 }
             }
-            Output::TakeState { at, bytes } => app.take(at, bytes),
+            Output::TakeState { shard, at, bytes } => app.take(shard, at, bytes),
             Output::Ended(end) => app.end(end),
         }
         false
@@ -151,20 +162,20 @@ impl<P: Plantings> Process<P> {
 
     // ---- calls from above ----
 
-    /// Multicasts `message`; see [`Machine::multicast`].
+    /// Multicasts `message` in `shard`; see [`Machine::multicast`].
     ///
     /// # Errors
     /// [`Refused`]: nothing happened.
-    pub fn multicast(&mut self, message: Payload) -> Result<(), Refused> {
-        self.machine.multicast(message)
+    pub fn multicast(&mut self, shard: ShardId, message: Payload) -> Result<(), Refused> {
+        self.machine.multicast(shard, message)
     }
 
-    /// Whether a message of `n_bytes` would be taken now; see [`Machine::accepts`].
+    /// Whether a message of `n_bytes` would be taken now for `shard`; see [`Machine::accepts`].
     ///
     /// # Errors
     /// [`Refused`]: why it would not.
-    pub fn accepts(&self, n_bytes: usize) -> Result<(), Refused> {
-        self.machine.accepts(n_bytes)
+    pub fn accepts(&self, shard: ShardId, n_bytes: usize) -> Result<(), Refused> {
+        self.machine.accepts(shard, n_bytes)
     }
 
     /// Asks to leave; see [`Machine::leave`].
@@ -178,8 +189,8 @@ impl<P: Plantings> Process<P> {
     }
 
     /// Gives a state that [`Application::give`] did not have at once.
-    pub fn give(&mut self, to: Rank, at: Position, state: Vec<u8>) {
-        self.machine.give(to, at, state);
+    pub fn give(&mut self, to: Rank, shard: ShardId, at: Position, state: Vec<u8>) {
+        self.machine.give(to, shard, at, state);
     }
 
     // ---- what is told ----
@@ -189,12 +200,12 @@ impl<P: Plantings> Process<P> {
         self.machine.view()
     }
 
-    /// The position up to which this process has delivered.
-    pub fn position(&self) -> Option<Position> {
-        self.machine.position()
+    /// The position up to which this process has delivered in its shard of a subgroup.
+    pub fn position(&self, subgroup: usize) -> Option<Position> {
+        self.machine.position(subgroup)
     }
 
-    /// Whether the application has its state.
+    /// Whether the application has the states of all shards that it is in.
     pub fn is_ready(&self) -> bool {
         self.machine.is_ready()
     }

@@ -82,6 +82,16 @@ fn handle(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
 
         #[allow(dead_code, reason = "a program need not call every method")]
         impl #handle {
+            /// The same in another shard of the object's subgroup, from 0.
+            #visibility fn in_shard(&self, shard: usize) -> Self {
+                #handle(self.0.in_shard(shard))
+            }
+
+            /// The same in the shard that `key` belongs to.
+            #visibility fn for_key(&self, key: &impl ::group::Key) -> Self {
+                #handle(self.0.in_shard(self.0.shard_for(key)))
+            }
+
             #(#calls)*
         }
 

@@ -6,11 +6,13 @@
 
 use crate::deadline::deadline;
 use crate::error::Refused;
-use crate::event::{Ended, Event, StateWanted};
+use crate::event::{Ended, Event, Fate, StateWanted};
 use crate::ground::LETTER_BYTES_MAX;
+use crate::layout;
 use crate::options::Options;
+use crate::teller::Place;
 use base::{Rank, SeatSet};
-use proto::vsync::Payload;
+use proto::vsync::{Payload, ShardId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::VecDeque;
@@ -22,8 +24,8 @@ use std::time::{Duration, Instant};
 /// What is written on the board.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// Messages that wait for room in the machine.
-    pub(crate) sends: VecDeque<Payload>,
+    /// By subgroup, messages that wait for room in the machine, each with its shard.
+    pub(crate) sends: Vec<VecDeque<(u16, Payload)>>,
     /// Letters that wait for room on the way, at most a window.
     pub(crate) letters: VecDeque<(Rank, Vec<u8>)>,
     /// States that the application gave, at most one for each that was wanted.
@@ -32,10 +34,10 @@ pub(crate) struct Notes {
     pub(crate) suspects: SeatSet,
     /// What the application has not taken.
     pub(crate) events: VecDeque<Event>,
-    /// The number of messages that were taken here.
-    pub(crate) n_taken: u64,
-    /// The number of own messages that were delivered here.
-    pub(crate) n_delivered: u64,
+    /// By subgroup, the number of messages that were taken here.
+    pub(crate) n_taken: Vec<u64>,
+    /// By subgroup, this process's place in it.
+    pub(crate) places: Vec<Place>,
     /// The members of the view, if they are fewer than the group wants.
     pub(crate) inadequate: Option<usize>,
     /// The time at which the process ends, if it is asked to leave.
@@ -59,13 +61,24 @@ pub(crate) struct Board {
     window: usize,
     message_bytes: u32,
     adequate: usize,
+    /// The names of the subgroups, and the least that their shards need.
+    subgroups: Vec<(String, usize)>,
     pub(crate) events_max: usize,
 }
 
 impl Board {
     pub(crate) fn new(options: &Options) -> io::Result<Board> {
+        let names = layout::names(&options.layout);
+        let notes = Notes {
+            sends: vec![VecDeque::new(); names.len()],
+            n_taken: vec![0; names.len()],
+            places: vec![Place::default(); names.len()],
+            ..Notes::default()
+        };
+        let least = options.layout.iter().map(|subgroup| subgroup.least);
         Ok(Board {
-            notes: Mutex::default(),
+            subgroups: names.into_iter().zip(least.chain([1])).collect(),
+            notes: Mutex::new(notes),
             news: Condvar::new(),
             bell: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
             has_rung: AtomicBool::new(false),
@@ -83,9 +96,14 @@ impl Board {
 
     // ---- the calls ----
 
-    /// Takes a message, or waits for room until `patience` ends.
-    pub(crate) fn send(&self, message: &[u8], patience: Duration) -> Result<u64, Refused> {
-        let bytes = message.len();
+    /// Takes a message for a shard, or waits for room until `patience` ends.
+    pub(crate) fn send(
+        &self,
+        id: ShardId,
+        message: &[u8],
+        patience: Duration,
+    ) -> Result<u64, Refused> {
+        let (bytes, subgroup) = (message.len(), usize::from(id.subgroup));
         if bytes > self.message_bytes as usize {
             return Err(Refused::TooLong { bytes, most: self.message_bytes });
         }
@@ -96,14 +114,28 @@ impl Board {
             if let Some(members) = notes.inadequate {
                 return Err(Refused::Inadequate { members, adequate: self.adequate });
             }
-            Ok(notes.sends.len())
+            self.check_place(id, notes.places.get(subgroup))?;
+            Ok(notes.sends[subgroup].len())
         })?;
-        notes.sends.push_back(message.into());
-        notes.n_taken += 1;
-        let number = notes.n_taken;
+        notes.sends[subgroup].push_back((id.shard, message.into()));
+        notes.n_taken[subgroup] += 1;
+        let number = notes.n_taken[subgroup];
         drop(notes);
         self.ring();
         Ok(number)
+    }
+
+    /// Whether a message for the shard can be sent by a process with this place in its subgroup.
+    fn check_place(&self, id: ShardId, place: Option<&Place>) -> Result<(), Refused> {
+        let named = self.subgroups.get(usize::from(id.subgroup));
+        let (subgroup, least) = named.cloned().unwrap_or_default();
+        let Some(place) = place.filter(|place| place.shard == Some(id.shard)) else {
+            return Err(Refused::OtherShard { subgroup, shard: id.shard });
+        };
+        if place.is_inadequate {
+            return Err(Refused::InadequateSubgroup { subgroup, least });
+        }
+        Ok(())
     }
 
     /// Takes a letter, or waits for room until `patience` ends.
@@ -189,20 +221,26 @@ impl Board {
         }
     }
 
-    /// Waits until own message `number` is delivered here. False after the timeout.
-    pub(crate) fn wait_delivered(&self, number: u64, timeout: Duration) -> Result<bool, Ended> {
+    /// Waits for what becomes of own message `number` of a subgroup.
+    pub(crate) fn wait_fate(
+        &self,
+        subgroup: usize,
+        number: u64,
+        timeout: Duration,
+    ) -> Result<Fate, Ended> {
         let until = deadline(timeout);
         let mut notes = self.notes();
         loop {
-            if notes.n_delivered >= number {
-                return Ok(true);
+            if let Some(place) = notes.places.get(subgroup).filter(|place| place.n_own >= number) {
+                let is_unsent = place.unsent.iter().any(|numbers| numbers.contains(&number));
+                return Ok(if is_unsent { Fate::Unsent } else { Fate::Delivered });
             }
             if let Some(ended) = &notes.ended {
                 return Err(ended.clone());
             }
             match self.wait(notes, until) {
                 Some(again) => notes = again,
-                None => return Ok(false),
+                None => return Ok(Fate::Open),
             }
         }
     }

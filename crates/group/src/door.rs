@@ -3,11 +3,12 @@
 use crate::board::Board;
 use crate::deadline::deadline;
 use crate::error::{Error, Refused};
-use crate::event::{Ended, Event, Member, StateWanted};
+use crate::event::{Ended, Event, Fate, Member, StateWanted};
 use crate::node;
 use crate::options::Options;
 use crate::seat::Founds;
 use base::Rank;
+use proto::vsync::ShardId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -43,9 +44,11 @@ const GRACE: Duration = Duration::from_secs(10);
 ///             Event::Delivered(message) => heard.push(String::from_utf8(message.bytes.to_vec())?),
 ///             Event::Ended(why) => return Err(why.into()),
 ///             Event::Inadequate { .. }
+///             | Event::InadequateSubgroup { .. }
+///             | Event::Unsent { .. }
 ///             | Event::Letter { .. }
 ///             | Event::StateWanted(_)
-///             | Event::State(_) => {}
+///             | Event::State { .. } => {}
 ///         }
 ///     }
 ///     Ok(heard)
@@ -131,14 +134,15 @@ impl Group {
         self.me
     }
 
-    /// Multicasts `message` to the view: every member delivers it, this process too, unless this
+    /// Multicasts `message` to the view (in a group with a layout, to shard 0 of its first
+    /// subgroup; see [`Group::send_in`]): every member delivers it, this process too, unless this
     /// process is no longer in the group first. Returns the number of the message, from 1; it is
     /// safe when it is delivered here ([`crate::Delivered::own`], [`Group::wait_delivered`]).
     ///
     /// # Errors
     /// [`Refused`], at once: nothing of the message left this process.
     pub fn send(&self, message: &[u8]) -> Result<u64, Refused> {
-        self.board.send(message, Duration::ZERO)
+        self.board.send(ShardId::default(), message, Duration::ZERO)
     }
 
     /// The same, and waits for room for as long as `patience`.
@@ -146,7 +150,31 @@ impl Group {
     /// # Errors
     /// [`Refused`]: nothing of the message left this process.
     pub fn send_within(&self, message: &[u8], patience: Duration) -> Result<u64, Refused> {
-        self.board.send(message, patience)
+        self.board.send(ShardId::default(), message, patience)
+    }
+
+    /// Multicasts `message` in a shard that this process is in: every member of it delivers it, and
+    /// no other one. Returns the number of the message among those of its subgroup, from 1. If the
+    /// process is moved out of the shard before the message is on its way, [`Event::Unsent`] says
+    /// so: it never reaches another shard.
+    ///
+    /// # Errors
+    /// [`Refused`], after at most `patience`: nothing of the message left this process.
+    pub fn send_in(
+        &self,
+        shard: ShardId,
+        message: &[u8],
+        patience: Duration,
+    ) -> Result<u64, Refused> {
+        self.board.send(shard, message, patience)
+    }
+
+    /// Waits for what becomes of the message with this number in a subgroup ([`Group::send_in`]).
+    ///
+    /// # Errors
+    /// [`Ended`]: the message may be delivered by others, or never.
+    pub fn wait_fate(&self, subgroup: u16, number: u64, timeout: Duration) -> Result<Fate, Ended> {
+        self.board.wait_fate(subgroup.into(), number, timeout)
     }
 
     /// Waits until the message with this number is delivered here, which says that every member of
@@ -155,7 +183,7 @@ impl Group {
     /// # Errors
     /// [`Ended`]: the message may be delivered by others, or never.
     pub fn wait_delivered(&self, number: u64, timeout: Duration) -> Result<bool, Ended> {
-        self.board.wait_delivered(number, timeout)
+        Ok(self.board.wait_fate(0, number, timeout)? == Fate::Delivered)
     }
 
     /// The next event; `None` after the timeout, and for good after [`Event::Ended`].

@@ -119,6 +119,27 @@ pub enum Refused {
         /// [`crate::Options::adequate`].
         adequate: usize,
     },
+    /// A subgroup has too few members.
+    #[error(
+        "the subgroup {subgroup:?} has too few members in this view: one of its shards would have \
+         fewer than {least}"
+    )]
+    InadequateSubgroup {
+        /// Its name.
+        subgroup: String,
+        /// [`crate::Subgroup::least`].
+        least: usize,
+    },
+    /// This process is not in the shard.
+    #[error(
+        "this process is not in shard {shard} of {subgroup:?} in this view: ask a member that is"
+    )]
+    OtherShard {
+        /// The name of the subgroup.
+        subgroup: String,
+        /// The number of the shard.
+        shard: u16,
+    },
     /// The process leaves.
     #[error("this process leaves the group")]
     Leaving,

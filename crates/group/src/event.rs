@@ -1,8 +1,9 @@
 //! What a group tells its application.
 
 use base::{Incarnation, Rank};
-use proto::vsync::{self, Knock, METADATA_WORDS, Payload, Position};
+use proto::vsync::{self, Knock, METADATA_WORDS, Payload, Position, ShardId};
 use std::fmt;
+use std::ops::RangeInclusive;
 
 /// One thing that a process is told. Events come in the group's order: all members that install two
 /// views one after the other are told the same messages between them, in the same order.
@@ -16,6 +17,22 @@ pub enum Event {
         /// The number of its members.
         members: usize,
     },
+    /// A subgroup lacks members in the view that began ([`Subgroup::least`]): nothing is multicast
+    /// in it, and what waits stays.
+    ///
+    /// [`Subgroup::least`]: crate::Subgroup::least
+    InadequateSubgroup {
+        /// Its name.
+        subgroup: String,
+    },
+    /// Messages of this process that were taken for a shard are not multicast: the process is no
+    /// longer in the shard. No member delivers them.
+    Unsent {
+        /// The shard.
+        shard: ShardId,
+        /// Their numbers, as [`crate::Group::send_in`] returned them.
+        numbers: RangeInclusive<u64>,
+    },
     /// A message is delivered.
     Delivered(Delivered),
     /// A member has sent a letter to this process ([`crate::Group::tell`]). Letters of a member
@@ -26,12 +43,18 @@ pub enum Event {
         /// What it says.
         bytes: Vec<u8>,
     },
-    /// A newcomer needs the application's state as it is now, after the events before this one:
+    /// A newcomer to a shard needs its state as it is now, after the events before this one:
     /// [`crate::Group::give`] it. (With [`crate::Options::keeps_state`].)
     StateWanted(StateWanted),
-    /// The state of another member's application, from which this one begins. Deliveries follow
-    /// that it does not cover. (With [`crate::Options::keeps_state`], for a newcomer.)
-    State(Vec<u8>),
+    /// The state of a shard as another member had it, from which this process begins there.
+    /// Deliveries follow that it does not cover. (With [`crate::Options::keeps_state`], for a
+    /// newcomer.)
+    State {
+        /// The shard.
+        shard: ShardId,
+        /// What the other member gave.
+        bytes: Vec<u8>,
+    },
     /// This process is no longer in the group. Nothing follows.
     Ended(Ended),
 }
@@ -70,6 +93,24 @@ pub struct View {
     pub failed: Vec<Member>,
     /// The number of members that may fail: **none, in a view of one or two**.
     pub tolerates: usize,
+    /// The shards of all subgroups, in order. (A group without a layout has one.)
+    pub shards: Vec<Shard>,
+}
+
+/// A shard in a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Its number, and that of its subgroup in the layout.
+    pub id: ShardId,
+    /// The name of its subgroup.
+    pub subgroup: String,
+    /// Its members, those first that have been in it for longest.
+    pub members: Vec<Member>,
+    /// The view in which it began. If that is this one, its state is the one in which every shard
+    /// begins: **all that had another one are gone**, or there was none.
+    pub begun: u64,
+    /// Whether its subgroup has enough members.
+    pub is_adequate: bool,
 }
 
 impl View {
@@ -78,13 +119,28 @@ impl View {
         self.members.iter().copied().find(|member| member.seat == number(seat))
     }
 
+    /// A shard.
+    pub fn shard(&self, id: ShardId) -> Option<&Shard> {
+        self.shards.iter().find(|shard| shard.id == id)
+    }
+
+    /// The shard of a subgroup that has the member on `seat`, from 1.
+    pub fn shard_of(&self, subgroup: u16, seat: usize) -> Option<&Shard> {
+        let has = |shard: &&Shard| shard.members.iter().any(|member| member.seat == seat);
+        self.shards.iter().filter(|shard| shard.id.subgroup == subgroup).find(has)
+    }
+
     /// Whether there is one.
     pub(crate) fn has(&self, seat: Rank) -> bool {
         self.member(seat).is_some()
     }
 
     /// The view `after` as the successor of `before`.
-    pub(crate) fn new(installed: &engine::group::Installed, before: Option<&View>) -> View {
+    pub(crate) fn new(
+        installed: &engine::group::Installed,
+        before: Option<&View>,
+        names: &[String],
+    ) -> View {
         let view = &installed.view;
         let members: Vec<Member> =
             view.members.iter().map(|one| Member::of(&one.process)).collect();
@@ -96,7 +152,23 @@ impl View {
         let has_left =
             |one: &Member| Rank::seat(one.seat - 1).is_some_and(|at| installed.left.contains(at));
         let (left, failed) = gone.partition(|one| has_left(one));
-        View { number: view.id.0, joined, left, failed, tolerates: installed.n_tolerated, members }
+        let (number, tolerates) = (view.id.0, installed.n_tolerated);
+        let shards = view.shards().map(|(id, shard)| Shard::of(view, id, shard, names)).collect();
+        View { number, joined, left, failed, tolerates, members, shards }
+    }
+}
+
+impl Shard {
+    fn of(view: &vsync::View, id: ShardId, shard: &vsync::Shard, names: &[String]) -> Shard {
+        let member = |seat: &Rank| Some(Member::of(&view.member(*seat)?.process));
+        let subgroup = usize::from(id.subgroup);
+        Shard {
+            id,
+            subgroup: names[subgroup].clone(),
+            members: shard.seats.iter().filter_map(member).collect(),
+            begun: shard.since.0,
+            is_adequate: view.roster[subgroup].is_adequate,
+        }
     }
 }
 
@@ -122,9 +194,11 @@ impl fmt::Display for View {
 /// A message that is delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivered {
+    /// The shard in which it was multicast.
+    pub shard: ShardId,
     /// The number of its view.
     pub view: u64,
-    /// Its place in the order of the view. Places rise, with gaps.
+    /// Its place in the order of the shard in the view. Places rise, with gaps.
     pub sequence: u64,
     /// Its sender.
     pub sender: Member,
@@ -134,11 +208,31 @@ pub struct Delivered {
     pub bytes: Payload,
 }
 
+/// What became of a message of this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is delivered here, which says that every member of its shard has it, and that no later
+    /// view goes without it.
+    Delivered,
+    /// It is not multicast, and no member delivers it: the process was no longer in the shard.
+    Unsent,
+    /// It is on its way, or waits.
+    Open,
+}
+
 /// A newcomer's wish for the state; see [`Event::StateWanted`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct StateWanted {
     pub(crate) to: Rank,
+    pub(crate) shard: ShardId,
     pub(crate) at: Position,
+}
+
+impl StateWanted {
+    /// The shard.
+    pub const fn shard(&self) -> ShardId {
+        self.shard
+    }
 }
 
 /// The reason why a process is no longer in its group.

@@ -63,6 +63,7 @@ mod error;
 mod event;
 mod founding;
 mod ground;
+mod layout;
 mod node;
 mod object;
 mod options;
@@ -72,9 +73,13 @@ mod teller;
 
 pub use door::Group;
 pub use error::{Error, Refused};
-pub use event::{Delivered, Ended, Event, Member, StateWanted, View};
+pub use event::{Delivered, Ended, Event, Fate, Member, Shard, StateWanted, View};
 pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
-pub use object::{CallError, Method, Pending, Replica, Replicated, Undecodable, decode, encode};
+pub use layout::{Shards, Subgroup};
+pub use object::{
+    CallError, Key, Method, Objects, Pending, Replica, Replicas, Replicated, Undecodable, decode,
+    encode,
+};
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
-pub use proto::vsync::{Mode, Payload, Timing};
+pub use proto::vsync::{Mode, Payload, ShardId, Timing};

@@ -7,8 +7,9 @@
 //! ```
 //! - N1 *No lost wake-up.* Between `prepare_sleep` and the wait everything is looked at once more
 //!   (fabric T9), and the wait ends at the earliest deadline. By construction of `run`.
-//! - N2 *Own messages in order.* They are handed to the machine in the order in which they were
-//!   taken, so the n-th own delivery is that of message n (`vsync`, V7).
+//! - N2 *Own messages in order.* Those of a subgroup are handed to the machine in the order in
+//!   which they were taken, so the n-th of them that is delivered, or told to be unsent, is message
+//!   n (`vsync`, V7). One for a shard in which this process is not is unsent.
 //! - N3 *Leave in order.* A process asks to leave when everything that it took is delivered here,
 //!   or half of its patience has passed.
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
@@ -18,16 +19,18 @@ use crate::error::Error;
 use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
 use crate::ground::{Place, Standing};
+use crate::layout;
 use crate::options::{Options, Transport};
 use crate::probe::Probes;
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
 use base::{Instant, SeatSet};
-use engine::group::Process;
+use engine::group::{Application, Process};
 use fabric::Setup;
-use proto::vsync::{self, Knock, Start};
+use proto::vsync::{self, Knock, Payload, Refused, ShardId, Start};
 use runtime::clock::Clock;
 use runtime::{Interest, Poller, Ready};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -103,6 +106,7 @@ fn begin<F: Seated>(
         timing: options.timing,
         n_adequate: options.adequate,
         keeps_state: options.keeps_state,
+        layout: layout::described(&options.layout),
     };
     Ok(Node {
         process: Process::new(config, clock.now()),
@@ -118,7 +122,7 @@ fn begin<F: Seated>(
         leave_by: None,
         is_abandoned: false,
         is_inside: false,
-        n_taken: 0,
+        n_taken: vec![0; options.layout.len().max(1)],
     })
 }
 
@@ -142,8 +146,8 @@ struct Node {
     is_abandoned: bool,
     /// Whether the process was in a view.
     is_inside: bool,
-    /// The number of messages that the application has sent.
-    n_taken: u64,
+    /// The number of messages that the application has sent in each subgroup.
+    n_taken: Vec<u64>,
 }
 
 impl Node {
@@ -275,26 +279,19 @@ impl Node {
     fn take_calls(&mut self) -> bool {
         let mut notes = self.board.notes();
         let mut worked = false;
-        // N2
-        while let Some(message) = notes.sends.pop_front() {
-            // Refused: the window is full, the view inadequate, or there is no view yet.
-            if self.process.accepts(message.len()).is_err() {
-                notes.sends.push_front(message);
-                break;
-            }
-            let taken = self.process.multicast(message);
-            assert_eq!(taken, Ok(()), "N2: it was accepted a moment ago");
-            worked = true;
+        for (subgroup, sends) in (0..).zip(&mut notes.sends) {
+            worked |= take_sends(&mut self.process, &mut self.app, subgroup, sends);
         }
-        for (StateWanted { to, at }, bytes) in notes.states.drain(..) {
-            self.process.give(to, at, bytes);
+        for (StateWanted { to, shard, at }, bytes) in notes.states.drain(..) {
+            self.process.give(to, shard, at, bytes);
             worked = true;
         }
         for seat in std::mem::replace(&mut notes.suspects, SeatSet::EMPTY).iter() {
             self.process.suspect(seat);
             worked = true;
         }
-        (self.n_taken, self.is_abandoned) = (notes.n_taken, notes.is_abandoned);
+        self.n_taken.clone_from(&notes.n_taken);
+        self.is_abandoned = notes.is_abandoned;
         if let (Some(by), None) = (notes.leave_by, self.leave_by) {
             let left = by.saturating_duration_since(std::time::Instant::now());
             self.leave_by = Some(self.clock.now().plus(left));
@@ -310,7 +307,13 @@ impl Node {
     fn leave_if_due(&mut self) -> bool {
         let Some(by) = self.leave_by.filter(|_| !self.is_leaving) else { return false };
         let is_late = by.since(self.clock.now()) < self.options.patience / 2;
-        if self.app.n_own < self.n_taken && !is_late {
+        let is_settled = self
+            .app
+            .places
+            .iter()
+            .zip(&self.n_taken)
+            .all(|(place, n_taken)| place.n_own >= *n_taken);
+        if !is_settled && !is_late {
             return false;
         }
         self.is_leaving = true;
@@ -323,7 +326,7 @@ impl Node {
         let mut notes = self.board.notes();
         let is_news = !self.app.events.is_empty();
         move_all(&mut self.app.events, &mut notes.events);
-        notes.n_delivered = self.app.n_own;
+        notes.places.clone_from(&self.app.places);
         notes.inadequate = self.app.inadequate;
         self.app.is_full = notes.events.len() >= self.board.events_max;
         let takes = std::mem::take(&mut notes.has_taken);
@@ -352,4 +355,31 @@ impl Node {
         drop(notes);
         self.board.announce();
     }
+}
+
+/// N2: hands the messages of one subgroup to the machine, as far as it takes them.
+fn take_sends(
+    process: &mut Process,
+    app: &mut Teller,
+    subgroup: u16,
+    sends: &mut VecDeque<(u16, Payload)>,
+) -> bool {
+    let mut worked = false;
+    while let Some((shard, message)) = sends.pop_front() {
+        let id = ShardId { subgroup, shard };
+        match process.accepts(id, message.len()) {
+            Ok(()) => {
+                let taken = process.multicast(id, message);
+                assert_eq!(taken, Ok(()), "N2: it was accepted a moment ago");
+            }
+            Err(Refused::OtherShard) => app.unsent(id, 1),
+            // The window is full, the view inadequate, or there is no view yet.
+            Err(_) => {
+                sends.push_front((shard, message));
+                break;
+            }
+        }
+        worked = true;
+    }
+    worked
 }

@@ -1,9 +1,10 @@
 //! What a process says when it founds a group or joins one, and what follows from it.
 
 use crate::error::Error;
+use crate::layout::{self, Subgroup};
 use base::{Incarnation, MAX_MEMBERS, Rank};
 use fabric::Setup;
-use proto::vsync::{self, METADATA_WORDS, Mode, Shape, Timing};
+use proto::vsync::{self, METADATA_WORDS, Mode, Shape, ShardId, Timing};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,6 +52,9 @@ pub struct Options {
     pub seat: Option<usize>,
     /// Words that the process carries in every view. No member interprets them.
     pub metadata: [u64; METADATA_WORDS],
+    /// The subgroups: parts of the members, in shards, each with an order of its own. Without any,
+    /// the group has one order of all members.
+    pub layout: Vec<Subgroup>,
     /// The order of deliveries.
     pub mode: Mode,
     /// The number of messages of one sender that are not delivered everywhere.
@@ -84,6 +88,7 @@ impl Options {
             seats: MAX_MEMBERS,
             seat: None,
             metadata: [0; METADATA_WORDS],
+            layout: Vec::new(),
             mode: Mode::Ordered,
             window: 64,
             message_bytes: 1024,
@@ -119,6 +124,10 @@ impl Options {
             format!("{n_bytes} bytes of memory a process: lower seats, window or message_bytes")
         } else if self.mode == Mode::Unordered && self.keeps_state {
             "an unordered group has no common state: set keeps_state to false, or order it".into()
+        } else if self.mode == Mode::Unordered && !self.layout.is_empty() {
+            "an unordered group has no subgroups yet: order it, or leave the layout empty".into()
+        } else if let Err(wrong) = layout::check(&self.layout, seats) {
+            format!("layout: {wrong}")
         } else if adequate > seats {
             format!("adequate: {adequate} members, but there are {seats} seats")
         } else if events == 0 {
@@ -154,7 +163,8 @@ impl Options {
     /// The bytes of all rings of a process, in wide arithmetic.
     fn n_bytes(&self) -> u64 {
         let slot = 8 + u64::from(self.message_bytes).next_multiple_of(8);
-        2 * self.seats as u64 * u64::from(self.window) * slot
+        let n_rings = self.layout.len().max(1) as u64;
+        2 * self.seats as u64 * u64::from(self.window) * slot * n_rings
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -163,7 +173,15 @@ impl Options {
             n_seats: self.seats,
             window: self.window,
             message_bytes: self.message_bytes,
+            n_subgroups: self.layout.len().max(1),
+            n_shards: self.layout.iter().map(Subgroup::n_shards).sum::<usize>().max(1),
         }
+    }
+
+    /// The shard with this number, from 0, of the subgroup with this name. (A group without a
+    /// layout has one, number 0 of `all`.)
+    pub fn shard(&self, subgroup: &str, shard: usize) -> Option<ShardId> {
+        layout::shard(&self.layout, subgroup, shard)
     }
 
     /// The seats to try.
@@ -189,8 +207,10 @@ impl Options {
 
     /// What the processes of a group agree on besides name, secret and sizes.
     fn fingerprint(&self, sizes: u64) -> u64 {
-        let Options { application, adequate, keeps_state, timing, .. } = self;
-        let text = format!("group 1 {sizes:x} {application} {adequate} {keeps_state} {timing:?}");
+        let Options { application, adequate, keeps_state, timing, layout, .. } = self;
+        let text = format!(
+            "group 2 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {layout:?}"
+        );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
     }
 
@@ -201,8 +221,8 @@ impl Options {
         format!(
             "application {application:?}, {mode:?}, {seats} seats, window {window}, message_bytes \
              {message_bytes}, adequate {adequate}, keeps_state {}, timing {beat_every:?} \
-             {suspect_after:?} {ask_every:?}",
-            self.keeps_state
+             {suspect_after:?} {ask_every:?}, layout {:?}",
+            self.keeps_state, self.layout
         )
     }
 }
@@ -262,6 +282,7 @@ mod tests {
             Options { message_bytes: 8, ..options() },
             Options { adequate: 2, ..options() },
             Options { keeps_state: true, ..options() },
+            Options { layout: vec![Subgroup::new("all")], ..options() },
             slow,
         ];
         assert!(others.into_iter().all(|other| of(other) != own));

@@ -2,11 +2,13 @@
 //! board.
 
 use crate::event::{Delivered, Ended, Event, Member, StateWanted, View};
+use crate::layout;
 use crate::options::Options;
 use base::Rank;
 use engine::group::{Application, Installed};
-use proto::vsync::{self, Delivery, Knock, Position};
+use proto::vsync::{self, Delivery, Knock, Position, ShardId};
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// See the module's text.
@@ -18,8 +20,10 @@ pub(crate) struct Teller {
     pub(crate) view: Option<View>,
     /// Events that are not on the board yet.
     pub(crate) events: VecDeque<Event>,
-    /// The number of own messages that were delivered.
-    pub(crate) n_own: u64,
+    /// The names of the subgroups.
+    names: Vec<String>,
+    /// By subgroup, this process's place in it.
+    pub(crate) places: Vec<Place>,
     /// The members of the view, if they are fewer than the group wants.
     pub(crate) inadequate: Option<usize>,
     /// Whether the board has room for no more events.
@@ -30,14 +34,16 @@ pub(crate) struct Teller {
 }
 
 impl Teller {
-    pub(crate) const fn new(me: Knock, options: &Options) -> Teller {
+    pub(crate) fn new(me: Knock, options: &Options) -> Teller {
+        let names = layout::names(&options.layout);
         Teller {
             me,
             keeps_state: options.keeps_state,
             patience: options.patience,
             view: None,
             events: VecDeque::new(),
-            n_own: 0,
+            places: vec![Place::default(); names.len()],
+            names,
             inadequate: None,
             is_full: false,
             is_sluggish: false,
@@ -46,10 +52,28 @@ impl Teller {
     }
 }
 
+/// A process's place in a subgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its shard.
+    pub(crate) shard: Option<u16>,
+    /// Whether the subgroup lacks members.
+    pub(crate) is_inadequate: bool,
+    /// The number of own messages that were delivered, or not sent.
+    pub(crate) n_own: u64,
+    /// Those of them that were not sent, in order.
+    pub(crate) unsent: Vec<RangeInclusive<u64>>,
+}
+
 impl Application for Teller {
     fn install(&mut self, installed: Installed) {
-        let view = View::new(&installed, self.view.as_ref());
+        let view = View::new(&installed, self.view.as_ref(), &self.names);
         self.inadequate = None;
+        for (subgroup, place) in self.places.iter_mut().enumerate() {
+            let shard = installed.view.shard_of(self.me.seat, subgroup);
+            place.shard = shard.map(|shard| shard.shard);
+            place.is_inadequate = !installed.view.roster[subgroup].is_adequate;
+        }
         self.events.push_back(Event::View(view.clone()));
         self.view = Some(view);
     }
@@ -59,30 +83,45 @@ impl Application for Teller {
         self.events.push_back(Event::Inadequate { members });
     }
 
+    fn inadequate_subgroup(&mut self, subgroup: usize) {
+        let subgroup = self.names[subgroup].clone();
+        self.events.push_back(Event::InadequateSubgroup { subgroup });
+    }
+
+    fn unsent(&mut self, shard: ShardId, n_messages: usize) {
+        let place = &mut self.places[usize::from(shard.subgroup)];
+        let numbers = place.n_own + 1..=place.n_own + n_messages as u64;
+        place.n_own = *numbers.end();
+        place.unsent.push(numbers.clone());
+        self.events.push_back(Event::Unsent { shard, numbers });
+    }
+
     fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { at, sender, message } = delivery;
+        let Delivery { shard, at, sender, message } = delivery;
         let is_own = sender == self.me;
-        self.n_own += u64::from(is_own);
+        let place = &mut self.places[usize::from(shard.subgroup)];
+        place.n_own += u64::from(is_own);
         self.events.push_back(Event::Delivered(Delivered {
+            shard,
             view: at.view.0,
             sequence: at.at,
             sender: Member::of(&sender),
-            own: is_own.then_some(self.n_own),
+            own: is_own.then_some(place.n_own),
             bytes: message,
         }));
     }
 
-    fn give(&mut self, to: Rank, at: Position) -> Option<Vec<u8>> {
+    fn give(&mut self, to: Rank, shard: ShardId, at: Position) -> Option<Vec<u8>> {
         if !self.keeps_state {
             return Some(Vec::new());
         }
-        self.events.push_back(Event::StateWanted(StateWanted { to, at }));
+        self.events.push_back(Event::StateWanted(StateWanted { to, shard, at }));
         None
     }
 
-    fn take(&mut self, _: Position, bytes: Vec<u8>) {
+    fn take(&mut self, shard: ShardId, _: Position, bytes: Vec<u8>) {
         if self.keeps_state {
-            self.events.push_back(Event::State(bytes));
+            self.events.push_back(Event::State { shard, bytes });
         }
     }
 

@@ -334,7 +334,7 @@ fn a_newcomer_gets_the_state_and_then_what_follows_it() {
             let mut sum = None;
             while sum != Some(110) {
                 sum = Some(next(&other, |event| match event {
-                    Event::State(bytes) => Some(bytes[0]),
+                    Event::State { bytes, .. } => Some(bytes[0]),
                     Event::Delivered(one) => {
                         Some(sum.expect("V9: the state comes first") + one.bytes[0])
                     }

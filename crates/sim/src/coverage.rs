@@ -179,11 +179,21 @@ pub enum Mark {
     GroupSurvived,
     /// The same, of a group in which each sender's messages alone have an order.
     UnorderedSurvived,
+    /// A group with subgroups was whole at the end.
+    ShardsSurvived,
+    /// A member was moved from one shard to another.
+    MemberMoved,
+    /// A shard lost all its members with the state, and began again.
+    ShardBegunAnew,
+    /// A subgroup lacked members.
+    SubgroupInadequate,
+    /// A message could not be sent any longer, as its sender was no longer in the shard.
+    MessageUnsent,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 86] = [
+    pub const ALL: [Mark; 91] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -270,6 +280,11 @@ impl Mark {
         Mark::GroupEnded,
         Mark::GroupSurvived,
         Mark::UnorderedSurvived,
+        Mark::ShardsSurvived,
+        Mark::MemberMoved,
+        Mark::ShardBegunAnew,
+        Mark::SubgroupInadequate,
+        Mark::MessageUnsent,
     ];
 
     /// Whether only groups with views reach it.
@@ -286,6 +301,11 @@ impl Mark {
                 | Mark::GroupEnded
                 | Mark::GroupSurvived
                 | Mark::UnorderedSurvived
+                | Mark::ShardsSurvived
+                | Mark::MemberMoved
+                | Mark::ShardBegunAnew
+                | Mark::SubgroupInadequate
+                | Mark::MessageUnsent
         )
     }
 

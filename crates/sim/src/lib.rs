@@ -132,6 +132,8 @@ pub enum Property {
     Kept,
     /// The state is not lost by members that leave.
     StateKept,
+    /// Shards overlap nowhere, few members are moved, and no state is lost by a move.
+    Shards,
     /// Messages of one sender keep their order, and none is missing.
     SenderFifo,
     /// A healed majority serves.

@@ -201,8 +201,9 @@ impl Member<'_> {
                     }
                 }
                 Event::Ended(why) => return Err(why.into()),
-                Event::Inadequate { .. } | Event::Letter { .. } => {}
-                Event::StateWanted(_) | Event::State(_) => {}
+                Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
+                Event::Unsent { .. } | Event::Letter { .. } => {}
+                Event::StateWanted(_) | Event::State { .. } => {}
             }
         }
         Ok(())

@@ -83,7 +83,8 @@ pub(crate) fn run(words: &str) {
             }
             Some(Event::Inadequate { members }) => say(&format!("inadequate: {members} members")),
             Some(Event::Ended(why)) => return say(&format!("ended: {why}")),
-            Some(Event::Letter { .. } | Event::StateWanted(_) | Event::State(_)) | None => {}
+            Some(Event::InadequateSubgroup { .. } | Event::Unsent { .. }) => {}
+            Some(Event::Letter { .. } | Event::StateWanted(_) | Event::State { .. }) | None => {}
         }
         let next = (chats && n_sent == n_own).then(|| format!("{}.{}", me.seat, n_sent + 1));
         let mut send = |text: &str| {

@@ -1,45 +1,53 @@
-//! Questions to one member, and its answers, as letters.
+//! What one member asks another one for, and its answers, as letters.
 
 use super::pending::{CallError, Outcome};
+use proto::vsync::ShardId;
 
 /// A letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Letter<'a> {
-    /// A query.
-    Ask { ticket: u64, method: u16, arguments: &'a [u8] },
-    /// Its outcome: the result's bytes, or none, as the arguments cannot be read there or the
-    /// result is too long.
+    /// A query, of the receiver's copy of a shard.
+    Ask { ticket: u64, shard: ShardId, method: u16, arguments: &'a [u8] },
+    /// A call that the receiver is to multicast in a shard. It is sent once.
+    Order { ticket: u64, shard: ShardId, method: u16, arguments: &'a [u8] },
+    /// The outcome: the result's bytes, or none.
     Answer { ticket: u64, result: Result<&'a [u8], NoAnswer> },
 }
 
 /// The reason why a member that was asked has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
+    /// The arguments cannot be read there.
     Undecodable,
+    /// The result is too long.
     TooLong,
+    /// The member is not in the shard, or takes no call now: nothing was executed.
+    Declined,
 }
 
 const ASK: u8 = 0;
 const ANSWER: u8 = 1;
 const UNDECODABLE: u8 = 2;
 const TOO_LONG: u8 = 3;
+const DECLINED: u8 = 4;
+const ORDER: u8 = 5;
 
 impl<'a> Letter<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, ticket, bytes) = match *self {
             Letter::Ask { ticket, arguments, .. } => (ASK, ticket, arguments),
-            Letter::Answer { ticket, result: Ok(result) } => (ANSWER, ticket, result),
-            Letter::Answer { ticket, result: Err(NoAnswer::Undecodable) } => {
-                (UNDECODABLE, ticket, &[][..])
-            }
-            Letter::Answer { ticket, result: Err(NoAnswer::TooLong) } => {
-                (TOO_LONG, ticket, &[][..])
-            }
+            Letter::Order { ticket, arguments, .. } => (ORDER, ticket, arguments),
+            Letter::Answer { ticket, result } => match result {
+                Ok(result) => (ANSWER, ticket, result),
+                Err(NoAnswer::Undecodable) => (UNDECODABLE, ticket, &[][..]),
+                Err(NoAnswer::TooLong) => (TOO_LONG, ticket, &[][..]),
+                Err(NoAnswer::Declined) => (DECLINED, ticket, &[][..]),
+            },
         };
         let mut out = vec![kind];
         out.extend(ticket.to_le_bytes());
-        if let Letter::Ask { method, .. } = self {
-            out.extend(method.to_le_bytes());
+        if let Letter::Ask { shard, method, .. } | Letter::Order { shard, method, .. } = self {
+            out.extend([shard.subgroup, shard.shard, *method].map(u16::to_le_bytes).concat());
         }
         out.extend(bytes);
         out
@@ -49,25 +57,34 @@ impl<'a> Letter<'a> {
         let (kind, rest) = bytes.split_first()?;
         let (ticket, rest) = rest.split_first_chunk()?;
         let ticket = u64::from_le_bytes(*ticket);
-        Some(match *kind {
-            ASK => {
-                let (method, arguments) = rest.split_first_chunk()?;
-                Letter::Ask { ticket, method: u16::from_le_bytes(*method), arguments }
+        let answer = |result| Some(Letter::Answer { ticket, result });
+        match *kind {
+            ASK | ORDER => {
+                let (head, arguments) = rest.split_first_chunk::<6>()?;
+                let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
+                let (shard, method) = (ShardId { subgroup: word(0), shard: word(2) }, word(4));
+                Some(if *kind == ASK {
+                    Letter::Ask { ticket, shard, method, arguments }
+                } else {
+                    Letter::Order { ticket, shard, method, arguments }
+                })
             }
-            ANSWER => Letter::Answer { ticket, result: Ok(rest) },
-            UNDECODABLE => Letter::Answer { ticket, result: Err(NoAnswer::Undecodable) },
-            TOO_LONG => Letter::Answer { ticket, result: Err(NoAnswer::TooLong) },
-            _ => return None,
-        })
+            ANSWER => answer(Ok(rest)),
+            UNDECODABLE => answer(Err(NoAnswer::Undecodable)),
+            TOO_LONG => answer(Err(NoAnswer::TooLong)),
+            DECLINED => answer(Err(NoAnswer::Declined)),
+            _ => None,
+        }
     }
 }
 
 /// What the caller is told.
-pub(super) fn outcome(result: Result<&[u8], NoAnswer>) -> Outcome {
+pub(super) fn outcome(seat: usize, result: Result<&[u8], NoAnswer>) -> Outcome {
     match result {
         Ok(bytes) => Ok(bytes.to_vec()),
         Err(NoAnswer::Undecodable) => Err(CallError::Undecodable),
         Err(NoAnswer::TooLong) => Err(CallError::ResultTooLong),
+        Err(NoAnswer::Declined) => Err(CallError::Declined(seat)),
     }
 }
 
@@ -77,11 +94,14 @@ mod tests {
 
     #[test]
     fn letters_come_back_and_cut_ones_do_not() {
+        let shard = ShardId { subgroup: 2, shard: 300 };
         for letter in [
-            Letter::Ask { ticket: 7, method: 3, arguments: b"abc" },
+            Letter::Ask { ticket: 7, shard, method: 3, arguments: b"abc" },
+            Letter::Order { ticket: 7, shard, method: 3, arguments: b"" },
             Letter::Answer { ticket: 9, result: Ok(b"") },
             Letter::Answer { ticket: 9, result: Err(NoAnswer::Undecodable) },
             Letter::Answer { ticket: 9, result: Err(NoAnswer::TooLong) },
+            Letter::Answer { ticket: 9, result: Err(NoAnswer::Declined) },
         ] {
             let bytes = letter.encode();
             assert_eq!(Letter::decode(&bytes), Some(letter));

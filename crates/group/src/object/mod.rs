@@ -9,18 +9,23 @@
 //! - O2 *Each call has one outcome.* The result comes from the own delivery; a call of which none
 //!   comes ends with the reason why the process is no longer in the group. By construction of
 //!   `Calls`: a ticket is taken out once, and an end takes out all of them.
+//! - O4 *A shard's copy.* A process has a copy of the shard that it is in, and of no other: it
+//!   begins with the shard, or is given. A call names its shard, and is executed there or not at
+//!   all; one that another process is to make is asked for once. Tested by `objects_in_shards`.
 //! - O3 *No handler waits for itself.* A method that runs at its place in the order may call the
 //!   object, and is refused where it would wait. Tested by `a_handler_that_would_wait_is_refused`.
 
 mod calls;
 mod codec;
+mod copy;
 mod handler;
+mod host;
 mod letters;
 mod pending;
 mod replica;
 mod replicated;
 
-pub use codec::{Undecodable, decode, encode};
+pub use codec::{Key, Undecodable, decode, encode};
 pub use pending::{CallError, Pending};
-pub use replica::Replica;
+pub use replica::{Objects, Replica, Replicas};
 pub use replicated::{Method, Replicated};

@@ -32,6 +32,17 @@ pub enum CallError {
     /// another one.)
     #[error("seat {0} is not in the group: ask another member")]
     Gone(usize),
+    /// The member that was to make the call is no longer in the group. Others may have executed it,
+    /// or do so yet, or never.
+    #[error("it is unknown whether the call was executed: seat {0}, which was to make it, is gone")]
+    Lost(usize),
+    /// The member that was asked is not in the shard, or has no room for the call. It was not
+    /// executed.
+    #[error("not executed: seat {0} is not in the shard, or has no room; try again")]
+    Declined(usize),
+    /// This process has no copy: it is not in the shard, or in none.
+    #[error("no copy of the object here: this process is not in the shard; ask a member that is")]
+    NoCopy,
     /// The member that was asked has an answer of more than [`crate::LETTER_BYTES_MAX`].
     #[error("the answer is too long for a letter between two members")]
     ResultTooLong,

@@ -1,67 +1,53 @@
-//! One member's copy of an object, and the thread that executes what is delivered.
+//! A process's way to one object.
 
-use super::calls::Calls;
-use super::codec::{Undecodable, decode, decode_call, encode, encode_call};
-use super::handler::{in_handler, is_in_handler};
-use super::letters::{Letter, NoAnswer, outcome};
-use super::pending::{CallError, Outcome, Pending, Question, Slot};
-use super::replicated::{Method, Replicated};
-use crate::deadline::deadline;
+use super::calls::{Waiter, Wish};
+use super::codec::encode;
+use super::copy::{Call, Copy, Part};
+use super::handler::is_in_handler;
+use super::host::{BODY_BYTES_MAX, Host, Owner};
+use super::letters::Letter;
+use super::pending::{CallError, Pending, Question, Slot};
+use super::replicated::Replicated;
+#[cfg(doc)]
 use crate::door::Group;
 use crate::error::{Error, Refused};
-use crate::event::{Delivered, Ended, Event, Member, View};
-use crate::ground::LETTER_BYTES_MAX;
+use crate::event::{Ended, Member, View};
 use crate::options::Options;
+use proto::vsync::ShardId;
 use serde::Serialize;
-use std::collections::VecDeque;
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-/// The longest wait for events, behind which nothing is looked for but more events.
-const LOOK_EVERY: Duration = Duration::from_secs(60);
-
-/// The longest arguments, or result, of which a letter has room beside its head.
-const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 16;
-
-/// This process's copy of a replicated object, which is a member of a group. Clones are the same
-/// copy. When the last one is dropped, the process is gone from the group, and the others take it
-/// for failed; [`Replica::close`] leaves in order.
+/// This process's copy of a replicated object, which is a member of a group, or of one of its
+/// shards. Clones are the same copy. When the last one is dropped, the process is gone from the
+/// group, and the others take it for failed; [`Replica::close`] leaves in order.
 ///
 /// `#[replicated]` makes a handle of it, with the object's methods.
-pub struct Replica<S: Replicated>(Arc<Owner<S>>);
-
-/// What clones share, and the executing thread not.
-struct Owner<S: Replicated> {
-    shared: Arc<Shared<S>>,
-    executor: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What the clones and the executing thread share.
-struct Shared<S> {
-    group: Group,
-    /// O1: written by the executing thread alone.
-    object: RwLock<S>,
-    calls: Calls,
-    view: Mutex<View>,
-    next_view: Condvar,
-    patience: Duration,
+pub struct Replica<S: Replicated> {
+    owner: Arc<Owner>,
+    copy: Arc<Copy<S>>,
+    subgroup: u16,
+    n_shards: usize,
+    /// The shard that calls are for; without one that of this process.
+    shard: Option<u16>,
 }
 
 impl<S: Replicated> Replica<S> {
-    /// Founds the group with this process alone, whose object is `object`.
+    /// Founds the group with this process alone, whose object is `object`. (In a group with a
+    /// layout there are several objects: [`Replicas`].)
     ///
     /// # Errors
     /// As for [`Group::found`].
     pub fn found(options: &Options, object: S) -> Result<Replica<S>, Error> {
-        let options = typed::<S>(options);
-        let group = Group::found(&options)?;
-        let mut events = VecDeque::new();
-        let view = first_view(&group, &mut events, &options)?;
-        Replica::begin(group, object, view, events, &options)
+        let object = Mutex::new(Some(object));
+        let first = move || {
+            let object = object.lock().unwrap_or_else(PoisonError::into_inner).take();
+            object.expect("the only shard of a group without a layout begins once")
+        };
+        Replica::begin(options, true, first)
     }
 
     /// Joins the group. Returns when this process has a copy of the object, which follows the
@@ -71,158 +57,231 @@ impl<S: Replicated> Replica<S> {
     /// As for [`Group::join`]; and [`Error::NoState`] if no member gives its copy in time, or one
     /// that cannot be read.
     pub fn join(options: &Options) -> Result<Replica<S>, Error> {
-        let options = typed::<S>(options);
-        let group = Group::join(&options)?;
-        let mut events = VecDeque::new();
-        let mut view = first_view(&group, &mut events, &options)?;
-        let by = deadline(options.patience);
-        loop {
-            let Some(event) = events.pop_front() else {
-                take(&group, &mut events, by, &options)?;
-                continue;
-            };
-            match event {
-                Event::View(next) => view = next,
-                Event::State(bytes) => {
-                    let why = "the copy that was given cannot be read: do the programs differ?";
-                    let object = decode(&bytes).map_err(|_| Error::NoState(why.into()))?;
-                    return Replica::begin(group, object, view, events, &options);
-                }
-                Event::Ended(ended) => return Err(ended.into()),
-                Event::Inadequate { .. } | Event::Letter { .. } => {}
-                Event::Delivered(_) | Event::StateWanted(_) => {
-                    unreachable!("V9: a newcomer is told nothing but views before the state")
-                }
-            }
-        }
+        Replica::begin(options, false, || unreachable!("a newcomer is given its copy"))
     }
 
     fn begin(
-        group: Group,
-        object: S,
-        view: View,
-        events: VecDeque<Event>,
         options: &Options,
+        founds: bool,
+        first: impl Fn() -> S + Send + Sync + 'static,
     ) -> Result<Replica<S>, Error> {
-        let shared = Arc::new(Shared {
-            group,
-            object: RwLock::new(object),
-            calls: Calls::default(),
-            view: Mutex::new(view),
-            next_view: Condvar::new(),
-            patience: options.patience,
-        });
-        let theirs = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name(format!("object-{}", options.name));
-        let executor =
-            thread.spawn(move || theirs.run(events)).map_err(Error::os("start a thread"))?;
-        Ok(Replica(Arc::new(Owner { shared, executor: Mutex::new(Some(executor)) })))
+        if !options.layout.is_empty() {
+            let why = "a layout has an object for each subgroup: give them to `Replicas`";
+            return Err(Error::Options(why.into()));
+        }
+        let copy = Arc::new(Copy::new(first));
+        let options = typed(options, &signatures::<S>());
+        let owner = Owner::begin(&options, founds, vec![Some(Arc::clone(&copy) as _)])?;
+        Ok(Replica { owner, copy, subgroup: 0, n_shards: 1, shard: None })
     }
+
+    fn host(&self) -> &Arc<Host> {
+        &self.owner.host
+    }
+
+    // ---- shards ----
+
+    /// The same object in shard `shard` of its subgroup, from 0. Calls go there: a process that is
+    /// in the shard multicasts them, another one has a member of the shard do it.
+    #[must_use]
+    pub fn in_shard(&self, shard: usize) -> Replica<S> {
+        Replica { shard: Some(shard.try_into().unwrap_or(u16::MAX)), ..self.clone() }
+    }
+
+    /// The shard that `key` belongs to, by a hash that is the same at all members.
+    pub fn shard_for(&self, key: &impl Serialize) -> usize {
+        (xxhash_rust::xxh3::xxh3_64(&encode(key)) % self.n_shards as u64) as usize
+    }
+
+    /// The shard in which this process is, if it is in one.
+    pub fn own_shard(&self) -> Option<usize> {
+        self.copy.shard().map(usize::from)
+    }
+
+    /// The seats of the members of the shard that calls are for, in the view that this member has
+    /// come to.
+    pub fn seats(&self) -> Vec<usize> {
+        let Some(shard) = self.shard.or_else(|| self.copy.shard()) else { return Vec::new() };
+        let view = self.host().view();
+        let shard = view.shard(ShardId { subgroup: self.subgroup, shard });
+        shard.map_or(Vec::new(), |shard| shard.members.iter().map(|one| one.seat).collect())
+    }
+
+    // ---- the group ----
 
     /// This process.
     pub fn me(&self) -> Member {
-        self.0.shared.group.me()
+        self.host().group.me()
     }
 
     /// The view that this member's copy has come to.
     pub fn view(&self) -> View {
-        self.0.shared.view().clone()
+        self.host().view().clone()
     }
 
     /// Waits until `holds` of the view; `None` after the timeout.
     pub fn wait_view(&self, holds: impl Fn(&View) -> bool, timeout: Duration) -> Option<View> {
-        let Shared { next_view, .. } = &*self.0.shared;
-        let waited =
-            next_view.wait_timeout_while(self.0.shared.view(), timeout, |view| !holds(view));
-        let (view, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        (!waited.timed_out()).then(|| view.clone())
+        self.host().wait_view(holds, timeout).map(|view| view.clone())
     }
+
+    /// [`Options::patience`].
+    pub fn patience(&self) -> Duration {
+        self.host().patience
+    }
+
+    /// Waits until this process has a copy of the shard that calls are for, or of any. False after
+    /// the timeout.
+    pub fn wait_copy(&self, timeout: Duration) -> bool {
+        self.host().wait_view(|_| self.copy.look(self.shard, |_| ()).is_some(), timeout).is_some()
+    }
+
+    // ---- calls ----
 
     /// Looks at this member's copy as it is now, which may lag behind others'.
     ///
     /// # Errors
     /// [`CallError::Unknown`] if the process is no longer in the group, [`CallError::InHandler`]
-    /// within a method of the object.
+    /// within a method of the object, [`CallError::NoCopy`] if it is not in the shard.
     pub fn query<R>(&self, look: impl FnOnce(&S) -> R) -> Result<R, CallError> {
         if is_in_handler() {
             return Err(CallError::InHandler);
         }
-        self.0.shared.calls.check().map_err(CallError::Unknown)?;
-        let object = self.0.shared.object.read().unwrap_or_else(PoisonError::into_inner);
-        Ok(look(&object))
+        self.host().calls.check().map_err(CallError::Unknown)?;
+        self.copy.look(self.shard, look).ok_or(CallError::NoCopy)
     }
 
     /// Calls the method with this number: `#[replicated]` makes the code that does.
     #[doc(hidden)]
     pub fn call<R>(&self, method: u16, arguments: &impl Serialize) -> Pending<R> {
-        let shared = &self.0.shared;
-        let (slot, result) = (Arc::<Slot>::default(), PhantomData);
-        let pending = Pending { slot: Arc::clone(&slot), patience: shared.patience, result };
-        let ticket = shared.calls.ticket();
-        match shared.calls.enter(ticket, &slot, None) {
+        let own = self.copy.shard();
+        let meant = self.shard.or(own);
+        let (host, slot, arguments) = (self.host(), Arc::<Slot>::default(), encode(arguments));
+        let pending = self.pending(&slot);
+        let Some(shard) = meant.map(|shard| ShardId { subgroup: self.subgroup, shard }) else {
+            slot.fill(Err(CallError::NoCopy));
+            return pending;
+        };
+        if meant != own {
+            self.order(shard, method, &arguments, &slot);
+            return pending;
+        }
+        let ticket = host.calls.ticket();
+        match host.calls.enter(ticket, Waiter::Here(Arc::clone(&slot))) {
             Ok(()) => {
-                let message = encode_call(ticket, method, arguments);
-                if let Err(refused) = shared.group.send_within(&message, shared.send_patience()) {
-                    shared.calls.settle(ticket, Err(refused.into()));
-                }
+                let call = Call { method, arguments: &arguments };
+                host.multicast(shard, ticket, call, host.send_patience());
             }
             Err(ended) => slot.fill(Err(CallError::NotExecuted(ended.into()))),
         }
         pending
     }
 
+    /// Has a member of `shard` make a call. It is asked once: a letter that is lost leaves it open
+    /// whether the call was executed.
+    fn order(&self, shard: ShardId, method: u16, arguments: &[u8], slot: &Arc<Slot>) {
+        let (host, view) = (self.host(), self.host().view());
+        let members = view.shard(shard).map_or(&[][..], |shard| &shard.members);
+        // The callers of one shard spread over its members.
+        let at = self.me().seat.checked_rem(members.len()).unwrap_or(0);
+        let entered = match members.get(at) {
+            None => Err(CallError::NotExecuted(host.other_shard(shard))),
+            Some(_) if arguments.len() > BODY_BYTES_MAX => Err(too_long(arguments).into()),
+            Some(asked) => {
+                let ticket = host.calls.ticket();
+                let waiter = Waiter::Asks(Arc::clone(slot), *asked, Wish::Call);
+                // Under the view's lock: the next view ends it, if the member is not in that.
+                let entered = host.calls.enter(ticket, waiter);
+                entered
+                    .map(|()| (ticket, asked.seat))
+                    .map_err(|ended| CallError::NotExecuted(ended.into()))
+            }
+        };
+        drop(view);
+        match entered {
+            Ok((ticket, seat)) => {
+                let letter = Letter::Order { ticket, shard, method, arguments }.encode();
+                if let Err(refused) = host.group.tell_within(seat, &letter, host.send_patience()) {
+                    host.calls.settle(ticket, Err(refused.into()));
+                }
+            }
+            Err(error) => slot.fill(Err(error)),
+        }
+    }
+
     /// Asks the member on `seat` the query with this number: `#[replicated]` makes the code that
     /// does.
     #[doc(hidden)]
     pub fn ask<R>(&self, seat: usize, method: u16, arguments: &impl Serialize) -> Pending<R> {
-        let shared = &self.0.shared;
-        let (ticket, arguments) = (shared.calls.ticket(), encode(arguments));
-        let letter = Letter::Ask { ticket, method, arguments: &arguments }.encode();
-        let theirs = Arc::downgrade(shared);
-        let slot = Arc::new(Slot::of(Question(Box::new(move |patience| {
-            let shared = theirs.upgrade();
-            // A letter that finds no room is one that is lost.
-            let _lost = shared.map(|shared| shared.group.tell_within(seat, &letter, patience));
-        }))));
-        let is_long = arguments.len() > BODY_BYTES_MAX;
-        let refused = || Refused::TooLong { bytes: arguments.len(), most: BODY_BYTES_MAX as u32 };
-        let view = shared.view();
+        let host = self.host();
+        let (ticket, arguments) = (host.calls.ticket(), encode(arguments));
+        let view = host.view();
         let asked = view.members.iter().copied().find(|member| member.seat == seat);
-        let entered = match asked {
-            _ if is_long => Err(refused().into()),
-            None => Err(CallError::Gone(seat)),
+        let own = view.shard_of(self.subgroup, seat).map(|shard| shard.id);
+        let meant = self.shard.map(|shard| ShardId { subgroup: self.subgroup, shard });
+        let shard = own.filter(|own| meant.is_none_or(|meant| meant == *own));
+        let slot = Arc::new(Slot::of(self.question(seat, shard, ticket, method, &arguments)));
+        let entered = match (asked, shard) {
+            _ if arguments.len() > BODY_BYTES_MAX => Err(too_long(&arguments).into()),
+            (None, _) => Err(CallError::Gone(seat)),
+            (Some(_), None) => Err(CallError::Declined(seat)),
             // Under the view's lock: the next view ends it, if the member is not in that.
-            Some(_) => shared
+            (Some(asked), Some(_)) => host
                 .calls
-                .enter(ticket, &slot, asked)
+                .enter(ticket, Waiter::Asks(Arc::clone(&slot), asked, Wish::Answer))
                 .map_err(|ended| CallError::NotExecuted(Refused::Ended(ended))),
         };
         drop(view);
         match entered {
-            Ok(()) => slot.ask(shared.send_patience()),
+            Ok(()) => slot.ask(host.send_patience()),
             Err(error) => slot.fill(Err(error)),
         }
-        Pending { slot, patience: shared.patience, result: PhantomData }
+        self.pending(&slot)
     }
+
+    fn question(
+        &self,
+        seat: usize,
+        shard: Option<ShardId>,
+        ticket: u64,
+        method: u16,
+        arguments: &[u8],
+    ) -> Question {
+        let shard = shard.unwrap_or_default();
+        let letter = Letter::Ask { ticket, shard, method, arguments }.encode();
+        let theirs = Arc::downgrade(self.host());
+        Question(Box::new(move |patience| {
+            let host = theirs.upgrade();
+            // A letter that finds no room is one that is lost.
+            let _lost = host.map(|host| host.group.tell_within(seat, &letter, patience));
+        }))
+    }
+
+    fn pending<R>(&self, slot: &Arc<Slot>) -> Pending<R> {
+        let patience = self.host().patience;
+        Pending { slot: Arc::clone(slot), patience, result: PhantomData }
+    }
+
+    // ---- the end ----
 
     /// Waits until this process is no longer in the group: the reason, or `None` after the timeout.
     pub fn wait_end(&self, timeout: Duration) -> Option<Ended> {
-        self.0.shared.calls.wait_end(timeout)
+        self.host().calls.wait_end(timeout)
     }
 
     /// Takes it that the member on `seat` has failed; see [`Group::suspect`].
     pub fn suspect(&self, seat: usize) {
-        self.0.shared.group.suspect(seat);
+        self.host().group.suspect(seat);
     }
 
-    /// Leaves in order, within `patience`: what was called before has its outcome then.
+    /// Leaves in order, within `patience`: what was called before has its outcome then. All objects
+    /// of this process leave.
     ///
     /// # Errors
     /// The other reason why the process is no longer in the group.
     pub fn close(self, patience: Duration) -> Result<(), Ended> {
-        self.0.shared.group.leave(patience);
-        self.0.join_executor();
-        match self.0.shared.calls.check() {
+        self.host().group.leave(patience);
+        self.owner.join_executor();
+        match self.host().calls.check() {
             Err(Ended::Left) => Ok(()),
             Err(ended) => Err(ended),
             Ok(()) => Err(Ended::Os("this is called by a method of the object".into())),
@@ -232,189 +291,188 @@ impl<S: Replicated> Replica<S> {
 
 impl<S: Replicated> Clone for Replica<S> {
     fn clone(&self) -> Replica<S> {
-        Replica(Arc::clone(&self.0))
+        Replica {
+            owner: Arc::clone(&self.owner),
+            copy: Arc::clone(&self.copy),
+            subgroup: self.subgroup,
+            n_shards: self.n_shards,
+            shard: self.shard,
+        }
     }
 }
 
 impl<S: Replicated> fmt::Debug for Replica<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Replica").field(&self.me()).finish()
+        f.debug_struct("Replica").field("me", &self.me()).field("shard", &self.shard).finish()
     }
 }
 
-impl<S: Replicated> Owner<S> {
-    fn join_executor(&self) {
-        let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A clone that a handler holds may be the last one.
-        if let Some(executor) = executor
-            && executor.thread().id() != std::thread::current().id()
-        {
-            let _panicked = executor.join();
-        }
-    }
-}
-
-impl<S: Replicated> Drop for Owner<S> {
-    fn drop(&mut self) {
-        self.shared.group.abandon();
-        self.join_executor();
-    }
-}
-
-impl<S> Shared<S> {
+impl Host {
     /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
     fn send_patience(&self) -> Duration {
         if is_in_handler() { Duration::ZERO } else { self.patience }
     }
-
-    fn view(&self) -> std::sync::MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl<S: Replicated> Shared<S> {
-    /// The executing thread: until the process is no longer in the group.
-    fn run(&self, mut events: VecDeque<Event>) {
-        let _last = Last(self);
-        loop {
-            while let Some(event) = events.pop_front() {
-                match event {
-                    Event::View(view) => {
-                        let mut current = self.view();
-                        self.calls.keep_asking(&view);
-                        *current = view;
-                        drop(current);
-                        self.next_view.notify_all();
-                    }
-                    Event::Delivered(delivered) => {
-                        if let Err(ended) = self.execute(&delivered) {
-                            self.group.abandon();
-                            return self.calls.end(&ended);
-                        }
-                    }
-                    Event::Letter { from, bytes } => self.take_letter(from, &bytes),
-                    Event::StateWanted(wanted) => {
-                        let object = self.object.read().unwrap_or_else(PoisonError::into_inner);
-                        self.group.give(wanted, encode(&*object));
-                    }
-                    Event::Ended(ended) => return self.calls.end(&ended),
-                    Event::Inadequate { .. } => {}
-                    Event::State(_) => unreachable!("V9: a member is given a state once"),
-                }
+fn too_long(arguments: &[u8]) -> Refused {
+    Refused::TooLong { bytes: arguments.len(), most: BODY_BYTES_MAX as u32 }
+}
+
+// ---- several objects ----
+
+/// The objects of a process in a group with a layout: one for each subgroup that has one. A process
+/// has a copy of an object in the shard that it is in; see [`crate::Subgroup`].
+///
+/// All processes of a group give the same objects.
+///
+/// ```
+/// use group::{Options, Replicas, Subgroup, replicated};
+/// use serde::{Deserialize, Serialize};
+/// use std::collections::BTreeMap;
+///
+/// #[derive(Default, Serialize, Deserialize)]
+/// struct Stock(BTreeMap<String, u32>);
+///
+/// #[replicated]
+/// impl Stock {
+///     #[ordered]
+///     fn deliver(&mut self, article: String, n: u32) -> u32 {
+///         let pieces = self.0.entry(article).or_default();
+///         *pieces += n;
+///         *pieces
+///     }
+/// }
+///
+/// # let directory = tempfile::Builder::new().prefix("gregale-").tempdir_in("/dev/shm")?;
+/// let options = Options {
+///     layout: vec![Subgroup::new("stock").shards(2).members(1, 3)],
+///     ..Options::shm("shop", "only the tills know this", "shop 2")
+/// };
+/// # let options = Options { directory: directory.path().into(), ..options };
+/// let till = || Replicas::of(&options).object("stock", Stock::default);
+/// let (first, second) = (till().found()?, till().join()?); // another process, as a rule
+/// let stock = StockHandle::from(first.get("stock").ok_or("no stock")?);
+/// stock.wait_view(|view| view.shards.iter().all(|shard| shard.is_adequate), stock.patience());
+/// for article in ["kite", "string", "tail"] {
+///     // In the shard of the article, whichever this process is in.
+///     assert_eq!(stock.for_key(&article).deliver(article.into(), 3).wait(), Ok(3));
+/// }
+/// # drop(second);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Replicas {
+    options: Options,
+    objects: Vec<Object>,
+    wrong: Option<String>,
+}
+
+/// An object of a subgroup.
+struct Object {
+    subgroup: usize,
+    signatures: String,
+    part: Arc<dyn Part>,
+    copy: Arc<dyn Any + Send + Sync>,
+}
+
+impl Replicas {
+    /// No objects yet, in the group of `options`.
+    pub fn of(options: &Options) -> Replicas {
+        Replicas { options: options.clone(), objects: Vec::new(), wrong: None }
+    }
+
+    /// Gives the subgroup with this name an object, with which each of its shards begins: as it is
+    /// founded, and again if all members that had a shard's copy are gone.
+    #[must_use]
+    pub fn object<S: Replicated>(
+        mut self,
+        subgroup: &str,
+        begin: impl Fn() -> S + Send + Sync + 'static,
+    ) -> Replicas {
+        let found = self.options.shard(subgroup, 0).map(|shard| usize::from(shard.subgroup));
+        let is_new = |at: &usize| self.objects.iter().all(|object| object.subgroup != *at);
+        match found {
+            Some(subgroup) if is_new(&subgroup) => {
+                let copy = Arc::new(Copy::<S>::new(begin));
+                let (part, signatures) = (Arc::clone(&copy) as _, signatures::<S>());
+                self.objects.push(Object { subgroup, signatures, part, copy });
             }
-            self.group.take(&mut events, LOOK_EVERY);
+            Some(_) => self.wrong = Some(format!("two objects for the subgroup {subgroup:?}")),
+            None => self.wrong = Some(format!("an object for {subgroup:?}, which is no subgroup")),
         }
+        self
     }
 
-    /// Answers a member's question, or takes its answer.
-    fn take_letter(&self, from: Member, bytes: &[u8]) {
-        match Letter::decode(bytes) {
-            Some(Letter::Ask { ticket, method, arguments }) => {
-                let object = self.object.read().unwrap_or_else(PoisonError::into_inner);
-                let answer = || object.answer(method, arguments);
-                // A query that panics harms nothing here: its caller is told by silence.
-                let Ok(answer) = in_handler(|| catch_unwind(AssertUnwindSafe(answer))) else {
-                    return;
-                };
-                let result = match &answer {
-                    Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(&result[..]),
-                    Ok(_) => Err(NoAnswer::TooLong),
-                    Err(Undecodable) => Err(NoAnswer::Undecodable),
-                };
-                // Without room the answer is lost, and the question comes again.
-                let _lost = self.group.tell(from.seat, &Letter::Answer { ticket, result }.encode());
-            }
-            Some(Letter::Answer { ticket, result }) => self.calls.settle(ticket, outcome(result)),
-            None => {}
+    /// Founds the group with this process alone.
+    ///
+    /// # Errors
+    /// As for [`Group::found`].
+    pub fn found(self) -> Result<Objects, Error> {
+        self.begin(true)
+    }
+
+    /// Joins the group. Returns when this process has the copies of all shards that it is in.
+    ///
+    /// # Errors
+    /// As for [`Replica::join`].
+    pub fn join(self) -> Result<Objects, Error> {
+        self.begin(false)
+    }
+
+    fn begin(self, founds: bool) -> Result<Objects, Error> {
+        if let Some(wrong) = self.wrong {
+            return Err(Error::Options(wrong));
         }
-    }
-
-    /// Executes one call. An error ends the process: its copy may be half changed.
-    fn execute(&self, delivered: &Delivered) -> Result<(), Ended> {
-        let Some((ticket, number, arguments)) = decode_call(&delivered.bytes) else {
-            return Ok(());
-        };
-        let is_own = delivered.own.is_some();
-        let outcome: Outcome = match S::METHODS.get(usize::from(number)) {
-            Some(method) if method.is_query && !is_own => return Ok(()),
-            Some(method) if method.is_query => {
-                let object = self.object.read().unwrap_or_else(PoisonError::into_inner);
-                handle(method, delivered, || object.answer(number, arguments))?
-            }
-            Some(method) => {
-                let mut object = self.object.write().unwrap_or_else(PoisonError::into_inner);
-                handle(method, delivered, || object.execute(number, arguments))?
-            }
-            None => Err(CallError::Undecodable),
-        };
-        if is_own {
-            self.calls.settle(ticket, outcome);
+        let mut parts = vec![None; self.options.layout.len().max(1)];
+        let mut signatures = vec![String::new(); parts.len()];
+        for object in &self.objects {
+            parts[object.subgroup] = Some(Arc::clone(&object.part));
+            signatures[object.subgroup].clone_from(&object.signatures);
         }
-        Ok(())
+        let options = typed(&self.options, &signatures.join(" | "));
+        let owner = Owner::begin(&options, founds, parts)?;
+        Ok(Objects { owner, options, objects: self.objects })
     }
 }
 
-/// The end of the executing thread: whatever ends it, no caller waits for it.
-struct Last<'a, S>(&'a Shared<S>);
-
-impl<S> Drop for Last<'_, S> {
-    fn drop(&mut self) {
-        self.0.group.abandon();
-        self.0.calls.end(&Ended::Os("the thread that executes calls has panicked".into()));
+impl fmt::Debug for Replicas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Replicas").field("options", &self.options).finish_non_exhaustive()
     }
 }
 
-/// Runs a method at its place in the order.
-fn handle(
-    method: &Method,
-    delivered: &Delivered,
-    run: impl FnOnce() -> Result<Vec<u8>, Undecodable>,
-) -> Result<Outcome, Ended> {
-    match in_handler(|| catch_unwind(AssertUnwindSafe(run))) {
-        Ok(result) => Ok(result.map_err(|Undecodable| CallError::Undecodable)),
-        Err(_panic) => Err(Ended::Panicked {
-            method: method.name,
-            view: delivered.view,
-            sequence: delivered.sequence,
-        }),
+/// A process with its objects ([`Replicas`]), in the group.
+pub struct Objects {
+    owner: Arc<Owner>,
+    options: Options,
+    objects: Vec<Object>,
+}
+
+impl Objects {
+    /// The object of the subgroup with this name; `None` if it has no object of this type.
+    pub fn get<S: Replicated>(&self, subgroup: &str) -> Option<Replica<S>> {
+        let id = self.options.shard(subgroup, 0)?;
+        let at = usize::from(id.subgroup);
+        let object = self.objects.iter().find(|object| object.subgroup == at)?;
+        let copy = Arc::clone(&object.copy).downcast::<Copy<S>>().ok()?;
+        let n_shards = self.options.layout.get(at).map_or(1, crate::Subgroup::n_shards);
+        let owner = Arc::clone(&self.owner);
+        Some(Replica { owner, copy, subgroup: id.subgroup, n_shards, shard: None })
     }
 }
 
-/// The options of a group whose members have this object: they have to agree on its methods.
-fn typed<S: Replicated>(options: &Options) -> Options {
+impl fmt::Debug for Objects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Objects").field("me", &self.owner.host.group.me()).finish_non_exhaustive()
+    }
+}
+
+fn signatures<S: Replicated>() -> String {
     let methods: Vec<&str> = S::METHODS.iter().map(|method| method.signature).collect();
-    let application = format!("{}; {}", options.application, methods.join("; "));
+    methods.join("; ")
+}
+
+/// The options of a group whose members have these objects: they have to agree on their methods.
+fn typed(options: &Options, signatures: &str) -> Options {
+    let application = format!("{}; {signatures}", options.application);
     Options { application, keeps_state: true, ..options.clone() }
-}
-
-fn first_view(
-    group: &Group,
-    events: &mut VecDeque<Event>,
-    options: &Options,
-) -> Result<View, Error> {
-    let by = deadline(options.patience);
-    while events.is_empty() {
-        take(group, events, by, options)?;
-    }
-    match events.pop_front() {
-        Some(Event::View(view)) => Ok(view),
-        Some(Event::Ended(ended)) => Err(ended.into()),
-        other => unreachable!("a process is told its first view first, not {other:?}"),
-    }
-}
-
-/// Takes what there is, and an error if nothing comes in time.
-fn take(
-    group: &Group,
-    events: &mut VecDeque<Event>,
-    by: Instant,
-    options: &Options,
-) -> Result<(), Error> {
-    let left = by.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        let patience = options.patience;
-        return Err(Error::NoState(format!("no member gave its copy within {patience:?}")));
-    }
-    group.take(events, left);
-    Ok(())
 }

@@ -63,6 +63,22 @@ crate::planted_bugs! {
     NoCommit = NO_COMMIT: tests,
     /// A member whose application takes nothing begins the next view without the end of this one.
     HoldsTheEnd = HOLDS_THE_END: sweep ["vsync"],
+    /// A newcomer lays out its first view as if it were the group's first.
+    RosterGuessed = ROSTER_GUESSED: sweep ["vsync"],
+    /// The last member with a shard's state is moved to another shard.
+    LastBearerMoved = LAST_BEARER_MOVED: tests,
+    /// A shard whose members with the state are gone waits for it.
+    KeepsTheDead = KEEPS_THE_DEAD: sweep ["vsync"],
+    /// The trim of the first shard ends all of them.
+    OneTrim = ONE_TRIM: sweep ["vsync"],
+    /// A member that is moved to another shard has no need of that one's state.
+    MovedIsReady = MOVED_IS_READY: sweep ["vsync"],
+    /// What was cut off in one shard is sent again in the next one of its sender.
+    SentElsewhere = SENT_ELSEWHERE: sweep ["vsync"],
+    /// A state is taken that was made before its taker came to the shard.
+    TakesTheOld = TAKES_THE_OLD: sweep ["vsync"],
+    /// What waits is sent though the subgroup lacks members.
+    SendsInadequate = SENDS_INADEQUATE: sweep ["vsync"],
     /// After a link was down, a member tells what changes from then on, and not its whole row.
     NoRenewal = NO_RENEWAL: sweep ["vsync"],
 }

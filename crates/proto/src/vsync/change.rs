@@ -5,7 +5,7 @@
 //! active --suspicion, leave, join, or another's wedge--> wedged --decision--> the next view
 //! ```
 //!
-//! A *change* is the next view and the trim of this one, together. To agree on it is consensus, in
+//! A *change* is the next view and the trims of this one, together. To agree on it is consensus, in
 //! the form of Paxos with the leader's standing as its ballot: to suspect a member is to promise
 //! that no change of it will be echoed, and to echo a change is to accept it.
 //!
@@ -24,10 +24,11 @@
 //! - C5 *Adoption.* A leader proposes the change that the last leader before it proposed, of those
 //!   that rows of unsuspected members show. Frozen rows are not asked: one may have been read while
 //!   it was written. Mutants `NO_ADOPTION`, `ADOPT_FIRST`.
-//! - C6 *Trim.* Otherwise it is the shortest of the orders that the *unsuspected* members hold, all
-//!   of them wedged. The row of a suspected member is stale, and could cut off what was delivered.
-//!   What any member delivered before, every member had received (V3), so no trim is below that.
-//!   Mutants `TRIM_OF_SUSPECTED`, `TRIM_UNWEDGED`.
+//! - C6 *Trims.* Otherwise it has, for each shard, the shortest of the orders that its
+//!   *unsuspected* members hold, all of them wedged. The row of a suspected member is stale, and
+//!   could cut off what was delivered. What any member delivered before, every member had received
+//!   (V3), so no trim is below that. A shard without such a member has no member that needs its
+//!   trim. Mutants `TRIM_OF_SUSPECTED`, `TRIM_UNWEDGED`, `ONE_TRIM`.
 //! - C7 *Majority.* A member that does not trust a strict majority of the view stops, and tells it.
 //!   (A.4.1 counts what all rows suspect; it is the own row that counts.) Mutant
 //!   `MINORITY_CONTINUES`.
@@ -50,6 +51,7 @@ use super::End;
 use super::bugs::{Bug, Plantings};
 use super::columns::ballot;
 use super::current::Current;
+use super::shard::{Shard, ShardId};
 use super::view::{Change, Knock, Standing};
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
@@ -119,9 +121,10 @@ impl<P: Plantings> Current<P> {
         self.planted.has(Bug::MinorityContinues) || self.view.is_majority(self.trusted())
     }
 
-    /// Whether no member that is left has the state, or can have it.
+    /// Whether no member that is left has the state, or can have it, in a group without a layout.
+    /// (With one, shards begin again: `roster`, L5.)
     fn is_state_lost(&self) -> bool {
-        self.table.all(self.trusted(), |seat| self.of(seat, self.row.ready) == 0)
+        self.is_whole && self.table.all(self.trusted(), |seat| !self.has_state(seat, 0))
     }
 
     // ---- wedging ----
@@ -184,32 +187,64 @@ impl<P: Plantings> Current<P> {
     fn fresh(&self, knocks: &[Knock]) -> Change {
         let trusted = self.trusted();
         let asked = if self.planted.has(Bug::TrimOfSuspected) { self.seats } else { trusted };
-        let trim = asked.iter().map(|seat| self.held_by(seat)).min();
         let left = self.leavers();
         let removed = self.seats.difference(trusted);
         Change {
             removed,
             left,
             joined: self.admitted(trusted.difference(left), knocks),
-            trim: trim.unwrap_or(0),
+            trims: self.trims(asked),
+            bearers: (0..self.lanes.len()).map(|at| self.bearers(trusted, at)).collect(),
         }
     }
 
-    /// The members that may leave now: all that want to, unless the state would leave with them
-    /// while newcomers wait for it.
+    /// C6
+    fn trims(&self, asked: SeatSet) -> Vec<u64> {
+        let trim = |(id, shard): (ShardId, &Shard)| {
+            let asked = asked.intersection(shard.members());
+            let held = asked.iter().map(|seat| self.held_of(id.subgroup.into(), shard, seat));
+            held.min().unwrap_or(0)
+        };
+        let mut trims: Vec<u64> = self.view.shards().map(trim).collect();
+        if self.planted.has(Bug::OneTrim) {
+            let first = trims.first().copied().unwrap_or(0);
+            trims.iter_mut().for_each(|trim| *trim = (*trim).min(first));
+        }
+        trims
+    }
+
+    /// Those of `seats` that have the state of their shard.
+    fn bearers(&self, seats: SeatSet, subgroup: usize) -> SeatSet {
+        self.table.those(seats, |seat| self.has_state(seat, subgroup))
+    }
+
+    /// The members that may leave now: all that want to, unless the state of a shard would leave
+    /// with them while newcomers to it wait for it.
     fn leavers(&self) -> SeatSet {
         let trusted = self.trusted();
         let leavers = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
-        let staying = trusted.difference(leavers);
-        let has_state = |seat| self.of(seat, self.row.ready) == 1;
-        let is_kept = staying.is_empty() || self.table.count(staying, has_state) > 0;
-        if is_kept || self.planted.has(Bug::LastLeaves) { leavers } else { SeatSet::EMPTY }
+        if leavers.is_empty() || self.planted.has(Bug::LastLeaves) {
+            return leavers;
+        }
+        let mut kept_back = SeatSet::EMPTY;
+        for (id, shard) in self.view.shards() {
+            let members = trusted.intersection(shard.members());
+            let (staying, leaving) = (members.difference(leavers), members.intersection(leavers));
+            if !staying.is_empty() && self.bearers(staying, id.subgroup.into()).is_empty() {
+                kept_back = kept_back.union(leaving);
+            }
+        }
+        leavers.difference(kept_back)
     }
 
     /// The first of `knocks` that may join those that stay: of every majority of the next view at
-    /// least one member must have the state, or a failure of less could lose it.
+    /// least one member must have the states of its shards, or a failure of less could lose them;
+    /// and a group that at most doubles keeps its majority, be all newcomers dead.
     fn admitted(&self, staying: SeatSet, knocks: &[Knock]) -> Vec<Knock> {
-        let n_ready = self.table.count(staying, |seat| self.of(seat, self.row.ready) == 1);
+        if knocks.is_empty() {
+            return Vec::new();
+        }
+        let n_ready = self.table.count(staying, |seat| self.has_states(seat));
         let n_unready = staying.len() - n_ready;
         let mut n_most = n_ready.saturating_sub(n_unready);
         if self.planted.has(Bug::CrowdOfNewcomers) {
@@ -217,6 +252,12 @@ impl<P: Plantings> Current<P> {
         }
         let free = |knock: &&Knock| !self.seats.contains(knock.seat);
         knocks.iter().filter(free).take(n_most).copied().collect()
+    }
+
+    /// Whether the member on `seat` has the states of all shards that it is in.
+    fn has_states(&self, seat: Rank) -> bool {
+        let is_in = |subgroup: &usize| self.view.shard_of(seat, *subgroup).is_some();
+        (0..self.lanes.len()).filter(is_in).all(|subgroup| self.has_state(seat, subgroup))
     }
 
     // ---- the others ----

@@ -1,25 +1,29 @@
 //! The row of a member: its columns, in the order of knowledge (`sst`, S1).
 //!
 //! ```text
-//! sent        messages and nulls in the owner's ring             guards the ring
+//! sent        messages and nulls in the owner's rings            guards the rings
 //! received    for each seat, how many of its messages the owner holds without a gap
-//! delivered   the length of the order that the owner has delivered
+//! delivered   the lengths of the orders that the owner has delivered
 //! beat        a counter that rises while the owner runs
 //! leaving     the owner asked to leave
-//! ready       the owner has the application's state
+//! ready       the owner has the state of its shard
 //! wedged      the owner sends and receives nothing more          guards all above
 //! joiners     for each seat, the process that joins there
-//! ends        removed, left, joined (sets of seats), trim
+//! ends        removed, left, joined (sets of seats), those with a state, trims
 //! proposer    1 + standing of the leader whose change this is    guards joiners and ends
 //! committed   the change is decided                              guards proposer
 //! suspected   seats that the owner suspects                      a promise, see `change`
 //! view        (the table's own, behind all)
 //! ```
+//! `sent`, `received`, `delivered` and `ready` are there once for each subgroup: a *lane* of the
+//! row, which belongs to the owner's shard of that subgroup. Of those with a state there is a set
+//! for each subgroup, and a trim for each shard.
 
 use super::view::{Change, Knock, METADATA_WORDS, Standing};
 use crate::planted::Planting;
 use crate::sst::{Column, Columns, Kind, Table, bugs};
 use base::{Incarnation, Rank, SeatSet};
+use core::ops::Range;
 
 /// The words of one joiner: its incarnation, and its metadata.
 const JOINER_WORDS: usize = 1 + METADATA_WORDS;
@@ -28,6 +32,8 @@ const JOINER_WORDS: usize = 1 + METADATA_WORDS;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     n_seats: usize,
+    n_subgroups: usize,
+    n_shards: usize,
     pub(super) sent: Column,
     pub(super) received: Column,
     pub(super) delivered: Column,
@@ -46,27 +52,47 @@ pub(super) struct Row {
 const REMOVED: usize = 0;
 const LEFT: usize = 1;
 const JOINED: usize = 2;
-const TRIM: usize = 3;
+const BEARERS: usize = 3;
 
 impl Row {
-    /// Declares the columns of a row among `n_seats`.
-    pub(super) fn declare(columns: &mut Columns, n_seats: usize) -> Row {
+    /// Declares the columns of a row among so many seats, subgroups and shards.
+    pub(super) fn declare(
+        columns: &mut Columns,
+        [n_seats, n_subgroups, n_shards]: [usize; 3],
+    ) -> Row {
         use Kind::{Growing, Guarded, Rising};
         Row {
             n_seats,
-            sent: columns.declare(Rising, 1),
-            received: columns.declare(Rising, n_seats),
-            delivered: columns.declare(Rising, 1),
+            n_subgroups,
+            n_shards,
+            sent: columns.declare(Rising, n_subgroups),
+            received: columns.declare(Rising, n_subgroups * n_seats),
+            delivered: columns.declare(Rising, n_subgroups),
             beat: columns.declare(Rising, 1),
             leaving: columns.declare(Rising, 1),
-            ready: columns.declare(Rising, 1),
+            ready: columns.declare(Rising, n_subgroups),
             wedged: columns.declare(Rising, 1),
             joiners: columns.declare(Guarded, n_seats * JOINER_WORDS),
-            ends: columns.declare(Guarded, 4),
+            ends: columns.declare(Guarded, BEARERS + n_subgroups + n_shards),
             proposer: columns.declare(Rising, 1),
             committed: columns.declare(Rising, 1),
             suspected: columns.declare(Growing, 1),
         }
+    }
+
+    /// The place of the trim of a shard in `ends`.
+    const fn trim(&self, shard: usize) -> usize {
+        BEARERS + self.n_subgroups + shard
+    }
+
+    /// The places in `received` of a lane.
+    pub(super) const fn lane(&self, subgroup: usize) -> Range<usize> {
+        subgroup * self.n_seats..(subgroup + 1) * self.n_seats
+    }
+
+    /// The place in `received` of what was received of `sender` in a lane.
+    pub(super) const fn of(&self, subgroup: usize, sender: Rank) -> usize {
+        subgroup * self.n_seats + sender.index()
     }
 
     /// The change in the row of `seat`. It means something behind the row's `proposer` alone.
@@ -86,7 +112,8 @@ impl Row {
             removed: set(REMOVED),
             left: set(LEFT),
             joined: seats.map(joiner).collect(),
-            trim: end(TRIM),
+            bearers: (0..self.n_subgroups).map(|at| set(BEARERS + at)).collect(),
+            trims: (0..self.n_shards).map(|at| end(self.trim(at))).collect(),
         }
     }
 
@@ -108,7 +135,12 @@ impl Row {
         table.set(self.ends, REMOVED, change.removed.bits());
         table.set(self.ends, LEFT, change.left.bits());
         table.set(self.ends, JOINED, joined.bits());
-        table.set(self.ends, TRIM, change.trim);
+        for (at, bearers) in change.bearers.iter().enumerate() {
+            table.set(self.ends, BEARERS + at, bearers.bits());
+        }
+        for (at, trim) in change.trims.iter().enumerate() {
+            table.set(self.ends, self.trim(at), *trim);
+        }
         table.set(self.proposer, 0, ballot(standing));
     }
 }

@@ -3,9 +3,8 @@
 use super::bugs::Plantings;
 use super::columns::Row;
 use super::detector::Detector;
-use super::heard::Heard;
+use super::lane::Lane;
 use super::layout::Layout;
-use super::order::RoundRobin;
 use super::view::{Standing, View};
 use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};
@@ -23,11 +22,12 @@ pub(super) struct Current<P> {
     pub(super) seats: SeatSet,
     pub(super) me: Rank,
     pub(super) standing: Standing,
-    pub(super) order: RoundRobin,
+    /// Whether the group has no layout: one shard, which has all members.
+    pub(super) is_whole: bool,
+    /// By subgroup: this member's shard, if it is in one.
+    pub(super) lanes: Vec<Option<Lane>>,
     pub(super) table: Table<P>,
     pub(super) detector: Detector,
-    /// What was heard, in this view and before.
-    pub(super) heard: Heard,
     /// Words of slots on their way to peers.
     pub(super) scratch: Vec<u64>,
     /// Whether the whole row was pushed to every other member.
@@ -40,7 +40,7 @@ impl<P: Plantings> Current<P> {
         config: &Config,
         layout: &Layout,
         view: View,
-        is_ready: bool,
+        is_ready: impl Fn(usize) -> bool,
         planted: P,
         now: Instant,
     ) -> Current<P> {
@@ -48,7 +48,12 @@ impl<P: Plantings> Current<P> {
         let standing = view.standing(me).expect("V1: this process is a member of its view");
         let n_seats = config.shape.n_seats;
         let mut table = Table::new(&layout.columns, n_seats, me, view.id.0, planted);
-        table.set(layout.row.ready, 0, u64::from(is_ready));
+        let lanes = (0..config.shape.n_subgroups)
+            .map(|at| Lane::of(&view, layout, me, at, planted))
+            .collect::<Vec<_>>();
+        for at in (0..lanes.len()).filter(|at| lanes[*at].is_some()) {
+            table.set(layout.row.ready, at, u64::from(is_ready(at)));
+        }
         Current {
             planted,
             layout: layout.clone(),
@@ -56,13 +61,22 @@ impl<P: Plantings> Current<P> {
             seats: view.seats(),
             me,
             standing,
-            order: RoundRobin::new(view.members.len()),
+            is_whole: config.is_whole(),
+            lanes,
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
             view,
-            heard: Heard::default(),
             scratch: Vec::new(),
             is_told: false,
+        }
+    }
+
+    /// Takes over what was heard in the view before, in the shards in which this member stays.
+    pub(super) fn hear_on(&mut self, last: &mut Current<P>) {
+        for (lane, old) in self.lanes.iter_mut().zip(&mut last.lanes) {
+            let (Some(lane), Some(old)) = (lane, old) else { continue };
+            lane.heard = core::mem::take(&mut old.heard);
+            lane.heard.keep(&self.view);
         }
     }
 
@@ -130,6 +144,18 @@ impl<P: Plantings> Current<P> {
         self.table.get(seat, column, 0)
     }
 
+    // ---- lanes ----
+
+    /// The lane of a subgroup in which this member is in a shard.
+    pub(super) fn lane(&self, subgroup: usize) -> &Lane {
+        self.lanes[subgroup].as_ref().expect("a member of one of its shards")
+    }
+
+    /// Whether this member is in a shard of the subgroup.
+    pub(super) fn has_lane(&self, subgroup: usize) -> bool {
+        self.lanes[subgroup].is_some()
+    }
+
     // ---- seats ----
 
     pub(super) fn others(&self) -> SeatSet {
@@ -158,13 +184,18 @@ impl<P: Plantings> Current<P> {
         seats.find(|seat| trusted.contains(*seat)).expect("no member suspects itself")
     }
 
-    /// The position that this member has delivered up to.
-    pub(super) fn position(&self) -> Position {
-        Position { view: self.view.id, at: self.own(self.row.delivered) }
+    /// The position that this member has delivered up to in its shard of `subgroup`.
+    pub(super) fn position(&self, subgroup: usize) -> Position {
+        Position { view: self.view.id, at: self.table.get(self.me, self.row.delivered, subgroup) }
     }
 
-    /// Whether this member has the application's state.
-    pub(super) fn is_ready(&self) -> bool {
-        self.own(self.row.ready) == 1
+    /// Whether the member on `seat` has the state of its shard of `subgroup`.
+    pub(super) fn has_state(&self, seat: Rank, subgroup: usize) -> bool {
+        self.table.get(seat, self.row.ready, subgroup) == 1
+    }
+
+    /// Whether this member has it.
+    pub(super) fn is_ready(&self, subgroup: usize) -> bool {
+        self.has_state(self.me, subgroup)
     }
 }

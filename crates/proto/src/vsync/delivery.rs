@@ -1,4 +1,5 @@
-//! Messages of one view: rings, receipt, the order, stability.
+//! Messages of one view: rings, receipt, the order, stability. All of it is there once for each
+//! shard that this member is in; "every member" is every member of the shard.
 //!
 //! A sender writes a message into its ring in every other member's region, and then the number of
 //! messages into its row (`sent`, which guards the ring). A receiver tells how many it has of each
@@ -7,8 +8,9 @@
 //! - V2 *Order.* All members deliver the same messages in the order of `order`, each once. By
 //!   construction: positions are delivered one after the other, and a position names one message of
 //!   one ring. Mutants `LAST_LAGGING`, `NULLS_INVENTED`.
-//! - V3 *Stability.* Before the end of a view, a member delivers only what every member of the view
-//!   has received, the suspected ones included. So the trim covers it. Mutant `DELIVER_UNSTABLE`.
+//! - V3 *Stability.* Before the end of a view, a member delivers only what every member of the
+//!   shard has received, the suspected ones included. So the trim covers it. Mutant
+//!   `DELIVER_UNSTABLE`.
 //! - V4 *Room.* A slot of a ring is used again when every member has delivered its message, so a
 //!   message that is delivered is read from the ring. The paper's listing (A.2.3) has the test
 //!   inverted. Mutant `WINDOW_INVERTED`.
@@ -17,11 +19,16 @@
 //!   what a fabric keeps for a link. Mutant `FLIGHT_UNBOUNDED`.
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
+//! - V16 *Enough members.* In a subgroup that lacks members nothing is multicast; what waits stays.
+//!   Mutant `SENDS_INADEQUATE`.
 
 use super::bugs::{Bug, Plantings};
 use super::current::Current;
+use super::lane::{Lane, Sender};
+use super::order::RoundRobin;
 use super::outbox::Outbox;
 use super::payload::Payload;
+use super::shard::Shard;
 use super::slots::{Damaged, Header, Run, WRITE_WORDS_MAX, is_small};
 use super::{Delivery, Mode, Output};
 use alloc::vec::Vec;
@@ -37,6 +44,7 @@ impl<P: Plantings> Current<P> {
     /// application takes nothing (V12) or the state that it belongs to is missing.
     pub(super) fn receive(
         &mut self,
+        subgroup: usize,
         is_held: bool,
         outbox: &mut Outbox,
         port: &impl Port,
@@ -44,60 +52,81 @@ impl<P: Plantings> Current<P> {
     ) -> Result<(), Damaged> {
         match self.mode() {
             Mode::Ordered => {
-                self.note_received();
-                if !is_held && self.is_ready() {
+                self.note_received(subgroup);
+                if !is_held && self.is_ready(subgroup) {
                     let take = |one| out.push(Output::Deliver(one));
-                    self.deliver_before(self.stable(), outbox, port, take)?;
+                    let stable = self.stable(subgroup);
+                    self.deliver_before(subgroup, stable, outbox, port, take)?;
                 }
             }
-            Mode::Unordered if !is_held => self.deliver_received(outbox, port, out)?,
+            Mode::Unordered if !is_held => self.deliver_received(subgroup, outbox, port, out)?,
             Mode::Unordered => {}
         }
         Ok(())
     }
 
-    fn note_received(&mut self) {
-        for seat in self.others().iter() {
-            let sent = self.of(seat, self.row.sent);
-            self.table.set(self.row.received, seat.index(), sent);
+    /// The other members of the own shard of `subgroup`.
+    pub(super) fn peers(&self, subgroup: usize) -> SeatSet {
+        self.lane(subgroup).seats.intersection(self.others())
+    }
+
+    /// The number of messages and nulls that the member on `seat` has sent in a subgroup.
+    pub(super) fn sent(&self, subgroup: usize, seat: Rank) -> u64 {
+        self.table.get(seat, self.row.sent, subgroup)
+    }
+
+    fn note_received(&mut self, subgroup: usize) {
+        for seat in self.peers(subgroup).iter() {
+            let sent = self.sent(subgroup, seat);
+            self.table.set(self.row.received, self.row.of(subgroup, seat), sent);
         }
     }
 
     /// Sends what waits, as far as there is room; and nulls, if others wait for this member's turn.
     /// True if something was sent.
-    pub(super) fn send(&mut self, outbox: &mut Outbox, port: &mut impl Port) -> bool {
+    pub(super) fn send(
+        &mut self,
+        subgroup: usize,
+        outbox: &mut Outbox,
+        port: &mut impl Port,
+    ) -> bool {
         let before = outbox.n_sent();
-        let end = self.end_of_room();
-        if self.is_ready() {
-            let received = self.received_of_me();
+        let end = self.end_of_room(subgroup);
+        if self.is_ready(subgroup) && self.is_open(subgroup) {
+            let received = self.received_of_me(subgroup);
             while outbox.n_sent() < end
                 && (outbox.bytes_since(received) + self.longest() <= FLIGHT_BYTES_MAX
                     || self.planted.has(Bug::FlightUnbounded))
                 && outbox.send_next()
             {}
         }
-        let due = self.due().min(end);
+        let due = self.due(subgroup).min(end);
         while outbox.n_sent() < due {
             outbox.send_null();
         }
         let n_sent = outbox.n_sent();
-        self.write_slots(outbox, before..n_sent, self.others(), port);
-        self.table.set(self.row.received, self.me.index(), n_sent);
+        self.write_slots(subgroup, outbox, before..n_sent, self.peers(subgroup), port);
+        self.table.set(self.row.received, self.row.of(subgroup, self.me), n_sent);
         // The guard of the ring: pushed behind the slots.
-        self.table.set(self.row.sent, 0, n_sent);
+        self.table.set(self.row.sent, subgroup, n_sent);
         n_sent > before
     }
 
-    /// The number of this member's messages that every other member has received.
-    pub(super) fn received_of_me(&self) -> u64 {
-        let others = self.others();
-        let received = others.iter().map(|seat| self.received(seat, self.me));
-        received.min().unwrap_or_else(|| self.received(self.me, self.me))
+    /// V16
+    fn is_open(&self, subgroup: usize) -> bool {
+        self.lane(subgroup).is_adequate || self.planted.has(Bug::SendsInadequate)
+    }
+
+    /// The number of this member's messages that every other member of the shard has received.
+    pub(super) fn received_of_me(&self, subgroup: usize) -> u64 {
+        let peers = self.peers(subgroup);
+        let received = peers.iter().map(|seat| self.received(subgroup, seat, self.me));
+        received.min().unwrap_or_else(|| self.received(subgroup, self.me, self.me))
     }
 
     /// The number of the messages of `sender` that the member on `seat` has received.
-    pub(super) fn received(&self, seat: Rank, sender: Rank) -> u64 {
-        self.table.get(seat, self.row.received, sender.index())
+    pub(super) fn received(&self, subgroup: usize, seat: Rank, sender: Rank) -> u64 {
+        self.table.get(seat, self.row.received, self.row.of(subgroup, sender))
     }
 
     /// The bytes of the longest message.
@@ -106,12 +135,13 @@ impl<P: Plantings> Current<P> {
     }
 
     /// V4: the index of the first own message that has no slot yet.
-    fn end_of_room(&self) -> u64 {
-        let turns = |seat| self.turns_before(self.of(seat, self.row.delivered));
+    fn end_of_room(&self, subgroup: usize) -> u64 {
+        let delivered = |seat| self.table.get(seat, self.row.delivered, subgroup);
+        let turns = |seat| self.turns_before(subgroup, delivered(seat));
         let done = match self.mode() {
-            Mode::Ordered => self.seats.iter().map(turns).min().unwrap_or(0),
+            Mode::Ordered => self.lane(subgroup).seats.iter().map(turns).min().unwrap_or(0),
             // What was received was delivered (V14).
-            Mode::Unordered => self.received_of_me(),
+            Mode::Unordered => self.received_of_me(subgroup),
         };
         // The inverted test finds no room while there is some.
         if self.planted.has(Bug::WindowInverted) {
@@ -122,86 +152,110 @@ impl<P: Plantings> Current<P> {
     }
 
     /// The number of this member's turns before a position of the order.
-    fn turns_before(&self, position: u64) -> u64 {
-        let (next, index) = self.order.turn(position);
-        index + u64::from(next > self.standing)
+    fn turns_before(&self, subgroup: usize, position: u64) -> u64 {
+        let lane = self.lane(subgroup);
+        let (next, index) = lane.order.turn(position);
+        index + u64::from(next > lane.turn)
     }
 
     /// V5
-    fn due(&self) -> u64 {
+    fn due(&self, subgroup: usize) -> u64 {
         if self.mode() == Mode::Unordered || self.planted.has(Bug::NoNulls) {
             return 0;
         }
-        self.order.due(self.standing, self.counts(self.me))
+        let lane = self.lane(subgroup);
+        lane.order.due(lane.turn, self.counts(subgroup, self.shard_of(lane), self.me))
     }
 
-    /// The numbers of messages that the member on `seat` holds, by the standing of their senders.
-    fn counts(&self, seat: Rank) -> impl Iterator<Item = u64> + '_ {
-        let received = self.table.words(seat, self.row.received);
-        self.view.members.iter().map(|sender| received[sender.seat().index()])
+    fn shard_of(&self, lane: &Lane) -> &Shard {
+        self.view.shard(lane.id).expect("a shard of the view")
     }
 
-    /// The length of the order that the member on `seat` holds without a gap.
-    pub(super) fn held_by(&self, seat: Rank) -> u64 {
+    /// The numbers of messages that the member on `seat` holds, in the order of turns of `shard`.
+    fn counts<'a>(
+        &'a self,
+        subgroup: usize,
+        shard: &'a Shard,
+        seat: Rank,
+    ) -> impl Iterator<Item = u64> + 'a {
+        let received = &self.table.words(seat, self.row.received)[self.row.lane(subgroup)];
+        shard.seats.iter().map(|sender| received[sender.index()])
+    }
+
+    /// The length of the order of its shard that the member on `seat` holds without a gap.
+    pub(super) fn held_by(&self, subgroup: usize, seat: Rank) -> u64 {
+        self.held_of(subgroup, self.shard_of(self.lane(subgroup)), seat)
+    }
+
+    /// The same of any shard, of which the member on `seat` is one.
+    pub(super) fn held_of(&self, subgroup: usize, shard: &Shard, seat: Rank) -> u64 {
         if self.mode() == Mode::Unordered {
             return 0;
         }
+        let order = RoundRobin::new(shard.seats.len());
+        let counts = |seat| self.counts(subgroup, shard, seat);
         if self.planted.has(Bug::NullsInvented) {
-            let least = self.counts(seat).filter(|count| *count > 0).min().unwrap_or(0);
-            return self.order.prefix(self.counts(seat).map(|count| count.max(least)));
+            let least = counts(seat).filter(|count| *count > 0).min().unwrap_or(0);
+            return order.prefix(counts(seat).map(|count| count.max(least)));
         }
         if self.planted.has(Bug::LastLagging) {
-            let least = self.counts(seat).min().unwrap_or(0);
-            let last = self.counts(seat).collect::<Vec<_>>();
+            let least = counts(seat).min().unwrap_or(0);
+            let last = counts(seat).collect::<Vec<_>>();
             let last = last.iter().rposition(|count| *count == least).unwrap_or(0) as u64;
-            return least * last_of(&self.view) + last;
+            return least * shard.seats.len() as u64 + last;
         }
-        self.order.prefix(self.counts(seat))
+        order.prefix(counts(seat))
     }
 
     /// V3
-    fn stable(&self) -> u64 {
+    fn stable(&self, subgroup: usize) -> u64 {
         if self.planted.has(Bug::DeliverUnstable) {
-            return self.held_by(self.me);
+            return self.held_by(subgroup, self.me);
         }
-        self.seats.iter().map(|seat| self.held_by(seat)).min().unwrap_or(0)
+        let seats = self.lane(subgroup).seats.iter();
+        seats.map(|seat| self.held_by(subgroup, seat)).min().unwrap_or(0)
     }
 
     /// Takes every position before `end` that has not been taken; `take` gets the messages.
     pub(super) fn deliver_before(
         &mut self,
+        subgroup: usize,
         end: u64,
         outbox: &mut Outbox,
         port: &impl Port,
         mut take: impl FnMut(Delivery),
     ) -> Result<(), Damaged> {
-        assert!(end <= self.held_by(self.me), "V3: nothing is delivered that is not here");
+        assert!(
+            end <= self.held_by(subgroup, self.me),
+            "V3: nothing is delivered that is not here"
+        );
         loop {
-            let at = self.position();
+            let at = self.position(subgroup);
             if at.at >= end {
                 return Ok(());
             }
-            let (sender, index) = self.order.turn(at.at);
-            let sender = self.view.members[sender.index()].process;
-            let message = if sender.seat == self.me {
+            let lane = self.lane(subgroup);
+            let (shard, (sender, index)) = (lane.id, lane.order.turn(at.at));
+            let sender = lane.senders[sender.index()];
+            let message = if sender.process.seat == self.me {
                 outbox.delivered()
             } else {
-                self.read_slot(sender.seat, index, port)?.map(|(_, message)| message)
+                self.read_slot(&sender, index, port)?.map(|(_, message)| message)
             };
-            self.table.set(self.row.delivered, 0, at.at + 1);
+            self.table.set(self.row.delivered, subgroup, at.at + 1);
             if let Some(message) = message {
-                take(Delivery { at, sender, message });
+                take(Delivery { shard, at, sender: sender.process, message });
             }
         }
     }
 
     /// Skips to `position`, which a state that was given to this member covers.
-    pub(super) fn skip_to(&mut self, position: u64, outbox: &mut Outbox) {
-        let n_own = self.turns_before(position);
+    pub(super) fn skip_to(&mut self, subgroup: usize, position: u64, outbox: &mut Outbox) {
+        let n_own = self.turns_before(subgroup, position);
         while outbox.n_delivered() < n_own {
             outbox.delivered();
         }
-        self.table.set(self.row.delivered, 0, position);
+        self.table.set(self.row.delivered, subgroup, position);
     }
 
     // ---- slots ----
@@ -210,6 +264,7 @@ impl<P: Plantings> Current<P> {
     /// member at `peers`. What a WRITE holds may land in any order: `sent` follows all of them.
     fn write_slots(
         &mut self,
+        subgroup: usize,
         outbox: &Outbox,
         indices: Range<u64>,
         peers: SeatSet,
@@ -221,9 +276,11 @@ impl<P: Plantings> Current<P> {
                 peers.iter().for_each(|peer| port.write(peer, at, piece, None));
             }
         };
+        let lane = self.lanes[subgroup].as_ref().expect("a member of one of its shards");
+        let ring = lane.senders[lane.turn.index()].ring;
         let mut run = Run::new(&mut self.scratch);
         for index in indices {
-            let at = self.layout.slot_of(self.me, self.view.id.0, index, self.planted);
+            let at = self.layout.slot_of(ring, index);
             let (header, message) = outbox.sent(index).expect("V7: it is under way");
             match message {
                 Some(message) if !is_small(message) => {
@@ -236,39 +293,44 @@ impl<P: Plantings> Current<P> {
         run.end(&mut write);
     }
 
-    /// Writes everything that may be missing there into the ring of this member at `peers`, whose
-    /// links were down. The row follows.
-    pub(super) fn write_ring(&mut self, outbox: &Outbox, peers: SeatSet, port: &mut impl Port) {
-        for peer in peers.iter() {
+    /// Writes everything that may be missing there into the ring of this member at those of `peers`
+    /// that are in the shard, whose links were down. The row follows.
+    pub(super) fn write_ring(
+        &mut self,
+        subgroup: usize,
+        outbox: &Outbox,
+        peers: SeatSet,
+        port: &mut impl Port,
+    ) {
+        if peers.is_empty() || !self.has_lane(subgroup) {
+            return;
+        }
+        for peer in peers.intersection(self.peers(subgroup)).iter() {
             // V13: a row tells what its owner holds for good.
-            let first = self.received(peer, self.me).max(outbox.n_delivered());
+            let first = self.received(subgroup, peer, self.me).max(outbox.n_delivered());
             let peer = [peer].into_iter().collect();
-            self.write_slots(outbox, first..outbox.n_sent(), peer, port);
+            self.write_slots(subgroup, outbox, first..outbox.n_sent(), peer, port);
         }
     }
 
     /// The message in a slot, with its number; `None` for a null.
     pub(super) fn read_slot(
         &self,
-        seat: Rank,
+        sender: &Sender,
         index: u64,
         port: &impl Port,
     ) -> Result<Option<(u64, Payload)>, Damaged> {
-        let at = self.layout.slot_of(seat, self.view.id.0, index, self.planted);
+        let at = self.layout.slot_of(sender.ring, index);
         match Header::of(port.load(at)) {
             Header::Null => Ok(None),
             Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
                 let load = |offset, to: &mut [u64]| port.load_into(at.plus(1 + offset), to);
                 Ok(Some((number, Payload::loaded(n_bytes as usize, load))))
             }
-            Header::Message { .. } => Err(Damaged(seat)),
+            Header::Message { .. } => Err(Damaged(sender.process.seat)),
         }
     }
 }
 
-/// The most bytes of a sender's that are on their way to a member.
+/// The most bytes of a sender's that are on their way to a member of a shard.
 pub const FLIGHT_BYTES_MAX: u64 = 8 << 20;
-
-fn last_of(view: &super::view::View) -> u64 {
-    view.members.len() as u64
-}

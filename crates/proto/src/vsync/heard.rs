@@ -29,7 +29,7 @@ impl Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vsync::view::tests::process;
+    use crate::vsync::view::tests::{founded_by, process};
 
     #[test]
     fn v15_a_number_is_new_once_for_each_process() {
@@ -38,7 +38,7 @@ mod tests {
         assert!(heard.note(&old, 7), "a newcomer begins anywhere");
         assert!(!heard.note(&old, 7) && !heard.note(&old, 6) && heard.note(&old, 8));
         assert!(heard.note(&young, 1) && heard.note(&other, 1));
-        heard.keep(&View::founded_by(&[process(1, 5)]));
+        heard.keep(&founded_by(&[process(1, 5)]));
         assert!(!heard.note(&young, 1) && heard.note(&other, 1));
     }
 }

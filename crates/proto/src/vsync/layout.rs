@@ -1,4 +1,5 @@
-//! The region of a seat: two places for each seat, and in each a row and a ring of messages.
+//! The region of a seat: two places for each seat, and in each a row and a ring of messages for
+//! each subgroup.
 //!
 //! Every word has one writer, the seat whose place it is in (`sst`, S3). The region of a seat is
 //! the copy that this seat reads.
@@ -33,6 +34,10 @@ pub struct Shape {
     pub window: u32,
     /// The longest message, in bytes.
     pub message_bytes: u32,
+    /// The number of subgroups, from 1.
+    pub n_subgroups: usize,
+    /// The number of the shards of all of them.
+    pub n_shards: usize,
 }
 
 /// The place of everything.
@@ -47,11 +52,11 @@ pub(super) struct Layout {
 impl Layout {
     /// The layout of a group of this shape.
     pub(super) fn new(shape: &Shape) -> Layout {
-        assert!(shape.window > 0 && shape.n_seats > 0, "{shape:?}");
+        assert!(shape.window > 0 && shape.n_seats > 0 && shape.n_subgroups > 0, "{shape:?}");
         assert!(shape.message_bytes <= Header::BYTES_MAX, "{shape:?}");
         let mut columns = Columns::new();
-        let row = Row::declare(&mut columns, shape.n_seats);
-        let stride = columns.row_words() + shape.window * slot_words(shape);
+        let row = Row::declare(&mut columns, [shape.n_seats, shape.n_subgroups, shape.n_shards]);
+        let stride = columns.row_words() + shape.n_subgroups as u32 * ring_words(shape);
         Layout { shape: *shape, columns, row, places: Places::new(At(0), stride) }
     }
 
@@ -60,22 +65,39 @@ impl Layout {
         self.places.of(seat, if planted.has(TableBug::OnePlace) { 0 } else { view })
     }
 
-    /// The slot of message `index` of `seat` in `view`: a header, and the message.
-    pub(super) fn slot_of(&self, seat: Rank, view: u64, index: u64, planted: impl Plantings) -> At {
+    /// The ring of `seat` in `view` for a subgroup.
+    pub(super) fn ring_of(
+        &self,
+        seat: Rank,
+        view: u64,
+        subgroup: usize,
+        planted: impl Plantings,
+    ) -> At {
+        let rings = self.row_of(seat, view, planted).plus(self.columns.row_words());
+        rings.plus(subgroup as u32 * ring_words(&self.shape))
+    }
+
+    /// The slot of message `index` in `ring`: a header, and the message.
+    pub(super) fn slot_of(&self, ring: At, index: u64) -> At {
         let slot = (index % u64::from(self.shape.window)) as u32;
-        let ring = self.row_of(seat, view, planted).plus(self.columns.row_words());
         ring.plus(slot * slot_words(&self.shape))
     }
 
     /// The whole region.
     pub(super) fn region(&self) -> Region {
-        let Shape { mode, n_seats, window, message_bytes } = self.shape;
-        let text = alloc::format!("vsync 2 {mode:?} {n_seats} {window} {message_bytes}");
+        let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards } = self.shape;
+        let text = alloc::format!(
+            "vsync 3 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards}"
+        );
         Region {
             n_words: self.places.end(n_seats).0,
             fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()),
         }
     }
+}
+
+const fn ring_words(shape: &Shape) -> u32 {
+    shape.window * slot_words(shape)
 }
 
 const fn slot_words(shape: &Shape) -> u32 {

@@ -12,12 +12,15 @@
 //!   which holds up senders and no view: what a view ends with is delivered all the same, or this
 //!   member would not have delivered the same messages as the others (V6). Mutant `HOLDS_THE_END`.
 
+mod passage;
+
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
 use super::current::Current;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
+use super::shard::{ShardId, Subgroup};
 use super::state::{Gifts, HELD_MAX, Want};
 use super::view::{Knock, View};
 use super::wire::{Message, Piece};
@@ -47,7 +50,10 @@ pub struct Machine<P = Sound> {
     config: Config,
     layout: Layout,
     life: Life<P>,
-    outbox: Outbox,
+    /// The description of the subgroups.
+    subgroups: Vec<Subgroup>,
+    /// Own messages, by subgroup.
+    outboxes: Vec<Outbox>,
     gifts: Gifts,
     /// Seats whose links came up since the last poll: they may miss anything.
     renewed: SeatSet,
@@ -86,24 +92,27 @@ struct Inside<P> {
     knocks: BTreeMap<Rank, Knock>,
     /// Members whose failure was reported since the last poll.
     reported: SeatSet,
-    /// A newcomer's wait for the state.
-    want: Option<Want>,
+    /// By subgroup: a newcomer's wait for the state of its shard.
+    wants: Vec<Option<Want>>,
 }
 
 impl<P: Plantings> Inside<P> {
-    fn new(current: Current<P>, last: Option<Current<P>>, want: Option<Want>) -> Inside<P> {
-        Inside { current, last, knocks: BTreeMap::new(), reported: SeatSet::EMPTY, want }
+    fn new(current: Current<P>, last: Option<Current<P>>, wants: Vec<Option<Want>>) -> Inside<P> {
+        Inside { current, last, knocks: BTreeMap::new(), reported: SeatSet::EMPTY, wants }
     }
 
-    /// Asks a member for the application's state, if this one waits for it and no answer comes.
-    fn ask_for_state(&mut self, config: &Config, now: Instant, port: &mut impl Port) {
-        let (current, Some(want)) = (&self.current, &mut self.want) else { return };
-        let elders = current.view.members.iter().map(|member| member.seat());
-        let is_asked = |seat: &Rank| *seat != current.me && current.trusted().contains(*seat);
-        let givers = elders.filter(is_asked);
-        if let Some(giver) = want.ask(givers, config.timing.ask_every, now) {
-            // If there is no room, the next one is asked in a while.
-            let _ = port.send(giver, &Message::WantState.encoded());
+    /// Asks members of its shards for their states, where this one waits for one and no answer
+    /// comes.
+    fn ask_for_states(&mut self, config: &Config, now: Instant, port: &mut impl Port) {
+        let current = &self.current;
+        for want in self.wants.iter_mut().zip(&current.lanes) {
+            let (Some(want), Some(lane)) = want else { continue };
+            let elders = lane.senders.iter().map(|sender| sender.process.seat);
+            let is_asked = |seat: &Rank| *seat != current.me && current.trusted().contains(*seat);
+            if let Some(giver) = want.ask(elders.filter(is_asked), config.timing.ask_every, now) {
+                // If there is no room, the next one is asked in a while.
+                let _ = port.send(giver, &Message::WantState(lane.id).encoded());
+            }
         }
     }
 }
@@ -122,11 +131,16 @@ impl<P: Plantings> Machine<P> {
         let is_ordered = config.shape.mode == Mode::Ordered;
         assert!(is_ordered || !config.keeps_state, "without an order there is no common state");
         assert!(config.me.seat.index() < config.shape.n_seats, "no such seat: {:?}", config.me);
+        let subgroups = config.subgroups();
+        let n_shards: usize = subgroups.iter().map(|subgroup| subgroup.shards.len()).sum();
+        let (n_subgroups, shape) = (subgroups.len(), &config.shape);
+        assert_eq!((n_subgroups, n_shards), (shape.n_subgroups, shape.n_shards), "another layout");
         let mut machine = Machine {
             planted,
             layout,
             life: Life::Outside { next_knock_at: now },
-            outbox: Outbox::default(),
+            outboxes: (0..n_subgroups).map(|_| Outbox::default()).collect(),
+            subgroups,
             gifts: Gifts::default(),
             renewed: SeatSet::EMPTY,
             pending: Vec::new(),
@@ -136,38 +150,43 @@ impl<P: Plantings> Machine<P> {
             config,
         };
         if let Start::Found(founders) = &machine.config.start {
-            let view = View::founded_by(founders);
-            machine.enter(view, true, now);
+            let view = View::founded_by(founders, &machine.subgroups);
+            machine.begin(view, SeatSet::EMPTY, None, Vec::new(), now);
         }
         machine
     }
 
     // ---- the application's calls ----
 
-    /// Multicasts `message` to the view. It will be delivered, here too, unless this process is no
-    /// longer in the group first: it is sent again in the next view if this one ends before that.
+    /// Multicasts `message` to a shard that this process is in. It will be delivered, here too,
+    /// unless this process is no longer in the group first, or not in the shard
+    /// ([`Output::Unsent`]): it is sent again in the next view if this one ends before that.
     ///
     /// # Errors
     /// [`Refused`]: nothing happened. [`Machine::accepts`] says it before the message is given.
-    pub fn multicast(&mut self, message: Payload) -> Result<(), Refused> {
-        self.accepts(message.len())?;
-        self.outbox.put(message);
+    pub fn multicast(&mut self, shard: ShardId, message: Payload) -> Result<(), Refused> {
+        self.accepts(shard, message.len())?;
+        self.outboxes[usize::from(shard.subgroup)].put(message);
         Ok(())
     }
 
-    /// Whether a message of `n_bytes` would be taken now.
+    /// Whether a message of `n_bytes` would be taken now for this shard.
     ///
     /// # Errors
     /// [`Refused`]: why it would not.
-    pub fn accepts(&self, n_bytes: usize) -> Result<(), Refused> {
+    pub fn accepts(&self, shard: ShardId, n_bytes: usize) -> Result<(), Refused> {
         let Life::Inside(inside) = &self.life else { return Err(Refused::NotMember) };
         if n_bytes > self.config.shape.message_bytes as usize {
             return Err(Refused::TooLong);
         }
-        if inside.current.view.members.len() < self.config.n_adequate {
+        let lane = inside.current.lanes.get(usize::from(shard.subgroup));
+        let lane = lane.and_then(Option::as_ref).filter(|lane| lane.id == shard);
+        let lane = lane.ok_or(Refused::OtherShard)?;
+        let is_small = inside.current.view.members.len() < self.config.n_adequate;
+        if is_small || !lane.is_adequate {
             return Err(Refused::Inadequate);
         }
-        if self.outbox.n_waiting() >= self.config.shape.window as usize {
+        if self.outboxes[lane.subgroup()].n_waiting() >= self.config.shape.window as usize {
             return Err(Refused::Full);
         }
         Ok(())
@@ -198,8 +217,8 @@ impl<P: Plantings> Machine<P> {
     }
 
     /// Gives the state that [`Output::GiveState`] asked for.
-    pub fn give(&mut self, to: Rank, at: Position, state: Vec<u8>) {
-        self.gifts.give(to, at, state);
+    pub fn give(&mut self, to: Rank, shard: ShardId, at: Position, state: Vec<u8>) {
+        self.gifts.give(to, shard, at, state);
     }
 
     // ---- what is told ----
@@ -209,14 +228,18 @@ impl<P: Plantings> Machine<P> {
         self.inside().map(|inside| &inside.current.view)
     }
 
-    /// The position up to which this process has delivered.
-    pub fn position(&self) -> Option<Position> {
-        self.inside().map(|inside| inside.current.position())
+    /// The position up to which this process has delivered in its shard of a subgroup.
+    pub fn position(&self, subgroup: usize) -> Option<Position> {
+        self.inside().map(|inside| inside.current.position(subgroup))
     }
 
-    /// Whether this process is a member that has the application's state.
+    /// Whether this process is a member that has the states of all shards that it is in.
     pub fn is_ready(&self) -> bool {
-        self.inside().is_some_and(|inside| inside.current.is_ready())
+        let is_all = |current: &Current<P>| {
+            let mut own = (0..current.lanes.len()).filter(|at| current.has_lane(*at));
+            own.all(|at| current.is_ready(at))
+        };
+        self.inside().is_some_and(|inside| is_all(&inside.current))
     }
 
     /// Whether this process sends and receives nothing more in its view.
@@ -271,7 +294,7 @@ impl<P: Plantings> Machine<P> {
         match message {
             Message::Knock(knock) => self.on_knock(from, knock, port),
             Message::Welcome(view) => self.on_welcome(view, now),
-            Message::WantState => self.on_want_state(from),
+            Message::WantState(shard) => self.on_want_state(from, shard),
             Message::Piece(piece) => self.on_piece(from, &piece, now),
         }
     }
@@ -309,23 +332,36 @@ impl<P: Plantings> Machine<P> {
     fn on_welcome(&mut self, view: View, now: Instant) {
         let is_outside = matches!(self.life, Life::Outside { .. });
         let fits = view.seats().iter().all(|seat| seat.index() < self.config.shape.n_seats);
-        if is_outside && fits && view.has(&self.config.me) {
-            let needs_state = self.config.keeps_state && !self.planted.has(Bug::NoState);
-            self.enter(view, !needs_state, now);
+        let n_shards = |view: &View| {
+            let each = view.roster.iter().map(|seating| seating.shards.len());
+            each.collect::<Vec<_>>()
+        };
+        let has_layout =
+            self.subgroups.iter().map(|subgroup| subgroup.shards.len()).eq(n_shards(&view));
+        if is_outside && fits && has_layout && view.has(&self.config.me) {
+            let is_guess = self.planted.has(Bug::RosterGuessed);
+            let view = if is_guess { view.laid_out(&self.subgroups) } else { view };
+            self.begin(view, SeatSet::EMPTY, None, Vec::new(), now);
         }
     }
 
-    fn on_want_state(&mut self, from: Rank) {
+    /// (A member that is in another shard yet, here, is given one that it does not take: V9.)
+    fn on_want_state(&mut self, from: Rank, shard: ShardId) {
         let Life::Inside(inside) = &self.life else { return };
-        if inside.current.is_ready() && inside.current.seats.contains(from) {
-            self.pending.push(Output::GiveState { to: from, at: inside.current.position() });
+        let (current, subgroup) = (&inside.current, usize::from(shard.subgroup));
+        let Some(Some(lane)) = current.lanes.get(subgroup) else { return };
+        if lane.id == shard && current.is_ready(subgroup) && current.seats.contains(from) {
+            let at = current.position(subgroup);
+            self.pending.push(Output::GiveState { to: from, shard, at });
         }
     }
 
     fn on_piece(&mut self, from: Rank, piece: &Piece<'_>, now: Instant) {
         let Life::Inside(inside) = &mut self.life else { return };
-        if let Some(want) = &mut inside.want {
-            want.take(from, piece, now);
+        let subgroup = usize::from(piece.shard.subgroup);
+        let Some(Some(lane)) = inside.current.lanes.get(subgroup) else { return };
+        if let Some(want) = inside.wants[subgroup].as_mut().filter(|_| lane.id == piece.shard) {
+            want.take(from, piece, now, self.planted);
         }
     }
 
@@ -368,52 +404,57 @@ impl<P: Plantings> Machine<P> {
         if turn != Turn::Stay {
             return turn;
         }
-        if let Some(end) = Self::take_state(inside, &mut self.outbox, out, self.planted) {
-            return Turn::End(end);
+        for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
+            if let Some(end) = Self::take_state(inside, subgroup, outbox, out, self.planted) {
+                return Turn::End(end);
+            }
         }
         let current = &mut inside.current;
         if current.is_wedged() {
             return Turn::Stay;
         }
-        loop {
-            let received = current.receive(self.is_held, &mut self.outbox, port, out);
-            if let Err(damaged) = received {
-                return Turn::End(End::Damaged(damaged.0));
-            }
-            if !current.send(&mut self.outbox, port) {
-                return Turn::Stay;
+        for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
+            while current.has_lane(subgroup) {
+                if let Err(damaged) = current.receive(subgroup, self.is_held, outbox, port, out) {
+                    return Turn::End(End::Damaged(damaged.0));
+                }
+                if !current.send(subgroup, outbox, port) {
+                    break;
+                }
             }
         }
+        Turn::Stay
     }
 
     /// Takes a state that is complete, once this member is where it belongs (V9).
     fn take_state(
         inside: &mut Inside<P>,
+        subgroup: usize,
         outbox: &mut Outbox,
         out: &mut Vec<Output>,
         planted: P,
     ) -> Option<End> {
-        let (want, current) = (inside.want.as_ref()?, &mut inside.current);
+        let (want, current) = (inside.wants[subgroup].as_ref()?, &mut inside.current);
         if want.held.len() > HELD_MAX {
             return Some(End::Overrun);
         }
         let at = want.complete()?;
-        let position = current.position();
+        let position = current.position(subgroup);
         if at.view > position.view
-            || at.view == position.view && at.at > current.held_by(current.me)
+            || at.view == position.view && at.at > current.held_by(subgroup, current.me)
         {
             // It is of a view that this member does not know yet, or of messages on their way.
             return None;
         }
-        let (bytes, held) = inside.want.take()?.finish();
-        out.push(Output::TakeState { at, bytes });
+        let (bytes, held) = inside.wants[subgroup].take()?.finish();
+        out.push(Output::TakeState { shard: current.lane(subgroup).id, at, bytes });
         if at.view == position.view && !planted.has(Bug::StateRepeated) {
-            current.skip_to(at.at.max(position.at), outbox);
+            current.skip_to(subgroup, at.at.max(position.at), outbox);
         }
         let follows = |one: &super::Delivery| one.at >= at || planted.has(Bug::StateRepeated);
         out.extend(held.into_iter().filter(follows).map(Output::Deliver));
         let ready = current.row.ready;
-        current.raise(ready);
+        current.table.set(ready, subgroup, 1);
         None
     }
 
@@ -426,7 +467,7 @@ impl<P: Plantings> Machine<P> {
         out: &mut Vec<Output>,
     ) {
         let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended) else { return };
-        let Inside { mut current, mut want, .. } = *inside;
+        let Inside { mut current, mut wants, .. } = *inside;
         let (me, change) = (current.me, decided.change());
         current.commit(decided);
         current.push(self.renewed, port);
@@ -434,14 +475,7 @@ impl<P: Plantings> Machine<P> {
             // The trim was made without the row of this process, and may be beyond what it holds.
             return self.end(End::Excluded);
         }
-        // V6
-        let take = |one| match &mut want {
-            Some(want) => want.held.push(one),
-            None => out.push(Output::Deliver(one)),
-        };
-        let keeps_back = self.is_held && self.planted.has(Bug::HoldsTheEnd);
-        let trim = if keeps_back { current.position().at } else { change.trim };
-        if let Err(damaged) = current.deliver_before(trim, &mut self.outbox, port, take) {
+        if let Err(damaged) = self.deliver_end(&mut current, &mut wants, change, port, out) {
             return self.end(End::Damaged(damaged.0));
         }
         if change.left.contains(me) {
@@ -450,52 +484,17 @@ impl<P: Plantings> Machine<P> {
             self.life = Life::Leaving { current: Box::new(current), until: now.plus(span) };
             return;
         }
-        self.outbox.end_view(self.planted);
-        let next = current.view.after(change);
+        let next = current.view.after(change, &self.subgroups, self.planted);
         for joiner in &change.joined {
             let welcome = Message::Welcome(next.clone());
             let _ = port.send(joiner.seat, &welcome.encoded());
         }
         let still_suspected = current.suspected(me);
         out.append(&mut self.pending);
-        self.begin(next, change.left, current.is_ready(), Some(current), want, now);
+        self.begin(next, change.left, Some(current), wants, now);
         if let Life::Inside(inside) = &mut self.life {
             inside.reported = still_suspected;
         }
-    }
-
-    /// Enters the group with `view`.
-    fn enter(&mut self, view: View, is_ready: bool, now: Instant) {
-        let want = (!is_ready).then(Want::new);
-        self.begin(view, SeatSet::EMPTY, is_ready, None, want, now);
-    }
-
-    fn begin(
-        &mut self,
-        view: View,
-        left: SeatSet,
-        is_ready: bool,
-        mut last: Option<Current<P>>,
-        want: Option<Want>,
-        now: Instant,
-    ) {
-        let n_tolerated = view.n_tolerated();
-        self.pending.push(Output::View { view: view.clone(), n_tolerated, left });
-        let n_members = view.members.len();
-        if n_members < self.config.n_adequate {
-            self.pending.push(Output::Inadequate { n_members });
-        }
-        self.gifts.keep(view.seats());
-        let mut current =
-            Current::begin(&self.config, &self.layout, view, is_ready, self.planted, now);
-        if let Some(last) = &mut last {
-            current.heard = core::mem::take(&mut last.heard);
-            current.heard.keep(&current.view);
-        }
-        if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
-            current.ask_to_leave();
-        }
-        self.life = Life::Inside(Box::new(Inside::new(current, last, want)));
     }
 
     fn end(&mut self, end: End) {
@@ -532,12 +531,14 @@ impl<P: Plantings> Machine<P> {
                     last.push(renewed, port);
                 }
                 let whole = renewed.intersection(current.others());
-                current.write_ring(&self.outbox, whole, port);
+                for (subgroup, outbox) in self.outboxes.iter().enumerate() {
+                    current.write_ring(subgroup, outbox, whole, port);
+                }
                 current.push(renewed, port);
                 if is_news {
                     current.others().iter().for_each(|peer| port.wake(peer));
                 }
-                inside.ask_for_state(&self.config, now, port);
+                inside.ask_for_states(&self.config, now, port);
                 self.gifts.send(port);
             }
             Life::Leaving { current, .. } => {

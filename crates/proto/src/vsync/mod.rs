@@ -2,28 +2,30 @@
 //! (paper 000, appendices A and B).
 //!
 //! **Purpose.** A group of processes has a *view*, a numbered list of its members. Each member can
-//! multicast; all members deliver the same messages in the same order. When members fail, leave or
-//! join, the survivors agree on the next view and on the end of this one, so that all of them have
-//! delivered the same messages when it begins (*virtual synchrony*). Nothing is sent between
-//! members but one-sided writes into rows and rings ([`sst`](crate::sst)); only a process that is
-//! not a member yet sends messages.
+//! multicast; all members deliver the same messages in the same order. (A view can be laid out in
+//! subgroups of shards, `roster`: then that holds in each shard, of its own members.) When members
+//! fail, leave or join, the survivors agree on the next view and on the end of this one, so that
+//! all of them have delivered the same messages when it begins (*virtual synchrony*). Nothing is
+//! sent between members but one-sided writes into rows and rings ([`sst`](crate::sst)); only a
+//! process that is not a member yet sends messages.
 //!
 //! **Assumes.** Processes stop; they do not lie. At most a minority of each view fails, or is
 //! suspected, before the next one begins; otherwise the group ends. Suspicions may be wrong. Of the
 //! fabric: T1, T2, T4, T10; of a seat: a process is there only after the one before it has ended,
 //! and nothing that one posted takes effect any longer (shm: its lock; tcp: its incarnation). A
 //! process that lost its memory comes back with a higher incarnation, as another member. Everything
-//! is in memory: what all members of a view forget at once is lost. Durability, leases and
-//! subgroups are to come (`docs/decisions/0018-groups.md`).
+//! is in memory: what all members of a shard forget at once is lost. Durability and leases are to
+//! come (`docs/decisions/0018-groups.md`).
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
-//! V15 in `unordered`.
+//! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
-//! - V6 *Virtual synchrony.* Members that install two views one after the other deliver the same
-//!   messages between them: those before the trim. A survivor holds all of these, since its own
-//!   wedged row counted in the trim (C6). Checked under seeds (`same_trim`, `virtual_synchrony`).
+//! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
+//!   shard in the first, deliver the same messages of it between them: those before its trim. A
+//!   survivor holds all of these, since its own wedged row counted in the trim (C6). Checked under
+//!   seeds (`same_trim`, `virtual_synchrony`).
 //! - V8 *Installed before the next.* A member of view v + 1 that was one of v has installed v: its
 //!   row of v counted and was wedged when the change was made (C4). So when v + 2 begins, no member
 //!   of it reads places of v (`sst`, S3).
@@ -48,11 +50,14 @@ mod current;
 mod delivery;
 mod detector;
 mod heard;
+mod lane;
 mod layout;
 mod machine;
 mod order;
 mod outbox;
 mod payload;
+mod roster;
+mod shard;
 mod slots;
 mod spec;
 mod state;
@@ -66,9 +71,11 @@ pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
 pub use payload::Payload;
+pub use roster::TAGS_WORD;
+pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};
 pub use slots::WRITE_WORDS_MAX;
 pub use spec::ROW;
-pub use view::{Knock, METADATA_WORDS, Member, Standing, View, ViewId};
+pub use view::{Knock, METADATA_WORDS, Member, Standing, View};
 
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
@@ -120,9 +127,23 @@ pub struct Config {
     /// Whether the application has a state that a newcomer needs. Without one, a newcomer delivers
     /// from the beginning of its first view on (V9).
     pub keeps_state: bool,
+    /// The subgroups, the same at every member. None are one with one shard of all members.
+    pub layout: Vec<Subgroup>,
 }
 
-/// A point of the order of all views: everything before `at` in `view`, and all earlier views.
+impl Config {
+    /// Whether there is one shard, which has all members.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    pub(crate) fn subgroups(&self) -> Vec<Subgroup> {
+        if self.is_whole() { [Subgroup::whole()].to_vec() } else { self.layout.clone() }
+    }
+}
+
+/// A point of the order of a shard through all views: everything before `at` in `view`, and all
+/// earlier views.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
     /// The view.
@@ -134,7 +155,9 @@ pub struct Position {
 /// A message that is delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Its position. Positions rise; between two there may be nulls.
+    /// The shard.
+    pub shard: ShardId,
+    /// Its position in the shard's order. Positions rise; between two there may be nulls.
     pub at: Position,
     /// Its sender.
     pub sender: Knock,
@@ -162,16 +185,35 @@ pub enum Output {
     },
     /// A message is delivered.
     Deliver(Delivery),
-    /// The state, as it is at this point of the outputs, is wanted: call [`Machine::give`].
+    /// A subgroup lacks members in the view that began: nothing is multicast in it, and what waits
+    /// stays.
+    InadequateSubgroup {
+        /// Its number.
+        subgroup: usize,
+    },
+    /// Own messages, the last ones that were taken for this shard, are not multicast: this process
+    /// is no longer in it, and no member delivers them.
+    Unsent {
+        /// The shard.
+        shard: ShardId,
+        /// Their number.
+        n_messages: usize,
+    },
+    /// The state of a shard, as it is at this point of the outputs, is wanted: call
+    /// [`Machine::give`].
     GiveState {
         /// The newcomer.
         to: Rank,
+        /// The shard.
+        shard: ShardId,
         /// The position of the state.
         at: Position,
     },
-    /// The state of a newcomer's application. Deliveries follow, the first at this position or
-    /// behind it.
+    /// The state of a shard to which this process is a newcomer. Deliveries of the shard follow,
+    /// the first at this position or behind it.
     TakeState {
+        /// The shard.
+        shard: ShardId,
         /// The position of the state.
         at: Position,
         /// What another member's application gave.
@@ -227,8 +269,10 @@ pub enum Refused {
     Full,
     /// The message is longer than [`Shape::message_bytes`].
     TooLong,
-    /// The view has fewer members than [`Config::n_adequate`].
+    /// The view has fewer members than [`Config::n_adequate`], or the subgroup lacks some.
     Inadequate,
+    /// This process is not in the shard.
+    OtherShard,
     /// This process is not a member, not yet or no longer.
     NotMember,
 }

@@ -102,6 +102,14 @@ impl Outbox {
         self.n_delivered
     }
 
+    /// Ends this process's time in a shard: drops what was not delivered. Returns how much that is.
+    pub(super) fn drop_all(&mut self) -> usize {
+        let under_way = core::mem::take(&mut self.under_way);
+        let n_cut_off = under_way.into_iter().filter(|sent| sent.message.is_some()).count();
+        (self.n_delivered, self.n_bytes) = (0, 0);
+        n_cut_off + core::mem::take(&mut self.waiting).len()
+    }
+
     /// Ends the view: what was not delivered in it waits again (V7).
     pub(super) fn end_view(&mut self, planted: impl Planting<Bug>) {
         (self.n_delivered, self.n_bytes) = (0, 0);

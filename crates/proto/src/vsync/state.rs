@@ -1,11 +1,12 @@
-//! The application's state on its way to a newcomer: the second of two steps. The first is the
+//! The state of a shard on its way to a newcomer: the second of two steps. The first is the
 //! view, in which the newcomer counts from then on.
 //!
 //! - V9 *State, then what follows it.* A newcomer delivers nothing before it has the state, and
 //!   then exactly what the state does not cover. A state names the position that it covers
 //!   everything before; the newcomer has received everything from its first view on, so any such
-//!   position will do, and any member that has the state can give it. Mutants `NO_STATE`,
-//!   `STATE_REPEATED`.
+//!   position will do, and any member that has the state can give it. One that was made in a view
+//!   before is of a time at which the newcomer was not in the shard. Mutants `NO_STATE`,
+//!   `STATE_REPEATED`, `MOVED_IS_READY`, `TAKES_THE_OLD`.
 //!
 //! In a group without states a newcomer is ready at once, and delivers its first view from the
 //! beginning: there is nothing that those messages would be applied to too early.
@@ -13,11 +14,14 @@
 //! Meanwhile the newcomer leaves what is stable in the rings, which holds the senders up when their
 //! window is full. Only what the end of a view delivers is held in memory, up to a bound.
 
+use super::bugs::Bug;
+use super::shard::{ShardId, ViewId};
 use super::wire::{Message, PIECE_BYTES, Piece};
 use super::{Delivery, Position};
+use crate::planted::Planting;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use base::{Instant, Port, Rank, SeatSet};
+use base::{Instant, Port, Rank};
 use core::time::Duration;
 
 /// The most messages that are held for a state that has not come.
@@ -25,7 +29,7 @@ pub(super) const HELD_MAX: usize = 4096;
 
 /// The states that this member gives.
 #[derive(Debug, Default)]
-pub(super) struct Gifts(BTreeMap<Rank, Gift>);
+pub(super) struct Gifts(BTreeMap<(Rank, ShardId), Gift>);
 
 #[derive(Debug)]
 struct Gift {
@@ -37,33 +41,34 @@ struct Gift {
 
 impl Gifts {
     /// Gives `bytes`, which cover everything before `at`, in place of what was given before.
-    pub(super) fn give(&mut self, to: Rank, at: Position, bytes: Vec<u8>) {
-        self.0.insert(to, Gift { at, bytes, n_sent: None });
+    pub(super) fn give(&mut self, to: Rank, shard: ShardId, at: Position, bytes: Vec<u8>) {
+        self.0.insert((to, shard), Gift { at, bytes, n_sent: None });
     }
 
     /// Stops giving to `to`: its link broke, so that pieces are lost.
     pub(super) fn stop(&mut self, to: Rank) {
-        self.0.remove(&to);
+        self.0.retain(|(other, _), _| *other != to);
     }
 
-    /// Gives to members of a view alone, which has these seats.
-    pub(super) fn keep(&mut self, seats: SeatSet) {
-        self.0.retain(|to, _| seats.contains(*to));
+    /// Gives to those alone that `holds` of.
+    pub(super) fn keep(&mut self, holds: impl Fn(Rank, ShardId) -> bool) {
+        self.0.retain(|(to, shard), _| holds(*to, *shard));
     }
 
     /// Sends as many pieces as there is room for.
     pub(super) fn send(&mut self, port: &mut impl Port) {
-        self.0.retain(|to, gift| !gift.send(*to, port));
+        self.0.retain(|(to, shard), gift| !gift.send(*to, *shard, port));
     }
 }
 
 impl Gift {
     /// True once everything is sent.
-    fn send(&mut self, to: Rank, port: &mut impl Port) -> bool {
+    fn send(&mut self, to: Rank, shard: ShardId, port: &mut impl Port) -> bool {
         while self.n_sent.is_none_or(|n| n < self.bytes.len()) {
             let offset = self.n_sent.unwrap_or(0);
             let end = self.bytes.len().min(offset + PIECE_BYTES);
             let piece = Piece {
+                shard,
                 at: self.at,
                 n_bytes: self.bytes.len() as u64,
                 offset: offset as u64,
@@ -78,9 +83,11 @@ impl Gift {
     }
 }
 
-/// A newcomer's wait for the state.
+/// A newcomer's wait for the state of its shard.
 #[derive(Debug)]
 pub(super) struct Want {
+    /// The first view in which it is in the shard.
+    since: ViewId,
     /// The member that was asked last, and when it was asked or last sent a piece.
     asked: Option<(Rank, Instant)>,
     /// What has come of a state, and its length.
@@ -91,8 +98,8 @@ pub(super) struct Want {
 }
 
 impl Want {
-    pub(super) const fn new() -> Want {
-        Want { asked: None, parts: None, bytes: Vec::new(), held: Vec::new() }
+    pub(super) const fn new(since: ViewId) -> Want {
+        Want { since, asked: None, parts: None, bytes: Vec::new(), held: Vec::new() }
     }
 
     /// The member to ask now, if one is to be asked: the next of `givers` in turn.
@@ -115,8 +122,18 @@ impl Want {
     }
 
     /// Takes a piece of the member that was asked.
-    pub(super) fn take(&mut self, from: Rank, piece: &Piece<'_>, now: Instant) {
+    pub(super) fn take(
+        &mut self,
+        from: Rank,
+        piece: &Piece<'_>,
+        now: Instant,
+        planted: impl Planting<Bug>,
+    ) {
         if self.asked.is_none_or(|(asked, _)| asked != from) || self.complete().is_some() {
+            return;
+        }
+        // V9: of what came before, nothing was received here.
+        if piece.at.view < self.since && !planted.has(Bug::TakesTheOld) {
             return;
         }
         if piece.offset == 0 {
@@ -147,33 +164,51 @@ impl Want {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vsync::view::ViewId;
+    use crate::planted::Sound;
 
     const MS: u64 = 1_000_000;
 
     fn piece(offset: u64, bytes: &[u8]) -> Piece<'_> {
-        Piece { at: Position { view: ViewId(2), at: 5 }, n_bytes: 6, offset, bytes }
+        Piece {
+            shard: ShardId::default(),
+            at: Position { view: ViewId(2), at: 5 },
+            n_bytes: 6,
+            offset,
+            bytes,
+        }
     }
 
     #[test]
     fn v9_a_state_is_whole_or_asked_for_again_elsewhere() {
         let givers = || [4, 1, 3].map(Rank::at).into_iter();
         let patience = Duration::from_millis(10);
-        let mut want = Want::new();
+        let mut want = Want::new(ViewId(2));
         let at = |ms| Instant(ms * MS);
         assert_eq!(want.ask(givers(), patience, at(0)), Some(Rank::at(4)));
-        want.take(Rank::at(4), &piece(0, b"sta"), at(5));
-        want.take(Rank::at(1), &piece(3, b"te!"), at(6));
+        want.take(Rank::at(4), &piece(0, b"sta"), at(5), Sound);
+        want.take(Rank::at(1), &piece(3, b"te!"), at(6), Sound);
         assert_eq!(want.ask(givers(), patience, at(12)), None, "a piece has come");
         assert_eq!(want.ask(givers(), patience, at(16)), Some(Rank::at(1)));
-        want.take(Rank::at(1), &piece(3, b"te!"), at(17));
+        want.take(Rank::at(1), &piece(3, b"te!"), at(17), Sound);
         assert_eq!(want.complete(), None, "pieces of two givers are not one state");
         assert_eq!(want.ask(givers(), patience, at(40)), Some(Rank::at(3)));
         assert_eq!(want.ask(givers(), patience, at(60)), Some(Rank::at(4)), "and in turn");
-        want.take(Rank::at(4), &piece(0, b"sta"), at(61));
-        want.take(Rank::at(4), &piece(3, b"te!"), at(62));
+        want.take(Rank::at(4), &piece(0, b"sta"), at(61), Sound);
+        want.take(Rank::at(4), &piece(3, b"te!"), at(62), Sound);
         assert_eq!(want.complete(), Some(piece(0, b"").at));
         assert_eq!(want.ask(givers(), patience, at(90)), None);
         assert_eq!(want.finish().0, b"state!"[..6]);
+    }
+
+    #[test]
+    fn v9_a_state_of_a_time_before_the_newcomer_is_none() {
+        let taken = |since, planted: Option<Bug>| {
+            let mut want = Want::new(ViewId(since));
+            let now = Instant(0);
+            want.ask([Rank::at(4)].into_iter(), Duration::from_millis(10), now);
+            want.take(Rank::at(4), &piece(0, b"state!"), now, planted);
+            want.complete().is_some()
+        };
+        assert!(taken(2, None) && !taken(3, None) && taken(3, Some(Bug::TakesTheOld)));
     }
 }

@@ -9,7 +9,7 @@ use super::delivery::FLIGHT_BYTES_MAX;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
-use super::view::tests::process;
+use super::view::tests::{founded_by, process};
 use super::view::{Change, Knock, Standing, View};
 use super::{Config, End, Mode, Start, Timing};
 use crate::planted::{Planted, Sound};
@@ -29,12 +29,22 @@ struct Rows {
 impl Rows {
     /// Rows of `n` members on the first seats of eight.
     fn of(n: usize) -> Rows {
-        Rows::with(n, Shape { mode: Mode::Ordered, n_seats: 8, window: 4, message_bytes: 16 })
+        Rows::with(
+            n,
+            Shape {
+                mode: Mode::Ordered,
+                n_seats: 8,
+                window: 4,
+                message_bytes: 16,
+                n_subgroups: 1,
+                n_shards: 1,
+            },
+        )
     }
 
     fn with(n: usize, shape: Shape) -> Rows {
         let layout = Layout::new(&shape);
-        let view = View::founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
+        let view = founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
         let table = |seat| Table::new(&layout.columns, 8, Rank::at(seat), view.id.0, Sound);
         let tables = (0..n).map(table).collect();
         let mut rows = Rows { layout, view, tables };
@@ -58,7 +68,7 @@ impl Rows {
 
     /// The row of `seat` shows that `leader` proposed a change with this trim.
     fn echo(&mut self, seat: usize, leader: u16, trim: u64) {
-        let change = Change { trim, ..Change::default() };
+        let change = trimmed(trim);
         self.tell(seat, |row, table| row.publish(table, &change, Standing(leader)));
     }
 
@@ -71,9 +81,11 @@ impl Rows {
             timing: Timing::default(),
             n_adequate: 1,
             keeps_state: true,
+            layout: Vec::new(),
         };
         let view = self.view.clone();
-        let mut current = Current::begin(&config, &self.layout, view, true, planted, Instant::ZERO);
+        let mut current =
+            Current::begin(&config, &self.layout, view, |_| true, planted, Instant::ZERO);
         let own = &self.tables[me];
         let row = self.layout.row;
         (0..8).for_each(|at| {
@@ -109,6 +121,11 @@ impl Rows {
             words.copy_from_slice(&memory[seat.index()][offset as usize..][..words.len()]);
         });
     }
+}
+
+/// A change with this trim.
+fn trimmed(trim: u64) -> Change {
+    Change { trims: vec![trim], bearers: vec![SeatSet::EMPTY], ..Change::default() }
 }
 
 fn set(seats: &[usize]) -> SeatSet {
@@ -164,7 +181,7 @@ fn c3_a_change_of_a_suspected_leader_is_not_echoed() {
     assert_eq!(shown(&rows, 3, Sound).0, 0);
     assert_eq!(shown(&rows, 3, Planted(Bug::EchoSuspected)).0, ballot(Standing(0)));
     rows.echo(1, 1, 9);
-    assert_eq!(shown(&rows, 3, Sound), (2, Change { trim: 9, ..Change::default() }));
+    assert_eq!(shown(&rows, 3, Sound), (2, trimmed(9)));
 }
 
 #[test]
@@ -190,10 +207,10 @@ fn c5_the_change_of_the_last_leader_before_is_adopted() {
     rows.echo(3, 0, 7);
     rows.echo(4, 1, 8);
     rows.echo(1, 1, 8);
-    assert_eq!(shown(&rows, 2, Sound), (3, Change { trim: 8, ..Change::default() }));
-    assert_eq!(shown(&rows, 2, Planted(Bug::AdoptFirst)).1.trim, 7);
+    assert_eq!(shown(&rows, 2, Sound), (3, trimmed(8)));
+    assert_eq!(shown(&rows, 2, Planted(Bug::AdoptFirst)).1.trims[0], 7);
     let own = shown(&rows, 2, Planted(Bug::NoAdoption)).1;
-    assert_eq!((own.trim, own.removed), (20, set(&[0, 1])));
+    assert_eq!((own.trims[0], own.removed), (20, set(&[0, 1])));
 }
 
 #[test]
@@ -201,8 +218,8 @@ fn c6_the_trim_is_what_the_unsuspected_hold() {
     let mut rows = without_the_first();
     // A stale row: 0 had received three messages of each when it was last read.
     rows.tell(0, |row, table| (0..5).for_each(|sender| table.set(row.received, sender, 3)));
-    assert_eq!(shown(&rows, 1, Sound).1.trim, 20);
-    assert_eq!(shown(&rows, 1, Planted(Bug::TrimOfSuspected)).1.trim, 15);
+    assert_eq!(shown(&rows, 1, Sound).1.trims[0], 20);
+    assert_eq!(shown(&rows, 1, Planted(Bug::TrimOfSuspected)).1.trims[0], 15);
 }
 
 #[test]
@@ -238,7 +255,7 @@ fn c9_a_member_that_saw_no_majority_learns_the_decision_from_one_that_has_moved_
     assert!(!is_decided(&rows, 3, Sound));
     rows.tell(2, |row, table| table.set(row.committed, 0, 1));
     let Turn::Install(decided) = turn(&rows, 3, Sound) else { panic!("C9") };
-    assert_eq!(decided.change().trim, 7);
+    assert_eq!(decided.change().trims[0], 7);
     // It says so too, whatever it had echoed; or else those behind it never learn it.
     rows.echo(3, 0, 7);
     for (bug, committed) in [(None, 1), (Some(Bug::NoCommit), 0)] {
@@ -286,7 +303,14 @@ fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
     const MIB: usize = 1 << 20;
     let mut rows = Rows::with(
         3,
-        Shape { mode: Mode::Ordered, n_seats: 8, window: 32, message_bytes: MIB as u32 },
+        Shape {
+            mode: Mode::Ordered,
+            n_seats: 8,
+            window: 32,
+            message_bytes: MIB as u32,
+            n_subgroups: 1,
+            n_shards: 1,
+        },
     );
     let mut current = rows.read_by(0, planted);
     let mut outbox = Outbox::default();
@@ -299,14 +323,14 @@ fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
         })
     };
     let mut written = Region::default();
-    assert!(current.send(&mut outbox, &mut written));
+    assert!(current.send(0, &mut outbox, &mut written));
     let first = take(&mut written);
     rows.tell(1, |row, table| table.set(row.received, 0, outbox.n_sent()));
     rows.tell(2, |row, table| table.set(row.received, 0, 4));
     rows.show(&mut current);
-    current.send(&mut outbox, &mut written);
+    current.send(0, &mut outbox, &mut written);
     let second = take(&mut written);
-    current.write_ring(&outbox, set(&[2]), &mut written);
+    current.write_ring(0, &outbox, set(&[2]), &mut written);
     [first, second, take(&mut written)]
 }
 

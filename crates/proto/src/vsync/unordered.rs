@@ -18,6 +18,7 @@
 use super::bugs::{Bug, Plantings};
 use super::current::Current;
 use super::outbox::Outbox;
+use super::payload::Payload;
 use super::slots::Damaged;
 use super::view::Knock;
 use super::{Delivery, Output};
@@ -28,36 +29,47 @@ impl<P: Plantings> Current<P> {
     /// V14, V15
     pub(super) fn deliver_received(
         &mut self,
+        subgroup: usize,
         outbox: &mut Outbox,
         port: &impl Port,
         out: &mut Vec<Output>,
     ) -> Result<(), Damaged> {
-        for seat in self.others().iter() {
-            let sender = self.view.member(seat).expect("a seat of the view").process;
-            let sent = self.of(seat, self.row.sent);
-            for index in self.received(self.me, seat)..sent {
-                if let Some((number, message)) = self.read_slot(seat, index, port)?
-                    && (self.heard.note(&sender, number) || self.planted.has(Bug::RepeatedIsNew))
+        for turn in 0..self.lane(subgroup).senders.len() {
+            let sender = self.lane(subgroup).senders[turn];
+            let seat = sender.process.seat;
+            if seat == self.me {
+                continue;
+            }
+            let sent = self.sent(subgroup, seat);
+            for index in self.received(subgroup, self.me, seat)..sent {
+                if let Some((number, message)) = self.read_slot(&sender, index, port)?
+                    && (self.is_news(subgroup, &sender.process, number)
+                        || self.planted.has(Bug::RepeatedIsNew))
                 {
-                    out.push(self.next_delivery(sender, message));
+                    out.push(self.next_delivery(subgroup, sender.process, message));
                 }
-                self.table.set(self.row.received, seat.index(), index + 1);
+                self.table.set(self.row.received, self.row.of(subgroup, seat), index + 1);
             }
         }
         let is_hasty = self.planted.has(Bug::OwnAtOnce);
-        let received = if is_hasty { outbox.n_sent() } else { self.received_of_me() };
+        let received = if is_hasty { outbox.n_sent() } else { self.received_of_me(subgroup) };
         let me = self.view.member(self.me).expect("V1: this process is a member").process;
         while outbox.n_delivered() < received {
             if let Some(message) = outbox.delivered() {
-                out.push(self.next_delivery(me, message));
+                out.push(self.next_delivery(subgroup, me, message));
             }
         }
         Ok(())
     }
 
-    fn next_delivery(&mut self, sender: Knock, message: super::Payload) -> Output {
-        let at = self.position();
-        self.table.set(self.row.delivered, 0, at.at + 1);
-        Output::Deliver(Delivery { at, sender, message })
+    fn is_news(&mut self, subgroup: usize, sender: &Knock, number: u64) -> bool {
+        let lane = self.lanes[subgroup].as_mut();
+        lane.is_some_and(|lane| lane.heard.note(sender, number))
+    }
+
+    fn next_delivery(&mut self, subgroup: usize, sender: Knock, message: Payload) -> Output {
+        let (shard, at) = (self.lane(subgroup).id, self.position(subgroup));
+        self.table.set(self.row.delivered, subgroup, at.at + 1);
+        Output::Deliver(Delivery { shard, at, sender, message })
     }
 }

@@ -1,32 +1,11 @@
 //! Views: the membership, as a value. A new view is a new value; nothing in one is ever changed.
 
+use super::shard::{Seating, Shard, ShardId, ViewId};
 use alloc::vec::Vec;
 use base::{Incarnation, Rank, SeatSet, majority};
-use core::fmt;
 
-/// The number of a view. The first is 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[doc(alias = "epoch")]
-pub struct ViewId(pub u64);
-
-impl ViewId {
-    /// That of a new group.
-    pub const FIRST: ViewId = ViewId(1);
-
-    /// The one after it.
-    #[must_use]
-    pub const fn next(self) -> ViewId {
-        ViewId(self.0 + 1)
-    }
-}
-
-impl fmt::Display for ViewId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-/// The words that a member carries in every view: its address, its tags; no member interprets them.
+/// The words that a member carries in every view: its address, and its tags. No member interprets
+/// them, but for tags that a layout asks for ([`TAGS_WORD`](super::TAGS_WORD)).
 pub const METADATA_WORDS: usize = 2;
 
 /// What a process says of itself when it asks to be a member.
@@ -76,56 +55,81 @@ pub struct View {
     pub id: ViewId,
     /// Its members in the order of succession: the eldest first, those of one age by seat.
     pub members: Vec<Member>,
+    /// Its subgroups, in the order of their descriptions (`roster`).
+    pub roster: Vec<Seating>,
 }
 
 /// The agreed end of a view: what the next one is, and how much of this one's order its survivors
 /// deliver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub(super) struct Change {
     /// Members that were suspected.
     pub removed: SeatSet,
     /// Members that asked to leave.
     pub left: SeatSet,
     /// Processes that are members from the next view on, in order of their seats.
     pub joined: Vec<Knock>,
-    /// The ragged trim: every message of the order before this position is delivered, and none from
-    /// it on. Deliveries end at the first gap of the order, so one number says it for all senders.
-    pub trim: u64,
+    /// The ragged trims, of all shards in order: every message of a shard's order before this
+    /// position is delivered, and none from it on. Deliveries end at the first gap of the order, so
+    /// one number says it for all senders of a shard.
+    pub trims: Vec<u64>,
+    /// For each subgroup the members that have the state of their shard in it.
+    pub bearers: Vec<SeatSet>,
 }
 
 impl Change {
     /// Members of this view that are not in the next one.
-    pub const fn departing(&self) -> SeatSet {
+    pub(super) const fn departing(&self) -> SeatSet {
         self.removed.union(self.left)
     }
 }
 
 impl View {
-    /// A view of these members.
+    /// A view of these members, without subgroups.
     ///
     /// # Panics
     /// If two of them have one seat.
     pub fn new(id: ViewId, mut members: Vec<Member>) -> View {
         members.sort_by_key(|member| (member.since, member.seat()));
-        let view = View { id, members };
+        let view = View { id, members, roster: Vec::new() };
         assert_eq!(view.seats().len(), view.members.len(), "V1: a seat has one member: {view:?}");
         view
     }
 
-    /// The first view of a group that these processes found.
-    pub fn founded_by(founders: &[Knock]) -> View {
-        let since = ViewId::FIRST;
-        let members = founders.iter().map(|process| Member { process: *process, since });
-        View::new(since, members.collect())
+    // ---- shards ----
+
+    /// All shards, in order.
+    pub fn shards(&self) -> impl Iterator<Item = (ShardId, &Shard)> {
+        let numbered = |(subgroup, seating): (u16, &'_ Seating)| {
+            (0..seating.shards.len() as u16).map(move |shard| ShardId { subgroup, shard })
+        };
+        let ids = (0..).zip(&self.roster).flat_map(numbered);
+        ids.map(|id| (id, self.shard(id).expect("one of its own")))
     }
 
-    /// The view after this one.
-    pub fn after(&self, change: &Change) -> View {
-        let (id, departing) = (self.id.next(), change.departing());
-        let stays = |member: &&Member| !departing.contains(member.seat());
-        let joined = change.joined.iter().map(|process| Member { process: *process, since: id });
-        View::new(id, self.members.iter().filter(stays).copied().chain(joined).collect())
+    /// A shard, if the layout has it.
+    pub fn shard(&self, id: ShardId) -> Option<&Shard> {
+        self.roster.get(usize::from(id.subgroup))?.shards.get(usize::from(id.shard))
     }
+
+    /// The shard of a subgroup that has the member on `seat`, if one has.
+    pub fn shard_of(&self, seat: Rank, subgroup: usize) -> Option<ShardId> {
+        let shard = self.roster.get(subgroup)?.shard_of(seat)?;
+        Some(ShardId { subgroup: subgroup as u16, shard: shard as u16 })
+    }
+
+    /// By subgroup, the trim of the shard that has the member on `seat`.
+    pub(super) fn trims_of(&self, seat: Rank, change: &Change) -> Vec<u64> {
+        let mut trims = alloc::vec![0; self.roster.len()];
+        for ((id, shard), trim) in self.shards().zip(&change.trims) {
+            if shard.seats.contains(&seat) {
+                trims[usize::from(id.subgroup)] = *trim;
+            }
+        }
+        trims
+    }
+
+    // ---- members ----
 
     /// The seats of all members.
     pub fn seats(&self) -> SeatSet {
@@ -167,10 +171,17 @@ impl View {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::planted::Sound;
+    use crate::vsync::shard::Subgroup;
 
     pub(crate) fn process(seat: usize, incarnation: u64) -> Knock {
         let incarnation = Incarnation(incarnation);
         Knock { seat: Rank::at(seat), incarnation, metadata: [seat as u64; METADATA_WORDS] }
+    }
+
+    /// A view without a layout.
+    pub(crate) fn founded_by(founders: &[Knock]) -> View {
+        View::founded_by(founders, &[Subgroup::whole()])
     }
 
     fn seats(seats: &[usize]) -> SeatSet {
@@ -179,13 +190,13 @@ pub(super) mod tests {
 
     #[test]
     fn the_eldest_stand_first_and_newcomers_behind_them() {
-        let view = View::founded_by(&[4, 2, 7].map(|seat| process(seat, 1)));
+        let view = founded_by(&[4, 2, 7].map(|seat| process(seat, 1)));
         let change = Change {
             removed: seats(&[2]),
             joined: [0, 2].map(|seat| process(seat, 9)).to_vec(),
             ..Change::default()
         };
-        let next = view.after(&change);
+        let next = view.after(&change, &[Subgroup::whole()], Sound);
         let order: Vec<usize> = next.members.iter().map(|one| one.seat().index()).collect();
         assert_eq!((next.id, order), (ViewId(2), [4, 7, 0, 2].to_vec()));
         assert_eq!(next.standing(Rank::at(0)), Some(Standing(2)));
@@ -195,8 +206,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_view_of_two_survives_no_failure() {
-        let of =
-            |n: usize| View::founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
+        let of = |n: usize| founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
         let tolerated: Vec<usize> = (1..=7).map(|n| of(n).n_tolerated()).collect();
         assert_eq!(tolerated, [0, 0, 1, 1, 2, 2, 3]);
         assert!(of(4).is_majority(seats(&[0, 1, 2])) && !of(4).is_majority(seats(&[0, 1])));

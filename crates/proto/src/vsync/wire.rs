@@ -1,13 +1,14 @@
 //! The messages of a group, as bytes: what a process and a group say to each other before the
-//! process has a row, and the application's state on its way.
+//! process has a row, and the state of a shard on its way.
 //!
 //! Everything else is told by rows. A message that cannot be read is dropped.
 
 use super::Position;
-use super::view::{Knock, METADATA_WORDS, Member, View, ViewId};
+use super::shard::{SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, ViewId};
+use super::view::{Knock, METADATA_WORDS, Member, View};
 use crate::MESSAGE_CHANNEL;
 use alloc::vec::Vec;
-use base::{Incarnation, Rank, SEATS_MAX};
+use base::{Incarnation, Rank, SEATS_MAX, SeatSet};
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,15 +17,16 @@ pub(super) enum Message<'a> {
     Knock(Knock),
     /// A view that the receiver is a member of from now on.
     Welcome(View),
-    /// A newcomer asks for the application's state.
-    WantState,
-    /// A piece of the application's state.
+    /// A newcomer to a shard asks for its state.
+    WantState(ShardId),
+    /// A piece of a shard's state.
     Piece(Piece<'a>),
 }
 
-/// A piece of the application's state.
+/// A piece of a shard's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece<'a> {
+    pub(super) shard: ShardId,
     /// The position that the state covers everything before.
     pub(super) at: Position,
     /// The number of bytes of the whole state.
@@ -54,14 +56,20 @@ impl<'a> Message<'a> {
             Message::Welcome(view) => {
                 out.push(WELCOME);
                 put(&mut out, view.id.0);
+                put(&mut out, view.members.len() as u64);
                 for member in &view.members {
                     put(&mut out, member.since.0);
                     put_knock(&mut out, &member.process);
                 }
+                view.roster.iter().for_each(|seating| put_seating(&mut out, seating));
             }
-            Message::WantState => out.push(WANT_STATE),
+            Message::WantState(shard) => {
+                out.push(WANT_STATE);
+                put_shard(&mut out, *shard);
+            }
             Message::Piece(piece) => {
                 out.push(PIECE);
+                put_shard(&mut out, piece.shard);
                 for word in [piece.at.view.0, piece.at.at, piece.n_bytes, piece.offset] {
                     put(&mut out, word);
                 }
@@ -83,11 +91,15 @@ impl<'a> Message<'a> {
                 rest.is_empty().then_some(Message::Knock(knock))
             }
             WELCOME => take_view(rest).map(Message::Welcome),
-            WANT_STATE => rest.is_empty().then_some(Message::WantState),
+            WANT_STATE => {
+                let shard = take_shard(&mut rest)?;
+                rest.is_empty().then_some(Message::WantState(shard))
+            }
             PIECE => {
+                let shard = take_shard(&mut rest)?;
                 let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
                 let (n_bytes, offset) = (take(&mut rest)?, take(&mut rest)?);
-                Some(Message::Piece(Piece { at, n_bytes, offset, bytes: rest }))
+                Some(Message::Piece(Piece { shard, at, n_bytes, offset, bytes: rest }))
             }
             _ => None,
         }
@@ -104,6 +116,22 @@ fn put_knock(out: &mut Vec<u8>, knock: &Knock) {
     knock.metadata.iter().for_each(|word| put(out, *word));
 }
 
+fn put_shard(out: &mut Vec<u8>, ShardId { subgroup, shard }: ShardId) {
+    out.extend(subgroup.to_le_bytes());
+    out.extend(shard.to_le_bytes());
+}
+
+fn put_seating(out: &mut Vec<u8>, seating: &Seating) {
+    out.push(u8::from(seating.is_adequate));
+    out.push(seating.shards.len() as u8);
+    for Shard { since, seats, bearers } in &seating.shards {
+        put(out, since.0);
+        put(out, bearers.bits());
+        out.push(seats.len() as u8);
+        out.extend(seats.iter().map(|seat| seat.index() as u8));
+    }
+}
+
 fn take_byte(rest: &mut &[u8]) -> Option<u8> {
     let (first, behind) = rest.split_first()?;
     *rest = behind;
@@ -114,6 +142,34 @@ fn take(rest: &mut &[u8]) -> Option<u64> {
     let (word, behind) = rest.split_first_chunk()?;
     *rest = behind;
     Some(u64::from_le_bytes(*word))
+}
+
+fn take_shard(rest: &mut &[u8]) -> Option<ShardId> {
+    let (subgroup, behind) = rest.split_first_chunk()?;
+    let (shard, behind) = behind.split_first_chunk()?;
+    *rest = behind;
+    let (subgroup, shard) = (u16::from_le_bytes(*subgroup), u16::from_le_bytes(*shard));
+    Some(ShardId { subgroup, shard })
+}
+
+/// L2 is looked at: no seat is twice in a subgroup.
+fn take_seating(rest: &mut &[u8], members: SeatSet) -> Option<Seating> {
+    let is_adequate = take_byte(rest)? == 1;
+    let n_shards = usize::from(take_byte(rest)?);
+    let (mut shards, mut seated) = (Vec::new(), SeatSet::EMPTY);
+    for _ in 0..n_shards.min(SHARDS_MAX + 1) {
+        let (since, bearers) = (ViewId(take(rest)?), SeatSet::from_bits(take(rest)?));
+        let mut seats = Vec::new();
+        for _ in 0..take_byte(rest)? {
+            let seat = Rank::seat(usize::from(take_byte(rest)?))?;
+            if !members.contains(seat) || !seated.insert(seat) {
+                return None;
+            }
+            seats.push(seat);
+        }
+        shards.push(Shard { since, seats, bearers });
+    }
+    (shards.len() <= SHARDS_MAX).then_some(Seating { shards, is_adequate })
 }
 
 fn take_knock(rest: &mut &[u8]) -> Option<Knock> {
@@ -129,7 +185,7 @@ fn take_knock(rest: &mut &[u8]) -> Option<Knock> {
 fn take_view(mut rest: &[u8]) -> Option<View> {
     let id = ViewId(take(&mut rest)?);
     let mut members: Vec<Member> = Vec::new();
-    while !rest.is_empty() {
+    for _ in 0..take(&mut rest)? {
         let since = ViewId(take(&mut rest)?);
         let process = take_knock(&mut rest)?;
         let is_new = members.iter().all(|member| member.seat() != process.seat);
@@ -138,23 +194,32 @@ fn take_view(mut rest: &[u8]) -> Option<View> {
         }
         members.push(Member { process, since });
     }
-    (id.0 > 0 && !members.is_empty()).then(|| View::new(id, members))
+    if id.0 == 0 || members.is_empty() {
+        return None;
+    }
+    let (mut view, mut roster) = (View::new(id, members), Vec::new());
+    while !rest.is_empty() {
+        roster.push(take_seating(&mut rest, view.seats())?);
+    }
+    view.roster = roster;
+    (view.roster.len() <= SUBGROUPS_MAX).then_some(view)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::vsync::view::tests::process;
+    use crate::vsync::view::tests::{founded_by, process};
 
     #[test]
     fn messages_come_back_as_they_were_and_cut_ones_do_not() {
-        let view = View::founded_by(&[process(3, 1), process(9, 4)]);
+        let view = founded_by(&[process(3, 1), process(9, 4)]);
         let at = Position { view: ViewId(7), at: 12 };
+        let shard = ShardId { subgroup: 3, shard: 513 };
         let messages = [
             Message::Knock(process(5, 8)),
             Message::Welcome(view),
-            Message::WantState,
-            Message::Piece(Piece { at, n_bytes: 9, offset: 4, bytes: b"state" }),
+            Message::WantState(shard),
+            Message::Piece(Piece { shard, at, n_bytes: 9, offset: 4, bytes: b"state" }),
         ];
         for message in messages {
             let bytes = message.encoded();
@@ -169,6 +234,7 @@ mod tests {
     fn a_view_with_two_members_on_one_seat_is_no_view() {
         let mut bytes = alloc::vec![MESSAGE_CHANNEL, WELCOME];
         put(&mut bytes, 3);
+        put(&mut bytes, 2);
         for incarnation in [1, 2] {
             put(&mut bytes, 2);
             put_knock(&mut bytes, &process(4, incarnation));

@@ -6,6 +6,8 @@
 //! - A3 *A proposer is stopped*, and wakes when the next leader proposes.
 //! - A4 *An installer dies*: it may be the only one that knows the decision.
 //! - A5 *A member dies or stops soon after it has wedged*; or its leader does.
+//! - A7 *A member that wedges is given messages*, which it may not be able to send in its shard any
+//!   longer: in groups with subgroups.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::world::World;
@@ -89,6 +91,21 @@ impl World {
             let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
             let leader = self.leader().filter(|_| self.outages.rng.chance(1, 2));
             self.push_in(soon, Happening::Spring(leader.unwrap_or(seat) as u8));
+        }
+    }
+
+    /// A7
+    pub(super) fn load_wedged(&mut self, seat: usize) {
+        let is_laid_out = !self.scenario.layout.is_empty();
+        if self.phase != Phase::Safety || !is_laid_out || self.rng_of_layout.chance(1, 2) {
+            return;
+        }
+        for subgroup in 0..self.scenario.shape.n_subgroups {
+            self.with(seat, |process, record| {
+                if !process.is_silent && !record.asked_to_leave {
+                    process.multicast(subgroup, 0, record);
+                }
+            });
         }
     }
 

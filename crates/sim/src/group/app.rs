@@ -1,12 +1,13 @@
-//! The application of a simulated process: it executes what is delivered, and its state can be
-//! given to a newcomer.
+//! The application of a simulated process in one shard: it executes what is delivered, and its
+//! state can be given to a newcomer.
 
 use super::history::{MessageId, ProcessId};
 use base::{Incarnation, Rank};
+use proto::vsync::ShardId;
 use std::collections::BTreeMap;
 
-/// The replicated state: which messages of each process it has executed, and a digest of all of
-/// them in their order.
+/// The replicated state of a shard: which messages of each process it has executed, and a digest of
+/// all of them in their order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct App {
     digest: u64,
@@ -63,7 +64,9 @@ impl App {
 
 /// The bytes of a message: its name, and some ballast that follows from it.
 pub(super) fn message(id: MessageId, n_ballast: usize) -> Vec<u8> {
-    let words = [id.sender.index() as u64, id.incarnation.0, id.ordinal];
+    let ShardId { subgroup, shard } = id.shard;
+    let place = u64::from(subgroup) << 48 | u64::from(shard) << 32 | id.sender.index() as u64;
+    let words = [place, id.incarnation.0, id.ordinal];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
     bytes.extend((0..n_ballast).map(|at| ballast(id, at)));
     bytes
@@ -75,7 +78,8 @@ pub(super) fn name(bytes: &[u8]) -> Option<MessageId> {
     let word =
         |n: usize| u64::from_le_bytes(head[8 * n..8 * n + 8].try_into().expect("eight bytes"));
     let id = MessageId {
-        sender: Rank::seat(word(0) as usize)?,
+        shard: ShardId { subgroup: (word(0) >> 48) as u16, shard: (word(0) >> 32) as u16 },
+        sender: Rank::seat(word(0) as u32 as usize)?,
         incarnation: Incarnation(word(1)),
         ordinal: word(2),
     };
@@ -91,7 +95,8 @@ mod tests {
     use super::*;
 
     fn id(sender: usize, ordinal: u64) -> MessageId {
-        MessageId { sender: Rank::at(sender), incarnation: Incarnation(2), ordinal }
+        let shard = ShardId { subgroup: 2, shard: 5 };
+        MessageId { shard, sender: Rank::at(sender), incarnation: Incarnation(2), ordinal }
     }
 
     #[test]

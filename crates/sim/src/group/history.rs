@@ -1,12 +1,13 @@
 //! What every process of a run was told, in its order: what the checks look at.
 
 use base::{Incarnation, Rank};
-use proto::vsync::{End, Knock, Position, View, ViewId};
+use proto::vsync::{End, Knock, Position, ShardId, View, ViewId};
 use std::collections::BTreeMap;
 
-/// The name of a message: its sender, and its ordinal there, from 1.
+/// The name of a message: its shard, its sender, and its ordinal of these, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct MessageId {
+    pub(super) shard: ShardId,
     pub(super) sender: Rank,
     pub(super) incarnation: Incarnation,
     pub(super) ordinal: u64,
@@ -29,13 +30,14 @@ pub(super) enum Told {
     View(View),
     /// A message is delivered.
     Deliver {
+        shard: ShardId,
         at: Position,
         id: MessageId,
         /// The application's digest then.
         digest: u64,
     },
-    /// The state that covers everything before a position.
-    Take { at: Position, digest: u64 },
+    /// The state of a shard that covers everything before a position.
+    Take { shard: ShardId, at: Position, digest: u64 },
     /// It is no longer in the group.
     Ended(End),
 }
@@ -44,11 +46,13 @@ pub(super) enum Told {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     pub(super) told: Vec<Told>,
-    /// The number of messages that it multicast.
-    pub(super) n_multicast: u64,
+    /// The number of messages that it multicast in each shard, and that were not given back.
+    pub(super) n_multicast: BTreeMap<ShardId, u64>,
     pub(super) asked_to_leave: bool,
     /// Whether a newcomer delivers from its first view on, without a state.
     pub(super) is_stateless: bool,
+    /// The view in which the shard began that this is a record of (`shards_of`), if not the first.
+    pub(super) born: Option<ViewId>,
 }
 
 /// A delivery: the position, the message, and the digest of the state then.
@@ -64,7 +68,7 @@ impl Record {
 
     pub(super) fn deliveries(&self) -> impl Iterator<Item = Delivered> + '_ {
         self.told.iter().filter_map(|told| match told {
-            Told::Deliver { at, id, digest } => Some((*at, *id, *digest)),
+            Told::Deliver { at, id, digest, .. } => Some((*at, *id, *digest)),
             Told::View(_) | Told::Take { .. } | Told::Ended(_) => None,
         })
     }
@@ -72,9 +76,19 @@ impl Record {
     /// The position of the state that it was given, if it was.
     pub(super) fn taken(&self) -> Option<(Position, u64)> {
         self.told.iter().find_map(|told| match told {
-            Told::Take { at, digest } => Some((*at, *digest)),
+            Told::Take { at, digest, .. } => Some((*at, *digest)),
             Told::View(_) | Told::Deliver { .. } | Told::Ended(_) => None,
         })
+    }
+
+    /// The number of messages that it multicast.
+    pub(super) fn n_multicast(&self) -> u64 {
+        self.n_multicast.values().sum()
+    }
+
+    /// The view in which what it is a record of began.
+    pub(super) fn born(&self) -> ViewId {
+        self.born.unwrap_or(ViewId::FIRST)
     }
 
     /// Whether it was in both views: it has reached the end of the first.
@@ -88,14 +102,14 @@ impl Record {
     /// newcomer that waits for one.
     pub(super) fn begins_at(&self) -> Option<Position> {
         let first = self.views().next()?.id;
-        let is_ready = first == ViewId::FIRST || self.is_stateless;
+        let is_ready = first == self.born() || self.is_stateless;
         let first = Position { view: first, at: 0 };
         self.taken().map(|(at, _)| at).or(is_ready.then_some(first))
     }
 
     /// Whether others executed messages that it did not, and has no state for.
     pub(super) fn is_late(&self) -> bool {
-        self.is_stateless && self.views().next().is_some_and(|view| view.id > ViewId::FIRST)
+        self.is_stateless && self.views().next().is_some_and(|view| view.id > self.born())
     }
 }
 
@@ -122,18 +136,81 @@ impl History {
     }
 }
 
+/// A process's time in one shard: from the view in which it comes to the one in which it is not
+/// there. One that comes again has another.
+type Stay = (ProcessId, u64);
+
+impl History {
+    /// What each shard's members were told of it, from its beginning until it begins again: each a
+    /// history of its own, in which a process that comes back is another one.
+    pub(super) fn shards(&self) -> BTreeMap<(ShardId, ViewId), History> {
+        let mut shards: BTreeMap<(ShardId, ViewId), BTreeMap<Stay, Record>> = BTreeMap::new();
+        for (process, record) in &self.records {
+            // By shard: where the process is now.
+            let mut now: BTreeMap<ShardId, (ViewId, Stay)> = BTreeMap::new();
+            for (n, told) in (0..).zip(&record.told) {
+                if let Told::View(view) = told {
+                    now = stays(view, *process, &now, n);
+                }
+                let of = match told {
+                    Told::View(_) | Told::Ended(_) => None,
+                    Told::Deliver { shard, .. } | Told::Take { shard, .. } => Some(*shard),
+                };
+                for (shard, (since, stay)) in
+                    now.iter().filter(|(id, _)| of.is_none_or(|of| of == **id))
+                {
+                    let fresh = || Record {
+                        is_stateless: record.is_stateless,
+                        born: Some(*since),
+                        ..Record::default()
+                    };
+                    let records = shards.entry((*shard, *since)).or_default();
+                    records.entry(*stay).or_insert_with(fresh).told.push(told.clone());
+                }
+            }
+        }
+        let history = |records: BTreeMap<Stay, Record>| {
+            let named = |((ProcessId(seat, Incarnation(n)), stay), record)| {
+                (ProcessId(seat, Incarnation(n | stay << 32)), record)
+            };
+            History {
+                is_unordered: self.is_unordered,
+                records: records.into_iter().map(named).collect(),
+            }
+        };
+        shards.into_iter().map(|(id, records)| (id, history(records))).collect()
+    }
+}
+
+/// The shards of `process` in `view`: those in which it was `before`, and new ones, numbered by the
+/// `n` things that it was told. The first is numbered 0.
+fn stays(
+    view: &View,
+    process: ProcessId,
+    before: &BTreeMap<ShardId, (ViewId, Stay)>,
+    n: u64,
+) -> BTreeMap<ShardId, (ViewId, Stay)> {
+    let own = view.shards().filter(|(_, shard)| shard.seats.contains(&process.0));
+    own.map(|(id, shard)| {
+        let old = before.get(&id).filter(|(since, _)| *since == shard.since);
+        (id, old.copied().unwrap_or((shard.since, (process, n))))
+    })
+    .collect()
+}
+
 /// Histories that tests make up.
 #[cfg(test)]
 pub(super) mod made_up {
     use super::*;
-    use proto::vsync::Member;
+    use proto::vsync::{Member, Seating, Shard};
 
     pub(crate) fn process(seat: usize) -> ProcessId {
         ProcessId(Rank::at(seat), Incarnation(1))
     }
 
     pub(crate) fn id(sender: usize, ordinal: u64) -> MessageId {
-        MessageId { sender: Rank::at(sender), incarnation: Incarnation(1), ordinal }
+        let shard = ShardId::default();
+        MessageId { shard, sender: Rank::at(sender), incarnation: Incarnation(1), ordinal }
     }
 
     pub(crate) fn at(view: u64, at: u64) -> Position {
@@ -149,7 +226,12 @@ pub(super) mod made_up {
             },
             since: ViewId(1),
         };
-        View::new(ViewId(number), seats.iter().map(member).collect())
+        let mut view = View::new(ViewId(number), seats.iter().map(member).collect());
+        let seats: Vec<Rank> = seats.iter().map(|seat| Rank::at(*seat)).collect();
+        let bearers = view.seats();
+        let shards = vec![Shard { since: ViewId(1), seats, bearers }];
+        view.roster = vec![Seating { shards, is_adequate: true }];
+        view
     }
 
     impl History {
@@ -165,6 +247,7 @@ pub(super) mod made_up {
             message: (usize, u64),
         ) -> &mut Self {
             let told = Told::Deliver {
+                shard: ShardId::default(),
                 at: at(position.0, position.1),
                 id: id(message.0, message.1),
                 digest: 0,
@@ -174,12 +257,13 @@ pub(super) mod made_up {
         }
 
         pub(crate) fn multicast(&mut self, seat: usize, n: u64) -> &mut Self {
-            self.record(process(seat)).n_multicast = n;
+            self.record(process(seat)).n_multicast.insert(ShardId::default(), n);
             self
         }
 
         pub(crate) fn took(&mut self, seat: usize, position: (u64, u64)) -> &mut Self {
-            let told = Told::Take { at: at(position.0, position.1), digest: 0 };
+            let shard = ShardId::default();
+            let told = Told::Take { shard, at: at(position.0, position.1), digest: 0 };
             self.record(process(seat)).told.push(told);
             self
         }

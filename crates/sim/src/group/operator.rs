@@ -37,7 +37,7 @@ impl World {
             is(self.scenario.n_suspicions),
             is(self.scenario.n_starts),
         );
-        if leaves && self.may_leave() {
+        if leaves && self.may_leave(seat) {
             self.with(seat, |process, record| process.leave(record));
             self.run_soon(seat);
         } else if suspects {
@@ -54,20 +54,23 @@ impl World {
         }
     }
 
-    /// In a mild run a member leaves while all is well, and not as the last one.
-    fn may_leave(&self) -> bool {
+    /// In a mild run a member leaves while all is well, and not as the last one. A process that is
+    /// outside does not: it would be dead, and its knock on its way.
+    fn may_leave(&self, seat: usize) -> bool {
+        let is_in = self.processes[seat].as_ref().is_some_and(|one| one.view().is_some());
         let is_several = self.latest().is_some_and(|view| view.members.len() > 1);
-        self.scenario.manner != Manner::Mild || is_several && self.are_all_there()
+        self.scenario.manner != Manner::Mild || is_in && is_several && self.are_all_there()
     }
 
     fn multicast(&mut self, n: u64) {
         let seat = self.rng.below(self.n_seats() as u64) as usize;
         self.n_messages += n;
+        let subgroup = self.rng_of_layout.below(self.scenario.shape.n_subgroups as u64) as usize;
         for _ in 0..n {
             let n_ballast = self.rng.below(200);
             self.with(seat, |process, record| {
                 if !process.is_silent && !record.asked_to_leave {
-                    process.multicast(n_ballast, record);
+                    process.multicast(subgroup, n_ballast, record);
                 }
             });
         }

@@ -10,7 +10,7 @@ use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::Phase;
-use proto::vsync::View;
+use proto::vsync::{ShardId, View, ViewId};
 
 /// The time in which late effects of faults end, and suspicions with them.
 const HEALING_NS: u64 = 1_500 * MS;
@@ -60,6 +60,9 @@ impl World {
             if self.history.is_unordered {
                 coverage.hit(Mark::UnorderedSurvived);
             }
+            if !self.scenario.layout.is_empty() {
+                coverage.hit(Mark::ShardsSurvived);
+            }
             self.phase = Phase::Over;
         }
         if self.is_dead() && self.phase != Phase::Over {
@@ -84,7 +87,9 @@ impl World {
                 "{} {}: {view:?} {:?} ready {} wedged {}",
                 knock.seat,
                 knock.incarnation.0,
-                process.position(),
+                (0..self.scenario.shape.n_subgroups)
+                    .map(|at| (process.shard_of(knock.seat, at), process.position(at)))
+                    .collect::<Vec<_>>(),
                 process.is_ready(),
                 process.is_wedged()
             )
@@ -101,31 +106,58 @@ impl World {
         if self.living().count() != latest.members.len() {
             return Some(format!("view {latest:?} has dead members: {}", all()));
         }
-        let is_late = |process: &Process| self.history.records[&process.id()].is_late();
-        let digest = self.living().find(|process| !is_late(process)).map(Process::digest);
         for process in self.living() {
             if self.history.records[&process.id()].asked_to_leave {
                 return Some(format!("{} has not left: {}", process.knock.seat, all()));
             }
-            let has_state = !self.history.is_unordered && !is_late(process);
-            if has_state && Some(process.digest()) != digest {
-                return Some(format!("{} has another state: {}", process.knock.seat, all()));
-            }
-            for member in &latest.members {
-                let member = ProcessId::of(&member.process);
-                let n_multicast = self.history.records[&member].n_multicast;
-                let n_executed = process.executed(member);
-                // All messages of a member may be older than a newcomer without a state.
-                let is_older = n_executed == 0 && is_late(process);
-                if n_executed != n_multicast && !is_older {
-                    return Some(format!(
-                        "{} has executed {n_executed} of {n_multicast} messages of {member:?}: {}",
-                        process.knock.seat,
-                        all()
-                    ));
+            for subgroup in 0..self.scenario.shape.n_subgroups {
+                if let Some(what) = self.unexecuted(process, latest, subgroup) {
+                    return Some(format!("{} {what}: {}", process.knock.seat, all()));
                 }
             }
         }
         None
+    }
+
+    /// What `process` lacks in its shard of a subgroup.
+    fn unexecuted(&self, process: &Process, view: &View, subgroup: usize) -> Option<String> {
+        let id = view.shard_of(process.knock.seat, subgroup)?;
+        let shard = view.shard(id)?;
+        let is_late = |process: &Process| {
+            let record = &self.history.records[&process.id()];
+            record.is_stateless && self.first_in(process.id(), id) > shard.since
+        };
+        let is_in = |one: &&Process| shard.seats.contains(&one.knock.seat);
+        let others: Vec<&Process> = self.living().filter(is_in).collect();
+        let digest = others.iter().find(|one| !is_late(one)).map(|one| one.digest(subgroup));
+        let has_state = !self.history.is_unordered && !is_late(process);
+        if has_state && Some(process.digest(subgroup)) != digest {
+            return Some(format!("has another state in shard {id}"));
+        }
+        if !view.roster[subgroup].is_adequate {
+            return None;
+        }
+        others.iter().find_map(|other| {
+            let n_multicast = &self.history.records[&other.id()].n_multicast;
+            let n_multicast = n_multicast.get(&id).copied().unwrap_or(0);
+            let n_executed = process.executed(subgroup, other.id());
+            // All messages of a member may be older than a newcomer without a state, or than a
+            // shard that has begun again.
+            let is_older = is_late(process) || shard.since > ViewId::FIRST;
+            let is_older = is_older && n_executed == 0;
+            let has_all = other.delivered_itself(id) == n_multicast;
+            (!has_all || n_executed != n_multicast && !is_older).then(|| {
+                let other = other.id();
+                format!("has executed {n_executed} of {n_multicast} of {other:?} in shard {id}")
+            })
+        })
+    }
+
+    /// The view since which `process` is in a shard, now for the last time.
+    fn first_in(&self, process: ProcessId, id: ShardId) -> ViewId {
+        let views: Vec<&View> = self.history.records[&process].views().collect();
+        let is_in = |view: &&&View| view.shard_of(process.0, id.subgroup.into()) == Some(id);
+        let first = views.iter().rev().take_while(is_in).last();
+        first.map_or(ViewId::FIRST, |view| view.id)
     }
 }

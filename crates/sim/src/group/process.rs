@@ -13,18 +13,19 @@ use base::{Inbox, Instant, Rank};
 use engine::group::{self, Application, Ground, Installed, Turn};
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, View, ViewId};
+use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, View, ViewId};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A process of a group as it ships, whatever is planted in it.
 trait Life {
     fn turn(&mut self, now: Instant, port: &mut SimPort, listener: &mut Listener<'_>) -> Turn;
-    fn multicast(&mut self, message: Payload) -> bool;
+    fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
     fn view(&self) -> Option<&View>;
-    fn position(&self) -> Option<Position>;
+    fn position(&self, subgroup: usize) -> Option<Position>;
     fn is_ready(&self) -> bool;
     fn is_wedged(&self) -> bool;
     fn echoed(&self) -> Option<Rank>;
@@ -35,8 +36,8 @@ impl<P: Plantings> Life for group::Process<P> {
         group::Process::turn(self, now, port, listener)
     }
 
-    fn multicast(&mut self, message: Payload) -> bool {
-        group::Process::multicast(self, message).is_ok()
+    fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
+        group::Process::multicast(self, shard, message).is_ok()
     }
 
     fn leave(&mut self) {
@@ -51,8 +52,8 @@ impl<P: Plantings> Life for group::Process<P> {
         group::Process::view(self)
     }
 
-    fn position(&self) -> Option<Position> {
-        group::Process::position(self)
+    fn position(&self, subgroup: usize) -> Option<Position> {
+        group::Process::position(self, subgroup)
     }
 
     fn is_ready(&self) -> bool {
@@ -89,12 +90,24 @@ pub(super) struct Stage {
     pub(super) proposes: bool,
 }
 
+/// A process's place in a subgroup.
+#[derive(Clone, Default)]
+struct Place {
+    /// Its shard, and the view in which that began.
+    is_in: Option<(ShardId, ViewId)>,
+    /// The state of that.
+    app: App,
+    /// By shard, the ordinal of its own message that it delivered last.
+    own: BTreeMap<ShardId, u64>,
+}
+
 /// A process: one incarnation on a seat.
 pub(super) struct Process {
     pub(super) knock: Knock,
     life: Box<dyn Life>,
     port: SimPort,
-    app: App,
+    /// The state of its shard in each subgroup.
+    places: Vec<Place>,
     /// The most bytes of ballast in its messages, and in its states.
     n_ballast: (usize, usize),
     pub(super) is_ended: bool,
@@ -117,6 +130,7 @@ impl Process {
         let port = SimPort::new(knock.seat, Rc::clone(net));
         let n_ballast = (config.shape.message_bytes as usize - 24, n_ballast);
         let now = port.now();
+        let places = vec![Place::default(); config.shape.n_subgroups];
         let life: Box<dyn Life> = match bug {
             None => Box::new(group::Process::with(config, Sound, now)),
             Some(Bug::View(bug)) => Box::new(group::Process::with(config, Planted(bug), now)),
@@ -126,7 +140,7 @@ impl Process {
             knock,
             life,
             port,
-            app: App::default(),
+            places,
             n_ballast,
             is_ended: false,
             is_silent,
@@ -147,7 +161,7 @@ impl Process {
             is_full: self.is_slow && self.n_turns / N_TURNS_FULL % 2 == 1,
             knock: self.knock,
             net: Rc::clone(self.port.net()),
-            app: &mut self.app,
+            places: &mut self.places,
             record,
             n_ballast: self.n_ballast.1,
             is_ended: &mut self.is_ended,
@@ -162,14 +176,16 @@ impl Process {
 
     // ---- the operator's and the clients' calls ----
 
-    /// Multicasts one more message, if the machine takes it.
-    pub(super) fn multicast(&mut self, n_ballast: u64, record: &mut Record) {
-        let ordinal = record.n_multicast + 1;
+    /// Multicasts one more message in its shard of `subgroup`, if the machine takes it.
+    pub(super) fn multicast(&mut self, subgroup: usize, n_ballast: u64, record: &mut Record) {
+        let Some(shard) = self.shard_of(self.knock.seat, subgroup) else { return };
+        let n_multicast = record.n_multicast.entry(shard).or_default();
+        let ordinal = *n_multicast + 1;
         let ProcessId(sender, incarnation) = self.id();
         let n_ballast = n_ballast as usize % (self.n_ballast.0 + 1);
-        let message = app::message(MessageId { sender, incarnation, ordinal }, n_ballast);
-        if self.life.multicast(message[..].into()) {
-            record.n_multicast = ordinal;
+        let message = app::message(MessageId { shard, sender, incarnation, ordinal }, n_ballast);
+        if self.life.multicast(shard, message[..].into()) {
+            *n_multicast = ordinal;
             self.trace(Topic::Propose, ordinal, 0);
         }
     }
@@ -191,8 +207,13 @@ impl Process {
         self.life.view()
     }
 
-    pub(super) fn position(&self) -> Option<Position> {
-        self.life.position()
+    pub(super) fn position(&self, subgroup: usize) -> Option<Position> {
+        self.life.position(subgroup)
+    }
+
+    /// The shard of a subgroup that has the member on `seat`.
+    pub(super) fn shard_of(&self, seat: Rank, subgroup: usize) -> Option<ShardId> {
+        self.view()?.shard_of(seat, subgroup)
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -211,13 +232,21 @@ impl Process {
         }
     }
 
-    pub(super) fn digest(&self) -> u64 {
-        self.app.digest()
+    /// The digest of the state of its shard of a subgroup.
+    pub(super) fn digest(&self, subgroup: usize) -> u64 {
+        self.places[subgroup].app.digest()
     }
 
-    /// The number of messages of `process` that it has executed, by the ordinal of the last.
-    pub(super) fn executed(&self, process: ProcessId) -> u64 {
-        self.app.last_of(process)
+    /// The number of messages of `process` that it has executed in its shard of a subgroup, by the
+    /// ordinal of the last.
+    pub(super) fn executed(&self, subgroup: usize, process: ProcessId) -> u64 {
+        self.places[subgroup].app.last_of(process)
+    }
+
+    /// The number of its own messages that it has delivered in a shard, by the ordinal of the last.
+    pub(super) fn delivered_itself(&self, shard: ShardId) -> u64 {
+        let places = self.places.get(usize::from(shard.subgroup));
+        places.and_then(|place| place.own.get(&shard)).copied().unwrap_or(0)
     }
 }
 
@@ -226,7 +255,7 @@ struct Listener<'a> {
     is_full: bool,
     knock: Knock,
     net: Rc<RefCell<Net>>,
-    app: &'a mut App,
+    places: &'a mut [Place],
     record: &'a mut Record,
     n_ballast: usize,
     is_ended: &'a mut bool,
@@ -247,16 +276,52 @@ impl Listener<'_> {
     }
 }
 
+impl Listener<'_> {
+    /// Every shard to which it comes, and every one that begins again, has the first state.
+    fn take_places(&mut self, view: &View) {
+        for subgroup in 0..self.places.len() {
+            let shard = view.shard_of(self.knock.seat, subgroup);
+            let is_in = shard.and_then(|id| view.shard(id).map(|shard| (id, shard.since)));
+            let was_in = self.places[subgroup].is_in;
+            if is_in == was_in {
+                continue;
+            }
+            if let (Some(old), Some(new)) = (was_in, is_in) {
+                let is_moved = old.0 != new.0;
+                self.hit(if is_moved { Mark::MemberMoved } else { Mark::ShardBegunAnew });
+            }
+            let place = &mut self.places[subgroup];
+            (place.is_in, place.app) = (is_in, App::default());
+        }
+    }
+}
+
 impl Application for Listener<'_> {
     fn install(&mut self, Installed { view, .. }: Installed) {
         if view.members.len() >= 9 {
             self.hit(Mark::NineMembers);
         }
         self.trace(Topic::Install, view.id.0, view.seats().bits());
+        self.take_places(&view);
         self.record.told.push(Told::View(view));
     }
 
     fn inadequate(&mut self, _: usize) {}
+
+    fn inadequate_subgroup(&mut self, _: usize) {
+        self.hit(Mark::SubgroupInadequate);
+    }
+
+    /// Their ordinals are given to other messages: if one of them were delivered, two would have
+    /// the same.
+    fn unsent(&mut self, shard: ShardId, n_messages: usize) {
+        self.hit(Mark::MessageUnsent);
+        let n_multicast = self.record.n_multicast.entry(shard).or_default();
+        match n_multicast.checked_sub(n_messages as u64) {
+            Some(rest) => *n_multicast = rest,
+            None => self.violate(Property::Validity, format!("{n_messages} unsent of fewer")),
+        }
+    }
 
     fn deliver(&mut self, delivery: Delivery) {
         let Some(id) = app::name(&delivery.message) else {
@@ -268,22 +333,26 @@ impl Application for Listener<'_> {
             return self.violate(Property::Validity, detail);
         }
         self.trace(Topic::Deliver, delivery.at.at, id.ordinal << 8 | id.sender.index() as u64);
-        self.app.execute(id);
-        let digest = self.app.digest();
-        self.record.told.push(Told::Deliver { at: delivery.at, id, digest });
+        let place = &mut self.places[usize::from(delivery.shard.subgroup)];
+        if delivery.sender == self.knock {
+            place.own.insert(delivery.shard, id.ordinal);
+        }
+        place.app.execute(id);
+        let (shard, digest) = (delivery.shard, place.app.digest());
+        self.record.told.push(Told::Deliver { shard, at: delivery.at, id, digest });
     }
 
-    fn give(&mut self, _: Rank, _: Position) -> Option<Vec<u8>> {
-        Some(self.app.to_bytes(self.n_ballast))
+    fn give(&mut self, _: Rank, shard: ShardId, _: Position) -> Option<Vec<u8>> {
+        Some(self.places[usize::from(shard.subgroup)].app.to_bytes(self.n_ballast))
     }
 
-    fn take(&mut self, at: Position, bytes: Vec<u8>) {
+    fn take(&mut self, shard: ShardId, at: Position, bytes: Vec<u8>) {
         match App::from_bytes(&bytes) {
             Some(app) => {
                 self.hit(Mark::StateTaken);
                 self.trace(Topic::NeedState, at.view.0, at.at);
-                self.record.told.push(Told::Take { at, digest: app.digest() });
-                *self.app = app;
+                self.record.told.push(Told::Take { shard, at, digest: app.digest() });
+                self.places[usize::from(shard.subgroup)].app = app;
             }
             None => self.violate(Property::Digest, format!("the state of {at:?} is torn")),
         }

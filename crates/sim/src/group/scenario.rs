@@ -2,9 +2,9 @@
 
 use crate::plan::{Kind, MS, Plan};
 use crate::{Config, Provider};
-use base::Rng;
+use base::{Rank, Rng, SEATS_MAX};
 use core::time::Duration;
-use proto::vsync::{Mode, Shape, Timing};
+use proto::vsync::{Candidates, Mode, Shape, Subgroup, Timing};
 
 /// The most seats of a simulated group: the queue has room for the timers of so many.
 pub(super) const N_SEATS_MAX: usize = 11;
@@ -26,6 +26,8 @@ pub(super) struct Scenario {
     /// Network, weather and faults; its members are the seats.
     pub(super) plan: Plan,
     pub(super) shape: Shape,
+    /// Subgroups; none in a group without a layout.
+    pub(super) layout: Vec<Subgroup>,
     pub(super) timing: Timing,
     pub(super) n_founders: usize,
     pub(super) manner: Manner,
@@ -98,7 +100,10 @@ impl Scenario {
                 n_seats,
                 window: 1 << rng.below(5),
                 message_bytes: 24 + 8 * rng.below(20) as u32,
+                n_subgroups: 1,
+                n_shards: 1,
             },
+            layout: Vec::new(),
             timing: Timing {
                 beat_every: Duration::from_millis(20),
                 suspect_after: Duration::from_millis(if is_mild {
@@ -130,7 +135,36 @@ impl Scenario {
         let keeps_state = drawn.n_silent != 4;
         let is_unordered = !keeps_state && drawn.n_burst >= 4;
         let mode = if is_unordered { Mode::Unordered } else { Mode::Ordered };
-        let shape = Shape { mode, ..drawn.shape };
-        Scenario { keeps_state, shape, ..drawn }
+        let mut own_rng = rng.clone();
+        let is_laid_out = !is_unordered && own_rng.chance(3, 8);
+        let layout = if is_laid_out { layout(n_seats, &mut own_rng) } else { Vec::new() };
+        let n_shards = layout.iter().map(|subgroup| subgroup.shards.len()).sum::<usize>().max(1);
+        let n_subgroups = layout.len().max(1);
+        let shape = Shape { mode, n_subgroups, n_shards, ..drawn.shape };
+        Scenario { keeps_state, shape, layout, ..drawn }
     }
+}
+
+/// Subgroups that overlap, of one to three shards each.
+fn layout(n_seats: usize, rng: &mut Rng) -> Vec<Subgroup> {
+    let subgroup = |number: u64, rng: &mut Rng| {
+        let n_shards = [1, 2, 2, 3][rng.below(4) as usize];
+        let kind = rng.below(6);
+        let candidates = |shard: u64| match kind {
+            // Those on every second or third seat.
+            0 => {
+                let seats = Rank::all(n_seats);
+                let own = seats.filter(|seat| seat.index() as u64 % n_shards == shard);
+                Candidates::Seats(own.collect())
+            }
+            // By the bits of an incarnation: the first shard can have any member.
+            1 => Candidates::Tagged(shard),
+            _ => Candidates::All,
+        };
+        let n_least = 1 + rng.below(2) as usize;
+        let n_most = if rng.chance(1, 2) { n_least + 1 } else { SEATS_MAX };
+        let name = format!("subgroup {number}");
+        Subgroup { name, shards: (0..n_shards).map(candidates).collect(), n_least, n_most }
+    };
+    (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect()
 }

@@ -28,6 +28,8 @@ pub(super) struct World {
     pub(super) net: Rc<RefCell<Net>>,
     pub(super) outages: Outages,
     pub(super) rng: Rng,
+    /// The choices of subgroups.
+    pub(super) rng_of_layout: Rng,
     /// Processes by seat; one that is dead stays until the next one begins.
     pub(super) processes: Vec<Option<Process>>,
     pub(super) history: History,
@@ -68,6 +70,7 @@ impl World {
             bug,
             net: Rc::new(RefCell::new(net)),
             rng,
+            rng_of_layout: Rng::new(seed ^ 0x7368_6172_6473),
             processes: (0..n_seats).map(|_| None).collect(),
             history: History { is_unordered, ..History::default() },
             phase: Phase::Safety,
@@ -213,6 +216,7 @@ impl World {
         } else if after.proposes && !before.proposes {
             self.strike_proposer(seat);
         } else if after.is_wedged && !before.is_wedged {
+            self.load_wedged(seat);
             self.lay_ambush(seat);
         }
     }
@@ -234,6 +238,7 @@ impl World {
             timing: self.scenario.timing,
             n_adequate: self.scenario.n_adequate,
             keeps_state: self.scenario.keeps_state,
+            layout: self.scenario.layout.clone(),
         };
         let is_silent = self.rng.chance(self.scenario.n_silent, 8);
         let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
@@ -309,7 +314,7 @@ impl World {
             self.violate(property, detail);
         }
         let records = self.history.records.values();
-        let n_multicast: u64 = records.clone().map(|record| record.n_multicast).sum();
+        let n_multicast: u64 = records.clone().map(super::history::Record::n_multicast).sum();
         let n_own = self.history.records.iter().map(|(process, record)| {
             let is_own =
                 |id: &super::history::MessageId| ProcessId(id.sender, id.incarnation) == *process;

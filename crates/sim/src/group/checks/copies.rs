@@ -25,7 +25,7 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     }
     for (process, record) in &history.records {
         for told in &record.told {
-            let Told::Take { at, digest } = told else { continue };
+            let Told::Take { at, digest, .. } = told else { continue };
             let before = digests.range(..*at).next_back().map_or(0, |(_, digest)| *digest);
             if *digest != before {
                 return Err(format!(
@@ -41,23 +41,33 @@ pub(super) fn check(history: &History) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::group::history::made_up::{at, id, process};
+    use proto::vsync::ShardId;
 
     #[test]
     fn different_states_at_one_position_are_a_violation() {
         let mut history = History::default();
         let told = |seat, position, digest| {
             let id = id(0, position + 1);
-            (process(seat), Told::Deliver { at: at(1, position), id, digest })
+            let shard = ShardId::default();
+            (process(seat), Told::Deliver { shard, at: at(1, position), id, digest })
         };
         for (process, told) in [told(0, 0, 5), told(0, 1, 7), told(1, 0, 5)] {
             history.record(process).told.push(told);
         }
-        history.record(process(2)).told.push(Told::Take { at: at(1, 1), digest: 5 });
+        history.record(process(2)).told.push(Told::Take {
+            shard: ShardId::default(),
+            at: at(1, 1),
+            digest: 5,
+        });
         assert_eq!(check(&history), Ok(()));
         let mut torn = history.clone();
         torn.record(process(1)).told.push(told(1, 1, 8).1);
         assert!(check(&torn).is_err());
-        history.record(process(3)).told.push(Told::Take { at: at(1, 2), digest: 5 });
+        history.record(process(3)).told.push(Told::Take {
+            shard: ShardId::default(),
+            at: at(1, 2),
+            digest: 5,
+        });
         assert!(check(&history).is_err(), "a state of an earlier position");
     }
 }

@@ -6,6 +6,7 @@ mod kept;
 mod minority;
 mod same_trim;
 mod sender_fifo;
+mod shards;
 mod state_kept;
 mod total_order;
 mod validity;
@@ -21,11 +22,14 @@ type Check = fn(&History) -> Result<(), String>;
 const OF_ALL: [(Property, Check); 4] = [
     (Property::ViewAgreement, view_agreement::check),
     (Property::Minority, minority::check),
+    (Property::Shards, shards::check),
     (Property::Validity, validity::check),
-    (Property::SenderFifo, sender_fifo::check),
 ];
 
-/// ... and those of a group with one order.
+/// ... those of every shard of one ...
+const OF_SHARDS: [(Property, Check); 1] = [(Property::SenderFifo, sender_fifo::check)];
+
+/// ... and those of every shard with an order.
 const OF_ORDERED: [(Property, Check); 6] = [
     (Property::TotalOrder, total_order::check),
     (Property::SameTrim, same_trim::check),
@@ -37,9 +41,15 @@ const OF_ORDERED: [(Property, Check); 6] = [
 
 /// The first property that does not hold.
 pub(super) fn judge(history: &History) -> Result<(), (Property, String)> {
-    let of_ordered = if history.is_unordered { &[][..] } else { &OF_ORDERED };
-    for (property, check) in OF_ALL.iter().chain(of_ordered) {
+    for (property, check) in &OF_ALL {
         check(history).map_err(|detail| (*property, detail))?;
+    }
+    let of_ordered = if history.is_unordered { &[][..] } else { &OF_ORDERED };
+    for ((shard, since), history) in history.shards() {
+        for (property, check) in OF_SHARDS.iter().chain(of_ordered) {
+            let told = |detail| (*property, format!("shard {shard} since view {since}: {detail}"));
+            check(&history).map_err(told)?;
+        }
     }
     Ok(())
 }

@@ -2,17 +2,20 @@
 //! which it multicast them, without a gap, through all views.
 //!
 //! No false alarm: a newcomer's first message of a sender may have any ordinal, since its state
-//! covers those before, or there is no state. That the state fits is for `copies`.
+//! covers those before, or there is no state. That the state fits is for `copies`. In a shard that
+//! begins later, or again, a sender may have sent before.
 
 use super::History;
+use proto::vsync::ViewId;
 use std::collections::BTreeMap;
 
 pub(super) fn check(history: &History) -> Result<(), String> {
     for (process, record) in &history.records {
         let is_newcomer = record.taken().is_some() || record.is_late();
+        let is_anew = record.born() > ViewId::FIRST;
         let mut last = BTreeMap::new();
         for (at, id, _) in record.deliveries() {
-            let first = if is_newcomer { None } else { Some(0) };
+            let first = if is_newcomer || is_anew { None } else { Some(0) };
             let before = last.insert((id.sender, id.incarnation), id.ordinal).or(first);
             if before.is_some_and(|before| before + 1 != id.ordinal) {
                 return Err(format!(

@@ -1,28 +1,44 @@
-//! Validity: what is delivered was multicast, once at each process, in a view of which its sender
-//! is a member.
+//! Validity: what is delivered was multicast, once at each process, in a view in which its sender
+//! and its receiver are in the shard that it was multicast in, and that subgroup has enough
+//! members. (`vsync`, V16: messages of the view's end too.)
 //!
 //! No false alarm: messages are counted when the machine takes them, before it can send them.
 
 use super::History;
-use crate::group::history::ProcessId;
+use crate::group::history::{ProcessId, Told};
+use proto::vsync::View;
 use std::collections::BTreeSet;
 
 pub(super) fn check(history: &History) -> Result<(), String> {
     let views = history.views();
     for (process, record) in &history.records {
         let mut seen = BTreeSet::new();
-        for (at, id, _) in record.deliveries() {
+        let delivered = record.told.iter().filter_map(|told| match told {
+            Told::Deliver { shard, at, id, .. } => Some((*shard, *at, *id)),
+            Told::View(_) | Told::Take { .. } | Told::Ended(_) => None,
+        });
+        for (shard, at, id) in delivered {
             let sender = ProcessId(id.sender, id.incarnation);
-            let n_multicast = history.records.get(&sender).map_or(0, |record| record.n_multicast);
-            if id.ordinal == 0 || id.ordinal > n_multicast {
-                return Err(format!("{process:?} delivered {id:?} at {at:?}: never multicast"));
+            let n_multicast =
+                history.records.get(&sender).and_then(|one| one.n_multicast.get(&shard));
+            if id.shard != shard || id.ordinal == 0 || n_multicast.is_none_or(|n| id.ordinal > *n) {
+                return Err(format!(
+                    "{process:?} delivered {id:?} at {at:?} of {shard}: never multicast"
+                ));
             }
             if !seen.insert(id) {
                 return Err(format!("{process:?} delivered {id:?} twice, the last at {at:?}"));
             }
             let view = views.get(&at.view);
             let mut members = view.iter().flat_map(|view| &view.members);
-            if !members.any(|one| ProcessId::of(&one.process) == sender) {
+            let is_in = |view: &&View| {
+                let seats = view.shard(shard).map(|shard| &shard.seats);
+                let both = [id.sender, process.0];
+                let is_adequate = view.roster[usize::from(shard.subgroup)].is_adequate;
+                is_adequate && seats.is_some_and(|seats| both.iter().all(|one| seats.contains(one)))
+            };
+            if !members.any(|one| ProcessId::of(&one.process) == sender) || !view.is_some_and(is_in)
+            {
                 return Err(format!("{process:?} delivered {id:?} at {at:?}, of no member"));
             }
         }

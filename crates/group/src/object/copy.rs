@@ -1,0 +1,147 @@
+//! This process's copy of the object of one subgroup: that of the shard in which it is, if it is in
+//! one.
+
+use super::codec::{Undecodable, decode, encode};
+use super::handler::in_handler;
+use super::pending::{CallError, Outcome};
+use super::replicated::{Method, Replicated};
+use crate::event::{Delivered, Ended, View};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The copy of an object of any type.
+pub(super) trait Part: Send + Sync {
+    /// Follows this process, on `seat`, into `view`.
+    fn install(&self, view: &View, subgroup: u16, seat: usize);
+
+    /// Executes one call. An error ends the process: its copy may be half changed.
+    fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended>;
+
+    /// Answers a query. `None` if there is no copy of this shard.
+    fn answer(&self, shard: u16, call: &Call<'_>) -> Option<Result<Vec<u8>, Undecodable>>;
+
+    /// The copy as bytes.
+    fn state(&self) -> Vec<u8>;
+
+    /// Takes the copy that another member gave.
+    fn take(&self, bytes: &[u8]) -> Result<(), Undecodable>;
+
+    /// Whether there is nothing to wait for: the process has a copy, or is in no shard.
+    fn is_settled(&self) -> bool;
+
+    /// The shard in which this process is.
+    fn shard(&self) -> Option<u16>;
+}
+
+/// A method, and its arguments.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call<'a> {
+    pub(super) method: u16,
+    pub(super) arguments: &'a [u8],
+}
+
+/// See the module's text. O1: written by the executing thread alone.
+pub(super) struct Copy<S> {
+    /// Makes the object with which a shard begins.
+    begin: Box<dyn Fn() -> S + Send + Sync>,
+    object: RwLock<Option<S>>,
+    /// The shard, and the view in which it began: a lock of its own, for methods that make calls.
+    is_in: Mutex<Option<(u16, u64)>>,
+}
+
+impl<S: Replicated> Copy<S> {
+    pub(super) fn new(begin: impl Fn() -> S + Send + Sync + 'static) -> Copy<S> {
+        Copy { begin: Box::new(begin), object: RwLock::new(None), is_in: Mutex::new(None) }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Option<S>> {
+        self.object.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Option<S>> {
+        self.object.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_in(&self) -> MutexGuard<'_, Option<(u16, u64)>> {
+        self.is_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at the copy, if it is of `shard`, or of any.
+    pub(super) fn look<R>(&self, shard: Option<u16>, look: impl FnOnce(&S) -> R) -> Option<R> {
+        let object = self.read();
+        let is_meant = shard.is_none() || self.shard() == shard;
+        object.as_ref().filter(|_| is_meant).map(look)
+    }
+}
+
+impl<S: Replicated> Part for Copy<S> {
+    fn install(&self, view: &View, subgroup: u16, seat: usize) {
+        let shard = view.shard_of(subgroup, seat);
+        let is_in = shard.map(|shard| (shard.id.shard, shard.begun));
+        // O4
+        if *self.is_in() != is_in {
+            let begins = shard.is_some_and(|shard| shard.begun == view.number);
+            let first = begins.then(|| (self.begin)());
+            let mut object = self.write();
+            *self.is_in() = is_in;
+            *object = first;
+        }
+    }
+
+    fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended> {
+        let is_own = delivered.own.is_some();
+        let Call { method: number, arguments } = *call;
+        Ok(match S::METHODS.get(usize::from(number)) {
+            Some(method) if method.is_query && !is_own => None,
+            Some(method) if method.is_query => {
+                let object = self.read();
+                let object = object.as_ref().expect("V9: the state comes before deliveries");
+                Some(handle(method, delivered, || object.answer(number, arguments))?)
+            }
+            Some(method) => {
+                let mut object = self.write();
+                let object = object.as_mut().expect("V9: the state comes before deliveries");
+                Some(handle(method, delivered, || object.execute(number, arguments))?)
+            }
+            None => Some(Err(CallError::Undecodable)),
+        })
+    }
+
+    fn answer(&self, shard: u16, call: &Call<'_>) -> Option<Result<Vec<u8>, Undecodable>> {
+        self.look(Some(shard), |object| object.answer(call.method, call.arguments))
+    }
+
+    fn state(&self) -> Vec<u8> {
+        self.read().as_ref().map(encode).unwrap_or_default()
+    }
+
+    fn take(&self, bytes: &[u8]) -> Result<(), Undecodable> {
+        let taken = decode(bytes)?;
+        *self.write() = Some(taken);
+        Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        self.read().is_some() || self.is_in().is_none()
+    }
+
+    fn shard(&self) -> Option<u16> {
+        self.is_in().map(|(shard, _)| shard)
+    }
+}
+
+/// Runs a method at its place in the order.
+fn handle(
+    method: &Method,
+    delivered: &Delivered,
+    run: impl FnOnce() -> Result<Vec<u8>, Undecodable>,
+) -> Result<Outcome, Ended> {
+    match in_handler(|| catch_unwind(AssertUnwindSafe(run))) {
+        Ok(result) => Ok(result.map_err(|Undecodable| CallError::Undecodable)),
+        Err(_panic) => Err(Ended::Panicked {
+            method: method.name,
+            view: delivered.view,
+            sequence: delivered.sequence,
+        }),
+    }
+}

@@ -1,0 +1,323 @@
+//! A process with objects: one copy for each subgroup that has an object here, and the thread that
+//! executes what is delivered.
+
+use super::calls::{Calls, Owed, Waiter, told};
+use super::codec::{Undecodable, decode_call, encode_call_bytes};
+use super::copy::{Call, Part};
+use super::handler::in_handler;
+use super::letters::{Letter, NoAnswer, outcome};
+use crate::deadline::deadline;
+use crate::door::Group;
+use crate::error::{Error, Refused};
+use crate::event::{Delivered, Ended, Event, Member, View};
+use crate::ground::LETTER_BYTES_MAX;
+use crate::layout;
+use crate::options::Options;
+use proto::vsync::ShardId;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The longest wait for events, behind which nothing is looked for but more events.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+/// The longest arguments, or result, of which a letter has room beside its head.
+pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 16;
+
+/// What the clones of replicas share, and the executing thread not.
+pub(super) struct Owner {
+    pub(super) host: Arc<Host>,
+    executor: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What they share with it.
+pub(super) struct Host {
+    pub(super) group: Group,
+    pub(super) calls: Calls,
+    /// By subgroup; without one the subgroup has no object here.
+    parts: Vec<Option<Arc<dyn Part>>>,
+    names: Vec<String>,
+    view: Mutex<View>,
+    next_view: Condvar,
+    /// Whether a copy that was given could not be read.
+    is_unreadable: AtomicBool,
+    pub(super) patience: Duration,
+}
+
+impl Owner {
+    /// Founds the group, or joins it. Returns when this process has the copies that it needs.
+    pub(super) fn begin(
+        options: &Options,
+        founds: bool,
+        parts: Vec<Option<Arc<dyn Part>>>,
+    ) -> Result<Arc<Owner>, Error> {
+        let group = if founds { Group::found(options)? } else { Group::join(options)? };
+        let by = deadline(options.patience);
+        let mut events = VecDeque::new();
+        let view = first_view(&group, &mut events, by, options)?;
+        let host = Arc::new(Host {
+            calls: Calls::new(parts.len()),
+            names: layout::names(&options.layout),
+            parts,
+            group,
+            view: Mutex::new(view.clone()),
+            next_view: Condvar::new(),
+            is_unreadable: AtomicBool::new(false),
+            patience: options.patience,
+        });
+        host.install(view);
+        let theirs = Arc::clone(&host);
+        let thread = std::thread::Builder::new().name(format!("object-{}", options.name));
+        let executor =
+            thread.spawn(move || theirs.run(events)).map_err(Error::os("start a thread"))?;
+        let owner = Owner { host, executor: Mutex::new(Some(executor)) };
+        owner.host.wait_settled(by, options)?;
+        Ok(Arc::new(owner))
+    }
+
+    pub(super) fn join_executor(&self) {
+        let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A clone that a handler holds may be the last one.
+        if let Some(executor) = executor
+            && executor.thread().id() != std::thread::current().id()
+        {
+            let _panicked = executor.join();
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.host.group.abandon();
+        self.join_executor();
+    }
+}
+
+impl Host {
+    pub(super) fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `holds` of the view, or of what the process has besides; `None` after the
+    /// timeout.
+    pub(super) fn wait_view(
+        &self,
+        holds: impl Fn(&View) -> bool,
+        timeout: Duration,
+    ) -> Option<MutexGuard<'_, View>> {
+        let waited = self.next_view.wait_timeout_while(self.view(), timeout, |view| !holds(view));
+        let (view, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        (!waited.timed_out()).then_some(view)
+    }
+
+    /// Waits until every object here is settled.
+    fn wait_settled(&self, by: Instant, options: &Options) -> Result<(), Error> {
+        let is_settled = || self.parts.iter().flatten().all(|part| part.is_settled());
+        let holds = |_: &View| is_settled() || self.calls.check().is_err();
+        let left = by.saturating_duration_since(Instant::now());
+        let waited = self.wait_view(holds, left).is_some();
+        if self.is_unreadable.load(Ordering::SeqCst) {
+            let why = "the copy that was given cannot be read: do the programs differ?";
+            return Err(Error::NoState(why.into()));
+        }
+        self.calls.check()?;
+        if !waited && !is_settled() {
+            return Err(no_state(options));
+        }
+        Ok(())
+    }
+
+    fn part(&self, subgroup: u16) -> Option<&Arc<dyn Part>> {
+        self.parts.get(usize::from(subgroup))?.as_ref()
+    }
+
+    fn install(&self, view: View) {
+        self.calls.keep_asking(&view);
+        let seat = self.group.me().seat;
+        for (subgroup, part) in (0..).zip(&self.parts) {
+            if let Some(part) = part {
+                part.install(&view, subgroup, seat);
+            }
+        }
+        *self.view() = view;
+        self.next_view.notify_all();
+    }
+
+    /// The reason why this process cannot multicast in a shard.
+    pub(super) fn other_shard(&self, shard: ShardId) -> Refused {
+        let subgroup = self.names.get(usize::from(shard.subgroup)).cloned().unwrap_or_default();
+        Refused::OtherShard { subgroup, shard: shard.shard }
+    }
+
+    /// Multicasts a call in a shard that this process is in; its outcome goes to `waiter`.
+    pub(super) fn multicast(
+        &self,
+        shard: ShardId,
+        ticket: u64,
+        call: Call<'_>,
+        patience: Duration,
+    ) {
+        let message = encode_call_bytes(ticket, call.method, call.arguments);
+        let owed = match self.group.send_in(shard, &message, patience) {
+            Ok(number) => {
+                let why = self.other_shard(shard);
+                self.calls.number(shard.subgroup, number, ticket, &why)
+            }
+            Err(refused) => self.calls.settle(ticket, Err(refused.into())),
+        };
+        self.pay(owed);
+    }
+
+    /// Sends answers to those that asked this process for a call. Without room one is lost, and its
+    /// caller knows no outcome.
+    fn pay(&self, owed: impl IntoIterator<Item = Owed>) {
+        for (seat, ticket, outcome) in owed {
+            let result = told(&outcome).and_then(|result| {
+                if result.len() <= BODY_BYTES_MAX { Ok(result) } else { Err(NoAnswer::TooLong) }
+            });
+            let _lost = self.group.tell(seat, &Letter::Answer { ticket, result }.encode());
+        }
+    }
+
+    // ---- the executing thread ----
+
+    /// Until the process is no longer in the group.
+    fn run(&self, mut events: VecDeque<Event>) {
+        let _last = Last(self);
+        loop {
+            while let Some(event) = events.pop_front() {
+                if let Err(ended) = self.perform(event) {
+                    self.group.abandon();
+                    self.end(&ended);
+                    return;
+                }
+            }
+            self.group.take(&mut events, LOOK_EVERY);
+        }
+    }
+
+    fn end(&self, ended: &Ended) {
+        self.calls.end(ended);
+        drop(self.view());
+        self.next_view.notify_all();
+    }
+
+    fn perform(&self, event: Event) -> Result<(), Ended> {
+        match event {
+            Event::View(view) => self.install(view),
+            Event::Delivered(delivered) => self.execute(&delivered)?,
+            Event::Letter { from, bytes } => self.take_letter(from, &bytes),
+            Event::StateWanted(wanted) => {
+                let state = self.part(wanted.shard().subgroup).map(|part| part.state());
+                self.group.give(wanted, state.unwrap_or_default());
+            }
+            Event::State { shard, bytes } => {
+                let taken = self.part(shard.subgroup).map_or(Ok(()), |part| part.take(&bytes));
+                if taken.is_err() {
+                    self.is_unreadable.store(true, Ordering::SeqCst);
+                    return Err(Ended::Os("the copy that was given cannot be read".into()));
+                }
+                drop(self.view());
+                self.next_view.notify_all();
+            }
+            Event::Unsent { shard, numbers } => {
+                let why = self.other_shard(shard);
+                self.pay(self.calls.unsent(shard.subgroup, &numbers, &why));
+            }
+            Event::Ended(ended) => return Err(ended),
+            Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn execute(&self, delivered: &Delivered) -> Result<(), Ended> {
+        let subgroup = delivered.shard.subgroup;
+        let (Some(part), Some((ticket, method, arguments))) =
+            (self.part(subgroup), decode_call(&delivered.bytes))
+        else {
+            return Ok(());
+        };
+        let outcome = part.execute(delivered, &Call { method, arguments })?;
+        if let (Some(number), Some(outcome)) = (delivered.own, outcome) {
+            self.calls.delivered(subgroup, number);
+            self.pay(self.calls.settle(ticket, outcome));
+        }
+        Ok(())
+    }
+
+    /// Answers a member's question, makes its call, or takes its answer.
+    fn take_letter(&self, from: Member, bytes: &[u8]) {
+        match Letter::decode(bytes) {
+            Some(Letter::Ask { ticket, shard, method, arguments }) => {
+                if let Some(result) = self.answer(shard, Call { method, arguments }) {
+                    let result = result.as_deref().map_err(|why| *why);
+                    // Without room the answer is lost, and the question comes again.
+                    let answer = Letter::Answer { ticket, result }.encode();
+                    let _lost = self.group.tell(from.seat, &answer);
+                }
+            }
+            Some(Letter::Order { ticket, shard, method, arguments }) => {
+                let own = self.calls.ticket();
+                let waiter = Waiter::There { seat: from.seat, ticket };
+                if self.calls.enter(own, waiter).is_ok() {
+                    self.multicast(shard, own, Call { method, arguments }, Duration::ZERO);
+                }
+            }
+            Some(Letter::Answer { ticket, result }) => {
+                self.calls.settle(ticket, outcome(from.seat, result));
+            }
+            None => {}
+        }
+    }
+
+    /// The answer to a question; `None` if it has to be asked again.
+    fn answer(&self, shard: ShardId, call: Call<'_>) -> Option<Result<Vec<u8>, NoAnswer>> {
+        let part = self.part(shard.subgroup).filter(|part| part.shard() == Some(shard.shard));
+        let Some(part) = part else { return Some(Err(NoAnswer::Declined)) };
+        let answer = || part.answer(shard.shard, &call);
+        // A query that panics harms nothing here: its caller is told by silence.
+        let answer = in_handler(|| catch_unwind(AssertUnwindSafe(answer))).ok()??;
+        Some(match answer {
+            Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(result),
+            Ok(_) => Err(NoAnswer::TooLong),
+            Err(Undecodable) => Err(NoAnswer::Undecodable),
+        })
+    }
+}
+
+/// The end of the executing thread: whatever ends it, no caller waits for it.
+struct Last<'a>(&'a Host);
+
+impl Drop for Last<'_> {
+    fn drop(&mut self) {
+        self.0.group.abandon();
+        self.0.end(&Ended::Os("the thread that executes calls has panicked".into()));
+    }
+}
+
+fn first_view(
+    group: &Group,
+    events: &mut VecDeque<Event>,
+    by: Instant,
+    options: &Options,
+) -> Result<View, Error> {
+    while events.is_empty() {
+        let left = by.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(no_state(options));
+        }
+        group.take(events, left);
+    }
+    match events.pop_front() {
+        Some(Event::View(view)) => Ok(view),
+        Some(Event::Ended(ended)) => Err(ended.into()),
+        other => unreachable!("a process is told its first view first, not {other:?}"),
+    }
+}
+
+fn no_state(options: &Options) -> Error {
+    Error::NoState(format!("no member gave its copy within {:?}", options.patience))
+}

@@ -1,0 +1,123 @@
+//! What a process takes along from one view into the next: in each subgroup its state, its wait for
+//! one, and its own messages, if it stays in its shard.
+
+use super::super::bugs::{Bug, Plantings};
+use super::super::current::Current;
+use super::super::shard::Shard;
+use super::super::slots::Damaged;
+use super::super::state::Want;
+use super::super::view::{Change, View};
+use super::{Inside, Life, Machine, Output};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use base::{Instant, Port, SeatSet};
+
+impl<P: Plantings> Machine<P> {
+    /// V6: delivers what the view ends with, in each shard of this member.
+    pub(super) fn deliver_end(
+        &mut self,
+        current: &mut Current<P>,
+        wants: &mut [Option<Want>],
+        change: &Change,
+        port: &impl Port,
+        out: &mut Vec<Output>,
+    ) -> Result<(), Damaged> {
+        let ends: Vec<u64> = current.view.trims_of(current.me, change);
+        for subgroup in 0..ends.len() {
+            if !current.has_lane(subgroup) {
+                continue;
+            }
+            let take = |one| match &mut wants[subgroup] {
+                Some(want) => want.held.push(one),
+                None => out.push(Output::Deliver(one)),
+            };
+            let keeps_back = self.is_held && self.planted.has(Bug::HoldsTheEnd);
+            let trim = if keeps_back { current.position(subgroup).at } else { ends[subgroup] };
+            current.deliver_before(subgroup, trim, &mut self.outboxes[subgroup], port, take)?;
+        }
+        Ok(())
+    }
+
+    /// Begins `view`, which comes after `last`, or is this process's first.
+    pub(super) fn begin(
+        &mut self,
+        view: View,
+        left: SeatSet,
+        mut last: Option<Current<P>>,
+        mut wants: Vec<Option<Want>>,
+        now: Instant,
+    ) {
+        wants.resize_with(self.subgroups.len(), || None);
+        let mut is_ready = alloc::vec![false; wants.len()];
+        for (subgroup, want) in wants.iter_mut().enumerate() {
+            is_ready[subgroup] = self.pass(subgroup, last.as_ref(), &view, want);
+        }
+        let n_tolerated = view.n_tolerated();
+        self.pending.push(Output::View { view: view.clone(), n_tolerated, left });
+        self.tell_inadequate(&view);
+        let (config, layout, planted) = (&self.config, &self.layout, self.planted);
+        let mut current = Current::begin(config, layout, view, |at| is_ready[at], planted, now);
+        if let Some(last) = &mut last {
+            current.hear_on(last);
+        }
+        if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
+            current.ask_to_leave();
+        }
+        self.life = Life::Inside(Box::new(Inside::new(current, last, wants)));
+    }
+
+    /// Takes what belongs to a subgroup from the `last` view into the `next`: the wait for a state,
+    /// gifts and own messages, if this process stays in its shard. Whether it has the state there.
+    fn pass(
+        &mut self,
+        subgroup: usize,
+        last: Option<&Current<P>>,
+        next: &View,
+        want: &mut Option<Want>,
+    ) -> bool {
+        let me = self.config.me.seat;
+        let shard = |view: &View| view.shard_of(me, subgroup);
+        let since = |view: &View, id| view.shard(id).map(|shard| shard.since);
+        let (old, new) = (last.and_then(|last| shard(&last.view)), shard(next));
+        let is_same = |id| last.is_some_and(|last| since(&last.view, id) == since(next, id));
+        let stays = old.filter(|old| new == Some(*old) && is_same(*old));
+        let members = new.and_then(|new| next.shard(new)).map_or(SeatSet::EMPTY, Shard::members);
+        self.gifts.keep(|to, shard| {
+            usize::from(shard.subgroup) != subgroup || stays == Some(shard) && members.contains(to)
+        });
+        let outbox = &mut self.outboxes[subgroup];
+        match (old, new) {
+            (Some(old), new) if new != Some(old) && !self.planted.has(Bug::SentElsewhere) => {
+                let n_messages = outbox.drop_all();
+                if n_messages > 0 {
+                    self.pending.push(Output::Unsent { shard: old, n_messages });
+                }
+            }
+            _ => outbox.end_view(self.planted),
+        }
+        if stays.is_some() {
+            return last.is_some_and(|last| last.is_ready(subgroup));
+        }
+        *want = None;
+        let Some(new) = new else { return false };
+        let is_moved = last.is_some() && self.planted.has(Bug::MovedIsReady);
+        let is_ready = since(next, new) == Some(next.id)
+            || !self.config.keeps_state
+            || self.planted.has(Bug::NoState)
+            || is_moved;
+        *want = (!is_ready).then(|| Want::new(next.id));
+        is_ready
+    }
+
+    fn tell_inadequate(&mut self, view: &View) {
+        let n_members = view.members.len();
+        if n_members < self.config.n_adequate {
+            self.pending.push(Output::Inadequate { n_members });
+        }
+        for (subgroup, seating) in view.roster.iter().enumerate() {
+            if !seating.is_adequate {
+                self.pending.push(Output::InadequateSubgroup { subgroup });
+            }
+        }
+    }
+}
