@@ -12,7 +12,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::ffi::{self, FdSet, PollFd, TimeSpec, TimeVal};
-use crate::hooks::{Event, Sigset, next};
+use crate::next::{self, Event, Sigset};
 use crate::{clocks, page, threads};
 use std::ffi::{c_int, c_ulong};
 use waits::{PIPE, Wait};

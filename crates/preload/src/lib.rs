@@ -28,6 +28,7 @@ pub mod drawing;
 pub mod ffi;
 pub mod hooks;
 mod names;
+mod next;
 mod page;
 mod replaced;
 mod threads;
