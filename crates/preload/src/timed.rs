@@ -1,10 +1,10 @@
 //! The hooks of waits that end by a time, other than those for descriptors.
 //!
 //! - S1 by the log's time, a sleep ends by that, or by a signal.
-//! - S2 by the log's time, a thread that waits for a condition until a time does so by a word of its
-//!   slot, under which it is named before it gives the mutex back. A thread that signals the
-//!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least. (A condition
-//!   that processes share has another address in each: it is not found.)
+//! - S2 by the log's time, a thread that waits for a condition until a time does so by a word of
+//!   its slot, under which it is named before it gives the mutex back. A thread that signals the
+//!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least.
+//!   (A condition that processes share has another address in each: it is not found.)
 //! - S3 a thread that waits for a semaphore until a time looks each millisecond.
 #![allow(unsafe_code)]
 #![allow(missing_docs)]

@@ -230,8 +230,8 @@ impl World {
 }
 
 impl World {
-    /// Judges what a copy has seen (`timers`), and begins a member again whose copy was found to differ, or lacks entries, as soon as it may
-    /// die (S1).
+    /// Judges what a copy has seen (`timers`), and begins a member again whose copy was found to
+    /// differ, or lacks entries, as soon as it may die (S1).
     pub(super) fn hear_copy(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let (seen, n_ended) = member.take_seen();
