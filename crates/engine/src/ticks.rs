@@ -2,8 +2,8 @@
 //!
 //! - I1 a key that is due is removed within `TICK_EVERY` of the leader's state time, or before the
 //!   first read that would see it gone.
-//! - I3 a state time that is waited for outside of the state is stamped when the leader's has come to
-//!   it, and at most one such stamp is made in `PROMPT_EVERY`.
+//! - I3 a state time that is waited for outside of the state is stamped when the leader's has come
+//!   to it, and at most one such stamp is made in `PROMPT_EVERY`.
 //! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old, so that a
 //!   member that has just come back knows the present state time to that measure
 //!   ([`base::StateClock`]).

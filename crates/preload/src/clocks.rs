@@ -11,7 +11,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 use crate::ffi::{TimeSpec, TimeVal};
-use crate::hooks::next;
+use crate::next;
 use crate::page;
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

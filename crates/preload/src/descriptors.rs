@@ -1,18 +1,19 @@
 //! The hooks of waits for descriptors.
 //!
-//! - D1 where the member holds the program ([`waits::Page::is_in_turns`]), descriptors are waited for
-//!   without taking events, and looked at when the program is released: what a turn of an event
-//!   loop finds then is what lay there at that moment, in the kernel's order, that in which it came.
-//! - D2 by the log's time, a wait that ends by a time does not end by the kernel's: it waits for one
-//!   descriptor more, the pipe that the member makes readable (`waits`, W6). Where there is no pipe
-//!   or no room for it, the thread looks each millisecond.
+//! - D1 where the member holds the program ([`waits::Page::is_in_turns`]), descriptors are waited
+//!   for without taking events, and looked at when the program is released: what a turn of an event
+//!   loop finds then is what lay there at that moment, in the kernel's order, that in which it
+//!   came.
+//! - D2 by the log's time, a wait that ends by a time does not end by the kernel's: it waits for
+//!   one descriptor more, the pipe that the member makes readable (`waits`, W6). Where there is no
+//!   pipe or no room for it, the thread looks each millisecond.
 #![allow(unsafe_code)]
 #![allow(missing_docs)]
 #![allow(non_snake_case)]
 #![allow(clippy::missing_safety_doc)]
 
 use crate::ffi::{self, FdSet, PollFd, TimeSpec, TimeVal};
-use crate::hooks::{Event, Sigset, next};
+use crate::next::{self, Event, Sigset};
 use crate::{clocks, page, threads};
 use std::ffi::{c_int, c_ulong};
 use waits::{PIPE, Wait};

@@ -8,7 +8,7 @@
 
 use crate::chance;
 use crate::ffi;
-use crate::hooks::next;
+use crate::next;
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 
 /// The bytes of a device that is opened: a program that reads more finds its end.

@@ -15,7 +15,8 @@
 //! - P5 chance, if it is not the kernel's, is a stream that all copies share. By construction:
 //!   [`drawing`] asks `chance` alone.
 //! - P6 time, if it is not the kernel's, is the log's: each clock shows it, and each wait that ends
-//!   by a time ends by that. By construction: [`clocks`], [`timed`] and [`descriptors`] ask the page.
+//!   by a time ends by that. By construction: [`clocks`], [`timed`] and [`descriptors`] ask the
+//!   page.
 //!
 //! What is not seen: waits in system calls that a program makes past the C library, and in
 //! functions that are not hooked (a blocking `read`). Such a thread is taken for one that runs.
@@ -28,6 +29,7 @@ pub mod drawing;
 pub mod ffi;
 pub mod hooks;
 mod names;
+mod next;
 mod page;
 mod replaced;
 mod threads;

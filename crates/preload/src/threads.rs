@@ -2,8 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::chance::{self, Stream};
-use crate::hooks::next;
-use crate::{clocks, ffi, names, page, replaced};
+use crate::{clocks, ffi, names, next, page, replaced};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -158,12 +157,18 @@ fn stay(is_held: impl Fn() -> bool, escape: impl Fn()) {
             // SAFETY: it takes nothing.
             unsafe { ffi::sched_yield() };
         } else {
-            crate::hooks::stay_for(&HELD_SLEEP);
+            stay_for(&HELD_SLEEP);
         }
         if now_ns() - began > HELD_NS_MAX {
             return escape();
         }
     }
+}
+
+/// Sleeps without a word about it.
+pub(crate) fn stay_for(span: &ffi::TimeSpec) {
+    // SAFETY: `span` is there, and what is left is not asked for.
+    unsafe { next::nanosleep(span, std::ptr::null_mut()) };
 }
 
 /// The kernel's monotonic clock.

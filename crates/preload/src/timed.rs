@@ -1,17 +1,17 @@
 //! The hooks of waits that end by a time, other than those for descriptors.
 //!
 //! - S1 by the log's time, a sleep ends by that, or by a signal.
-//! - S2 by the log's time, a thread that waits for a condition until a time does so by a word of its
-//!   slot, under which it is named before it gives the mutex back. A thread that signals the
-//!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least. (A condition
-//!   that processes share has another address in each: it is not found.)
+//! - S2 by the log's time, a thread that waits for a condition until a time does so by a word of
+//!   its slot, under which it is named before it gives the mutex back. A thread that signals the
+//!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least.
+//!   (A condition that processes share has another address in each: it is not found.)
 //! - S3 a thread that waits for a semaphore until a time looks each millisecond.
 #![allow(unsafe_code)]
 #![allow(missing_docs)]
 #![allow(clippy::missing_safety_doc)]
 
 use crate::ffi::{self, EINTR, ETIMEDOUT, TimeSpec};
-use crate::hooks::{Cond, Mutex, Sem, next};
+use crate::next::{self, Cond, Mutex, Sem};
 use crate::{clocks, page, threads};
 use std::ffi::{c_int, c_uint};
 use waits::{End, SLEEP, Slot, Wait};
@@ -66,7 +66,7 @@ fn sleep_until(until: u64) -> bool {
         // Without a slot a thread is not woken.
         let moment = TimeSpec { seconds: 0, nanoseconds: NS_OF_MS };
         while !clocks::has_come(until) {
-            crate::hooks::stay_for(&moment);
+            threads::stay_for(&moment);
         }
         return true;
     };
@@ -121,8 +121,12 @@ pub unsafe extern "C-unwind" fn clock_nanosleep(
     left: *mut TimeSpec,
 ) -> c_int {
     let is_absolute = flags & ABSOLUTE != 0;
-    // SAFETY: by the caller.
-    let until = unsafe { if is_absolute { by_log(span) } else { after(span) } };
+    let until = match is_absolute {
+        // SAFETY: by the caller.
+        true => unsafe { by_log(span) },
+        // SAFETY: by the caller.
+        false => unsafe { after(span) },
+    };
     if let Some(until) = until.filter(|_| clocks::is_logs(clock)) {
         let left = if is_absolute { std::ptr::null_mut() } else { left };
         return sleep_or_fail(until, left).err().unwrap_or(0);

@@ -10,8 +10,8 @@
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process
 //!   whose copy is one of a split (V4) serves no client either, until an operator ends it.
-//! - D5 where times are kept, a leader makes a tick when the time has come that its copy waits for. A
-//!   copy that was not fed with everything may wait for any: then time does not stand still for
+//! - D5 where times are kept, a leader makes a tick when the time has come that its copy waits for.
+//!   A copy that was not fed with everything may wait for any: then time does not stand still for
 //!   longer than [`BLIND_TICK_MS`].
 //! - D4 a process that was given another member's state, and whose copy lacks what that state has
 //!   forgotten, ends once the state is kept on its own disk. Before that the next process would

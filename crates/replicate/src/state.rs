@@ -10,9 +10,10 @@
 //! - I4 a transcript never shrinks at its end, and a state that is put in place continues the one
 //!   that was there: what has been fed to a copy stays a prefix. Asserted in
 //!   [`State::end_restore`].
-//! - I6 where times are kept, the log's time is the largest stamp so far, as the transcript has it: it
-//!   never falls, and what stands behind a time is executed at it. A value without entries is a
-//!   *tick*: its stamp is what it is for. Others move the time by [`Settings::time_step_ms`] at least.
+//! - I6 where times are kept, the log's time is the largest stamp so far, as the transcript has it:
+//!   it never falls, and what stands behind a time is executed at it. A value without entries is a
+//!   *tick*: its stamp is what it is for. Others move the time by [`Settings::time_step_ms`] at
+//!   least.
 //! - I5 a state begins at its *base*: the program's first state and no entries, or the newest
 //!   checkpoint that counts (`checkpoint`), with the ground at its point. The entries behind it
 //!   hold the checkpoint itself. So I2 holds from there, and what stands before is forgotten: not

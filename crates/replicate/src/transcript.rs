@@ -6,8 +6,8 @@
 //! record:  length u32, the time u64 if it has one, the entry; no bytes of an entry: a tick
 //! ```
 //! The highest bit of the length says that the entry was decided in one value of the log with the
-//! one before. So where a value ends is the same at all members. The next bit says that a time stands
-//! before the entry, in milliseconds since 1970: that of the log from there on.
+//! one before. So where a value ends is the same at all members. The next bit says that a time
+//! stands before the entry, in milliseconds since 1970: that of the log from there on.
 
 use std::fmt::Debug;
 

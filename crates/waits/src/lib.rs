@@ -19,8 +19,8 @@
 //!      13     the pipe that ends waits for descriptors, 0 or 1
 //!      14     threads that wait for a condition with a time-out
 //!      15     threads that have read the clock too often at one time
-//!      64..   the slots, of four words each: process << 32 | thread,
-//!             state | waits that have ended << 8, the time that it waits for, what else may end that
+//!      64..   the slots, of four words each: process << 32 | thread, state | waits that have
+//!             ended << 8, the time that it waits for, what else may end that
 //! ```
 //!
 //! - W1 a thread that does something has a slot that says so, or is counted as one that begins. It
@@ -38,11 +38,11 @@
 //! - W5 a thread that has waited for descriptors and sleeps for a time is in the middle of
 //!   something: it counts as one that runs. One that never did is a background thread, and waits.
 //!   By the log's time both wait: nothing but the log wakes them.
-//! - W6 the log's time never falls, and a thread whose time has come counts as one that runs until it
-//!   has left its wait. A thread says what it waits for, and then looks at the time; the member
+//! - W6 the log's time never falls, and a thread whose time has come counts as one that runs until
+//!   it has left its wait. A thread says what it waits for, and then looks at the time; the member
 //!   tells the time, and then looks for threads that wait for it: one of the two sees the other.
-//! - W7 the earliest time that a thread waits for is in the page: a thread lowers the word before it
-//!   waits, and the member raises it when that time has come. It may be too early, not too late.
+//! - W7 the earliest time that a thread waits for is in the page: a thread lowers the word before
+//!   it waits, and the member raises it when that time has come. It may be too early, not too late.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -352,8 +352,9 @@ impl<M: Memory> Page<M> {
             let is_sleeping =
                 time == 0 && state & SERVES != 0 && state & KIND == Wait::Time.state(); // W5
             let until = self.0.load(slot.at() + 2);
-            let is_over =
-                until != 0 && (until <= time || matches!(self.end(slot), End::Signal | End::Time)); // W6
+            // W6
+            let has_end = until <= time || matches!(self.end(slot), End::Signal | End::Time);
+            let is_over = until != 0 && has_end;
             self.0.load(slot.at()) > BURIED && (state & KIND <= RUNS || is_sleeping || is_over)
         };
         if !is_known || !is_there || (0..n_slots).any(runs) {

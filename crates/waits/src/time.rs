@@ -61,7 +61,8 @@ impl<M: Memory> Page<M> {
         !matches!(self.end(slot), End::Open(_))
     }
 
-    /// Ends the waits of threads of `process` with this name, one or all, and returns them in `each`.
+    /// Ends the waits of threads of `process` with this name, one or all, and returns them in
+    /// `each`.
     pub fn signal(&self, process: u32, name: u64, all: bool, mut each: impl FnMut(Slot)) -> bool {
         if self.0.load(AT_CONDITIONS) == 0 {
             return false;

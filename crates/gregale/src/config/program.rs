@@ -63,8 +63,8 @@ pub(crate) enum Time {
     /// That of its host: what depends on it differs between copies.
     #[default]
     Kernel,
-    /// That of the log, the same for all copies, by the preloaded library: clocks show it, and waits
-    /// end by it.
+    /// That of the log, the same for all copies, by the preloaded library: clocks show it, and
+    /// waits end by it.
     Log,
 }
 
@@ -235,8 +235,8 @@ impl Program {
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
     }
 
-    /// The least time from one time that the copies are told to the next, but for timers; 0 if their
-    /// clocks are the kernel's.
+    /// The least time from one time that the copies are told to the next, but for timers; 0 if
+    /// their clocks are the kernel's.
     pub(crate) fn time_step_ms(&self) -> u64 {
         if self.time == Time::Log { TIME_STEP_MS } else { 0 }
     }

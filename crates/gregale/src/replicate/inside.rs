@@ -6,9 +6,9 @@
 //!   what another thread left for it, is always seen (`waits`, W1).
 //!   (What is written to a Unix socket wakes its reader within that call. What is written to a port
 //!   of this host does so where the kernel delivers it in the same call, as Linux does.)
-//! - N3 a thread whose time has come is woken, again each millisecond until it has left its wait: the
-//!   thread may look at another pipe than that which was made readable. A pipe is emptied before
-//!   threads are sent to it (`waits`, W6).
+//! - N3 a thread whose time has come is woken, again each millisecond until it has left its wait:
+//!   the thread may look at another pipe than that which was made readable. A pipe is emptied
+//!   before threads are sent to it (`waits`, W6).
 //! - N2 a program that is held is at rest, and stays so (`waits`, W3).
 
 use super::asleep::state_of;

@@ -8,8 +8,8 @@ use base::Instant;
 use proto::planted::Planting;
 
 impl<B: Planting<Bug>> Feeder<B> {
-    /// Tells the time that stands before an entry, if one does. Returns whether the entry may be fed,
-    /// as far as the time tells.
+    /// Tells the time that stands before an entry, if one does. Returns whether the entry may be
+    /// fed, as far as the time tells.
     pub(super) fn pass_time(
         &mut self,
         time_ms: Option<u64>,

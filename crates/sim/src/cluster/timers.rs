@@ -1,9 +1,9 @@
-//! What a simulated program does by the time: each request sees it, and some set a timer. Of all that
-//! it has seen a program keeps a hash, so that copies can be compared.
+//! What a simulated program does by the time: each request sees it, and some set a timer. Of all
+//! that it has seen a program keeps a hash, so that copies can be compared.
 //!
-//! - P6 copies that have done as many things have seen the same times, and their timers have ended at
-//!   the same places among the requests. Judged by [`Journal`], of every copy that begins, also one
-//!   that executes again what others have executed long ago.
+//! - P6 copies that have done as many things have seen the same times, and their timers have ended
+//!   at the same places among the requests. Judged by [`Journal`], of every copy that begins, also
+//!   one that executes again what others have executed long ago.
 
 use std::collections::BTreeMap;
 
