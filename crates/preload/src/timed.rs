@@ -177,8 +177,7 @@ unsafe fn condition(of: *mut Cond, mutex: *mut Mutex, until: u64) -> Option<c_in
     if name as u32 <= 3 {
         return None;
     }
-    threads::slot()?;
-    page.begins_condition();
+    page.begins_condition(threads::slot()?);
     let slot = threads::enter_until(Wait::Others, until, name)?;
     // SAFETY: by the caller this thread has it.
     unsafe { ffi::pthread_mutex_unlock(mutex) };

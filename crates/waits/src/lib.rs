@@ -19,8 +19,10 @@
 //!      13     the pipe that ends waits for descriptors, 0 or 1
 //!      14     threads that wait for a condition with a time-out
 //!      15     threads that have read the clock too often at one time
-//!      64..   the slots, of four words each: process << 32 | thread, state | waits that have
-//!             ended << 8, the time that it waits for, what else may end that
+//!      16     the waits for conditions with a time-out that have begun
+//!      64..   the slots, of five words each: process << 32 | thread, state | waits that have
+//!             ended << 8, the time that it waits for, what else may end that, and as which of
+//!             those of word 16 it began
 //! ```
 //!
 //! - W1 a thread that does something has a slot that says so, or is counted as one that begins. It
@@ -41,6 +43,8 @@
 //! - W6 the log's time never falls, and a thread whose time has come counts as one that runs until
 //!   it has left its wait. A thread says what it waits for, and then looks at the time; the member
 //!   tells the time, and then looks for threads that wait for it: one of the two sees the other.
+//! - W8 a signal ends the wait of the thread that has waited longest for it: in which order threads
+//!   got their slots differs between copies.
 //! - W7 the earliest time that a thread waits for is in the page: a thread lowers the word before
 //!   it waits, and the member raises it when that time has come. It may be too early, not too late.
 #![no_std]
@@ -49,7 +53,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// The words of a page.
-pub const N_WORDS: usize = 2048;
+pub const N_WORDS: usize = 2560;
 /// The bytes of a page.
 pub const N_BYTES: usize = N_WORDS * 8;
 /// The most threads of a program.
@@ -62,7 +66,7 @@ pub const NOTICES: &str = "n";
 /// What the paths of the pipes that end waits for descriptors have behind the page's.
 pub const PIPES: [&str; 2] = ["0", "1"];
 
-const FORMAT: u64 = u64::from_le_bytes(*b"grglWAI2");
+const FORMAT: u64 = u64::from_le_bytes(*b"grglWAI3");
 
 const AT_FORMAT: u32 = 0;
 const AT_WANTED: u32 = 1;
@@ -80,6 +84,7 @@ const AT_EARLIEST: u32 = 12;
 const AT_PIPE: u32 = 13;
 const AT_CONDITIONS: u32 = 14;
 const AT_SPINS: u32 = 15;
+const AT_BEGUN: u32 = 16;
 const AT_FIRST_SLOT: u32 = 64;
 
 const RUNS: u64 = 1;
@@ -89,7 +94,7 @@ const BURIED: u64 = 1;
 const SERVES: u64 = 0x80;
 const KIND: u64 = 0x7f;
 const ENDED_SHIFT: u32 = 8;
-const SLOT_WORDS: u32 = 4;
+const SLOT_WORDS: u32 = 5;
 const _: () = assert!(AT_FIRST_SLOT + SLOT_WORDS * N_SLOTS <= N_WORDS as u32);
 
 /// No time: nothing waits for it.

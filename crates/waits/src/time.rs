@@ -1,8 +1,8 @@
 //! The log's time in a page, and the threads that wait for it (W6, W7).
 
 use crate::{
-    AT_CONDITIONS, AT_EARLIEST, AT_PIPE, AT_SLOTS, AT_SPINS, AT_TIME, END_SIGNAL, END_TIME, End,
-    Memory, N_SLOTS, NEVER, PIPE, Page, Slot,
+    AT_BEGUN, AT_CONDITIONS, AT_EARLIEST, AT_PIPE, AT_SLOTS, AT_SPINS, AT_TIME, END_SIGNAL,
+    END_TIME, End, Memory, N_SLOTS, NEVER, PIPE, Page, Slot,
 };
 
 /// The threads that are to be woken, when the time has come that they wait for.
@@ -68,10 +68,8 @@ impl<M: Memory> Page<M> {
             return false;
         }
         let mut found = false;
-        for slot in self.used() {
-            let is_of = self.0.load(slot.at()) >> 32 == u64::from(process);
-            let waits = is_of && self.0.load(slot.at() + 2) != 0;
-            if waits && self.0.cas(slot.end_at(), name, END_SIGNAL) == name {
+        while let Some(slot) = self.longest(process, name) {
+            if self.0.cas(slot.end_at(), name, END_SIGNAL) == name {
                 each(slot);
                 found = true;
                 if !all {
@@ -82,8 +80,18 @@ impl<M: Memory> Page<M> {
         found
     }
 
-    /// A thread is about to wait for a condition until a time.
-    pub fn begins_condition(&self) {
+    /// W8
+    fn longest(&self, process: u32, name: u64) -> Option<Slot> {
+        let waits = |slot: &Slot| {
+            let is_of = self.0.load(slot.at()) >> 32 == u64::from(process);
+            is_of && self.0.load(slot.at() + 2) != 0 && self.0.load(slot.end_at()) == name
+        };
+        self.used().filter(waits).min_by_key(|slot| self.0.load(slot.at() + 4))
+    }
+
+    /// The thread of `slot` is about to wait for a condition until a time.
+    pub fn begins_condition(&self, slot: Slot) {
+        self.0.store(slot.at() + 4, self.0.add(AT_BEGUN, 1));
         self.0.add(AT_CONDITIONS, 1);
     }
 
@@ -247,17 +255,17 @@ mod tests {
             page.signal(7, name, all, |slot| woken.push(slot));
             woken
         };
-        for slot in [one, other] {
-            page.begins_condition();
+        for slot in [other, one] {
+            page.begins_condition(slot);
             page.await_time(slot, 150, 0x1000);
             page.enter(slot, Wait::Others);
         }
         assert_eq!(signal(0x2000, true), []);
         assert!(!page.signal(8, 0x1000, true, |_| {}), "another process has its own");
-        assert_eq!(signal(0x1000, false), [one]);
+        assert_eq!(signal(0x1000, false), [other], "W8");
         assert_eq!(page.look(), Look::Moves, "it has not left");
         page.tell_time(200, |_| {});
-        assert_eq!((page.end(one), page.end(other)), (End::Signal, End::Time));
+        assert_eq!((page.end(other), page.end(one)), (End::Signal, End::Time));
         assert_eq!(signal(0x1000, true), [], "the time was first");
     }
 }
