@@ -127,15 +127,16 @@ impl Board {
 
     /// Whether a message for the shard can be sent by a process with this place in its subgroup.
     fn check_place(&self, id: ShardId, place: Option<&Place>) -> Result<(), Refused> {
+        let place = place.filter(|place| place.shard == Some(id.shard));
+        if place.is_some_and(|place| !place.is_inadequate) {
+            return Ok(());
+        }
         let named = self.subgroups.get(usize::from(id.subgroup));
         let (subgroup, least) = named.cloned().unwrap_or_default();
-        let Some(place) = place.filter(|place| place.shard == Some(id.shard)) else {
-            return Err(Refused::OtherShard { subgroup, shard: id.shard });
-        };
-        if place.is_inadequate {
-            return Err(Refused::InadequateSubgroup { subgroup, least });
-        }
-        Ok(())
+        Err(match place {
+            Some(_) => Refused::InadequateSubgroup { subgroup, least },
+            None => Refused::OtherShard { subgroup, shard: id.shard },
+        })
     }
 
     /// Takes a letter, or waits for room until `patience` ends.

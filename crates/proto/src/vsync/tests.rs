@@ -9,6 +9,7 @@ use super::delivery::FLIGHT_BYTES_MAX;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
+use super::shard::{Candidates, Subgroup};
 use super::view::tests::{founded_by, process};
 use super::view::{Change, Knock, Standing, View};
 use super::{Config, End, Mode, Start, Timing};
@@ -22,6 +23,7 @@ use base::{Instant, Rank, SeatSet};
 /// The rows of a view, as one member's memory has them.
 struct Rows {
     layout: Layout,
+    subgroups: Vec<Subgroup>,
     view: View,
     tables: Vec<Table<Sound>>,
 }
@@ -47,8 +49,26 @@ impl Rows {
         let view = founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
         let table = |seat| Table::new(&layout.columns, 8, Rank::at(seat), view.id.0, Sound);
         let tables = (0..n).map(table).collect();
-        let mut rows = Rows { layout, view, tables };
+        let mut rows = Rows { layout, subgroups: Vec::new(), view, tables };
         (0..n).for_each(|seat| rows.tell(seat, |row, table| table.set(row.ready, 0, 1)));
+        rows
+    }
+
+    /// Rows of `n` members, in two shards of one subgroup: those on even seats, and on odd ones.
+    fn in_shards(n: usize) -> Rows {
+        let shape = Shape {
+            mode: Mode::Ordered,
+            n_seats: 8,
+            window: 4,
+            message_bytes: 16,
+            n_subgroups: 1,
+            n_shards: 2,
+        };
+        let mut rows = Rows::with(n, shape);
+        let shards = [Candidates::All; 2].to_vec();
+        rows.subgroups = vec![Subgroup { shards, ..Subgroup::whole() }];
+        let founders: Vec<Knock> = (0..n).map(|seat| process(seat, 1)).collect();
+        rows.view = View::founded_by(&founders, &rows.subgroups);
         rows
     }
 
@@ -81,7 +101,7 @@ impl Rows {
             timing: Timing::default(),
             n_adequate: 1,
             keeps_state: true,
-            layout: Vec::new(),
+            layout: self.subgroups.clone(),
         };
         let view = self.view.clone();
         let mut current =
@@ -220,6 +240,41 @@ fn c6_the_trim_is_what_the_unsuspected_hold() {
     rows.tell(0, |row, table| (0..5).for_each(|sender| table.set(row.received, sender, 3)));
     assert_eq!(shown(&rows, 1, Sound).1.trims[0], 20);
     assert_eq!(shown(&rows, 1, Planted(Bug::TrimOfSuspected)).1.trims[0], 15);
+}
+
+#[test]
+fn c6_each_shard_has_a_trim_of_its_own() {
+    let mut rows = Rows::in_shards(5);
+    for (seat, received) in [(1, 2), (2, 4), (3, 1), (4, 3)] {
+        rows.wedge(seat, received, &[0]);
+    }
+    // 0, 2 and 4 have a shard, and 1 and 3 the other one.
+    assert_eq!(shown(&rows, 1, Sound).1.trims, [9, 2]);
+    assert_eq!(shown(&rows, 1, Planted(Bug::OneTrim)).1.trims, [9, 2]);
+    let mut rows = Rows::in_shards(4);
+    for (seat, received) in [(0, 1), (1, 2), (2, 1), (3, 2)] {
+        rows.wedge(seat, received, &[]);
+    }
+    let (_, change) = shown(&rows, 0, Sound);
+    assert_eq!((change.trims, change.bearers), (vec![2, 4], vec![set(&[0, 1, 2, 3])]));
+    assert_eq!(shown(&rows, 0, Planted(Bug::OneTrim)).1.trims, [2, 2]);
+}
+
+#[test]
+fn v9_a_group_with_shards_at_most_doubles_and_a_shard_s_last_bearer_waits_for_its_newcomers() {
+    let mut rows = Rows::in_shards(4);
+    (0..4).for_each(|seat| rows.wedge(seat, 0, &[]));
+    let knocks: Vec<Knock> = (4..8).map(|seat| process(seat, 1)).collect();
+    assert_eq!(shown_with(&rows, 0, &knocks, Sound).1.joined.len(), 4);
+    // 2 lacks the state of its shard, which 0 has.
+    rows.tables[2] = Table::new(&rows.layout.columns, 8, Rank::at(2), 1, Sound);
+    rows.wedge(2, 0, &[]);
+    assert_eq!(shown_with(&rows, 0, &knocks, Sound).1.joined.len(), 2);
+    for seat in [0, 1] {
+        rows.tell(seat, |row, table| table.set(row.leaving, 0, 1));
+    }
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[1]));
+    assert_eq!(shown(&rows, 0, Planted(Bug::LastLeaves)).1.left, set(&[0, 1]));
 }
 
 #[test]
