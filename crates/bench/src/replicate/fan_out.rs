@@ -64,7 +64,7 @@ struct Connection {
 struct Loop {
     epoll: OwnedFd,
     listener: TcpListener,
-    /// It is readable when the fan-out shall end.
+    /// A stream that ends when the fan-out has to.
     _ends: UnixStream,
     copies: Vec<PathBuf>,
     connections: BTreeMap<u64, Connection>,

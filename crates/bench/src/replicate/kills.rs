@@ -1,5 +1,5 @@
-//! `kill -9` of leaders under a replicated program: a client of a survivor counts on one connection,
-//! and each answer must be the last one plus one.
+//! `kill -9` of leaders under a replicated program: a client of a survivor counts on one
+//! connection, and each answer must be the last one plus one.
 
 use super::program::Program;
 use crate::cluster::Cluster;

@@ -37,7 +37,7 @@ pub struct Setting {
     /// The numbers of connections.
     pub clients: Vec<usize>,
     /// The entries from one comparison of the copies' answers to the next; 0 for none. Under
-    /// [`Order::Loop`] there is none.
+    /// [`Order::Loop`] they are not compared.
     pub compare: u64,
     /// The directory of logs on disk; without it, members are in memory.
     pub data: Option<PathBuf>,

@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     const REQUESTS: &[u8] = b"set a 0 0 5\r\nx\r\nyz\r\nget a b\r\n\r\ncas a 0 0 0 7\r\n\r\n\
-        incr n 1\r\nstats\r\nms k 2 T0\r\nhi\r\nmg k v\r\ndelete a\n";
+        incr n 1\r\nstats\r\nms k 2 I\r\nhi\r\nmg k v\r\ndelete a\n";
     const REPLIES: &[u8] = b"STORED\r\nVALUE a 0 5\r\nEND\r\n\r\nVALUE b 0 1 9\r\nx\r\nEND\r\n\
         ERROR\r\nEXISTS\r\n8\r\nSTAT pid 1\r\nSTAT uptime 2\r\nEND\r\nHD\r\nVA 4 t0\r\nEN\r\n\r\n\
         DELETED\r\n";
