@@ -167,6 +167,8 @@ mod tests {
         let fan_out = FanOut::start(sockets).unwrap();
         let mut client = TcpStream::connect((Ipv4Addr::LOCALHOST, fan_out.port)).unwrap();
         client.write_all(b"asked").unwrap();
+        // A connection ends with any of its legs.
+        let mut legs = Vec::new();
         for (copy, at) in copies.iter().zip(0..3u8).rev() {
             let (mut leg, _) = copy.accept().unwrap();
             let mut heard = [0; 5];
@@ -178,6 +180,7 @@ mod tests {
                 client.read_exact(&mut answer).unwrap();
                 assert_eq!(answer, [0]);
             }
+            legs.push(leg);
         }
         drop(fan_out);
         assert_eq!(client.read(&mut [0]).unwrap(), 0, "the connection ends with the fan-out");
