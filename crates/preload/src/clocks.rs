@@ -1,7 +1,7 @@
 //! The hooks of what programs read the time by. Without the log's time each is the C library's.
 //!
 //! - T1 each clock shows the log's time, the same to all threads.
-//! - T2 a thread that reads the clock more than [`READINGS_MAX`] times at one time, and does not
+//! - T2 a thread that reads the clock more than 100,000 times at one time, and does not
 //!   wait between, is shown a microsecond more for each further reading: it may wait for the time
 //!   to pass, which it will not before the program is at rest. What a thread is shown never falls.
 //!   Readings are counted from the last call that may wait, whether it did: copies that do the same

@@ -1,5 +1,5 @@
 //! Replicated programs, beside the program alone and beside three copies of it behind a bare
-//! [`fan_out`]. All are measured in turn in each run, never at once.
+//! fan-out. All are measured in turn in each run, never at once.
 
 mod fan_out;
 mod kills;
@@ -128,7 +128,7 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
 /// Kills leaders as often as the setting says, one after the other in each cluster.
 ///
 /// # Errors
-/// As [`report`]; or a client of a survivor loses its connection, or an update.
+/// As [`report()`]; or a client of a survivor loses its connection, or an update.
 pub fn kills(setting: &Setting, n: u32) -> Result<Report, Error> {
     let mut cases = Vec::new();
     for program in setting.programs.iter().copied() {
