@@ -30,7 +30,7 @@ use std::rc::Rc;
 /// The number of operations of each client that must be answered when all is well.
 pub(super) const N_LIVE: u32 = 5;
 /// The number of events beyond which a run is taken for one that spins.
-const N_EVENTS_MAX: u64 = 20_000_000;
+const N_EVENTS_MAX: u64 = 1_000_000;
 
 /// A cluster and its clients.
 pub(crate) struct World {
