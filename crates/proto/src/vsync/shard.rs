@@ -40,7 +40,7 @@ pub enum Candidates {
     All,
     /// Those on these seats.
     Seats(SeatSet),
-    /// Those whose metadata has all of these tags ([`TAGS_WORD`]).
+    /// Those whose metadata has all of these tags ([`TAGS_WORD`](super::TAGS_WORD)).
     Tagged(u64),
 }
 
