@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The number of connections.
 pub(super) const CLIENTS: usize = 50;
 /// The size of values.
-pub(super) const VALUE_BYTES: usize = 32;
+pub(crate) const VALUE_BYTES: usize = 32;
 
 /// Runs `redis-benchmark` with this many requests, at `keys` keys.
 ///

@@ -9,11 +9,11 @@ pub use program::{Order, Program};
 
 use crate::cluster::{Cluster, Fabric, Plan, Replicated};
 use crate::group::Error;
+use crate::kv::load::VALUE_BYTES;
 use crate::pipeline::Told;
 use crate::process::free_ports;
 use crate::run::{self, Effort};
 use fan_out::FanOut;
-use program::VALUE_BYTES;
 use report::{Progress, Report, Row, median, median_rows};
 use std::path::PathBuf;
 use std::time::Duration;

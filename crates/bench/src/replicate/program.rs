@@ -1,6 +1,7 @@
 //! The programs that are replicated, and what their clients say.
 
 use crate::group::Error;
+use crate::kv::load::{self, VALUE_BYTES};
 use crate::pipeline::Pipeline;
 use crate::process::Running;
 use std::path::Path;
@@ -8,8 +9,6 @@ use std::process::Command;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The size of values.
-pub(super) const VALUE_BYTES: usize = 32;
 
 /// A server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,16 +64,16 @@ impl Program {
 
     /// Writes of one key by so many clients, one under way at each.
     pub(super) fn load(self, clients: usize) -> Pipeline {
-        let value = "x".repeat(VALUE_BYTES);
-        let mut all = Pipeline::new(clients);
         match self {
-            Program::Redis => return crate::kv::load::sets(clients, 1),
+            Program::Redis => load::sets(clients, 1),
             Program::Memcached => {
+                let value = "x".repeat(VALUE_BYTES);
+                let mut all = Pipeline::new(clients);
                 let request = format!("set bench:k 0 0 {VALUE_BYTES}\r\n{value}\r\n");
                 all.push(&request, "STORED\r\n");
+                all
             }
         }
-        all
     }
 
     /// Sets a number to zero; the answer is one line.
