@@ -6,6 +6,8 @@
 
 #[path = "../examples/members/company.rs"]
 mod company;
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/judge.rs"]
 mod judge;
 #[path = "../examples/members/member.rs"]
@@ -14,6 +16,7 @@ mod member;
 mod relay;
 
 use company::{Company, ROLE};
+use ends::{dismiss, is_end};
 use judge::Logs;
 
 const CHILD: &[&str] = &["--exact", "child", "--nocapture", "--test-threads=1"];
@@ -29,10 +32,6 @@ fn child() {
     if let Ok(role) = std::env::var(ROLE) {
         member::run(&role);
     }
-}
-
-fn is_end(line: &str) -> bool {
-    line.starts_with("ended")
 }
 
 /// A group of processes on `seats`, the first of which founded it, that chat.
@@ -53,15 +52,7 @@ fn let_chat(company: &Company, seat: usize) {
 
 /// Ends the chat, lets all of `seats` leave in turn, and judges what everyone wrote down.
 fn finish(mut company: Company, seats: &[usize]) -> Logs {
-    for seat in seats {
-        company.tell(*seat, "hush");
-        company.await_line(*seat, "hush", |line| line == "hushed");
-    }
-    for seat in seats {
-        company.tell(*seat, "leave");
-        let line = company.await_line(*seat, "end", is_end);
-        assert!(line.contains("left, as it was asked to"), "seat {seat}: {line}");
-    }
+    dismiss(&mut company, seats);
     let logs = Logs::read(company.directory.path());
     logs.judge();
     logs

@@ -7,6 +7,8 @@
 #[path = "../examples/members/company.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod company;
+#[path = "common/ends.rs"]
+mod ends;
 #[path = "common/judge.rs"]
 mod judge;
 #[path = "../examples/members/member.rs"]
@@ -16,13 +18,15 @@ mod member;
 mod relay;
 
 use company::{Company, PATIENCE, ROLE};
+use ends::{dismiss, is_end};
 use group::{Event, Group, Options, Refused, ShardId, Subgroup, View};
 use judge::Logs;
+use member::{read_input, say};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
 const CHILD: &[&str] = &["--exact", "child", "--nocapture", "--test-threads=1"];
@@ -127,27 +131,6 @@ fn send(group: &Group, id: ShardId, part: &mut Part) {
     }
 }
 
-fn read_input() -> Receiver<String> {
-    let (to, lines) = channel();
-    std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-            if to.send(line).is_err() {
-                break;
-            }
-        }
-    });
-    lines
-}
-
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    let _parent_gone = writeln!(out, "\n{line}").and_then(|()| out.flush());
-}
-
-fn is_end(line: &str) -> bool {
-    line.starts_with("ended")
-}
-
 /// Waits until the process on `seat` has delivered some more, in its half and of all.
 fn let_chat(company: &Company, seat: usize) {
     let half = if [1, 2, 5].contains(&seat) { SHARDS[1] } else { SHARDS[2] };
@@ -190,15 +173,7 @@ fn members_come_and_go(transport: &str) {
 
 /// Ends the chat, lets all of `seats` leave in turn, and judges each shard.
 fn finish(mut company: Company, seats: &[usize]) {
-    for seat in seats {
-        company.tell(*seat, "hush");
-        company.await_line(*seat, "hush", |line| line == "hushed");
-    }
-    for seat in seats {
-        company.tell(*seat, "leave");
-        let line = company.await_line(*seat, "end", is_end);
-        assert!(line.contains("left, as it was asked to"), "seat {seat}: {line}");
-    }
+    dismiss(&mut company, seats);
     let judged = SHARDS.map(|id| {
         let logs = Logs::read(&place(company.directory.path(), id));
         logs.judge();

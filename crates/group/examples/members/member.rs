@@ -115,7 +115,7 @@ pub(crate) fn run(words: &str) {
     }
 }
 
-fn read_input() -> Receiver<String> {
+pub(crate) fn read_input() -> Receiver<String> {
     let (to, lines) = channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
@@ -127,7 +127,7 @@ fn read_input() -> Receiver<String> {
     lines
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     // The parent may have gone; then the process leaves at the end of its input.
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "\n{line}").and_then(|()| out.flush());
