@@ -110,16 +110,7 @@ fn registers_over_tcp_are_linearizable_while_members_die_and_hang() {
 }
 
 fn judge_registers(fabric: &str) {
-    let (seed, name) = (seed(), format!("{fabric}-registers-{}", seed()));
-    let record = registers::run(fabric, seed);
-    println!("{name}: {record}");
-    assert!(record.n_acknowledged_writes >= 500, "too little happened to be judged: {record}");
-    let per_member = record.n_answered_by;
-    assert!(per_member.iter().all(|n| *n >= 100), "some member answered hardly anyone: {record}");
-    judges::both_accept(&record.history, &name);
-    let forged =
-        judges::forge(&record.history).expect("some key was read before and after a write");
-    judges::both_reject(&forged, &name);
+    judge(&format!("{fabric}-registers"), |seed| registers::run(fabric, seed));
 }
 
 #[test]
@@ -136,16 +127,25 @@ fn replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_di
 }
 
 fn judge_a_program(name: &str, flags: &[&str]) {
+    judge(name, |seed| programs::run(flags, seed));
+}
+
+fn judge(name: &str, run: impl FnOnce(u64) -> Record) {
     let (seed, name) = (seed(), format!("{name}-{}", seed()));
-    let record = programs::run(flags, seed);
+    let record = run(seed);
     println!("{name}: {record}");
     assert!(record.n_acknowledged_writes >= 500, "too little happened to be judged: {record}");
     let per_member = record.n_answered_by;
     assert!(per_member.iter().all(|n| *n >= 100), "some member answered hardly anyone: {record}");
-    judges::both_accept(&record.history, &name);
+    both_judge(&record, &name);
+}
+
+/// Both judges explain the record, and reject a forgery of it.
+fn both_judge(record: &Record, name: &str) {
+    judges::both_accept(&record.history, name);
     let forged =
         judges::forge(&record.history).expect("some key was read before and after a write");
-    judges::both_reject(&forged, &name);
+    judges::both_reject(&forged, name);
 }
 
 /// How often the power is cut in a run.
@@ -189,9 +189,6 @@ fn judge_a_run_of(seed: u64, fabric: &str, place: Place<'_>) -> Record {
         Place::OnePower(_) => "one-power",
     };
     let name = format!("{fabric}-{place}-{seed}");
-    judges::both_accept(&record.history, &name);
-    let forged =
-        judges::forge(&record.history).expect("some key was read before and after a write");
-    judges::both_reject(&forged, &name);
+    both_judge(&record, &name);
     record
 }

@@ -81,15 +81,21 @@ pub(crate) fn sockets(cluster: &Cluster) -> Vec<std::path::PathBuf> {
     entries.map(|entry| entry.path()).filter(is_socket).collect()
 }
 
-/// The copies' own answers to `DEBUG DIGEST`, which no member takes part in.
-pub(crate) fn digests(cluster: &Cluster) -> BTreeSet<String> {
-    let digest = |socket: std::path::PathBuf| {
+/// What copies of Redis say themselves, which no member takes part in.
+pub(crate) fn all_say(cluster: &Cluster, words: &[&str]) -> BTreeSet<String> {
+    let says = |socket: std::path::PathBuf| {
         let mut cli = Command::new("redis-cli");
-        let output = cli.arg("-s").arg(socket).args(["DEBUG", "DIGEST"]).output().unwrap();
-        let digest = String::from_utf8(output.stdout).unwrap();
-        // One that has just ended says nothing.
-        assert!(matches!(digest.trim().len(), 0 | 40), "a digest: {digest}");
-        digest
+        let output = cli.arg("-s").arg(socket).args(words).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
     };
-    sockets(cluster).into_iter().map(digest).collect()
+    sockets(cluster).into_iter().map(says).collect()
+}
+
+/// The copies' answers to `DEBUG DIGEST`.
+pub(crate) fn digests(cluster: &Cluster) -> BTreeSet<String> {
+    let digests = all_say(cluster, &["DEBUG", "DIGEST"]);
+    // One that has just ended says nothing.
+    let is_one = |digest: &String| matches!(digest.trim().len(), 0 | 40);
+    assert!(digests.iter().all(is_one), "digests: {digests:?}");
+    digests
 }

@@ -112,7 +112,7 @@ int main(int n, char **words) {
             int result = waits(how);
             struct timeval of;
             gettimeofday(&of, NULL);
-            int len = snprintf(line, sizeof line, "%d %lld %lld.%06ld %ld\n", result,
+            int len = snprintf(line, sizeof line, "%d %lld %lld.%06ld %ld\r\n", result,
                                (now(CLOCK_MONOTONIC) - from) / 1000, (long long)of.tv_sec,
                                (long)of.tv_usec, (long)time(NULL));
             // A client that has left is noticed when it is read.

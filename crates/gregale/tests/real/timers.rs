@@ -1,26 +1,13 @@
 //! Programs that see the log's time (`--program-time log`): what they say of it, when their timers
 //! end, and the deaths of members meanwhile.
 
-use crate::copies::{REDIS, digests, pid_of, program, sockets};
-use crate::support::{Cluster, PATIENCE, signal, wait_until};
-use crate::unmodified::are_level;
+use crate::copies::{REDIS, all_say, digests, pid_of, program};
+use crate::support::{Cluster, signal, wait_until};
+use crate::unmodified::{Client, are_level};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-fn past(socket: &Path, words: &[&str]) -> String {
-    let mut cli = Command::new("redis-cli");
-    let output = cli.arg("-s").arg(socket).args(words).output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The copies' answers.
-fn all_say(cluster: &Cluster, words: &[&str]) -> BTreeSet<String> {
-    sockets(cluster).iter().map(|socket| past(socket, words)).collect()
-}
 
 fn the_digest(cluster: &Cluster) -> String {
     let mut found = BTreeSet::new();
@@ -116,23 +103,6 @@ fn redis_sees_the_same_time_again_after_a_restart_of_all() {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn of(cluster: &Cluster, id: u16) -> Client {
-        let stream = TcpStream::connect(("127.0.0.1", cluster.port_of(id))).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(BufReader::new(stream))
-    }
-
-    fn ask(&mut self, words: &str) -> String {
-        self.0.get_mut().write_all(words.as_bytes()).unwrap();
-        let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
-        line.trim_end().to_owned()
-    }
-}
-
 /// A server that waits for time in each way. Its answers hold times, and are compared.
 #[test]
 fn each_wait_ends_by_the_logs_time() {
@@ -186,7 +156,7 @@ fn a_delayed_job_is_ready_when_the_logs_time_has_come() {
     assert_eq!(client.ask("put 0 1 60 1\r\nx\r\n"), "INSERTED 1");
     assert_eq!(client.ask("peek-ready\r\n"), "NOT_FOUND");
     assert_eq!(client.ask("reserve-with-timeout 20\r\n"), "RESERVED 1 1");
-    assert_eq!(client.ask(""), "x");
+    assert_eq!(client.line(), "x");
     assert_eq!(client.ask("reserve-with-timeout 1\r\n"), "TIMED_OUT");
     assert_eq!(cluster.stop(), Some(0));
 }

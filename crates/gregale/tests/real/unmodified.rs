@@ -1,7 +1,7 @@
 //! Unmodified programs other than Redis, which are known to be at rest by the preloaded library:
 //! threads (memcached), an event loop (beanstalkd, and Redis by the turn), deaths of members.
 
-use crate::copies::{REDIS, digests, pid_of, sockets, status};
+use crate::copies::{REDIS, all_say, digests, pid_of, sockets, status};
 use crate::support::{Cluster, PATIENCE, free_ports, gregale, signal, wait_until};
 use redis::Commands;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,10 +20,10 @@ const BEANSTALKD: &str = "beanstalkd -l unix:{socket}";
 const WRITES_MAX: u64 = 150;
 
 /// A client of a protocol of lines.
-struct Client<S>(BufReader<S>);
+pub(crate) struct Client<S>(BufReader<S>);
 
 impl Client<TcpStream> {
-    fn of(cluster: &Cluster, id: u16) -> Client<TcpStream> {
+    pub(crate) fn of(cluster: &Cluster, id: u16) -> Client<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", cluster.port_of(id))).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client(BufReader::new(stream))
@@ -44,14 +44,14 @@ impl<S: Read + Write> Client<S> {
         self.0.get_mut().write_all(words.as_bytes()).unwrap();
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         assert!(line.ends_with("\r\n"), "a whole line: {line:?}");
         line.trim_end().to_owned()
     }
 
-    fn ask(&mut self, words: &str) -> String {
+    pub(crate) fn ask(&mut self, words: &str) -> String {
         self.say(words);
         self.line()
     }
@@ -279,18 +279,10 @@ fn what_redis_draws_is_the_same_at_every_copy() {
         let pairs: Vec<String> = (0..50).flat_map(|n| [format!("key-{n}"), "x".into()]).collect();
         let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
         assert_eq!(cluster.cli(1, &[&["MSET"], &pairs[..]].concat()), "OK");
-        let at = sockets(&cluster);
         wait_until("the copies to be level", || are_level(&cluster));
-        let ask = |words: &[&str]| -> BTreeSet<String> {
-            let said = at.iter().map(|socket| {
-                let mut cli = std::process::Command::new("redis-cli");
-                let output = cli.arg("-s").arg(socket).args(words).output().unwrap();
-                String::from_utf8(output.stdout).unwrap()
-            });
-            said.collect()
-        };
         wait_until("what copies draw", || {
-            [&["ACL", "GENPASS"][..], &["KEYS", "*"]].map(|words| ask(words).len()) == expected
+            let n_said = |words: &[&str]| all_say(&cluster, words).len();
+            [n_said(&["ACL", "GENPASS"]), n_said(&["KEYS", "*"])] == expected
         });
         assert_eq!(cluster.stop(), Some(0));
     };
