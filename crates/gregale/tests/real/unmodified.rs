@@ -19,14 +19,14 @@ const BEANSTALKD: &str = "beanstalkd -l unix:{socket}";
 /// machine is busy it is no faster at that than the others are with new ones.
 const WRITES_MAX: u64 = 150;
 
-/// A client of a protocol of lines.
-pub(crate) struct Client<S>(BufReader<S>);
+/// A client of a protocol of lines, and the name of what it speaks to.
+pub(crate) struct Client<S>(BufReader<S>, String);
 
 impl Client<TcpStream> {
     pub(crate) fn of(cluster: &Cluster, id: u16) -> Client<TcpStream> {
         let stream = TcpStream::connect(("127.0.0.1", cluster.port_of(id))).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(BufReader::new(stream))
+        Client(BufReader::new(stream), format!("member {id}"))
     }
 }
 
@@ -35,7 +35,7 @@ impl Client<UnixStream> {
     fn past(socket: &std::path::Path) -> Client<UnixStream> {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(BufReader::new(stream))
+        Client(BufReader::new(stream), socket.display().to_string())
     }
 }
 
@@ -46,9 +46,18 @@ impl<S: Read + Write> Client<S> {
 
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
-        self.0.read_line(&mut line).unwrap();
+        let read = self.0.read_line(&mut line);
+        read.unwrap_or_else(|error| panic!("no line from {}: {error}", self.1));
         assert!(line.ends_with("\r\n"), "a whole line: {line:?}");
         line.trim_end().to_owned()
+    }
+
+    /// What has a length, and the end of its line.
+    fn body(&mut self, len: usize) -> String {
+        let mut bytes = vec![0; len + 2];
+        let read = self.0.read_exact(&mut bytes);
+        read.unwrap_or_else(|error| panic!("no {len} bytes from {}: {error}", self.1));
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
     }
 
     pub(crate) fn ask(&mut self, words: &str) -> String {
@@ -161,13 +170,16 @@ fn a_cache_has_every_acknowledged_write(rest: &str) {
     assert_eq!(cluster.stop(), Some(0));
 }
 
-/// The jobs that are there, by number.
+/// The jobs that are there, by number. (A copy shows a job whose body it has not read yet, with
+/// bytes of its own choice and no end of a line: the length says what comes.)
 fn jobs(socket: &std::path::Path, n_max: u64) -> BTreeMap<u64, String> {
     let mut client = Client::past(socket);
     let mut jobs = BTreeMap::new();
     for id in 1..=n_max {
-        if client.ask(&format!("peek {id}\r\n")).starts_with("FOUND ") {
-            jobs.insert(id, client.line());
+        let said = client.ask(&format!("peek {id}\r\n"));
+        if let Some(of) = said.strip_prefix("FOUND ") {
+            let len: usize = of.split(' ').nth(1).unwrap().parse().unwrap();
+            jobs.insert(id, client.body(len));
         }
     }
     jobs
