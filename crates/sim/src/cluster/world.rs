@@ -32,6 +32,8 @@ pub(super) const N_LIVE: u32 = 5;
 /// The number of events in one virtual second beyond which a run is taken for one that spins. The
 /// busiest second of abd-cluster's seed 20, five members with many clients, has 300,000.
 const N_EVENTS_MAX: u64 = 1_000_000;
+/// The events that one more process of a member stands for: it costs as much.
+const EVENTS_OF_RESTART: u64 = 1_000;
 
 /// A cluster and its clients.
 pub(crate) struct World {
@@ -234,14 +236,15 @@ impl World {
         while self.phase != Phase::Over && self.net.borrow().violation.is_none() {
             let next = self.net.borrow_mut().queue.pop_until(u64::MAX);
             let Some(what) = next else { break };
-            self.count_event();
+            self.count_events(1);
             self.happen(what);
         }
     }
 
-    fn count_event(&mut self) {
+    fn count_events(&mut self, n_more: u64) {
         let second = self.now() / (1_000 * MS);
-        let n = if self.events_of_second.0 == second { self.events_of_second.1 + 1 } else { 1 };
+        let (counted, n_before) = self.events_of_second;
+        let n = n_more + if counted == second { n_before } else { 0 };
         self.events_of_second = (second, n);
         if n > N_EVENTS_MAX {
             let detail = format!("{N_EVENTS_MAX} events within a second: something spins");
@@ -365,6 +368,7 @@ impl World {
             net.trace.record(net.queue.now(), node, Topic::Restart, 0, 0);
             net.coverage.hit(Mark::Restarted);
         }
+        self.count_events(EVENTS_OF_RESTART);
         self.be_born(node, false);
         if self.aims.flickers.0 == node && self.aims.flickers.1 > 0 {
             self.aims.flickers.1 -= 1;
