@@ -58,6 +58,8 @@ proto::planted_bugs! {
     PrologueForgotten = PROLOGUE_FORGOTTEN: tests,
     /// A member whose copy differs from a majority continues to serve.
     DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
+    /// A member whose copy takes up nothing serves on, though the others have passed it.
+    StalledServes = STALLED_SERVES: sweep ANYWHERE,
     /// A member whose copy lacks what is forgotten ends before its disk has the state given to it.
     EndsBeforeKept = ENDS_BEFORE_KEPT: sweep ON_DISK,
     /// A copy is told a time of its member's own clock.

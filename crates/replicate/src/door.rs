@@ -16,6 +16,9 @@
 //! - D4 a process that was given another member's state, and whose copy lacks what that state has
 //!   forgotten, ends once the state is kept on its own disk. Before that the next process would
 //!   begin where this one began, be given a state, and end, without end.
+//! - D6 a process whose copy stalls (`stall`), while a majority's copies have answered alike further
+//!   on (`verdict`), is treated as in D3. Where all copies work on one request for long, no copy has
+//!   passed it, and all continue.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};
@@ -23,6 +26,7 @@ use crate::entry::{self, Entry};
 use crate::feeder::{self, Feeder};
 use crate::program::Program;
 use crate::reports::Reports;
+use crate::stall::{STALLED_AFTER, Stall};
 use crate::state::State;
 use crate::transcript::Transcript;
 use crate::verdict::{Agreed, Counts};
@@ -66,6 +70,8 @@ pub struct Figures {
     pub agreed: Agreed,
     /// The newest point at which there was no majority; 0 if there was none.
     pub split_at: u64,
+    /// The time for which the own copy has taken up nothing, though that is waited for.
+    pub stalled: Duration,
 }
 
 /// What a member does when no majority of the copies answers alike.
@@ -96,6 +102,8 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     /// The bytes of the transcript up to which the copy has to be fed first (D1).
     serves_from: Option<u64>,
     serves: bool,
+    /// See D6.
+    stall: Stall,
     /// The own copy may not serve (D3).
     is_put_down: bool,
     /// A majority is heard, without this member.
@@ -129,6 +137,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             silent_since: [None; MAX_MEMBERS],
             serves_from: None,
             serves: false,
+            stall: Stall::new(STALLED_AFTER),
             is_put_down: false,
             is_dispensable: false,
             is_kept: false,
@@ -139,6 +148,12 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// Sets what happens when the copies are split.
     pub fn when_split(mut self, when_split: WhenSplit) -> ReplicateDoor<S, P, B> {
         self.when_split = when_split;
+        self
+    }
+
+    /// Sets the time after which a copy that takes up nothing is begun again (D6).
+    pub fn stalled_after(mut self, limit: Duration) -> ReplicateDoor<S, P, B> {
+        self.stall = Stall::new(limit);
         self
     }
 
@@ -167,6 +182,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             verdicts: state.judge().counts(),
             agreed: state.judge().agreed(),
             split_at: state.judge().split_at(),
+            stalled: self.stall.counted(),
         }
     }
 
@@ -182,13 +198,31 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         self.is_dispensable && is_kept && self.feeder.is_behind(state.transcript())
     }
 
-    /// The reason why this member has to begin again, with its copy, if there is one (D3).
+    /// The reason why this member has to begin again, with its copy, if there is one (D3, D6).
     pub fn rolls_back<H: Transcript>(&self, state: &State<H, B>) -> Option<String> {
-        let at = self.differs(state).filter(|_| self.is_dispensable)?;
-        Some(format!(
-            "the answers of its copy are not those of a majority's copies, up to entry {at}: the \
-             copy is dropped, and executes the transcript again"
-        ))
+        if !self.is_dispensable {
+            return None;
+        }
+        let why = match (self.differs(state), self.is_passed(state)) {
+            (Some(at), _) => format!(
+                "the answers of its copy are not those of a majority's copies, up to entry {at}"
+            ),
+            (None, true) => format!(
+                "its copy has taken up nothing for {} s, at entry {}, and a majority's copies are \
+                 beyond entry {}",
+                self.stall.counted().as_secs(),
+                self.feeder.position(),
+                state.judge().agreed().at,
+            ),
+            (None, false) => return None,
+        };
+        Some(format!("{why}: the copy is dropped, and executes the transcript again"))
+    }
+
+    /// D6
+    fn is_passed<H: Transcript>(&self, state: &State<H, B>) -> bool {
+        let is_passed = self.feeder.is_before(state.judge().agreed().at);
+        self.stall.is_over() && is_passed && !self.planted.has(Bug::StalledServes)
     }
 
     /// D3
@@ -203,7 +237,10 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         let is_split = state.judge().is_split(me, run).is_some();
         let is_behind = self.feeder.is_behind(state.transcript());
         let differs = self.differs(state).is_some();
-        differs || is_behind || is_split && self.when_split == WhenSplit::Stop
+        differs
+            || is_behind
+            || self.is_passed(state)
+            || is_split && self.when_split == WhenSplit::Stop
     }
 
     /// The reason why this member has to stop, if there is one.
@@ -333,6 +370,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         state.release(self.feeder.needs_from());
         let awaited_ms = self.awaited_ms(state);
         worked |= state.await_time(awaited_ms);
+        self.stall.look(self.feeder.still_since(state.transcript()), self.now);
         self.is_put_down = self.is_to_put_down(state);
         if self.is_put_down {
             self.clients.abort_all();
@@ -355,7 +393,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         let silent = self.silent_since.iter().flatten().map(|since| since.plus(GONE_AFTER));
         // A member that was reported, or that another leader reports, is looked at once.
         let silent = silent.filter(|at| *at > self.now).min();
-        self.feeder.deadline().into_iter().chain(silent).min()
+        self.feeder.deadline().into_iter().chain(silent).chain(self.stall.deadline()).min()
     }
 
     /// The process asks for [`ReplicateDoor::figures`].

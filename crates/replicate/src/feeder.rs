@@ -241,6 +241,19 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
     }
 
+    /// The time since when the copy has taken up nothing and said nothing, if something of it is
+    /// waited for.
+    pub fn still_since(&self, transcript: &impl Transcript) -> Option<Instant> {
+        let is_waited_for = self.lag_bytes(transcript) > 0 || self.is_awaited();
+        (self.is_feeding() && is_waited_for).then_some(self.moved_at)
+    }
+
+    /// Whether the copy has not passed the point `at` (I6).
+    pub fn is_before(&self, at: u64) -> bool {
+        let position = self.position();
+        position < at || position == at && self.hashes.is_due()
+    }
+
     /// The bytes of `transcript` that were not fed.
     pub fn lag_bytes(&self, transcript: &impl Transcript) -> u64 {
         transcript.len() - self.cursor

@@ -36,6 +36,7 @@ pub mod program;
 mod reports;
 mod restoring;
 mod session;
+pub mod stall;
 pub mod state;
 pub mod table;
 #[cfg(test)]

@@ -131,6 +131,8 @@ pub enum Mark {
     LeaderDeaf,
     /// A member began again because its copy had answered otherwise than a majority's.
     CopyPutDown,
+    /// A member began again because its copy had taken up nothing, and others had gone past it.
+    StallPutDown,
     /// A checkpoint of a copy counted.
     CheckpointCounted,
     /// A copy began with a checkpoint.
@@ -193,7 +195,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 91] = [
+    pub const ALL: [Mark; 92] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -256,6 +258,7 @@ impl Mark {
         Mark::WallClockSet,
         Mark::LeaderDeaf,
         Mark::CopyPutDown,
+        Mark::StallPutDown,
         Mark::CheckpointCounted,
         Mark::CheckpointBegun,
         Mark::TimerEnded,
@@ -332,6 +335,7 @@ impl Mark {
             self,
             Mark::CommandForwarded
                 | Mark::CopyPutDown
+                | Mark::StallPutDown
                 | Mark::CheckpointCounted
                 | Mark::CheckpointBegun
                 | Mark::TimerEnded

@@ -61,6 +61,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             Some(header) => match program.save() {
                 Ok(Some(len)) => Ok((header.bytes(), len)),
                 Ok(None) => {
+                    self.moved_at = now; // saving has a deadline of its own
                     self.look_at = Some(now.plus(LOOK_EVERY));
                     return false;
                 }

@@ -293,3 +293,55 @@ fn i6_a_copy_is_saved_when_it_has_answered() {
     assert!(!saves_early(None), "the program has not answered");
     assert!(saves_early(Some(Bug::SavedBeforeRest)), "the mistake shows");
 }
+
+/// A copy has not answered its client for long. Returns the rig and its client.
+fn stalling<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
+    let mut rig = Rig::comparing(5, planted).begin();
+    rig.door = rig.door.stalled_after(Duration::from_secs(8));
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    let (client, _) = said_at_point(&mut rig);
+    rig.door.program.is_busy = true;
+    for _ in 0..20 {
+        rig.turn_after(Duration::from_secs(1));
+    }
+    assert!(rig.door.serves(), "no copy has passed it");
+    assert_eq!(rig.door.rolls_back(&rig.state), None);
+    (rig, client)
+}
+
+/// The others agree on a point.
+fn pass<B: Planting<Bug>>(rig: &mut Rig<B>) {
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Hash { owner, run, at: 5, value: 1 })));
+    rig.turn();
+}
+
+#[test]
+fn d6_a_copy_that_takes_up_nothing_is_dropped_when_the_others_have_passed_it() {
+    let (mut rig, client) = stalling(Sound);
+    rig.view.heard.remove(OTHER);
+    pass(&mut rig);
+    assert!(!rig.door.serves() && rig.door.streams.is_closed(client));
+    assert_eq!(rig.door.rolls_back(&rig.state), None, "its death would cost the majority");
+    rig.view.heard.insert(OTHER);
+    rig.turn();
+    let why = rig.door.rolls_back(&rig.state).unwrap();
+    assert!(why.contains("nothing for 20 s, at entry 5"), "{why}");
+    let (mut rig, client) = stalling(Planted(Bug::StalledServes));
+    pass(&mut rig);
+    assert!(rig.door.serves() && !rig.door.streams.is_closed(client), "the mistake shows");
+}
+
+#[test]
+fn d6_a_copy_that_goes_on_is_kept() {
+    let (mut rig, client) = stalling(Sound);
+    rig.door.program.is_busy = false;
+    rig.answer_all();
+    rig.turn_after(Duration::from_millis(1));
+    rig.turn();
+    assert_eq!(rig.door.figures(&rig.state).stalled, Duration::ZERO);
+    pass(&mut rig);
+    assert!(rig.door.serves() && !rig.door.streams.is_closed(client));
+    assert_eq!(rig.door.rolls_back(&rig.state), None);
+}

@@ -1,5 +1,5 @@
-//! Copies of a program that answer otherwise than the others: at a minority of the members, in
-//! their first process.
+//! Copies of a program that answer otherwise than the others, or stop answering: at a minority of
+//! the members, in their first process.
 //!
 //! A copy that is put down though it did nothing wrong, or that stays though it did, violates I9
 //! (`supervisor`).
@@ -7,6 +7,7 @@
 use super::replicated::Around;
 use super::timers::Journal;
 use base::Rng;
+use core::time::Duration;
 
 /// The deviants of a run, and how copies are compared in it.
 #[derive(Clone, Debug)]
@@ -19,6 +20,9 @@ pub(super) struct Deviants {
     pub(super) journal: Journal,
     /// By member: the requests after which its first copy deviates.
     after: Vec<Option<u64>>,
+    /// By member: the requests after which its first copy takes up nothing more.
+    stalls_after: Vec<Option<u64>>,
+    stalled_after: Duration,
 }
 
 impl Deviants {
@@ -32,13 +36,28 @@ impl Deviants {
         let compare = 4 << rng.below(4);
         let checkpoint = if rng.chance(3, 4) { compare * rng.range(1, 6) } else { 0 };
         let time_step_ms = if rng.chance(3, 4) { rng.range(1, 20) } else { 0 };
-        Deviants { compare, checkpoint, time_step_ms, journal: Journal::default(), after }
+        // (One of three is a minority, so no copy stalls where another deviates.)
+        let mut stalls_after = vec![None; members];
+        if n == 0 && rng.chance(1, 2) {
+            stalls_after[rng.below(members as u64) as usize] = Some(rng.below(60));
+        }
+        let stalled_after = Duration::from_millis(rng.range(50, 400));
+        let journal = Journal::default();
+        Deviants { compare, checkpoint, time_step_ms, journal, after, stalls_after, stalled_after }
     }
 
     /// What the process `life` of this member has around its copy.
     pub(super) fn around(&self, node: usize, life: u32) -> Around {
-        let deviates_after = self.after[node].filter(|_| life == 1);
-        let Deviants { compare, checkpoint, time_step_ms, .. } = *self;
-        Around { compare, checkpoint, time_step_ms, deviates_after }
+        let [deviates_after, stalls_after] =
+            [&self.after, &self.stalls_after].map(|after| after[node].filter(|_| life == 1));
+        let Deviants { compare, checkpoint, time_step_ms, stalled_after, .. } = *self;
+        Around {
+            compare,
+            checkpoint,
+            time_step_ms,
+            deviates_after,
+            stalls_after,
+            stalled_after: Some(stalled_after),
+        }
     }
 }

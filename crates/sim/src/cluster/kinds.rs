@@ -142,7 +142,8 @@ impl Protocol {
 }
 
 /// Cases that take copies of a program.
-const OF_PROGRAMS: [Mark; 3] = [Mark::CopyPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
+const OF_PROGRAMS: [Mark; 4] =
+    [Mark::CopyPutDown, Mark::StallPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
 
 /// Cases that take members that change.
 const OF_CHANGES: [Mark; 5] = [

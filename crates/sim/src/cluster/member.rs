@@ -54,6 +54,12 @@ pub(super) trait Member {
     fn n_since_deviation(&self) -> Option<u64> {
         None
     }
+    /// Whether its copy takes up nothing (`SimProgram`, P6), and how it stands then.
+    fn stall(&mut self) -> Option<Stalled> {
+        None
+    }
+    /// Lets a copy that takes up nothing do so again.
+    fn mend_copy(&mut self) {}
     /// The replicated state, if it is one that members of a log share.
     fn state(&self) -> Option<&State> {
         None
@@ -66,6 +72,13 @@ pub(super) trait Member {
     fn n_open(&self) -> Option<usize> {
         None
     }
+}
+
+/// A copy that takes up nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stalled {
+    /// A majority's copies have answered alike further on, as the member knows.
+    pub(super) is_passed: bool,
 }
 
 /// One turn of a member whose clients come in by `come_in`, as in the released loop: it looks once

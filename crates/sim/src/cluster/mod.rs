@@ -27,6 +27,8 @@
 //! - I11 with `disk-all`, what a client is told is on the disk of every voter. Judged in
 //!   `disk_all`.
 //! - I12 keys that expire are there for their time, and gone after it for good. Judged in `expiry`.
+//! - I13 a copy that takes up nothing, and that the others have passed, is put down, and its
+//!   member's clients are answered (I5); no other copy is. Judged in `supervisor` and `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 

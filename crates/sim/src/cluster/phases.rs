@@ -27,6 +27,7 @@ impl World {
             }
             Phase::Healing => {
                 self.phase = Phase::Liveness;
+                self.mend_copies();
                 // (Where every disk has to have a write, a member that is away keeps writes back.)
                 self.is_to_depose = self.outlives_leaders() && !self.waits_for_all;
                 self.clients.iter_mut().for_each(|client| {

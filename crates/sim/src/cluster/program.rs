@@ -12,6 +12,8 @@
 //!   became so, a few connections a turn and a piece of each. It may do a part of a turn now and
 //!   the rest later. What it does depends on what it finds alone, and not on what is drawn; when it
 //!   looks does.
+//! - P6 a program that *stalls* reads, executes and sends nothing from some request on, as one that
+//!   was stopped: it moves, for all that can be seen, and never comes to rest.
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
@@ -90,6 +92,8 @@ pub(super) struct SimProgram {
     /// The requests after which it deviates, if it does (P3).
     deviates_after: Option<u64>,
     has_deviated: bool,
+    /// The requests after which it stalls, if it does (P6).
+    stalls_after: Option<u64>,
     /// The legs of other members' clients.
     foreign: BTreeSet<u64>,
     /// See P4.
@@ -117,11 +121,27 @@ impl SimProgram {
             n_executed: 0,
             deviates_after,
             has_deviated: false,
+            stalls_after: None,
             foreign: BTreeSet::new(),
             saved: Vec::new(),
             restored: Vec::new(),
             is_tainted: false,
         }
+    }
+
+    /// Makes it stall after so many requests (P6).
+    pub(super) fn stalling_after(self, stalls_after: Option<u64>) -> SimProgram {
+        SimProgram { stalls_after, ..self }
+    }
+
+    /// P6
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalls_after.is_some_and(|n| self.n_executed > n)
+    }
+
+    /// It stalls no more.
+    pub(super) fn mend(&mut self) {
+        self.stalls_after = None;
     }
 
     /// Says which legs are those of other members' clients.
@@ -141,6 +161,9 @@ impl SimProgram {
 
     /// Does something, or nothing yet.
     pub(super) fn run(&mut self) {
+        if self.is_stalled() {
+            return;
+        }
         if self.timers.is_over() && !self.turns.is_held && self.rng.chance(1, 2) {
             self.timers.take();
         }
@@ -280,7 +303,7 @@ impl SimProgram {
     }
 
     fn waits(&self) -> bool {
-        self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
+        !self.is_stalled() && self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
     }
 
     fn version_of(&self, key: &[u8]) -> u64 {
@@ -382,6 +405,9 @@ impl Program for SimProgram {
 
     /// P4
     fn save(&mut self) -> Result<Option<u64>, String> {
+        if self.is_stalled() {
+            return Err("the program does not answer".to_owned());
+        }
         if self.rng.chance(1, 2) {
             return Ok(None);
         }

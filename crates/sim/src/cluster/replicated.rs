@@ -2,7 +2,7 @@
 //! to clients and to a simulated copy.
 
 use super::disk::Platter;
-use super::member::{Member, turn};
+use super::member::{Member, Stalled, turn};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
 use crate::plan::Plan;
@@ -49,6 +49,10 @@ pub(super) struct Around {
     pub(super) time_step_ms: u64,
     /// See `SimProgram`, P3.
     pub(super) deviates_after: Option<u64>,
+    /// See `SimProgram`, P6.
+    pub(super) stalls_after: Option<u64>,
+    /// The time after which a copy that takes up nothing is put down.
+    pub(super) stalled_after: Option<Duration>,
 }
 
 /// The member of the module's text.
@@ -142,6 +146,16 @@ impl<R: Replicator> Member for Copied<R> {
         Some(self.position - self.deviated_at?)
     }
 
+    fn stall(&mut self) -> Option<Stalled> {
+        let Parts { door, app, .. } = self.engine.parts();
+        let is_passed = door.feeder().is_before(app.judge().agreed().at);
+        door.program.is_stalled().then_some(Stalled { is_passed })
+    }
+
+    fn mend_copy(&mut self) {
+        self.engine.parts().door.program.mend();
+    }
+
     fn n_open(&self) -> Option<usize> {
         Some(self.engine.app().table().n_open())
     }
@@ -176,7 +190,8 @@ pub(super) fn copied<S: LogSpec>(
     let of_feeder = feeder::Config { me, run, order, rest, replies, compare };
     let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
-    let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted);
+    let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted)
+        .stalled_after(around.stalled_after.unwrap_or(Duration::MAX));
     let served = (State::new(settings, InMemory::default(), planted), door);
     let engine =
         Engine::<Replicated<S::Machine<Sound>>>::new(config, plant, served, disk, |host| {

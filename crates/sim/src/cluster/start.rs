@@ -118,7 +118,8 @@ impl Protocol {
             };
             let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
             let rng = net.borrow_mut().rng.fork();
-            let program = SimProgram::new(rng, manner, around.deviates_after);
+            let program = SimProgram::new(rng, manner, around.deviates_after)
+                .stalling_after(around.stalls_after);
             let program = (program, around, Feeding { order, rest, replies });
             let disk = (disk, found);
             return if self.has_disks() {

@@ -254,16 +254,28 @@ impl World {
         }
         let Some(member) = &mut self.members[node] else { return };
         let Some(why) = member.rolls_back() else { return };
-        if member.n_since_deviation().is_none() {
+        let stalls = member.stall().is_some();
+        if member.n_since_deviation().is_none() && !stalls {
             self.violate(Property::Validity, format!("r{node} did nothing wrong: {why}"));
         } else if self.may_die(node) {
-            self.net.borrow_mut().coverage.hit(Mark::CopyPutDown);
+            let mark = if stalls { Mark::StallPutDown } else { Mark::CopyPutDown };
+            self.net.borrow_mut().coverage.hit(mark);
             self.crash(node);
             self.restart(node);
         }
     }
 
-    /// I9: a copy that stays, in words.
+    /// Lets copies that stall, or would do so later, go on, unless the others have passed them: such a one has to be put
+    /// down (I13).
+    pub(super) fn mend_copies(&mut self) {
+        for member in self.members.iter_mut().flatten() {
+            if member.stall().is_none_or(|stalled| !stalled.is_passed) {
+                member.mend_copy();
+            }
+        }
+    }
+
+    /// I9, I13: a copy that stays, in words.
     pub(super) fn deviant(&self) -> Option<String> {
         self.seated().find_map(|node| {
             let n = self.members[node].as_ref()?.n_since_deviation()?;
