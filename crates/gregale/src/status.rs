@@ -119,6 +119,9 @@ pub(crate) struct ProgramStatus {
     pub(crate) executed: u64,
     /// The bytes that were decided, and not fed yet.
     pub(crate) waiting_bytes: u64,
+    /// The time for which the copy has taken up nothing and said nothing, though that is waited for.
+    #[serde(default)]
+    pub(crate) stalled_ms: u64,
     /// The bytes of what is kept of everything that was decided: a copy that begins again is fed
     /// with it.
     pub(crate) transcript_bytes: u64,
@@ -173,9 +176,13 @@ impl ProgramStatus {
         let ProgramStatus {
             executed, waiting_bytes, transcript_bytes, clients, connections, ..
         } = self;
+        let stalled = match self.stalled_ms / 1000 {
+            0 => String::new(),
+            seconds => format!("; NOTHING TAKEN UP for {seconds} s"),
+        };
         format!(
             "{executed} entries executed, {waiting_bytes} of {transcript_bytes} bytes wait, {clients} of \
-             {connections} connections here"
+             {connections} connections here{stalled}"
         )
     }
 
@@ -478,6 +485,7 @@ mod tests {
             program: (id == 2).then_some(ProgramStatus {
                 executed: 5,
                 waiting_bytes: 6,
+                stalled_ms: 4_200,
                 transcript_bytes: 70,
                 clients: 1,
                 connections: 3,
@@ -534,7 +542,8 @@ mod tests {
         assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
         assert!(text.contains("sentinel 1  NONE:"), "{text}");
         assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
-        let copy = "copy 2  5 entries executed, 6 of 70 bytes wait, 1 of 3 connections here\n";
+        let copy = "copy 2  5 entries executed, 6 of 70 bytes wait, 1 of 3 connections here; NOTHING \
+                    TAKEN UP for 4 s\n";
         assert!(text.contains(copy), "{text}");
         let checkpoints = "at entry 4, the copy began at 2; not saved here: no room\n";
         assert!(text.contains(checkpoints), "{text}");

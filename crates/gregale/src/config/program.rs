@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use console::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The order in which a copy of the program sees the input of different connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -106,6 +107,9 @@ pub(crate) enum WhenSplit {
 /// The entries of connections from one comparison of the copies' answers to the next.
 pub(crate) const COMPARE: u64 = 1000;
 
+/// The seconds after which a copy that takes up nothing is dropped, if others have gone past it.
+pub(crate) const STALL_S: u64 = replicate::stall::STALLED_AFTER.as_secs();
+
 /// The least number of entries from one checkpoint to the next, where there is a way to save.
 const CHECKPOINT: u64 = 100_000;
 
@@ -136,6 +140,10 @@ pub(crate) struct Program {
     /// program's name says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) checkpoint: Option<u64>,
+    /// The seconds after which a copy that takes up nothing is dropped, if a majority's copies have
+    /// answered alike further on; 0 for never.
+    #[serde(default = "usual_stall")]
+    pub(crate) stall_s: u64,
     /// See [`WhenSplit`].
     #[serde(default)]
     pub(crate) split: WhenSplit,
@@ -163,6 +171,10 @@ fn usual_compare() -> u64 {
     COMPARE
 }
 
+fn usual_stall() -> u64 {
+    STALL_S
+}
+
 /// The parts of a command line in braces that are replaced.
 const PLACEHOLDERS: [&str; 4] = ["socket", "socketdir", "port", "dir"];
 
@@ -176,6 +188,7 @@ impl Program {
             rest: None,
             compare: COMPARE,
             checkpoint: None,
+            stall_s: STALL_S,
             split: WhenSplit::default(),
             attach: None,
             chance: Chance::default(),
@@ -233,6 +246,11 @@ impl Program {
     pub(crate) fn checkpoint(&self) -> u64 {
         let can_save = self.rest() == RestBy::Resp && self.compare() > 0;
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
+    }
+
+    /// The time after which a copy that takes up nothing is dropped.
+    pub(crate) fn stalled_after(&self) -> Duration {
+        if self.stall_s == 0 { Duration::MAX } else { Duration::from_secs(self.stall_s) }
     }
 
     /// The least time from one time that the copies are told to the next, but for timers; 0 if

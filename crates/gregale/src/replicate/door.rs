@@ -99,7 +99,8 @@ impl ProgramDoor {
                 .when_split(match settings.split {
                     WhenSplit::Serve => door::WhenSplit::Serve,
                     WhenSplit::Stop => door::WhenSplit::Stop,
-                });
+                })
+                .stalled_after(settings.stalled_after());
         let supervision = Supervision::new(config);
         Ok((state, ProgramDoor { door, board, supervision, failure: None }))
     }
@@ -195,6 +196,7 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
         self.board.leave_program(ProgramStatus {
             executed: figures.position,
             waiting_bytes: figures.lag_bytes,
+            stalled_ms: figures.stalled.as_millis() as u64,
             transcript_bytes: figures.transcript_bytes,
             clients: figures.clients,
             connections: figures.connections,

@@ -121,6 +121,10 @@ pub(crate) struct ProgramArgs {
     /// Without it, 100000 for programs that speak Redis's protocol, and never for others.
     #[arg(long, requires = "replicate", value_name = "N")]
     pub(crate) program_checkpoint: Option<u64>,
+    /// Drop a copy that has taken up nothing for so many seconds, and begin it again, if a
+    /// majority's copies have answered alike further on (--program-compare). 0: never.
+    #[arg(long, requires = "replicate", default_value_t = config::STALL_S, value_name = "SECONDS")]
+    pub(crate) program_stall: u64,
     /// What a member does when no majority of the copies answers alike.
     #[arg(long, requires = "replicate", value_enum, default_value_t = WhenSplit::Serve)]
     pub(crate) program_split: WhenSplit,
@@ -156,6 +160,7 @@ impl ProgramArgs {
             rest: self.program_rest,
             compare: self.program_compare,
             checkpoint: self.program_checkpoint,
+            stall_s: self.program_stall,
             split: self.program_split,
             attach: self.program_attach,
             chance: self.program_chance,

@@ -263,6 +263,33 @@ fn a_copy_that_dies_takes_its_member_along_and_both_come_back() {
     wait_until("the copies to be equal", || digests(&cluster).len() == 1);
 }
 
+/// A copy that is stopped answers nobody: its member's clients wait, until the others' copies have
+/// passed it for long enough.
+#[test]
+fn a_copy_that_takes_up_nothing_is_named_and_replaced() {
+    let mut cluster = start(&["--program-compare", "20", "--program-stall", "2"]);
+    let victim = leader(&cluster, 1) % 3 + 1;
+    let other = victim % 3 + 1;
+    let (process, copy) = (pid_of(&cluster, other, victim), copy_of(&cluster, victim));
+    signal(copy, "STOP");
+    let mut connection = cluster.connect(other);
+    for n in 0..100 {
+        let _: () = connection.rpush("list", n).unwrap();
+    }
+    wait_until("the copy to be named", || {
+        program(&cluster, other, victim)["stalled_ms"].as_u64() > Some(0)
+    });
+    wait_until("its member to have begun again", || {
+        let _: () = connection.rpush("list", "more").unwrap();
+        !is_alive(copy) && pid_of(&cluster, other, victim) != process
+    });
+    wait_until("a new copy to be level", || {
+        let n: usize = cluster.cli(victim, &["LLEN", "list"]).parse().unwrap_or(0);
+        digests(&cluster).len() == 1 && n > 100
+    });
+    assert_eq!(cluster.stop(), Some(0));
+}
+
 /// Nothing of a copy outlives its cluster.
 #[test]
 fn no_copy_is_left_when_the_cluster_ends() {
