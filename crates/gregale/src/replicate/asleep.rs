@@ -1,5 +1,6 @@
 //! Whether a program waits: the states of its threads, and of the processes that it has forked.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -9,26 +10,43 @@ const PROCESSES_MAX: usize = 512;
 /// Whether every thread of process `pid` and of its descendants sleeps. A process that has ended
 /// runs no more. One that was stopped does not sleep: it has not read what it was sent, and would
 /// find it all at once.
+///
+/// One look after the other would miss a thread that wakes another one and falls asleep meanwhile:
+/// a shell that was seen to wait for a child, which then was gone. So all are looked at twice. A
+/// thread that slept both times, and was not put to sleep in between, has slept all the time from
+/// the first look to the second; and so there is a moment at which all did.
 pub(super) fn is_asleep(pid: u32) -> bool {
-    let mut pids = vec![pid];
+    let first = sleepers(pid);
+    first.is_some() && first == sleepers(pid)
+}
+
+/// How often each thread was put to sleep, by its id; `None` if one does not sleep.
+fn sleepers(pid: u32) -> Option<BTreeMap<u32, u64>> {
+    let (mut pids, mut sleepers) = (vec![pid], BTreeMap::new());
     let mut at = 0;
     while at < pids.len() {
-        if pids.len() > PROCESSES_MAX || !look(pids[at], &mut pids) {
-            return false;
+        if pids.len() > PROCESSES_MAX || !look(pids[at], &mut pids, &mut sleepers) {
+            return None;
         }
         at += 1;
     }
-    true
+    Some(sleepers)
 }
 
-/// Adds the children of `pid`. Returns whether its threads sleep.
-fn look(pid: u32, pids: &mut Vec<u32>) -> bool {
+/// Adds the children of `pid`, and its threads. Returns whether these sleep.
+fn look(pid: u32, pids: &mut Vec<u32>, sleepers: &mut BTreeMap<u32, u64>) -> bool {
     let tasks = PathBuf::from(format!("/proc/{pid}/task"));
     for task in fs::read_dir(&tasks).into_iter().flatten().flatten() {
-        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        if state_of(&stat).is_some_and(|state| !matches!(state, 'S' | 'I' | 'Z' | 'X')) {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        let value = |of: &str| status.lines().find_map(|line| line.strip_prefix(of));
+        let state = value("State:").and_then(|state| state.trim_start().chars().next());
+        if state.is_some_and(|state| !matches!(state, 'S' | 'I' | 'Z' | 'X')) {
             return false;
         }
+        let n_sleeps: Option<u64> =
+            value("voluntary_ctxt_switches:").and_then(|n| n.trim().parse().ok());
+        let id: Option<u32> = task.file_name().to_string_lossy().parse().ok();
+        sleepers.extend(id.zip(n_sleeps));
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
         pids.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
     }
