@@ -102,3 +102,14 @@ pub unsafe extern "C-unwind" fn fork() -> c_int {
     // SAFETY: by the caller.
     threads::fork(|| unsafe { next::fork() })
 }
+
+/// A child of `vfork` runs in its parent's memory, where it can have no slot of its own. So this is
+/// `fork`: its parent does not wait until it has begun another program, and nothing else differs.
+///
+/// # Safety
+/// As of `vfork(2)`, which allows a child less than `fork` does.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn vfork() -> c_int {
+    // SAFETY: by the caller.
+    unsafe { fork() }
+}
