@@ -2,7 +2,7 @@
 //! forked children. Notices about rest go from here to the member's socket.
 #![allow(unsafe_code)]
 
-use crate::{ffi, names};
+use crate::ffi;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
 use waits::{N_BYTES, N_WORDS, Page};
@@ -88,9 +88,6 @@ pub(crate) fn map() {
         to.store(u64::from_ne_bytes(*word), SeqCst);
     }
     WORDS.store(at.cast(), SeqCst);
-    if let Some(page) = page() {
-        page.loaded(names::this().process);
-    }
 }
 
 fn address() -> ffi::UnixAddress {

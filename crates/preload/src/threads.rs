@@ -28,9 +28,9 @@ const HELD_SLEEP: ffi::TimeSpec = ffi::TimeSpec { seconds: 0, nanoseconds: 20_00
 /// Runs before the program does.
 extern "C" fn load() {
     page::map();
-    if page::page().is_none() {
-        return;
-    }
+    let Some(page) = page::page() else { return };
+    let own = slot();
+    page.loaded(names::this().process, own);
     replaced::replace();
     let mut key: c_uint = 0;
     // SAFETY: `key` is ours, and `ended` is a function of that type.
@@ -39,7 +39,6 @@ extern "C" fn load() {
     }
     // SAFETY: a function of that type. The library stays loaded.
     unsafe { ffi::__register_atfork(None, Some(has_forked), Some(forked), std::ptr::null_mut()) };
-    slot();
 }
 
 #[used]

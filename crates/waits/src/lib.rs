@@ -250,11 +250,12 @@ impl<M: Memory> Page<M> {
 
 /// The program's side.
 impl<M: Memory> Page<M> {
-    /// A process has loaded the library. If it did so before, it was another program, whose threads
-    /// have ended.
-    pub fn loaded(&self, process: u32) {
+    /// A process has loaded the library, and its first thread has the slot `own`. If it did so
+    /// before, it was another program, whose threads have ended: their slots said until now that it
+    /// runs (W1).
+    pub fn loaded(&self, process: u32, own: Option<Slot>) {
         for (slot, thread, _) in self.threads() {
-            if thread.process == process {
+            if thread.process == process && Some(slot) != own {
                 self.bury(slot, thread);
             }
         }

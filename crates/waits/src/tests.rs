@@ -48,7 +48,7 @@ fn w1_a_program_rests_when_all_its_threads_wait() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
     assert_eq!(page.look(), Look::Moves, "no process has loaded the library");
-    page.loaded(7);
+    page.loaded(7, None);
     let first = page.claim(thread(1)).unwrap();
     page.begins();
     assert_eq!(page.look(), Look::Moves);
@@ -71,7 +71,7 @@ fn w1_a_program_rests_when_all_its_threads_wait() {
 fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     let parent = page.claim(thread(1)).unwrap();
     page.enter(parent, Wait::Descriptors);
     let child = Thread { process: 8, id: 8 };
@@ -92,7 +92,7 @@ fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
 fn w2_the_last_thread_that_waits_tells_the_member_once() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     assert!(!page.enter(first, Wait::Others));
     page.want();
@@ -107,13 +107,17 @@ fn w2_the_last_thread_that_waits_tells_the_member_once() {
 fn the_threads_of_a_program_that_has_become_another_are_gone() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     let _ended = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     let other = page.claim(Thread { process: 8, id: 9 }).unwrap();
-    page.loaded(7);
-    let first = page.claim(thread(1)).unwrap();
-    page.enter(first, Wait::Descriptors);
     page.enter(other, Wait::Others);
+    // The first thread of the other program is seen to run all the time.
+    assert_eq!(page.look(), Look::Moves);
+    let first = page.claim(thread(1));
+    assert_eq!(page.look(), Look::Moves);
+    page.loaded(7, first);
+    assert_eq!(page.look(), Look::Moves);
+    page.enter(first.unwrap(), Wait::Descriptors);
     assert_eq!(page.threads().count(), 2);
     assert_ne!(page.look(), Look::Moves);
 }
@@ -122,7 +126,7 @@ fn the_threads_of_a_program_that_has_become_another_are_gone() {
 fn w4_threads_without_a_slot_are_never_taken_for_waiting_ones() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     for id in 1..=N_SLOTS {
         let slot = page.claim(thread(id)).unwrap();
         page.enter(slot, Wait::Others);
@@ -136,7 +140,7 @@ fn w4_threads_without_a_slot_are_never_taken_for_waiting_ones() {
 fn slots_of_threads_that_have_ended_or_died_are_used_again() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     page.enter(first, Wait::Others);
     page.enter(second, Wait::Others);
@@ -153,7 +157,7 @@ fn slots_of_threads_that_have_ended_or_died_are_used_again() {
 fn w5_a_thread_that_serves_and_sleeps_runs() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     let [serves, other] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     page.enter(other, Wait::Time);
     page.enter(serves, Wait::Time);
@@ -173,7 +177,7 @@ fn w5_a_thread_that_serves_and_sleeps_runs() {
 fn w3_a_held_program_that_waits_does_nothing() {
     let words = memory();
     let page = Page::make(&*words, true, 0);
-    page.loaded(7);
+    page.loaded(7, None);
     let slot = page.claim(thread(1)).unwrap();
     let (taken, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
