@@ -38,7 +38,7 @@ enum Sign {
 }
 
 /// Every program.
-pub(crate) const PROGRAMS: [Program; 17] = [
+pub(crate) const PROGRAMS: [Program; 24] = [
     Program {
         name: "memcached",
         package: "memcached",
@@ -95,6 +95,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
             "a_blocked_client_is_answered_when_another_one_pushes",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
             "a_copy_that_dies_takes_its_member_along_and_both_come_back",
+            "a_copy_that_takes_up_nothing_is_named_and_replaced",
             "a_member_that_comes_back_begins_with_the_checkpoint_on_disk",
             "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
             "a_program_that_ends_at_once_is_named_with_its_last_words",
@@ -137,6 +138,7 @@ pub(crate) const PROGRAMS: [Program; 17] = [
             "a_cluster_that_was_stopped_goes_on_where_it_was",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
             "a_copy_that_dies_takes_its_member_along_and_both_come_back",
+            "a_copy_that_takes_up_nothing_is_named_and_replaced",
             "a_day_of_overwrites_takes_no_more_space_than_an_hour",
             "a_dead_member_is_replaced_by_one_command",
             "a_disk_that_holds_less_is_refused_while_a_better_one_is_left",
@@ -194,6 +196,49 @@ pub(crate) const PROGRAMS: [Program; 17] = [
         package: "redis-tools",
         sign: Sign::InPath,
         tests: &["redis_benchmark_runs_at_every_member"],
+    },
+    Program {
+        name: "nginx",
+        // With WebDAV.
+        package: "nginx-core",
+        sign: Sign::File("/usr/sbin/nginx"),
+        tests: &["nginx_has_every_acknowledged_file_at_every_copy"],
+    },
+    Program {
+        name: "slapd",
+        package: "slapd",
+        sign: Sign::File("/usr/sbin/slapd"),
+        tests: &["slapd_has_the_same_entries_ids_and_stamps_at_every_copy"],
+    },
+    Program {
+        name: "ldapadd",
+        package: "ldap-utils",
+        sign: Sign::InPath,
+        tests: &["slapd_has_the_same_entries_ids_and_stamps_at_every_copy"],
+    },
+    Program {
+        name: "mosquitto",
+        package: "mosquitto",
+        sign: Sign::File("/usr/sbin/mosquitto"),
+        tests: &["mosquitto_keeps_every_acknowledged_message_at_every_copy"],
+    },
+    Program {
+        name: "mosquitto_pub",
+        package: "mosquitto-clients",
+        sign: Sign::InPath,
+        tests: &["mosquitto_keeps_every_acknowledged_message_at_every_copy"],
+    },
+    Program {
+        name: "clamd",
+        package: "clamav-daemon",
+        sign: Sign::File("/usr/sbin/clamd"),
+        tests: &["clamd_says_the_same_of_each_stream_at_every_copy"],
+    },
+    Program {
+        name: "nats-server",
+        package: "nats-server",
+        sign: Sign::File("/usr/sbin/nats-server"),
+        tests: &["a_subscriber_of_nats_hears_each_acknowledged_message_once"],
     },
     Program { name: "etcd", package: "etcd-server", sign: Sign::InPath, tests: &[] },
     Program { name: "etcdctl", package: "etcd-client", sign: Sign::InPath, tests: &[] },

@@ -20,6 +20,7 @@ mod support;
 mod bank;
 mod clients;
 mod commands;
+mod configured;
 mod copies;
 mod cuts;
 mod databases;

@@ -24,15 +24,20 @@ pub(crate) struct Client<S>(BufReader<S>, String);
 
 impl Client<TcpStream> {
     pub(crate) fn of(cluster: &Cluster, id: u16) -> Client<TcpStream> {
-        let stream = TcpStream::connect(("127.0.0.1", cluster.port_of(id))).unwrap();
+        Client::at(cluster.port_of(id))
+    }
+
+    /// A client of the member that listens there.
+    pub(crate) fn at(port: u16) -> Client<TcpStream> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        Client(BufReader::new(stream), format!("member {id}"))
+        Client(BufReader::new(stream), format!("the member at {port}"))
     }
 }
 
 impl Client<UnixStream> {
     /// A client of a copy, past its member.
-    fn past(socket: &std::path::Path) -> Client<UnixStream> {
+    pub(crate) fn past(socket: &std::path::Path) -> Client<UnixStream> {
         let stream = UnixStream::connect(socket).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         Client(BufReader::new(stream), socket.display().to_string())
@@ -40,24 +45,43 @@ impl Client<UnixStream> {
 }
 
 impl<S: Read + Write> Client<S> {
-    fn say(&mut self, words: &str) {
-        self.0.get_mut().write_all(words.as_bytes()).unwrap();
+    pub(crate) fn say(&mut self, words: &str) {
+        self.send(words.as_bytes());
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).unwrap();
+    }
+
+    pub(crate) fn try_say(&mut self, words: &str) -> std::io::Result<()> {
+        self.0.get_mut().write_all(words.as_bytes())
+    }
+
+    /// A line, or nothing at the end.
+    pub(crate) fn try_line(&mut self) -> std::io::Result<String> {
+        let mut line = String::new();
+        self.0.read_line(&mut line).map(|_| line)
     }
 
     pub(crate) fn line(&mut self) -> String {
-        let mut line = String::new();
-        let read = self.0.read_line(&mut line);
-        read.unwrap_or_else(|error| panic!("no line from {}: {error}", self.1));
-        assert!(line.ends_with("\r\n"), "a whole line: {line:?}");
+        let line = self.bare_line();
+        assert!(line.ends_with('\r'), "a whole line: {line:?}");
         line.trim_end().to_owned()
     }
 
-    /// What has a length, and the end of its line.
-    fn body(&mut self, len: usize) -> String {
-        let mut bytes = vec![0; len + 2];
+    /// A line that ends by a line feed alone.
+    pub(crate) fn bare_line(&mut self) -> String {
+        let read = self.try_line();
+        let line = read.unwrap_or_else(|error| panic!("no line from {}: {error}", self.1));
+        let whole = line.strip_suffix('\n');
+        whole.unwrap_or_else(|| panic!("a whole line: {line:?}")).to_owned()
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> String {
+        let mut bytes = vec![0; len];
         let read = self.0.read_exact(&mut bytes);
         read.unwrap_or_else(|error| panic!("no {len} bytes from {}: {error}", self.1));
-        String::from_utf8_lossy(&bytes[..len]).into_owned()
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     pub(crate) fn ask(&mut self, words: &str) -> String {
@@ -66,10 +90,9 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Whether the answer begins so. A member that is being killed may have let the connection in.
-    fn hears(&mut self, words: &str, answer: &str) -> bool {
-        let mut line = String::new();
-        let said = self.0.get_mut().write_all(words.as_bytes());
-        said.and_then(|()| self.0.read_line(&mut line)).is_ok() && line.starts_with(answer)
+    pub(crate) fn hears(&mut self, words: &str, answer: &str) -> bool {
+        let line = self.try_say(words).and_then(|()| self.try_line());
+        line.is_ok_and(|line| line.starts_with(answer))
     }
 
     /// Lines up to the one that is `end`.
@@ -86,7 +109,7 @@ impl<S: Read + Write> Client<S> {
 }
 
 /// Kills members 2 and 3 in turn, and waits until each is back.
-fn kill_in_turn(cluster: &Cluster, victims: &[u16], is_back: impl Fn(u16) -> bool) {
+pub(crate) fn kill_in_turn(cluster: &Cluster, victims: &[u16], is_back: impl Fn(u16) -> bool) {
     for victim in victims {
         signal(pid_of(cluster, 1, *victim), "KILL");
         wait_until("the member to be back", || is_back(*victim));
@@ -104,7 +127,7 @@ pub(crate) fn are_level(cluster: &Cluster) -> bool {
 }
 
 /// What all copies show alike. (A copy may have been given the last input, and not have read it.)
-fn agreed<T: Ord>(cluster: &Cluster, look: impl Fn(&std::path::Path) -> T) -> T {
+pub(crate) fn agreed<T: Ord>(cluster: &Cluster, look: impl Fn(&std::path::Path) -> T) -> T {
     let mut agreed = None;
     wait_until("the copies to be equal", || {
         let mut all: BTreeSet<T> = sockets(cluster).iter().map(|at| look(at)).collect();
@@ -179,7 +202,8 @@ fn jobs(socket: &std::path::Path, n_max: u64) -> BTreeMap<u64, String> {
         let said = client.ask(&format!("peek {id}\r\n"));
         if let Some(of) = said.strip_prefix("FOUND ") {
             let len: usize = of.split(' ').nth(1).unwrap().parse().unwrap();
-            jobs.insert(id, client.body(len));
+            jobs.insert(id, client.bytes(len));
+            client.bytes(2);
         }
     }
     jobs
@@ -245,6 +269,47 @@ fn beanstalkd_keeps_every_acknowledged_job() {
 #[test]
 fn beanstalkd_by_the_turn_keeps_every_acknowledged_job() {
     a_queue_keeps_every_acknowledged_job(&["--program-order", "loop"]);
+}
+
+/// A program in Go loads no library, makes its system calls itself, and listens at a port. Its
+/// server's name is drawn, so answers are not compared.
+#[test]
+fn a_subscriber_of_nats_hears_each_acknowledged_message_once() {
+    let command = "/usr/sbin/nats-server -a 127.0.0.1 -p {port}";
+    let how = ["--replicate", command, "--program-order", "relaxed", "--program-compare", "0"];
+    let mut cluster = Cluster::start_with(&how);
+    let connect = |port: u16| {
+        let mut client = Client::at(port);
+        assert!(client.line().starts_with("INFO "));
+        client.say("CONNECT {\"verbose\":false}\r\n");
+        client
+    };
+    let port = cluster.port_of(1);
+    let mut hears = connect(port);
+    assert_eq!(hears.ask("SUB news 1\r\nPING\r\n"), "PONG");
+    let is_over = AtomicBool::new(false);
+    let n_said = std::thread::scope(|scope| {
+        let speaker = scope.spawn(|| {
+            let mut client = connect(port);
+            let mut n = 0;
+            while n < WRITES_MAX && !is_over.load(Ordering::Relaxed) {
+                let said = client.ask(&format!("PUB news 6\r\n{n:06}\r\nPING\r\n"));
+                assert_eq!(said, "PONG");
+                n += 1;
+            }
+            n
+        });
+        kill_in_turn(&cluster, &[2, 3], |id| Client::of(&cluster, id).hears("PING\r\n", "INFO "));
+        is_over.store(true, Ordering::Relaxed);
+        speaker.join().unwrap()
+    });
+    assert!(n_said > 0);
+    for n in 0..n_said {
+        assert_eq!(hears.line(), "MSG news 1 6");
+        assert_eq!(hears.line(), format!("{n:06}"));
+    }
+    assert_eq!(hears.ask("PING\r\n"), "PONG", "nothing twice");
+    assert_eq!(cluster.stop(), Some(0));
 }
 
 /// Clients of all members at once, with requests of several commands each: what a turn of Redis's
