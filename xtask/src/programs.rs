@@ -38,7 +38,7 @@ enum Sign {
 }
 
 /// Every program.
-pub(crate) const PROGRAMS: [Program; 24] = [
+pub(crate) const PROGRAMS: [Program; 25] = [
     Program {
         name: "memcached",
         package: "memcached",
@@ -239,6 +239,15 @@ pub(crate) const PROGRAMS: [Program; 24] = [
         package: "nats-server",
         sign: Sign::File("/usr/sbin/nats-server"),
         tests: &["a_subscriber_of_nats_hears_each_acknowledged_message_once"],
+    },
+    Program {
+        name: "python3",
+        package: "python3",
+        sign: Sign::InPath,
+        tests: &[
+            "a_race_parts_copies_in_a_relaxed_order_and_the_minority_begins_again",
+            "a_race_parts_no_copies_that_are_fed_one_connection_after_the_other",
+        ],
     },
     Program { name: "etcd", package: "etcd-server", sign: Sign::InPath, tests: &[] },
     Program { name: "etcdctl", package: "etcd-client", sign: Sign::InPath, tests: &[] },

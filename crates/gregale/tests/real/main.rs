@@ -36,6 +36,7 @@ mod operators;
 mod ops;
 mod pipelines;
 mod postgres;
+mod race;
 mod recover;
 mod refusals;
 mod registers;
