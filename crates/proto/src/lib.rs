@@ -18,7 +18,7 @@
 //! - [`members`]: the members of a log, and their changes.
 //! - [`node`]: one member, Ω and a machine together.
 //! - [`planted`]: mistakes that are planted to test the checks.
-//! - [`registry`]: the lists of protocols that an engine can run.
+//! - [`registry`]: the list of protocols.
 //! - [`sst`]: rows that members write into each other's memory (paper 000).
 //! - [`vsync`]: views and ordered multicast in them (paper 000).
 //! - [`table`]: the promises of each protocol, as data.

@@ -63,6 +63,7 @@ mod epoch;
 mod order;
 mod record;
 mod seats;
+mod spec;
 mod stable;
 #[cfg(test)]
 mod state_tests;
@@ -74,6 +75,7 @@ mod transfer_tests;
 mod turns;
 mod wire;
 
+pub use spec::Spec;
 pub use wire::{Beginning, Handover, Held, Logged, Part, PrimcastWire, Report, Told};
 
 use super::bugs::Bug;

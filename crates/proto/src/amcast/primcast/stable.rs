@@ -120,7 +120,7 @@ impl Wire for Stable {
 }
 
 /// A change of the state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Change {
     Head(Head),
     /// A proposal entered the log.
