@@ -27,6 +27,12 @@ pub trait LogSpec: Copy + Debug + 'static {
     /// process. If not, Ω counts no dead member.
     const DEAD_MEMORY_COUNTS: bool;
 
+    /// Whether its promises end where a clock jumps; clocks may always drift.
+    const NEEDS_STEADY_CLOCKS: bool = false;
+
+    /// The interesting cases of the simulator, by name, that its members do not meet.
+    const UNMET: &'static [&'static str] = &[];
+
     /// Planted mistakes.
     type Bug: Bugs;
 
@@ -372,6 +378,25 @@ impl KeyedProtocol {
 }
 
 impl LogProtocol {
+    /// The protocol for this durability, where no other is asked for: the first that gives it.
+    ///
+    /// # Panics
+    /// If none gives it.
+    pub fn usual(durability: &str) -> LogProtocol {
+        let mut all = LogProtocol::ALL.iter().copied();
+        all.find(|one| one.row().gives(durability)).expect("a protocol gives it")
+    }
+
+    /// See [`LogSpec::NEEDS_STEADY_CLOCKS`].
+    pub fn needs_steady_clocks(self) -> bool {
+        self.visit(Simulated).0
+    }
+
+    /// See [`LogSpec::UNMET`].
+    pub fn unmet(self) -> &'static [&'static str] {
+        self.visit(Simulated).1
+    }
+
     /// The region of a member among `members`.
     pub fn layout(self, members: usize, shape: &LogShape) -> Layout {
         struct Measure<'a>(usize, &'a LogShape);
@@ -386,10 +411,29 @@ impl LogProtocol {
     }
 }
 
+/// What a simulated world has to know of a protocol: whether clocks may jump in it, and the cases
+/// that it need not bring about.
+struct Simulated;
+
+impl LogVisitor for Simulated {
+    type Output = (bool, &'static [&'static str]);
+
+    fn visit<S: LogSpec>(self) -> Self::Output {
+        (S::NEEDS_STEADY_CLOCKS, S::UNMET)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
+
+    #[test]
+    fn every_durability_has_a_usual_protocol() {
+        for durability in LogProtocol::ALL.iter().flat_map(|one| one.row().durability) {
+            assert!(LogProtocol::usual(durability).row().gives(durability), "{durability}");
+        }
+    }
 
     #[test]
     fn names_and_layouts_differ() {

@@ -34,6 +34,13 @@ pub struct Row {
     pub members_change: bool,
 }
 
+impl Row {
+    /// Whether it can give this durability.
+    pub fn gives(&self, durability: &str) -> bool {
+        self.durability.contains(&durability)
+    }
+}
+
 /// The source of the order, and its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {

@@ -61,7 +61,7 @@ pub use proto::LogShape as Shape;
 pub use stamps::Stamps;
 pub use stored::Store;
 pub use subject::{Birth, Life, Setup, Subject};
-pub use subjects::SUBJECTS;
+pub use subjects::subjects;
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
 pub use world::node::NodeHost;
 pub use world::run;

@@ -84,7 +84,7 @@ fn draw_bounds(seed: u64) -> Bounds {
 
 /// Whether clients wait for every disk.
 fn draw_disk_all(seed: u64, protocol: Protocol) -> bool {
-    protocol == Protocol::Durable && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
+    protocol.waits_for_all_disks() && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
 }
 
 /// Runs one seed, from beginning to end.

@@ -267,7 +267,7 @@ impl World {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::subjects::MU;
+    use crate::subjects::subject;
     use crate::{Birth, Provider, Shape};
     use base::Rank;
     use proto::Role;
@@ -284,7 +284,7 @@ mod tests {
             pace: 100,
             ..Plan::calm(3, Provider::Tcp, shape)
         };
-        let mut world = World::new(MU, plan, Rng::new(1), false);
+        let mut world = World::new(subject("mu"), plan, Rng::new(1), false);
         (0..3).for_each(|node| world.be_born(node, Birth::Fresh));
         let run_until = |world: &mut World, end: u64, is_over: fn(&World) -> bool| {
             while !is_over(world) {

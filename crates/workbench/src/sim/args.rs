@@ -1,6 +1,6 @@
 //! `gregale sim` on the command line.
 
-use ::sim::subjects::{SUBJECTS, VELOS};
+use ::sim::subjects::subjects;
 use ::sim::{Subject, amcast, cluster, group};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
@@ -32,8 +32,8 @@ impl fmt::Debug for SimProtocol {
 impl ValueEnum for SimProtocol {
     fn value_variants<'a>() -> &'a [SimProtocol] {
         static ALL: LazyLock<Vec<SimProtocol>> = LazyLock::new(|| {
-            let logs = SUBJECTS.iter().copied().map(SimProtocol::Log);
-            let clusters = cluster::Protocol::ALL.iter().copied().map(SimProtocol::Cluster);
+            let logs = subjects().iter().copied().map(SimProtocol::Log);
+            let clusters = cluster::Protocol::all().map(SimProtocol::Cluster);
             let multicasts = amcast::subjects().iter();
             let groups = [SimProtocol::Group];
             let alone = logs.chain(clusters).chain(groups);
@@ -92,7 +92,7 @@ impl SimProtocol {
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
     /// The subject to simulate.
-    #[arg(long, value_enum, default_value_t = SimProtocol::Log(VELOS))]
+    #[arg(long, value_enum, default_value_t = SimProtocol::Log(subjects()[0]))]
     pub(crate) protocol: SimProtocol,
     /// The number of seeds.
     #[arg(long, default_value_t = 1000)]
