@@ -29,7 +29,9 @@ extern crate alloc;
 
 pub mod abd;
 pub mod amcast;
+mod candidacy;
 pub mod claims;
+mod clock;
 pub mod disk;
 pub mod durable;
 pub mod keyed;
