@@ -2,7 +2,8 @@
 
 use base::Instant;
 
-use super::door::{Door, Kind};
+use super::door::Door;
+use super::held::Kind;
 use super::pause::Scope;
 use super::{Connection, Identity, RequestId};
 use crate::command::CommandSpec;
@@ -158,7 +159,7 @@ impl Door {
 
     /// CLIENT LIST [TYPE type] [ID id ...]
     fn list(&mut self, args: &[&[u8]]) {
-        self.filter = ClientFilter::default();
+        self.held.filter = ClientFilter::default();
         match args[2..] {
             [] => {}
             [option, name] if option.eq_ignore_ascii_case(b"type") => {
@@ -173,7 +174,7 @@ impl Door {
                         return;
                     };
                     // No connection has the number 0.
-                    self.filter.ids.push(u64::try_from(id).unwrap_or(0));
+                    self.held.filter.ids.push(u64::try_from(id).unwrap_or(0));
                 }
             }
             _ => {
@@ -181,7 +182,7 @@ impl Door {
                 return;
             }
         }
-        self.held = Some(Kind::Clients);
+        self.held.hold(Kind::Clients);
     }
 
     /// Restricts the selection to connections of this type; false after an error.
@@ -194,18 +195,18 @@ impl Door {
             text.push(b'\'');
             self.reply.error(text);
         }
-        self.filter.is_other_type |= !is("normal");
+        self.held.filter.is_other_type |= !is("normal");
         is_known
     }
 
     /// CLIENT KILL address, or CLIENT KILL [ID id] [TYPE type] [ADDR address] [LADDR address]
     /// [USER user] [SKIPME yes|no]
     fn kill(&mut self, args: &[&[u8]]) {
-        self.filter = ClientFilter::default();
+        self.held.filter = ClientFilter::default();
         if let [_, _, address] = args {
-            self.filter.address = Some(address.to_vec());
-            self.filter.wants_one = true;
-            self.held = Some(Kind::Kill);
+            self.held.filter.address = Some(address.to_vec());
+            self.held.filter.wants_one = true;
+            self.held.hold(Kind::Kill);
             return;
         }
         let mut skips_me = true;
@@ -222,15 +223,15 @@ impl Door {
                     self.reply.error("ERR client-id should be greater than 0");
                     return;
                 };
-                self.filter.ids = vec![id];
+                self.held.filter.ids = vec![id];
             } else if is("type") {
                 if !self.only_type(value) {
                     return;
                 }
             } else if is("addr") {
-                self.filter.address = Some(value.to_vec());
+                self.held.filter.address = Some(value.to_vec());
             } else if is("laddr") {
-                self.filter.local_address = Some(value.to_vec());
+                self.held.filter.local_address = Some(value.to_vec());
             } else if is("user") {
                 // There is one user, as in a Redis without an ACL.
                 if value != b"default" {
@@ -245,8 +246,8 @@ impl Door {
                 return;
             }
         }
-        self.filter.skips = skips_me.then_some(self.identity.id);
-        self.held = Some(Kind::Kill);
+        self.held.filter.skips = skips_me.then_some(self.identity.id);
+        self.held.hold(Kind::Kill);
     }
 
     /// Answers how many connections were ended.

@@ -5,7 +5,8 @@
 //! of a share of the slots, or sentinels that each name the leader. A client that holds an old
 //! answer is still served, by whichever member it asks.
 
-use super::door::{Door, Kind};
+use super::door::Door;
+use super::held::Kind;
 use crate::command::CommandSpec;
 use crate::exec::{SYNTAX, parse_integer};
 use crate::partition::slot_of;
@@ -85,8 +86,8 @@ impl Door {
             "cluster|slots" | "cluster|shards" | "cluster|nodes" | "cluster|info"
             | "cluster|myid" | "cluster|links" | "role" | "sentinel" => {
                 let args = args[1..].iter().map(|arg| arg.to_vec()).collect();
-                self.topology = TopologyQuery { name: spec.name, args };
-                self.held = Some(Kind::Topology);
+                self.held.topology = TopologyQuery { name: spec.name, args };
+                self.held.hold(Kind::Topology);
             }
             _ => reply.error(
                 "ERR gregale's members are changed with `gregale member`, not by CLUSTER commands",
