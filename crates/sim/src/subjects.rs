@@ -26,7 +26,7 @@ pub fn subjects() -> &'static [Subject] {
 /// The subject of this name.
 ///
 /// # Panics
-/// If there is none.
+/// If no subject has it.
 pub fn subject(name: &str) -> Subject {
     Subject::named(name).unwrap_or_else(|| panic!("no subject is called {name}"))
 }

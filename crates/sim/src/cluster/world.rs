@@ -5,6 +5,7 @@ use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
 use super::kinds::{Kinship, Protocol};
+use super::last_reads::LastReads;
 use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
@@ -57,12 +58,7 @@ pub(crate) struct World {
     /// Whether the leader is to die once more while all is well (I6).
     pub(super) is_to_depose: bool,
     pub(super) n_events: u64,
-    /// The lists that clients appended to.
-    pub(super) lists: Vec<Vec<u8>>,
-    /// The keys that each client still has to read in the end, each with its member.
-    pub(super) to_read: Vec<Vec<(usize, Vec<u8>)>>,
-    /// The reads among them that are under way.
-    pub(super) reading: Vec<Vec<(usize, Vec<u8>)>>,
+    pub(super) last_reads: LastReads,
 }
 
 /// The bounds of members: often so narrow that they are met.
@@ -158,9 +154,7 @@ impl World {
             deviants: Deviants::draw(seed, members),
             leader: None,
             n_events: 0,
-            lists: Vec::new(),
-            to_read: Vec::new(),
-            reading: vec![Vec::new(); plan.n_clients],
+            last_reads: LastReads::new(plan.n_clients),
             plan,
             rng,
         }

@@ -212,7 +212,7 @@ impl World {
                     Ask::Cas { .. } => {}
                     Ask::Read | Ask::Write(_) | Ask::Add(_) => client.seen[key] = answer,
                 }
-                if operation.asked_at >= self.liveness_since {
+                if self.core.owes(operation.asked_at) {
                     client.n_live += 1;
                 }
                 self.net.trace.record(now, index, Topic::Answer, answer, place.unwrap_or(0));
@@ -296,11 +296,12 @@ mod tests {
         let leads = |world: &World| world.role(0) == Some(Role::Leader);
         assert!(run_until(&mut world, 300 * SECOND, leads));
         for other in [1, 2] {
-            world.core.insert(Rank::at(other));
+            world.core.members.insert(Rank::at(other));
             let wire = world.net.link_index(other, 0);
             world.net.wires[wire].slowness = u64::from(u32::MAX);
         }
-        (world.phase, world.liveness_since) = (Phase::Liveness, world.net.now());
+        world.phase = Phase::Liveness;
+        world.core.must_serve_from(world.net.now());
         world.end_long_thoughts();
         let end = world.net.now() + 300 * SECOND;
         let is_over = |world: &World| world.phase == Phase::Over;
