@@ -67,7 +67,7 @@
 //!                              +-- found a value -> Fetching ------+
 //! ```
 //!
-//! **Parts**, each with its rules: `crate::candidacy` (when and above which ballots to lead), `ring` (the
+//! **Parts**, each with its rules: the candidacy (when and above which ballots to lead), `ring` (the
 //! leader's places), `facts` (what is known to be decided), `learner` (how what is missing comes),
 //! `claims` and `links` (the other members), `eras` (which members count), `reads`.
 //!

@@ -150,3 +150,20 @@ pub(crate) struct SimArgs {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of `xtask/src/seeds.rs`: a kind without a turn would never run seeds that are new.
+    #[test]
+    fn s3_every_kind_of_the_simulator_has_its_turn() {
+        let sweeps = include_str!("../../../../xtask/sweeps.toml");
+        for kind in SimProtocol::value_variants() {
+            let named = format!("protocol = \"{}\"\n", kind.name());
+            let mut of_kind = sweeps.split("[[sweep]]").filter(|one| one.contains(&named));
+            let has_turn = of_kind.any(|one| one.contains("turns = [\""));
+            assert!(has_turn, "{} has no turn in xtask/sweeps.toml", kind.name());
+        }
+    }
+}
