@@ -67,9 +67,9 @@
 //!                              +-- found a value -> Fetching ------+
 //! ```
 //!
-//! **Parts**, each with its rules: the candidacy (when and above which ballots to lead), `ring` (the
-//! leader's places), `facts` (what is known to be decided), `learner` (how what is missing comes),
-//! `claims` and `links` (the other members), `eras` (which members count), `reads`.
+//! **Parts**, each with its rules: the candidacy (when and above which ballots to lead), `ring`
+//! (the leader's places), `facts` (what is known to be decided), `learner` (how a value that is
+//! missing comes), `claims` and `links` (the other members), `eras` (which members count), `reads`.
 //!
 //! **Cost** in the good case: one WRITE and one CAS to each acceptor a value, and off the critical
 //! path one more CAS each when a place of the ring is used for the first time in a term: an
