@@ -3,7 +3,7 @@
 use base::Instant;
 
 use super::door::Door;
-use super::held::Kind;
+use super::held::{ClientFilter, Kind};
 use super::pause::Scope;
 use super::{Connection, Identity, RequestId};
 use crate::command::CommandSpec;
@@ -30,23 +30,6 @@ pub(super) struct Seen {
     pub(super) n_request: usize,
     pub(super) created: Instant,
     pub(super) last_input: Instant,
-}
-
-/// The connections that a CLIENT LIST or KILL selects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientFilter {
-    /// The numbers to which the selection is restricted, if any are named.
-    ids: Vec<u64>,
-    /// A type of connection that does not exist here: other Redis servers, or subscribers.
-    is_other_type: bool,
-    /// The client address to which the selection is restricted.
-    address: Option<Vec<u8>>,
-    /// The local address to which the selection is restricted.
-    local_address: Option<Vec<u8>>,
-    /// The connection to leave out.
-    skips: Option<u64>,
-    /// CLIENT KILL address, which answers an error if no connection matches.
-    wants_one: bool,
 }
 
 impl ClientFilter {

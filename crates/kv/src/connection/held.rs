@@ -4,8 +4,6 @@
 //!   writes its own parts before it is held. By construction: the door takes no other request while
 //!   one is held, asserted in [`Held::hold`] in debug builds.
 
-use super::client::ClientFilter;
-use super::topology::TopologyQuery;
 use crate::command::CommandSpec;
 use core::time::Duration;
 
@@ -34,6 +32,30 @@ pub(super) enum Kind {
     Kill,
     Channels,
     Topology,
+}
+
+/// The connections that a CLIENT LIST or KILL selects.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientFilter {
+    /// The numbers to which the selection is restricted, if any are named.
+    pub(super) ids: Vec<u64>,
+    /// A type of connection that does not exist here: other Redis servers, or subscribers.
+    pub(super) is_other_type: bool,
+    /// The client address to which the selection is restricted.
+    pub(super) address: Option<Vec<u8>>,
+    /// The local address to which the selection is restricted.
+    pub(super) local_address: Option<Vec<u8>>,
+    /// The connection to leave out.
+    pub(super) skips: Option<u64>,
+    /// CLIENT KILL address, which answers an error if no connection matches.
+    pub(super) wants_one: bool,
+}
+
+/// A question: the command's name, and its arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopologyQuery {
+    pub(super) name: &'static str,
+    pub(super) args: Vec<Vec<u8>>,
 }
 
 /// The held request.

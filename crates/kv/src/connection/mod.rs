@@ -61,11 +61,11 @@ mod topology;
 mod transaction;
 
 pub use channels::{ChannelQuery, PATTERNS_BYTES_MAX, SUBSCRIBED_BYTES_MAX, answer_channels};
-pub use client::ClientFilter;
 pub use counts::{Count, Counts};
+pub use held::{ClientFilter, TopologyQuery};
 pub use limits::{OutputClass, OutputLimit, OutputLimits, bytes_of};
 pub use pause::Pauses;
-pub use topology::{Node, Topology, TopologyQuery};
+pub use topology::{Node, Topology};
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! answer is still served, by whichever member it asks.
 
 use super::door::Door;
-use super::held::Kind;
+use super::held::{Kind, TopologyQuery};
 use crate::command::CommandSpec;
 use crate::exec::{SYNTAX, parse_integer};
 use crate::partition::slot_of;
@@ -19,13 +19,6 @@ const SLOTS: u32 = 16_384;
 const USUAL_NAME: &str = "mymaster";
 
 const DISABLED: &str = "ERR This instance has cluster support disabled";
-
-/// A question: the command's name, and its arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TopologyQuery {
-    name: &'static str,
-    args: Vec<Vec<u8>>,
-}
 
 /// A member, as reported to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
