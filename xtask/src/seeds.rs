@@ -4,7 +4,8 @@
 //!   every seed that ever failed (`xtask/seeds.txt`). By construction: [`gate`].
 //! - S2 Fresh seeds follow from a text (a commit, or a day), so that they can be run again, and
 //!   from the round, so that no two rounds run the same. By construction: [`first_of`].
-//! - S3 No kind that `gregale sim` knows is left out. Tested.
+//! - S3 No kind that `gregale sim` knows is left out. Tested where its kinds are listed
+//!   (`crates/workbench/src/sim/args.rs`).
 
 use crate::run::{output, show, simulator};
 use crate::sweeps::{Turn, turns};
@@ -218,38 +219,5 @@ mod tests {
         let least = firsts.windows(2).map(|pair| pair[1] - pair[0]).min();
         assert!(least > Some(10_000), "{least:?} seeds between two ranges");
         assert!(firsts[0] >= FRESH_FIRST);
-    }
-
-    /// The help of `gregale sim` is where its protocols are listed.
-    #[test]
-    fn s3_every_kind_of_the_simulator_has_its_turn() {
-        let quoted = |text: &str| Some(text.split('"').nth(1)?.to_owned());
-        let subjects = include_str!("../../crates/sim/src/subjects.rs");
-        let subjects = subjects.split("Subject::of::<").skip(1).filter_map(quoted);
-        let clusters = include_str!("../../crates/sim/src/cluster/kinds.rs");
-        let clusters =
-            clusters.lines().filter_map(quoted).filter(|name| name.ends_with("-cluster"));
-        let cli = include_str!("../../crates/workbench/src/sim/args.rs");
-        let multicasts =
-            cli.split("enum Multicast {").nth(1).and_then(|rest| rest.split('}').next());
-        let variants = multicasts.into_iter().flat_map(str::lines);
-        let multicasts = variants.filter_map(|line| line.trim().strip_suffix(',')).map(kebab);
-        let names: Vec<String> = subjects.chain(clusters).chain(multicasts).collect();
-        assert!(names.len() >= 17, "{names:?}");
-        let turns = turns().unwrap();
-        for name in names {
-            assert!(turns.iter().any(|turn| turn.protocol == name), "{name} has no turn");
-        }
-    }
-
-    fn kebab(variant: &str) -> String {
-        let mut name = String::new();
-        for letter in variant.chars() {
-            if letter.is_uppercase() && !name.is_empty() {
-                name.push('-');
-            }
-            name.extend(letter.to_lowercase());
-        }
-        name
     }
 }

@@ -131,9 +131,7 @@ fn a_group_leaves_nothing_behind() {
 fn every_protocol_of_atomic_multicast_delivers_under_load() {
     let shape = Shape { groups: 3, members: 3 };
     for fabric in [FabricKind::Shm, FabricKind::Tcp] {
-        for contender in
-            [Contender::Primcast, Contender::PrimcastHop, Contender::Whitebox, Contender::Fastcast]
-        {
+        for contender in Contender::all() {
             for pace in [Pace::Closed { outstanding: 4 }, Pace::Open { per_s: 500.0 }] {
                 let plan = load::Plan {
                     destinations: 2,

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use console::{Format, Outcome};
-use proto::registry;
-use proto::table::{GROUPS, MULTICASTS, Row};
+use proto::table::{self, Row};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -19,18 +18,14 @@ pub(crate) struct ProtocolsArgs {
 pub(crate) fn run(args: &ProtocolsArgs) -> Outcome {
     match args.format {
         Format::Json => {
-            let rows: Vec<Value> = rows().map(as_json).collect();
+            let rows: Vec<Value> = table::all().map(as_json).collect();
             outln!("{}", json!({ "protocols": rows }));
         }
         Format::Table => {
-            rows().for_each(|row| out!("{}", as_text(row)));
+            table::all().for_each(|row| out!("{}", as_text(row)));
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn rows() -> impl Iterator<Item = &'static Row> {
-    registry::rows().chain(MULTICASTS).chain(GROUPS)
 }
 
 fn as_json(row: &Row) -> Value {

@@ -49,5 +49,6 @@ pub use open::{Data, Error, Seat, Start, run};
 pub use proto::amcast::{
     AFTER_MAX, Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp, WINDOW,
 };
+pub use proto::registry::MulticastProtocol as Protocol;
 pub use stream::End;
-pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, Places, Protocol, System};
+pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, Places, System};

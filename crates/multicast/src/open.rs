@@ -3,17 +3,13 @@
 use crate::application::Application;
 use crate::disk::{Found, Journal};
 use crate::node::{Node, Origin, n_words};
-use crate::system::{Contradiction, FabricKind, Places, Protocol, System};
+use crate::system::{Contradiction, FabricKind, Places, System};
 use base::{Incarnation, NodeId, Rank};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{Fabric, OpenError, Setup};
-use proto::amcast::Multicast;
-use proto::amcast::fastcast::Fastcast;
-use proto::amcast::primcast::Machine;
-use proto::amcast::skeen::Skeen;
-use proto::amcast::whitebox::Whitebox;
 use proto::planted::Sound;
+use proto::registry::{MulticastSpec, MulticastVisitor};
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -185,7 +181,9 @@ pub fn run<A: Application>(
                 Some(attached) => attached,
             };
             let fabric = fabric.map_err(refused)?;
-            run_on(system, &places, me, fabric, app, origin, stop)
+            let places = &places;
+            let launch = Launch { system, places, me, fabric, app, origin, stop };
+            system.protocol.visit(launch)
         }
         FabricKind::Tcp => {
             let listener = match listener {
@@ -201,7 +199,9 @@ pub fn run<A: Application>(
                 Some(attached) => attached,
             };
             let fabric = fabric.map_err(refused)?;
-            run_on(system, &places, me, fabric, app, origin, stop)
+            let places = &places;
+            let launch = Launch { system, places, me, fabric, app, origin, stop };
+            system.protocol.visit(launch)
         }
     }
 }
@@ -214,7 +214,7 @@ fn can_begin_anew<A: Application>(
     app: &A,
 ) -> Result<(), &'static str> {
     let is_small = |group| (1..3).contains(&places.nodes_of(group).len());
-    if system.protocol != Protocol::Primcast {
+    if !system.protocol.abilities().changes_members {
         Err("only groups of primcast take in a new incarnation: use primcast")
     } else if system.commutes {
         Err("with commutes = true groups take in no new incarnation: leave it out")
@@ -237,7 +237,7 @@ fn open_journal<A: Application>(
     app: &A,
 ) -> Result<(Journal, Option<Found>), Error> {
     let node = usize::from(me.member().0);
-    if system.protocol != Protocol::Primcast {
+    if !system.protocol.abilities().recovers {
         let why = "only primcast comes back from a data directory: leave it out, or use primcast";
         return Err(Error::Data { node, why });
     }
@@ -260,46 +260,31 @@ fn open_journal<A: Application>(
     opened.map_err(|source| Error::Stopped { node, source })
 }
 
-fn run_on<F: Leave, A: Application>(
-    system: &System,
-    places: &Places,
+/// A node on its fabric, ready to run whichever protocol its system has.
+struct Launch<'a, F, A, T> {
+    system: &'a System,
+    places: &'a Places,
     me: Rank,
     fabric: F,
     app: A,
     origin: Origin,
-    stop: impl FnMut(&mut A) -> bool,
-) -> Result<A, Error> {
-    match system.protocol {
-        Protocol::Primcast => {
-            run_as::<F, Machine, A>(system, places, me, fabric, app, origin, stop)
-        }
-        Protocol::Whitebox => {
-            run_as::<F, Whitebox, A>(system, places, me, fabric, app, origin, stop)
-        }
-        Protocol::Fastcast => {
-            run_as::<F, Fastcast, A>(system, places, me, fabric, app, origin, stop)
-        }
-        Protocol::Skeen => run_as::<F, Skeen, A>(system, places, me, fabric, app, origin, stop),
-    }
+    stop: T,
 }
 
-fn run_as<F: Leave, M: Multicast<Planted = Sound>, A: Application>(
-    system: &System,
-    places: &Places,
-    me: Rank,
-    fabric: F,
-    app: A,
-    origin: Origin,
-    stop: impl FnMut(&mut A) -> bool,
-) -> Result<A, Error> {
-    let number = usize::from(me.member().0);
-    let stopped = |source| Error::Stopped { node: number, source };
-    let node = Node::<F, M, A>::begin(system, places, me, fabric, app, origin);
-    let mut node = node.map_err(stopped)?;
-    let ended = node.run(stop).map_err(stopped);
-    let (fabric, app) = node.into_parts();
-    let left = fabric.leave().map_err(|source| Error::Open { node: number, source });
-    ended?;
-    left?;
-    Ok(app)
+impl<F: Leave, A: Application, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, F, A, T> {
+    type Output = Result<A, Error>;
+
+    fn visit<S: MulticastSpec>(self) -> Result<A, Error> {
+        let Launch { system, places, me, fabric, app, origin, stop } = self;
+        let number = usize::from(me.member().0);
+        let stopped = |source| Error::Stopped { node: number, source };
+        let node = Node::<F, S::Machine<Sound>, A>::begin(system, places, me, fabric, app, origin);
+        let mut node = node.map_err(stopped)?;
+        let ended = node.run(stop).map_err(stopped);
+        let (fabric, app) = node.into_parts();
+        let left = fabric.leave().map_err(|source| Error::Open { node: number, source });
+        ended?;
+        left?;
+        Ok(app)
+    }
 }

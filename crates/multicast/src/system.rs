@@ -6,7 +6,9 @@
 use base::{MAX_MEMBERS, MemberSet, Rank};
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, GroupId, GroupSet, Layout, MAX_GROUPS, Pid};
-use serde::Deserialize;
+use proto::registry::MulticastProtocol;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,31 +17,19 @@ use std::time::Duration;
 /// another.
 const PART_BYTES: usize = 256 << 10;
 
-/// The protocol that orders messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Three steps to every destination, through crashes of primaries.
-    #[default]
-    Primcast,
-    /// For comparison: four steps at followers.
-    Whitebox,
-    /// For comparison: four steps.
-    Fastcast,
-    /// For comparison: one process per group, and no crash is survived.
-    Skeen,
+/// The protocol of a configuration that names none: the first that is not there for comparison.
+fn usual_protocol() -> MulticastProtocol {
+    let mut all = MulticastProtocol::ALL.iter().copied();
+    all.find(|one| !one.abilities().for_comparison).expect("one is for use")
 }
 
-impl Protocol {
-    /// The name in configurations and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Primcast => "primcast",
-            Protocol::Whitebox => "whitebox",
-            Protocol::Fastcast => "fastcast",
-            Protocol::Skeen => "skeen",
-        }
-    }
+fn named_protocol<'de, D: Deserializer<'de>>(from: D) -> Result<MulticastProtocol, D::Error> {
+    let name = String::deserialize(from)?;
+    let all = MulticastProtocol::ALL;
+    all.iter().copied().find(|one| one.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|one| one.name()).collect();
+        D::Error::custom(format!("there is no protocol {name:?}: say one of {}", names.join(", ")))
+    })
 }
 
 /// The order across groups: see [`proto::amcast::linear`].
@@ -55,6 +45,17 @@ pub enum Order {
     AllGroups,
     /// Real-time order from synchronized clocks: needs `clock_error_us`.
     CommitWait,
+}
+
+impl From<Rule> for Order {
+    fn from(rule: Rule) -> Order {
+        match rule {
+            Rule::Plain => Order::Plain,
+            Rule::Hop => Order::Hop,
+            Rule::AllGroups => Order::AllGroups,
+            Rule::CommitWait => Order::CommitWait,
+        }
+    }
 }
 
 impl Order {
@@ -128,8 +129,8 @@ pub struct System {
     /// The secret that only the nodes know.
     pub secret: String,
     /// The protocol that orders messages.
-    #[serde(default)]
-    pub protocol: Protocol,
+    #[serde(default = "usual_protocol", deserialize_with = "named_protocol")]
+    pub protocol: MulticastProtocol,
     /// The order across groups.
     #[serde(default)]
     pub order: Order,
@@ -264,13 +265,11 @@ impl System {
         if self.order == Order::CommitWait && self.clock_error_us.is_none() {
             return no("commit-wait needs attested clocks: set clock_error_us".into());
         }
-        let takes_rules = matches!(self.protocol, Protocol::Primcast | Protocol::Skeen);
-        if self.order != Order::Plain && !takes_rules {
-            let name = self.protocol.name();
+        let (name, can) = (self.protocol.name(), self.protocol.abilities());
+        if self.order != Order::Plain && !can.takes_rules {
             return no(format!("{name} has no real-time order: use primcast, or order plain"));
         }
-        if self.commutes && self.protocol != Protocol::Primcast {
-            let name = self.protocol.name();
+        if self.commutes && !can.commutes {
             return no(format!("commutes = true is for primcast, and the protocol is {name}"));
         }
         for (at, address) in self.addresses.iter().enumerate() {
@@ -296,8 +295,8 @@ impl System {
             if nodes.is_empty() {
                 return no(format!("group {at} has no members"));
             }
-            if self.protocol == Protocol::Skeen && nodes.len() > 1 {
-                return no(format!("group {at}: skeen knows one process a group; use primcast"));
+            if !can.survives_crashes && nodes.len() > 1 {
+                return no(format!("group {at}: {name} knows one process a group; use primcast"));
             }
             nodes_of.push(nodes);
         }
@@ -425,7 +424,7 @@ mod tests {
         System {
             cluster: "test".into(),
             secret: "sesame".into(),
-            protocol: Protocol::Primcast,
+            protocol: MulticastProtocol::Primcast,
             order: Order::Plain,
             fabric: FabricKind::Shm,
             directory: "/dev/shm/none".into(),
@@ -469,15 +468,19 @@ mod tests {
         assert!(refused(System { groups: vec![vec![]], ..usual() }).contains("no members"));
         assert!(refused(System { fabric: FabricKind::Tcp, ..usual() }).contains("addresses"));
         assert!(refused(System { order: Order::CommitWait, ..usual() }).contains("clock_error"));
-        let whitebox = System { protocol: Protocol::Whitebox, order: Order::Hop, ..usual() };
+        let whitebox =
+            System { protocol: MulticastProtocol::Whitebox, order: Order::Hop, ..usual() };
         assert!(refused(whitebox).contains("real-time"));
-        assert!(refused(System { protocol: Protocol::Skeen, ..usual() }).contains("one process"));
+        assert!(
+            refused(System { protocol: MulticastProtocol::Skeen, ..usual() })
+                .contains("one process")
+        );
         let commuting = || System { commutes: true, ..usual() };
         assert_eq!(commuting().check().map(drop), Ok(()));
         for order in [Order::Hop, Order::AllGroups] {
             assert!(refused(System { order, ..commuting() }).contains("use the order plain"));
         }
-        let whitebox = System { protocol: Protocol::Whitebox, ..commuting() };
+        let whitebox = System { protocol: MulticastProtocol::Whitebox, ..commuting() };
         assert!(refused(whitebox).contains("is for primcast"));
     }
 

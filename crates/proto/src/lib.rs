@@ -18,7 +18,7 @@
 //! - [`members`]: the members of a log, and their changes.
 //! - [`node`]: one member, Ω and a machine together.
 //! - [`planted`]: mistakes that are planted to test the checks.
-//! - [`registry`]: the lists of protocols that an engine can run.
+//! - [`registry`]: the list of protocols.
 //! - [`sst`]: rows that members write into each other's memory (paper 000).
 //! - [`vsync`]: views and ordered multicast in them (paper 000).
 //! - [`table`]: the promises of each protocol, as data.
@@ -29,7 +29,9 @@ extern crate alloc;
 
 pub mod abd;
 pub mod amcast;
+mod candidacy;
 pub mod claims;
+mod clock;
 pub mod disk;
 pub mod durable;
 pub mod keyed;

@@ -1,14 +1,17 @@
-//! The lists of protocols, one for each family: those that replicate a log, and those that keep
-//! each key separately. There are no others: `serve`, `up`, the simulator, the benchmarks and the
-//! tables of the documentation follow from them.
+//! The list of protocols, by family: those that replicate a log, those that keep each
+//! key separately, and those that multicast. There is no other: `serve`, `up`, the simulator, the
+//! benchmarks and the tables of the documentation follow from it.
 //!
-//! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`]), its planted bugs, and
-//! a [`LogSpec`] or [`KeyedSpec`] that joins them; and one line below.
+//! A protocol is a folder with a machine ([`Replicator`], [`KeyedMachine`], [`Multicast`]), its
+//! planted bugs, and a [`LogSpec`], [`KeyedSpec`] or [`MulticastSpec`] that joins them; and one
+//! line below.
 
+use crate::amcast::linear::Rule;
+use crate::amcast::{self, Multicast, fastcast, primcast, skeen, whitebox};
 use crate::claims::{Accepting, Acceptor, Entry, Reads};
 use crate::keyed::{KeyedConfig, KeyedMachine};
 use crate::node::{Layout, Node, NodeConfig};
-use crate::planted::{Bugs, Planting};
+use crate::planted::{Bugs, Planting, Sound};
 use crate::table::Row;
 use crate::{Host, LogShape, Replicator, abd, durable, mu, multipaxos, velos};
 use base::At;
@@ -23,6 +26,12 @@ pub trait LogSpec: Copy + Debug + 'static {
     /// Whether a dead member's memory still answers for it, where the fabric's memory outlives its
     /// process. If not, Ω counts no dead member.
     const DEAD_MEMORY_COUNTS: bool;
+
+    /// Whether its promises end where a clock jumps; clocks may always drift.
+    const NEEDS_STEADY_CLOCKS: bool = false;
+
+    /// The interesting cases of the simulator, by name, that its members do not meet.
+    const UNMET: &'static [&'static str] = &[];
 
     /// Planted mistakes.
     type Bug: Bugs;
@@ -166,6 +175,66 @@ pub trait KeyedSpec: Copy + Debug + 'static {
     fn start<P: Planting<Self::Bug>>(config: &KeyedConfig, planted: P) -> Self::Machine<P>;
 }
 
+/// A protocol of atomic multicast, in the registry. A message's cost is in communication steps to
+/// the last destination: alone, and among others.
+pub trait MulticastSpec: Copy + Debug + 'static {
+    /// Promises and costs of the order [`Rule::Plain`].
+    const ROW: &'static Row;
+
+    /// The options that have a row of their own.
+    const VARIANTS: &'static [Variant] = &[];
+
+    /// Whether it is there for others to be compared with, and not for use.
+    const FOR_COMPARISON: bool;
+
+    /// Whether it takes the rules that make the order respect real time.
+    const TAKES_RULES: bool = false;
+
+    /// Whether messages that do not conflict may overtake each other, where the configuration says
+    /// so ([`amcast::Config::commutes`]).
+    const COMMUTES: bool = false;
+
+    /// The machine, with at most one of the planted mistakes.
+    type Machine<P: Planting<amcast::bugs::Bug>>: Multicast<Planted = P>;
+}
+
+/// A protocol of atomic multicast under some of its options.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Promises and costs.
+    pub row: &'static Row,
+    /// The rule for the order across groups.
+    pub rule: Rule,
+    /// Whether messages that do not conflict may overtake each other.
+    pub commutes: bool,
+}
+
+/// What a protocol of atomic multicast can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Abilities {
+    /// See [`MulticastSpec::FOR_COMPARISON`].
+    pub for_comparison: bool,
+    /// See [`MulticastSpec::TAKES_RULES`].
+    pub takes_rules: bool,
+    /// See [`MulticastSpec::COMMUTES`].
+    pub commutes: bool,
+    /// See [`Multicast::SURVIVES_CRASHES`].
+    pub survives_crashes: bool,
+    /// See [`Multicast::RECOVERS`].
+    pub recovers: bool,
+    /// See [`Multicast::CHANGES_MEMBERS`].
+    pub changes_members: bool,
+}
+
+/// Code that is compiled for each protocol: [`MulticastProtocol::visit`] chooses one.
+pub trait MulticastVisitor {
+    /// The result.
+    type Output;
+
+    /// Runs the code for the protocol `S`.
+    fn visit<S: MulticastSpec>(self) -> Self::Output;
+}
+
 /// Code that is compiled for each protocol: [`KeyedProtocol::visit`] chooses one.
 pub trait KeyedVisitor {
     /// The result.
@@ -184,9 +253,12 @@ pub trait LogVisitor {
     fn visit<S: LogSpec>(self) -> Self::Output;
 }
 
+/// The enum of each family, from the names of its protocols.
 macro_rules! protocols {
-    ($(#[doc = $doc:literal])* $all:ident, $kind:ident, $visitor:ident, $rows:ident:
-     $($name:ident => $spec:ty),* $(,)?) => {
+    ($(
+        $(#[doc = $doc:literal])*
+        $all:ident($kind:ident, $visitor:ident) { $($name:ident => $spec:ty),* $(,)? }
+    )*) => {$(
         $(#[doc = $doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $all {
@@ -219,30 +291,75 @@ macro_rules! protocols {
                 self.row().name
             }
         }
-
-        /// The rows of all of them.
-        pub const $rows: &[&Row] = &[$(<$spec as $kind>::ROW,)*];
-    };
+    )*};
 }
 
 protocols! {
     /// A protocol that replicates a log, chosen at run time.
-    LogProtocol, LogSpec, LogVisitor, LOG_ROWS:
-    Velos => velos::Spec,
-    Mu => mu::Spec,
-    Durable => durable::Spec,
-    MultiPaxos => multipaxos::Spec,
-}
+    LogProtocol(LogSpec, LogVisitor) {
+        Velos => velos::Spec,
+        Mu => mu::Spec,
+        Durable => durable::Spec,
+        MultiPaxos => multipaxos::Spec,
+    }
 
-protocols! {
     /// A protocol that keeps each key separately, chosen at run time.
-    KeyedProtocol, KeyedSpec, KeyedVisitor, KEYED_ROWS:
-    Abd => abd::Spec,
+    KeyedProtocol(KeyedSpec, KeyedVisitor) {
+        Abd => abd::Spec,
+    }
+
+    /// A protocol of atomic multicast, chosen at run time.
+    MulticastProtocol(MulticastSpec, MulticastVisitor) {
+        Skeen => skeen::Spec,
+        Whitebox => whitebox::Spec,
+        Fastcast => fastcast::Spec,
+        Primcast => primcast::Spec,
+    }
 }
 
-/// The rows of both families.
+/// The rows of the protocols that keep data for clients: of a log, and of keys.
 pub fn rows() -> impl Iterator<Item = &'static Row> {
-    LOG_ROWS.iter().chain(KEYED_ROWS).copied()
+    let logs = LogProtocol::ALL.iter().map(|one| one.row());
+    logs.chain(KeyedProtocol::ALL.iter().map(|one| one.row()))
+}
+
+impl MulticastProtocol {
+    /// Every protocol, each first under no option and then under those that have a row.
+    pub fn variants() -> impl Iterator<Item = (MulticastProtocol, Variant)> {
+        struct List;
+        impl MulticastVisitor for List {
+            type Output = (Variant, &'static [Variant]);
+
+            fn visit<S: MulticastSpec>(self) -> Self::Output {
+                (Variant { row: S::ROW, rule: Rule::Plain, commutes: false }, S::VARIANTS)
+            }
+        }
+        MulticastProtocol::ALL.iter().flat_map(|one| {
+            let (plain, others) = one.visit(List);
+            core::iter::once(plain).chain(others.iter().copied()).map(|variant| (*one, variant))
+        })
+    }
+
+    /// What it can do.
+    pub fn abilities(self) -> Abilities {
+        struct Ask;
+        impl MulticastVisitor for Ask {
+            type Output = Abilities;
+
+            fn visit<S: MulticastSpec>(self) -> Abilities {
+                type Machine<S> = <S as MulticastSpec>::Machine<Sound>;
+                Abilities {
+                    for_comparison: S::FOR_COMPARISON,
+                    takes_rules: S::TAKES_RULES,
+                    commutes: S::COMMUTES,
+                    survives_crashes: Machine::<S>::SURVIVES_CRASHES,
+                    recovers: Machine::<S>::RECOVERS,
+                    changes_members: Machine::<S>::CHANGES_MEMBERS,
+                }
+            }
+        }
+        self.visit(Ask)
+    }
 }
 
 impl KeyedProtocol {
@@ -261,6 +378,25 @@ impl KeyedProtocol {
 }
 
 impl LogProtocol {
+    /// The protocol for this durability, where no other is asked for: the first that gives it.
+    ///
+    /// # Panics
+    /// If none gives it.
+    pub fn usual(durability: &str) -> LogProtocol {
+        let mut all = LogProtocol::ALL.iter().copied();
+        all.find(|one| one.row().gives(durability)).expect("a protocol gives it")
+    }
+
+    /// See [`LogSpec::NEEDS_STEADY_CLOCKS`].
+    pub fn needs_steady_clocks(self) -> bool {
+        self.visit(Simulated).0
+    }
+
+    /// See [`LogSpec::UNMET`].
+    pub fn unmet(self) -> &'static [&'static str] {
+        self.visit(Simulated).1
+    }
+
     /// The region of a member among `members`.
     pub fn layout(self, members: usize, shape: &LogShape) -> Layout {
         struct Measure<'a>(usize, &'a LogShape);
@@ -275,10 +411,29 @@ impl LogProtocol {
     }
 }
 
+/// What a simulated world has to know of a protocol: whether clocks may jump in it, and the cases
+/// that it need not bring about.
+struct Simulated;
+
+impl LogVisitor for Simulated {
+    type Output = (bool, &'static [&'static str]);
+
+    fn visit<S: LogSpec>(self) -> Self::Output {
+        (S::NEEDS_STEADY_CLOCKS, S::UNMET)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use alloc::collections::BTreeSet;
+
+    #[test]
+    fn every_durability_has_a_usual_protocol() {
+        for durability in LogProtocol::ALL.iter().flat_map(|one| one.row().durability) {
+            assert!(LogProtocol::usual(durability).row().gives(durability), "{durability}");
+        }
+    }
 
     #[test]
     fn names_and_layouts_differ() {
@@ -287,5 +442,15 @@ mod tests {
         let layout = |one: &LogProtocol| one.layout(3, &LogShape::default()).fingerprint;
         let layouts: BTreeSet<_> = LogProtocol::ALL.iter().map(layout).collect();
         assert_eq!(layouts.len(), LogProtocol::ALL.len());
+    }
+
+    #[test]
+    fn a_variant_takes_only_options_that_its_protocol_has() {
+        for (protocol, variant) in MulticastProtocol::variants() {
+            let Abilities { takes_rules, commutes, .. } = protocol.abilities();
+            assert!(variant.row.name.starts_with(protocol.name()));
+            assert!(takes_rules || variant.rule == Rule::Plain, "{}", variant.row.name);
+            assert!(commutes || !variant.commutes, "{}", variant.row.name);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The order, promises and fault tolerance of each protocol, as data: the documentation and
 //! `gregale protocols` print it from here (Odyssey, tables 1 and 2).
 
-use crate::registry::rows;
+use crate::registry::{MulticastProtocol, rows};
 
 /// One protocol's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,13 @@ pub struct Row {
     pub members_change: bool,
 }
 
+impl Row {
+    /// Whether it can give this durability.
+    pub fn gives(&self, durability: &str) -> bool {
+        self.durability.contains(&durability)
+    }
+}
+
 /// The source of the order, and its extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ordering {
@@ -59,107 +66,18 @@ impl Ordering {
     }
 }
 
-/// Every protocol of atomic multicast. A message's cost is in communication steps to the last
-/// destination: alone, and among others.
-pub const MULTICASTS: &[Row] = &[
-    Row {
-        name: "skeen",
-        summary: "Atomic multicast without failures: the root of the others",
-        source: "paper 004, section 5.3",
-        ordering: Ordering::Timestamps,
-        consistency: "global total order; atomic global order with a real-time rule",
-        survives: "nothing: one process a group",
-        write_cost: "2 steps alone, 4 among others; 3 alone with a real-time rule",
-        read_cost: "as a write",
-        leader_change: "none",
-        fabrics: &["shm", "tcp", "sim"],
-        needs: "",
-        durability: &["none"],
-        members_change: false,
-    },
-    Row {
-        name: "whitebox",
-        summary: "Atomic multicast, three steps to leaders and four to others",
-        source: "paper 004, section 4.6.2",
-        ordering: Ordering::Timestamps,
-        consistency: "global total order, uniform prefix order",
-        survives: "the crash of any minority of each group",
-        write_cost: "4 steps alone, 6 among others (leaders: 3 and 5)",
-        read_cost: "as a write",
-        leader_change: "two message round trips in the group",
-        fabrics: &["shm", "tcp", "sim"],
-        needs: "",
-        durability: &["memory-quorum"],
-        members_change: false,
-    },
-    Row {
-        name: "fastcast",
-        summary: "Atomic multicast by guessed timestamps and two rounds of consensus",
-        source: "paper 004, section 4.6.1",
-        ordering: Ordering::Timestamps,
-        consistency: "global total order, uniform prefix order",
-        survives: "the crash of any minority of each group",
-        write_cost: "4 steps alone, at most 8 among others",
-        read_cost: "as a write",
-        leader_change: "two message round trips in the group",
-        fabrics: &["shm", "tcp", "sim"],
-        needs: "",
-        durability: &["memory-quorum"],
-        members_change: false,
-    },
-    Row {
-        name: "primcast",
-        summary: "Atomic multicast in three steps to everybody; for a keyspace in partitions",
-        source: "paper 004, chapter 4",
-        ordering: Ordering::Timestamps,
-        consistency: "global total order, uniform prefix order",
-        survives: "the crash of any minority of each group",
-        write_cost: "3 steps alone, 5 among others, at every destination",
-        read_cost: "as a write",
-        leader_change: "two message round trips in the group",
-        fabrics: &["shm", "tcp", "sim"],
-        needs: "",
-        durability: &["memory-quorum"],
-        members_change: false,
-    },
-    Row {
-        name: "primcast-commuting",
-        summary: "The same with messages that may overtake each other if they do not conflict",
-        source: "paper 004, section 4.4.3",
-        ordering: Ordering::Timestamps,
-        consistency: "global total order and prefix order of messages that conflict",
-        survives: "the crash of any minority of each group",
-        write_cost: "3 steps alone and among messages that commute, 5 among those that conflict",
-        read_cost: "as a write",
-        leader_change: "two message round trips in the group",
-        fabrics: &["shm", "tcp", "sim"],
-        needs: "",
-        durability: &["memory-quorum"],
-        members_change: false,
-    },
-    Row {
-        name: "primcast-linearizable",
-        summary: "The same with real-time order across groups",
-        source: "paper 004, chapters 4 and 5; docs/protocols/linearizable-multicast.md",
-        ordering: Ordering::Timestamps,
-        consistency: "atomic global order: partitions are linearizable together",
-        survives: "the crash of any minority of each group",
-        write_cost: "3 steps alone; among others 3(groups - 1) by hop, 5 by all-groups",
-        read_cost: "as a write",
-        leader_change: "two message round trips in the group",
-        fabrics: &["shm", "tcp", "sim"],
-        needs: "",
-        durability: &["memory-quorum"],
-        members_change: false,
-    },
-];
-
 /// Every protocol of groups with views.
 pub const GROUPS: &[Row] = &[crate::vsync::ROW];
 
+/// The rows of all protocols, by family; the options of a protocol may have rows of their own.
+pub fn all() -> impl Iterator<Item = &'static Row> {
+    let multicasts = MulticastProtocol::variants().map(|(_, variant)| variant.row);
+    rows().chain(multicasts).chain(GROUPS)
+}
+
 /// The row of `name`.
 pub fn protocol(name: &str) -> Option<&'static Row> {
-    rows().chain(MULTICASTS).chain(GROUPS).find(|row| row.name == name)
+    all().find(|row| row.name == name)
 }
 
 #[cfg(test)]
@@ -168,11 +86,9 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_found() {
-        for row in rows().chain(MULTICASTS).chain(GROUPS) {
+        for row in all() {
             assert_eq!(protocol(row.name), Some(row));
-            let same =
-                rows().chain(MULTICASTS).chain(GROUPS).filter(|other| other.name == row.name);
-            assert_eq!(same.count(), 1);
+            assert_eq!(all().filter(|other| other.name == row.name).count(), 1);
         }
         assert_eq!(protocol("paxos"), None);
     }

@@ -43,6 +43,7 @@
 
 mod beginning;
 mod leg;
+mod legs;
 mod output;
 mod points;
 mod rest;
@@ -61,10 +62,10 @@ use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
 use engine::streams::Interest;
 use proto::planted::{Planting, Sound};
-use std::collections::{BTreeMap, BTreeSet};
 
 use leg::Leg;
 pub use leg::STUCK_BYTES_MAX;
+use legs::Legs;
 
 /// See I3.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
@@ -180,12 +181,7 @@ struct Asking {
 pub struct Feeder<B = Sound> {
     planted: B,
     config: Config,
-    legs: Vec<Option<Leg>>,
-    keys: BTreeMap<ConnectionId, u64>,
-    /// The legs for whose answer, reading or closing the next entry waits.
-    busy: BTreeSet<u64>,
-    /// The legs that owed a reply when the program slept (I3).
-    blocked: BTreeSet<u64>,
+    legs: Legs,
     /// Whether the program has slept since something was fed.
     has_slept: bool,
     /// The program has lost a leg, and has not slept since.
@@ -218,10 +214,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         Feeder {
             planted,
             config,
-            legs: Vec::new(),
-            keys: BTreeMap::new(),
-            busy: BTreeSet::new(),
-            blocked: BTreeSet::new(),
+            legs: Legs::default(),
             has_slept: false,
             has_lost_leg: false,
             turn: None,
@@ -361,19 +354,19 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     fn leg(&self, key: u64) -> &Leg {
-        self.legs[key as usize].as_ref().expect("a key of an open leg")
+        self.legs.get(key)
     }
 
     fn leg_mut(&mut self, key: u64) -> &mut Leg {
-        self.legs[key as usize].as_mut().expect("a key of an open leg")
+        self.legs.get_mut(key)
     }
 
     /// Whether `entry` may be fed now (I2).
     fn may_feed(&self, entry: &Entry<'_>) -> bool {
         let id = entry.connection();
-        let key = id.and_then(|id| self.keys.get(&id));
+        let key = id.and_then(|id| self.legs.key(id));
         let n_bytes = if let Entry::Input { bytes, .. } = entry { bytes.len() } else { 0 };
-        if key.is_some_and(|key| !self.leg(*key).has_room(n_bytes)) {
+        if key.is_some_and(|key| !self.leg(key).has_room(n_bytes)) {
             return false; // I5
         }
         if self.planted.has(Bug::NextBeforeRest) {
@@ -387,7 +380,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             }
             Order::Loop => true,
             Order::Relaxed => {
-                id.is_some() || self.keys.values().all(|key| self.leg(*key).has_room(0))
+                id.is_some()
+                    || self.legs.keys_of(|_| true).iter().all(|key| self.leg(*key).has_room(0))
             }
         }
     }
@@ -411,7 +405,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if self.ends_early(entry, program, audience, now) {
             return false;
         }
-        let key = entry.connection().and_then(|id| self.keys.get(&id)).copied();
+        let key = entry.connection().and_then(|id| self.legs.key(id));
         match (*entry, key) {
             (Entry::Open { id }, _) => {
                 if !self.open(id, program, now) {
@@ -449,8 +443,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     fn open(&mut self, id: ConnectionId, program: &mut impl Program, now: Instant) -> bool {
-        let free = self.legs.iter().position(Option::is_none).unwrap_or(self.legs.len());
-        match program.connect(free as u64) {
+        match program.connect(self.legs.free_key()) {
             Connected::Done => {}
             Connected::Later => {
                 // It may begin, and refuse connections until it is at rest (I7).
@@ -478,19 +471,15 @@ impl<B: Planting<Bug>> Feeder<B> {
             is_end_told: false,
             is_over: false,
         };
-        if free == self.legs.len() {
-            self.legs.push(None);
-        }
-        self.legs[free] = Some(leg);
-        self.keys.insert(id, free as u64);
+        let key = self.legs.open(leg);
         if self.config.rest == Rest::Quiet && self.config.replies.is_none() {
-            self.busy.insert(free as u64); // it may greet its client
+            self.legs.wait_for(key); // it may greet its client
         }
         true
     }
 
     fn input(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
-        let leg = self.legs[key as usize].as_mut().expect("a key of an open leg");
+        let leg = self.legs.get_mut(key);
         leg.unwritten.drain(..leg.n_written);
         leg.unwritten.extend_from_slice(bytes);
         leg.n_written = 0;
@@ -500,7 +489,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if let Some(session) = &mut leg.session {
             session.take(bytes, &mut self.common);
         }
-        self.busy.insert(key);
+        self.legs.wait_for(key);
         self.write(key, program);
     }
 
@@ -520,7 +509,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             program.end(key);
         }
         if n > 0 && std::mem::take(&mut leg.is_stuck) {
-            self.busy.insert(key);
+            self.legs.wait_for(key);
         }
         self.settle(key);
         n > 0
@@ -529,7 +518,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Ends the input of a leg, behind what is not written yet.
     fn end(&mut self, key: u64, program: &mut impl Program) {
         self.leg_mut(key).has_ended = true;
-        self.busy.insert(key);
+        self.legs.wait_for(key);
         self.write(key, program);
     }
 
@@ -540,10 +529,10 @@ impl<B: Planting<Bug>> Feeder<B> {
         let is_busy = leg.n_owed > 0 || !leg.is_written() || leg.has_ended || is_uncounted;
         let owes = leg.n_owed > 0 || !leg.is_written();
         if !is_busy && self.config.replies.is_some() {
-            self.busy.remove(&key);
+            self.legs.wait_no_longer_for(key);
         }
         if !owes {
-            self.blocked.remove(&key);
+            self.legs.unblock(key);
         }
     }
 }

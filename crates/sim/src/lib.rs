@@ -5,8 +5,8 @@
 //! that drift and jump; clients that record what they saw; and a file for each checked property
 //! (`checks`). A seed replays everything, byte for byte.
 //!
-//! - [`Subject`]: the simulated kinds of members of protocols that replicate a log; [`subjects`]
-//!   lists them.
+//! - [`Subject`]: the simulated kinds of members of protocols that replicate a log;
+//!   [`mod@subjects`] lists them.
 //! - [`run`], [`sweep()`], [`replay`]: one seed, many seeds, one seed with its trace.
 //! - [`cluster`]: whole members, as they are released, and clients that speak RESP.
 //! - [`group`]: processes with views, over the same network and memory.
@@ -61,7 +61,7 @@ pub use proto::LogShape as Shape;
 pub use stamps::Stamps;
 pub use stored::Store;
 pub use subject::{Birth, Life, Setup, Subject};
-pub use subjects::SUBJECTS;
+pub use subjects::subjects;
 pub use sweep::{Finding, Mutant, Report, replay, sweep};
 pub use world::node::NodeHost;
 pub use world::run;

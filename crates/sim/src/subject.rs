@@ -163,8 +163,8 @@ pub struct Subject {
     /// a day.
     pub(crate) around: &'static [Surrounding],
     pub(crate) around_for_days: &'static [Surrounding],
-    /// The cases that it does not reach, beyond those that its kind cannot.
-    pub(crate) beyond: &'static [Mark],
+    /// See [`LogSpec::UNMET`].
+    pub(crate) unmet: &'static [&'static str],
     pub(crate) n_words: fn(usize, &LogShape) -> usize,
     /// See [`LogSpec::introduction`].
     pub(crate) introduction: fn(usize, &LogShape, Rank) -> Option<At>,
@@ -242,24 +242,24 @@ impl Surrounding {
 }
 
 impl Subject {
-    /// The protocol `S` in memory, with members that never change.
-    pub(crate) const fn of<S: LogSpec>(name: &'static str, text: &'static str) -> Subject {
+    /// The protocol `S` on the fabrics and the disks that it has, with members that never change.
+    pub(crate) fn of<S: LogSpec>() -> Subject {
         Subject {
-            name,
-            text,
-            is_durable: false,
+            name: S::ROW.name,
+            text: S::ROW.summary,
+            is_durable: S::ROW.gives("disk-quorum"),
             needs_head: <S::Machine<Sound> as Replicator>::NEEDS_HEAD,
             has_operator: false,
             store: Store::Model,
             snapshots: Snapshots::Sound,
             stamps: Stamps::Sound,
-            provider: None,
-            has_steady_clocks: false,
+            provider: (!S::ROW.fabrics.contains(&"shm")).then_some(Provider::Tcp),
+            has_steady_clocks: S::NEEDS_STEADY_CLOCKS,
             bug: None,
             bugs: list_bugs::<S>,
             around: &[],
             around_for_days: &[],
-            beyond: &[],
+            unmet: S::UNMET,
             n_words: member::n_words::<S>,
             introduction: S::introduction,
             claims: Claims::of::<S>(),
@@ -267,19 +267,14 @@ impl Subject {
         }
     }
 
+    /// The same under its own name and another word, which is kept for the rest of the program.
+    pub(crate) fn called(self, word: &str, text: &'static str) -> Subject {
+        Subject { name: format!("{}-{word}", self.name).leak(), text, ..self }
+    }
+
     /// The same on disks made of `store`.
     pub(crate) const fn on(self, store: Store) -> Subject {
-        Subject { is_durable: true, store, ..self }
-    }
-
-    /// The same over this fabric alone.
-    pub(crate) const fn over(self, provider: Provider) -> Subject {
-        Subject { provider: Some(provider), ..self }
-    }
-
-    /// The same with clocks that drift and never jump.
-    pub(crate) const fn with_steady_clocks(self) -> Subject {
-        Subject { has_steady_clocks: true, ..self }
+        Subject { store, ..self }
     }
 
     /// The same with members that change.
@@ -292,16 +287,6 @@ impl Subject {
         Subject { around, ..self }
     }
 
-    /// The same, in which sweeps of days must find these bugs.
-    pub(crate) const fn among_for_days(self, around_for_days: &'static [Surrounding]) -> Subject {
-        Subject { around_for_days, ..self }
-    }
-
-    /// The same, in which no sweep has to reach these cases.
-    pub(crate) const fn without(self, beyond: &'static [Mark]) -> Subject {
-        Subject { beyond, ..self }
-    }
-
     /// Whether runs of it, of a day if `is_long`, can reach this case.
     pub fn can_reach(&self, mark: Mark, is_long: bool) -> bool {
         (self.has_operator || !mark.needs_operator())
@@ -310,7 +295,7 @@ impl Subject {
             && (self.store == Store::Log || self.has_operator || !mark.needs_files())
             && (self.store != Store::Log || mark != Mark::DiedHalfway)
             && (!self.has_steady_clocks || mark != Mark::ClockJumped)
-            && !self.beyond.contains(&mark)
+            && !self.unmet.contains(&format!("{mark:?}").as_str())
             && if self.is_durable { !mark.needs_cas() } else { !mark.needs_disk() }
     }
 

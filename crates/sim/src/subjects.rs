@@ -1,86 +1,67 @@
-//! The simulated protocols that replicate a log, and the bugs that sweeps must find.
+//! What is simulated of protocols that replicate a log: each protocol of the registry in its
+//! environment, and again with members that change and over the log that ships, where it has these.
 //!
 //! A protocol's own bugs are in its folder (`proto::planted`). Here are those of a machine's
 //! environment: its disk, its snapshots, its stamps.
 
 use crate::runner::Runner;
 use crate::subject::{Subject, Surrounding};
-use crate::{Mark, Mutant, Provider, Snapshots, Stamps, Store};
-use proto::{durable, mu, multipaxos, velos};
+use crate::{Mutant, Snapshots, Stamps, Store};
+use proto::registry::{LogProtocol, LogSpec, LogVisitor};
+use proto::velos;
+use std::sync::LazyLock;
 
-/// Velos.
-pub const VELOS: Subject = Subject::of::<velos::Spec>("velos", "One-sided Paxos")
-    .among_for_days(OF_STAMPS)
-    .without(WIDE_WORDS);
+/// Every one. The first is the usual one.
+pub fn subjects() -> &'static [Subject] {
+    static ALL: LazyLock<Vec<Subject>> = LazyLock::new(|| {
+        let mut all: Vec<_> = LogProtocol::ALL.iter().flat_map(|one| one.visit(List)).collect();
+        // Stamps are the engine's: one protocol shows their bugs.
+        all[0].around_for_days = OF_STAMPS;
+        all.push(narrow());
+        all
+    });
+    &ALL
+}
+
+/// The subject of this name.
+///
+/// # Panics
+/// If no subject has it.
+pub fn subject(name: &str) -> Subject {
+    Subject::named(name).unwrap_or_else(|| panic!("no subject is called {name}"))
+}
+
+/// The subjects of one protocol.
+struct List;
+
+impl LogVisitor for List {
+    type Output = Vec<Subject>;
+
+    fn visit<S: LogSpec>(self) -> Vec<Subject> {
+        let one = Subject::of::<S>();
+        let alone = if one.is_durable { one.among(OF_DISKS) } else { one };
+        let mut all = vec![alone];
+        if S::ROW.members_change {
+            let text = "The same, with an operator who adds, removes and replaces members";
+            let operated = one.operated().called("members", text);
+            all.push(if one.is_durable { operated.among(OF_DISKS_OF_MEMBERS) } else { operated });
+        }
+        if one.is_durable {
+            let text = "The first again, over the log that ships on a disk that loses and tears \
+                        what was not synced";
+            all.push(one.on(Store::Log).among(OF_THE_LOG).called("log", text));
+        }
+        all
+    }
+}
+
 /// Velos whose words overflow.
-pub const VELOS_NARROW: Subject = Subject::of::<velos::NarrowSpec>(
-    "velos-narrow",
-    "The same with slot words so narrow that generations wrap and ballots overflow",
-);
-/// Velos whose members change.
-pub const VELOS_MEMBERS: Subject = Subject::of::<velos::Spec>(
-    "velos-members",
-    "The first, with an operator who adds, removes and replaces members",
-)
-.operated()
-.without(WIDE_WORDS);
-/// Mu, which needs memory whose owner can exclude a writer.
-pub const MU: Subject = Subject::of::<mu::Spec>("mu", "Writes under a permission, for comparison")
-    .over(Provider::Tcp)
-    .without(WRITES_ALONE);
-/// Multi-Paxos, whose leases need clocks that do not jump.
-pub const MULTIPAXOS: Subject =
-    Subject::of::<multipaxos::Spec>("multipaxos", "Messages to acceptors, and a lease for reads")
-        .with_steady_clocks()
-        .without(MESSAGES_ALONE);
-/// Durable.
-pub const DURABLE: Subject =
-    Subject::of::<durable::Spec>("durable", "A log on disk, under power cuts and failing disks")
-        .on(Store::Model)
-        .among(OF_DISKS)
-        .without(LEADER_READS);
-/// Durable whose members change.
-pub const DURABLE_MEMBERS: Subject = Subject::of::<durable::Spec>(
-    "durable-members",
-    "The same, with an operator who adds, removes and replaces members",
-)
-.on(Store::Model)
-.operated()
-.among(OF_DISKS_OF_MEMBERS)
-.without(LEADER_READS);
-/// Durable over the released log.
-pub const DURABLE_LOG: Subject = Subject::of::<durable::Spec>(
-    "durable-log",
-    "The first again, over the log that ships on a disk that loses and tears what was not synced",
-)
-.on(Store::Log)
-.among(OF_THE_LOG)
-.without(LEADER_READS);
-
-/// Every one.
-pub const SUBJECTS: [Subject; 8] =
-    [VELOS, VELOS_NARROW, VELOS_MEMBERS, MU, MULTIPAXOS, DURABLE, DURABLE_MEMBERS, DURABLE_LOG];
-
-/// A word that is wide enough for every ballot needs no message.
-const WIDE_WORDS: &[Mark] = &[Mark::MachineMessage];
-
-/// A protocol that writes without compare-and-swap never sees one fail, and has neither a ring nor
-/// effects that others could see halfway.
-const WRITES_ALONE: &[Mark] =
-    &[Mark::FailedCas, Mark::FailedCasOfLeader, Mark::CaughtUpByRead, Mark::OthersBetween];
-
-/// Of what comes by messages nothing is torn, compared or read in others' rings; and a follower
-/// forwards what it is asked to read.
-const MESSAGES_ALONE: &[Mark] = &[
-    Mark::TornVerb,
-    Mark::FailedCas,
-    Mark::FailedCasOfLeader,
-    Mark::CaughtUpByRead,
-    Mark::FollowerRead,
-];
-
-/// Reads are the leader's: that it has lost the lead when it answers one takes some 1,000 seeds.
-const LEADER_READS: &[Mark] = &[Mark::FollowerRead];
+fn narrow() -> Subject {
+    Subject::of::<velos::NarrowSpec>().called(
+        "narrow",
+        "The first with slot words so narrow that generations wrap and ballots overflow",
+    )
+}
 
 const OF_DISKS: &[Surrounding] = &[
     Surrounding::snapshots("SNAPSHOT_WITHOUT_SESSIONS", Snapshots::WithoutSessions),
@@ -120,7 +101,7 @@ const TWICE: (&str, Snapshots) = ("HEAD_ABOVE_APPLIED", Snapshots::OfWhatIsNotAp
 impl Subject {
     /// The subject of that name.
     pub fn named(name: &str) -> Option<Subject> {
-        SUBJECTS.into_iter().find(|subject| subject.name == name)
+        subjects().iter().copied().find(|subject| subject.name == name)
     }
 
     /// Every planted bug that sweeps of this subject must find.
@@ -159,11 +140,22 @@ impl Subject {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mark;
     use proto::planted::Caught;
 
     #[test]
+    fn what_a_protocol_does_not_meet_is_a_case_that_there_is() {
+        let marks: Vec<String> = Mark::ALL.iter().map(|mark| format!("{mark:?}")).collect();
+        for subject in subjects() {
+            for unmet in subject.unmet {
+                assert!(marks.iter().any(|mark| mark == unmet), "{}: {unmet}", subject.name);
+            }
+        }
+    }
+
+    #[test]
     fn every_bug_that_a_sweep_must_find_is_hunted_in_a_subject_that_there_is() {
-        for subject in SUBJECTS {
+        for subject in subjects() {
             for bug in (subject.bugs)() {
                 let Caught::Sweep(kinds) = bug.caught else { continue };
                 for kind in kinds {

@@ -41,6 +41,7 @@ use net::Net;
 use node::{NodeHost, Shell};
 use operator::Operator;
 use outage::Outages;
+use phases::Core;
 use proto::{Note, Role};
 
 /// The phase of a run (I2).
@@ -72,9 +73,8 @@ pub(crate) struct World {
     pub(crate) faults: Faults,
     pub(crate) ambushes: Ambushes,
     pub(crate) phase: Phase,
-    pub(crate) core: MemberSet,
+    pub(crate) core: Core,
     pub(crate) rng: Rng,
-    pub(crate) liveness_since: u64,
     pub(crate) leader: Option<(usize, u64)>,
     /// The operator, where members change.
     pub(crate) operator: Option<Operator>,
@@ -156,8 +156,7 @@ impl World {
             faults: Faults::new(rng.fork(), &plan),
             ambushes: Ambushes::default(),
             phase: Phase::Safety,
-            core: MemberSet::all(members),
-            liveness_since: u64::MAX,
+            core: Core::of(MemberSet::all(members)),
             leader: None,
             operator: None,
             scratch: Vec::new(),
@@ -541,7 +540,7 @@ impl World {
     }
 
     pub(crate) fn in_core(&self, node: usize) -> bool {
-        self.core.contains(Rank::at(node))
+        self.core.members.contains(Rank::at(node))
     }
 
     /// The prefix that `node` has applied.

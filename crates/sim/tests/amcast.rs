@@ -1,19 +1,17 @@
 //! Atomic multicast in bad weather, exact step counts, and named schedules set by hand.
 
-use proto::amcast::Timestamp;
 use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
+use proto::amcast::{Timestamp, primcast, skeen};
+use proto::registry::{MulticastProtocol as Protocol, MulticastSpec};
 use sim::amcast::script::{RETAIN, Script, pid};
 use sim::amcast::steps::{Bench, Steps, measure};
-use sim::amcast::{
-    Config, Fastcast, Mutant, Primcast, Property, Report, Simulated, Skeen, Whitebox, mutants, run,
-    sweep, wan,
-};
+use sim::amcast::{Config, Mutant, Property, Report, mutants, run, sweep, wan};
 
 const RULES: [Rule; 3] = [Rule::Hop, Rule::AllGroups, Rule::CommitWait];
 
-fn clean<M: Simulated>(config: &Config, n_seeds: u64) -> Report {
-    let report = sweep::<M>(config, 0..n_seeds, |_| true);
+fn clean(protocol: Protocol, config: &Config, n_seeds: u64) -> Report {
+    let report = sweep(protocol, config, 0..n_seeds, |_| true);
     for finding in report.findings.iter().take(5) {
         println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
     }
@@ -23,7 +21,7 @@ fn clean<M: Simulated>(config: &Config, n_seeds: u64) -> Report {
 
 #[test]
 fn primcast_survives_a_sweep_that_reaches_the_interesting_cases() {
-    let counts = clean::<Primcast>(&Config::default(), 200).counts;
+    let counts = clean(Protocol::Primcast, &Config::default(), 200).counts;
     for (what, n) in [
         ("crashes", counts.crashes),
         ("crashes of primaries", counts.crashes_of_primaries),
@@ -42,7 +40,7 @@ fn primcast_survives_a_sweep_that_reaches_the_interesting_cases() {
 #[test]
 fn primcast_comes_back_from_its_disks_under_every_rule() {
     let stable = Config { recovers: true, ..Config::default() };
-    let counts = clean::<Primcast>(&stable, 150).counts;
+    let counts = clean(Protocol::Primcast, &stable, 150).counts;
     for (what, n) in [
         ("restarts", counts.restarts),
         ("power cuts of everything", counts.power_cuts),
@@ -53,40 +51,40 @@ fn primcast_comes_back_from_its_disks_under_every_rule() {
         assert!(n > 0, "never reached: {what}");
     }
     for rule in RULES {
-        clean::<Primcast>(&Config { rule, ..stable.clone() }, 60);
+        clean(Protocol::Primcast, &Config { rule, ..stable.clone() }, 60);
     }
     let five = Config { members: Some(5), groups: Some(2), restless: true, ..stable };
-    clean::<Primcast>(&five, 40);
+    clean(Protocol::Primcast, &five, 40);
 }
 
 #[test]
 fn primcast_survives_faults_that_are_aimed() {
     let aimed = Config { recovers: true, aimed: true, ..Config::default() };
     let by_chance = Config { aimed: false, ..aimed.clone() };
-    let counts = clean::<Primcast>(&aimed, 100).counts;
-    let others = clean::<Primcast>(&by_chance, 100).counts;
+    let counts = clean(Protocol::Primcast, &aimed, 100).counts;
+    let others = clean(Protocol::Primcast, &by_chance, 100).counts;
     assert!(counts.restarts > others.restarts && counts.states > 0, "{counts:?}");
     for rule in RULES {
-        clean::<Primcast>(&Config { rule, ..aimed.clone() }, 40);
+        clean(Protocol::Primcast, &Config { rule, ..aimed.clone() }, 40);
     }
     let restless = Config { members: Some(3), groups: Some(2), restless: true, ..aimed };
-    clean::<Primcast>(&restless, 60);
+    clean(Protocol::Primcast, &restless, 60);
 }
 
 #[test]
 fn every_protocol_survives_chains_of_groups_and_as_many_failures_as_may_be() {
     let aimed = Config { aimed: true, ..Config::default() };
-    let counts = clean::<Primcast>(&aimed, 60).counts;
-    let by_chance = clean::<Primcast>(&Config::default(), 60).counts;
+    let counts = clean(Protocol::Primcast, &aimed, 60).counts;
+    let by_chance = clean(Protocol::Primcast, &Config::default(), 60).counts;
     assert!(counts.crashes > by_chance.crashes, "{counts:?}");
     for rule in RULES {
-        clean::<Primcast>(&Config { rule, ..aimed.clone() }, 30);
-        clean::<Skeen>(&Config { rule, ..aimed.clone() }, 60);
+        clean(Protocol::Primcast, &Config { rule, ..aimed.clone() }, 30);
+        clean(Protocol::Skeen, &Config { rule, ..aimed.clone() }, 60);
     }
-    clean::<Primcast>(&Config { commutes: true, ..aimed.clone() }, 30);
-    clean::<Primcast>(&Config { changes_members: true, ..aimed.clone() }, 30);
-    clean::<Whitebox>(&aimed, 60);
-    clean::<Fastcast>(&aimed, 60);
+    clean(Protocol::Primcast, &Config { commutes: true, ..aimed.clone() }, 30);
+    clean(Protocol::Primcast, &Config { changes_members: true, ..aimed.clone() }, 30);
+    clean(Protocol::Whitebox, &aimed, 60);
+    clean(Protocol::Fastcast, &aimed, 60);
 }
 
 #[test]
@@ -94,10 +92,10 @@ fn every_protocol_survives_restless_groups() {
     for members in [3, 5] {
         let config =
             Config { members: Some(members), groups: Some(2), restless: true, ..Config::default() };
-        clean::<Primcast>(&config, 60);
-        clean::<Primcast>(&Config { rule: Rule::AllGroups, ..config.clone() }, 60);
-        clean::<Whitebox>(&config, 60);
-        clean::<Fastcast>(&config, 60);
+        clean(Protocol::Primcast, &config, 60);
+        clean(Protocol::Primcast, &Config { rule: Rule::AllGroups, ..config.clone() }, 60);
+        clean(Protocol::Whitebox, &config, 60);
+        clean(Protocol::Fastcast, &config, 60);
     }
 }
 
@@ -106,7 +104,7 @@ fn the_real_time_rules_hold_over_primcast_with_two_three_and_four_groups() {
     for rule in RULES {
         for groups in 2..=4 {
             let config = Config { rule, groups: Some(groups), ..Config::default() };
-            clean::<Primcast>(&config, 60);
+            clean(Protocol::Primcast, &config, 60);
         }
     }
 }
@@ -116,34 +114,34 @@ fn the_real_time_rules_hold_over_skeen_with_two_three_and_four_groups() {
     for rule in RULES {
         for groups in 2..=4 {
             let config = Config { rule, groups: Some(groups), ..Config::default() };
-            clean::<Skeen>(&config, 150);
+            clean(Protocol::Skeen, &config, 150);
         }
     }
 }
 
 #[test]
 fn whitebox_and_fastcast_survive_a_sweep() {
-    clean::<Whitebox>(&Config::default(), 150);
-    clean::<Fastcast>(&Config::default(), 150);
+    clean(Protocol::Whitebox, &Config::default(), 150);
+    clean(Protocol::Fastcast, &Config::default(), 150);
 }
 
 #[test]
 fn a_seed_replays() {
     let config = Config { trace: true, ..Config::default() };
-    let (once, again) = (run::<Primcast>(&config, 7), run::<Primcast>(&config, 7));
+    let (once, again) = (run(Protocol::Primcast, &config, 7), run(Protocol::Primcast, &config, 7));
     assert!(!once.trace.is_empty());
     assert_eq!(once.trace, again.trace);
 }
 
-fn steps<M: Simulated>(rule: Rule, groups: usize) -> Steps {
-    let members = if M::SURVIVES_CRASHES { 3 } else { 1 };
-    measure::<M>(&Bench::new(rule, groups, members, 200))
+fn steps(protocol: Protocol, rule: Rule, groups: usize) -> Steps {
+    let members = if protocol.abilities().survives_crashes { 3 } else { 1 };
+    measure(protocol, &Bench::new(rule, groups, members, 200))
 }
 
 #[test]
 fn primcast_takes_three_steps_alone_and_five_at_most_everywhere() {
     for groups in 2..=4 {
-        let steps = steps::<Primcast>(Rule::Plain, groups);
+        let steps = steps(Protocol::Primcast, Rule::Plain, groups);
         assert_eq!((steps.collision_free_least, steps.collision_free), (3.0, 3.0));
         // The bound is approached, or the schedules are too tame to show anything.
         assert!(steps.failure_free > 4.5 && steps.failure_free <= 5.0, "{steps:?}");
@@ -157,7 +155,7 @@ fn hybrid_clocks_shorten_the_convoy_to_four_steps_and_two_errors() {
     for (clock_error, least) in [(5, 3.5), (25, 4.0), (100, 4.5)] {
         for groups in 2..=4 {
             let bench = Bench::new(Rule::Plain, groups, 3, 400);
-            let steps = measure::<Primcast>(&Bench { hybrid: true, clock_error, ..bench });
+            let steps = measure(Protocol::Primcast, &Bench { hybrid: true, clock_error, ..bench });
             let bound = f64::min(5.0, 4.0 + 2.0 * clock_error as f64 / 100.0);
             assert_eq!((steps.collision_free_least, steps.collision_free), (3.0, 3.0));
             // A bound that no schedule comes near would show little.
@@ -173,7 +171,7 @@ fn p95_ms(hybrid: bool, outstanding: usize) -> u64 {
     const MS: u64 = 1_000_000;
     let setting = wan::Setting {
         scenario: wan::Scenario::Distributed,
-        protocol: wan::Protocol::Primcast,
+        protocol: Protocol::Primcast,
         rule: Rule::Plain,
         hybrid,
         commutes: false,
@@ -206,7 +204,7 @@ fn hybrid_clocks_spare_most_of_the_convoy_over_a_wide_area() {
 fn the_real_time_rules_cost_no_step_without_collisions() {
     for rule in RULES {
         for groups in 2..=4 {
-            let steps = steps::<Primcast>(rule, groups);
+            let steps = steps(Protocol::Primcast, rule, groups);
             assert_eq!(steps.collision_free, 3.0, "{rule:?}");
             let bound = match rule {
                 Rule::Hop if groups > 2 => 3.0 * (groups - 1) as f64,
@@ -219,25 +217,25 @@ fn the_real_time_rules_cost_no_step_without_collisions() {
 
 #[test]
 fn whitebox_takes_four_and_six_and_fastcast_four_and_at_most_eight() {
-    let whitebox = steps::<Whitebox>(Rule::Plain, 3);
+    let whitebox = steps(Protocol::Whitebox, Rule::Plain, 3);
     assert_eq!((whitebox.collision_free_least, whitebox.collision_free), (3.0, 4.0));
     assert!(whitebox.failure_free > 5.5 && whitebox.failure_free <= 6.0, "{whitebox:?}");
-    let fastcast = steps::<Fastcast>(Rule::Plain, 3);
+    let fastcast = steps(Protocol::Fastcast, Rule::Plain, 3);
     assert_eq!(fastcast.collision_free, 4.0);
     assert!(fastcast.failure_free <= 8.0, "{fastcast:?}");
 }
 
 #[test]
 fn skeen_takes_two_steps_and_three_with_a_rule() {
-    assert_eq!(steps::<Skeen>(Rule::Plain, 3).collision_free, 2.0);
-    assert_eq!(steps::<Skeen>(Rule::Hop, 3).collision_free, 3.0);
+    assert_eq!(steps(Protocol::Skeen, Rule::Plain, 3).collision_free, 2.0);
+    assert_eq!(steps(Protocol::Skeen, Rule::Hop, 3).collision_free, 3.0);
 }
 
 /// Figure 5.2, top: a range query to both partitions, and two writes, one after the other. The
 /// query is delivered before the first write at partition 0 and after the second at partition 1.
-fn figure_5_2<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
+fn figure_5_2<S: MulticastSpec>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<S> {
     const QUERY: u64 = 100;
-    let mut script = Script::<M>::planted(bug, sizes, rule);
+    let mut script = Script::<S>::planted(bug, sizes, rule);
     // Partition 0's clock is ahead.
     (1..=8).for_each(|number| script.multicast(number, &[0]));
     script.pass(20);
@@ -261,11 +259,11 @@ fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
         !realtime
     };
     let primcast = |rule| {
-        let script = figure_5_2::<Primcast>(None, &[3, 3], rule);
+        let script = figure_5_2::<primcast::Spec>(None, &[3, 3], rule);
         (script.judge().is_ok(), script.judge_realtime().is_ok())
     };
     let skeen = |rule| {
-        let script = figure_5_2::<Skeen>(None, &[1, 1], rule);
+        let script = figure_5_2::<skeen::Spec>(None, &[1, 1], rule);
         (script.judge().is_ok(), script.judge_realtime().is_ok())
     };
     assert!(violates(&primcast, Rule::Plain), "PrimCast promises no real-time order");
@@ -274,15 +272,15 @@ fn figure_5_2_breaks_real_time_in_plain_protocols_and_in_no_rule() {
         assert!(!violates(&primcast, rule), "PrimCast with {rule:?}");
         assert!(!violates(&skeen, rule), "Skeen with {rule:?}");
     }
-    let printed = figure_5_2::<Skeen>(Some(Bug::Algorithm4), &[1, 1], Rule::Plain);
+    let printed = figure_5_2::<skeen::Spec>(Some(Bug::Algorithm4), &[1, 1], Rule::Plain);
     assert_eq!(printed.judge_realtime(), Ok(()), "algorithm 4 was made for this one");
 }
 
 /// Three partitions in a chain, no failures: c1 to {0, 1} is slow to 0, c2 to {1, 2} comes after it
 /// at 1, a to {2} is delivered after c2, and only then is b multicast to {0}, where it overtakes
 /// c1. So b < c1 < c2 < a, although a was delivered before b was multicast.
-fn chain_of_three<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
-    let mut script = Script::<M>::planted(bug, sizes, rule);
+fn chain_of_three<S: MulticastSpec>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<S> {
+    let mut script = Script::<S>::planted(bug, sizes, rule);
     (1..=4).for_each(|number| script.multicast(number, &[1]));
     script.pass(20);
     script.multicast_slowly(11, &[0, 1], &[(0, 40)]);
@@ -298,7 +296,7 @@ fn chain_of_three<M: Simulated>(bug: Option<Bug>, sizes: &[usize], rule: Rule) -
 
 #[test]
 fn chain_of_three_groups_breaks_algorithm_4_as_printed_and_no_rule() {
-    let printed = chain_of_three::<Skeen>(Some(Bug::Algorithm4), &[1, 1, 1], Rule::Plain);
+    let printed = chain_of_three::<skeen::Spec>(Some(Bug::Algorithm4), &[1, 1, 1], Rule::Plain);
     assert_eq!(printed.judge(), Ok(()));
     let violation = printed.judge_realtime().expect_err("the thesis's section 5.3.2 is wrong here");
     assert_eq!(violation.property, Property::AtomicGlobalOrder);
@@ -306,9 +304,9 @@ fn chain_of_three_groups_breaks_algorithm_4_as_printed_and_no_rule() {
     assert_eq!(printed.order(pid(1, 0))[4..], [11, 12]);
     assert_eq!(printed.order(pid(2, 0)), [12, 13]);
     for rule in RULES {
-        let skeen = chain_of_three::<Skeen>(None, &[1, 1, 1], rule);
+        let skeen = chain_of_three::<skeen::Spec>(None, &[1, 1, 1], rule);
         assert_eq!((skeen.judge(), skeen.judge_realtime()), (Ok(()), Ok(())), "{rule:?}");
-        let primcast = chain_of_three::<Primcast>(None, &[3, 3, 3], rule);
+        let primcast = chain_of_three::<primcast::Spec>(None, &[3, 3, 3], rule);
         assert_eq!((primcast.judge(), primcast.judge_realtime()), (Ok(()), Ok(())), "{rule:?}");
     }
 }
@@ -322,11 +320,13 @@ fn the_sweep_finds_figure_5_2_for_plain_primcast_and_the_chain_for_algorithm_4()
         violation.is_some_and(|violation| violation.property == Property::AtomicGlobalOrder)
     };
     let two = Config { judge_realtime: true, groups: Some(2), ..Config::default() };
-    let plain = |config: &Config, seed| is_realtime(run::<Primcast>(config, seed).violation);
+    let plain =
+        |config: &Config, seed| is_realtime(run(Protocol::Primcast, config, seed).violation);
     assert!(first(&two, &plain).is_some());
     let printed_in = |config: &Config| Config { bug: Some(Bug::Algorithm4), ..config.clone() };
-    let printed =
-        |config: &Config, seed| is_realtime(run::<Skeen>(&printed_in(config), seed).violation);
+    let printed = |config: &Config, seed| {
+        is_realtime(run(Protocol::Skeen, &printed_in(config), seed).violation)
+    };
     assert_eq!(first(&two, &printed), None, "two partitions are safe with algorithm 4");
     let three = Config { groups: Some(3), ..two };
     assert!(first(&three, &printed).is_some());
@@ -334,7 +334,7 @@ fn the_sweep_finds_figure_5_2_for_plain_primcast_and_the_chain_for_algorithm_4()
 
 #[test]
 fn a_primary_that_dies_half_way_loses_nothing() {
-    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    let mut script = Script::<primcast::Spec>::new(&[3, 3], Rule::Plain);
     // Its proposal reaches one follower late and the other group not at all before it dies.
     script.slow_link(pid(0, 0), pid(0, 1), 5);
     script.multicast(1, &[0, 1]);
@@ -354,7 +354,7 @@ fn a_primary_that_dies_half_way_loses_nothing() {
 /// end.)
 #[test]
 fn a_primary_that_was_overtaken_unawares_learns_of_it() {
-    let mut script = Script::<Primcast>::new(&[3], Rule::Plain);
+    let mut script = Script::<primcast::Spec>::new(&[3], Rule::Plain);
     // Process 2 takes over with process 1; process 0 never learns of it.
     script.slow_link(pid(0, 2), pid(0, 0), 900);
     script.slow_link(pid(0, 1), pid(0, 0), 30);
@@ -372,7 +372,7 @@ fn a_primary_that_was_overtaken_unawares_learns_of_it() {
 /// P6: without a bound a dead member would cost every message that it has not delivered.
 #[test]
 fn p6_a_dead_member_costs_what_is_retained_and_no_more() {
-    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    let mut script = Script::<primcast::Spec>::new(&[3, 3], Rule::Plain);
     script.multicast(1, &[0, 1]);
     script.pass(10);
     script.crash(pid(0, 2));
@@ -392,7 +392,7 @@ fn p6_a_dead_member_costs_what_is_retained_and_no_more() {
 
 #[test]
 fn p6_where_all_live_nothing_is_remembered_in_the_end() {
-    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Hop);
+    let mut script = Script::<primcast::Spec>::new(&[3, 3], Rule::Hop);
     (1..=20).for_each(|number| script.multicast(number, &[0, 1]));
     script.pass(5000);
     for process in [pid(0, 0), pid(0, 2), pid(1, 0), pid(1, 1)] {
@@ -401,8 +401,8 @@ fn p6_where_all_live_nothing_is_remembered_in_the_end() {
 }
 
 /// A member that receives no proposal for long, while the others deliver and forget.
-fn left_behind() -> Script<Primcast> {
-    let mut script = Script::<Primcast>::new(&[3], Rule::Plain);
+fn left_behind() -> Script<primcast::Spec> {
+    let mut script = Script::<primcast::Spec>::new(&[3], Rule::Plain);
     script.slow_link(pid(0, 0), pid(0, 2), 40_000);
     for number in 1..=40 {
         script.multicast(number, &[0]);
@@ -414,7 +414,7 @@ fn left_behind() -> Script<Primcast> {
 }
 
 /// Checks that it is one of the others again: it takes part, and all is forgotten in the end.
-fn has_caught_up(mut script: Script<Primcast>) {
+fn has_caught_up(mut script: Script<primcast::Spec>) {
     assert_eq!(script.n_states(), 1);
     assert_eq!(script.order(pid(0, 2)), script.order(pid(0, 1)));
     script.multicast(41, &[0]);
@@ -455,7 +455,7 @@ fn p7_a_state_of_any_member_hides_no_proposal_that_is_on_its_way() {
 
 #[test]
 fn every_destination_delivers_in_three_steps() {
-    let mut script = Script::<Primcast>::new(&[3, 3, 3], Rule::Plain);
+    let mut script = Script::<primcast::Spec>::new(&[3, 3, 3], Rule::Plain);
     script.multicast(1, &[0, 2]);
     script.pass(10);
     for process in [pid(0, 0), pid(0, 1), pid(2, 0), pid(2, 2)] {
@@ -466,7 +466,7 @@ fn every_destination_delivers_in_three_steps() {
 
 #[test]
 fn safe_ts_stays_below_what_is_pending() {
-    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    let mut script = Script::<primcast::Spec>::new(&[3, 3], Rule::Plain);
     (1..=3).for_each(|number| script.multicast(number, &[0]));
     script.pass(10);
     assert_eq!(script.safe_ts(pid(0, 1)), Some(Timestamp(3)));
@@ -515,7 +515,7 @@ fn a_state_that_covers_lost_proposals_costs_no_message() {
     let plain = Config { recovers: true, ..Config::default() };
     let asking = Config { rule: Rule::AllGroups, ..plain.clone() };
     for (config, seed) in [(&asking, 51_450), (&asking, 51_625), (&plain, 50_260)] {
-        assert_eq!(run::<Primcast>(config, seed).violation, None, "seed {seed}");
+        assert_eq!(run(Protocol::Primcast, config, seed).violation, None, "seed {seed}");
     }
 }
 
@@ -525,6 +525,6 @@ fn a_state_that_covers_lost_proposals_costs_no_message() {
 fn a_message_that_waits_for_every_groups_clock_survives_a_power_cut() {
     let asking = Config { recovers: true, rule: Rule::AllGroups, ..Config::default() };
     for seed in [50_351, 51_659, 52_219] {
-        assert_eq!(run::<Primcast>(&asking, seed).violation, None, "seed {seed}");
+        assert_eq!(run(Protocol::Primcast, &asking, seed).violation, None, "seed {seed}");
     }
 }

@@ -1,12 +1,13 @@
 //! Whole clusters under seeds: a run replays, sound ones break nothing, and mistakes in the engine
 //! are noticed.
 
+use proto::registry::{KeyedProtocol, LogProtocol};
 use sim::Config;
 use sim::cluster::{Protocol, mutants, replay, sweep};
 
 #[test]
 fn a_seed_replays_byte_for_byte() {
-    for protocol in Protocol::ALL.iter().copied() {
+    for protocol in Protocol::all() {
         let run = || replay(protocol, &Config::default(), 5);
         let (first, second) = (run(), run());
         assert_eq!(first.violation, None);
@@ -18,7 +19,7 @@ fn a_seed_replays_byte_for_byte() {
 
 #[test]
 fn sound_clusters_break_nothing_and_answer_nearly_everything() {
-    for protocol in Protocol::ALL.iter().copied() {
+    for protocol in Protocol::all() {
         let report = sweep(protocol, &Config::default(), 0..15, |_| true);
         assert_eq!(report.findings, []);
         assert!(report.n_answered * 10 > report.n_asked * 9, "{protocol:?}");
@@ -39,7 +40,7 @@ fn mistakes_in_the_engine_are_noticed() {
         "SNAPSHOT_WITHOUT_PLACE",
         "SNAPSHOT_COUNTS_EARLY",
     ];
-    let mutants = mutants(Protocol::Durable);
+    let mutants = mutants(Protocol::Log(LogProtocol::Durable));
     for name in quick {
         let mutant = mutants.iter().find(|mutant| mutant.name == name).expect("it is planted");
         assert!(mutant.hunt(&Config::default(), 0, 20).is_some(), "{name} survived");
@@ -49,7 +50,7 @@ fn mistakes_in_the_engine_are_noticed() {
 #[test]
 fn mistakes_in_registers_are_noticed() {
     let quick = ["QUERY_OF_ONE", "OLDEST_WINS", "ACK_BEFORE_STORE", "UNKNOWN_CALLED_UNDONE"];
-    let mutants = mutants(Protocol::Abd);
+    let mutants = mutants(Protocol::Keyed(KeyedProtocol::Abd));
     for name in quick {
         let mutant = mutants.iter().find(|mutant| mutant.name == name).expect("it is planted");
         assert!(mutant.hunt(&Config::default(), 0, 40).is_some(), "{name} survived");

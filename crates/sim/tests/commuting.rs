@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{Primcast, clean};
+use common::clean;
 use proto::amcast::linear::Rule;
+use proto::registry::MulticastProtocol as Protocol;
 use sim::amcast::steps::{Bench, measure};
 use sim::amcast::{Config, mutants};
 
@@ -38,8 +39,8 @@ fn p15_marks_and_states_survive_restless_groups() {
 fn what_commutes_with_all_others_takes_three_steps_among_them() {
     for groups in 2..=4 {
         let bench = Bench::new(Rule::Plain, groups, 3, 40);
-        let (alike, apart) = (measure::<Primcast>(&bench), {
-            measure::<Primcast>(&Bench { commutes: true, ..bench })
+        let (alike, apart) = (measure(Protocol::Primcast, &bench), {
+            measure(Protocol::Primcast, &Bench { commutes: true, ..bench })
         });
         assert!(alike.failure_free > 4.5, "{alike:?}");
         assert_eq!((apart.collision_free, apart.failure_free), (3.0, 3.0), "{groups} groups");

@@ -5,26 +5,26 @@ mod logs;
 
 use logs::{catches, clean, clean_and_covered};
 use sim::script::{Operation, PATIENCE, Script};
-use sim::subjects::{DURABLE, DURABLE_LOG, DURABLE_MEMBERS};
+use sim::subjects::subject;
 use sim::{Config, Mark, Provider, Shape, sweep};
 use std::time::Duration;
 
 #[test]
 fn sound_durable_survives_a_sweep_that_reaches_the_interesting_cases() {
     // Clients with one operation each seldom fill a window.
-    clean_and_covered(&DURABLE, 0..100, &[Mark::WindowFull]);
+    clean_and_covered(&subject("durable"), 0..100, &[Mark::WindowFull]);
 }
 
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable --seeds 2000` is the same"]
 fn sound_durable_survives_a_long_sweep() {
-    clean(&DURABLE, 0..3000);
+    clean(&subject("durable"), 0..3000);
 }
 
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable --mutants` is the same"]
 fn every_planted_bug_is_caught() {
-    let survivors: Vec<&str> = DURABLE
+    let survivors: Vec<&str> = subject("durable")
         .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
@@ -42,18 +42,18 @@ fn a_short_sweep_finds_most_planted_bugs() {
         "FORGET_PROMISE",
         "HOLD_BY_MAJORITY",
     ];
-    catches(&DURABLE, 40, &names);
+    catches(&subject("durable"), 40, &names);
 }
 
 /// Snapshots in files, by the released code, over disks that fail in the middle of one.
 #[test]
 fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
-    let report = sweep(&DURABLE_LOG, &Config::default(), 0..60, |_| true);
+    let report = sweep(&subject("durable-log"), &Config::default(), 0..60, |_| true);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     for mark in [Mark::SnapshotTaken, Mark::SnapshotFailed, Mark::StateInstalled] {
         assert!(report.coverage.count(mark) > 0, "{mark:?} was never reached");
     }
-    let caught: Vec<&str> = DURABLE_LOG
+    let caught: Vec<&str> = subject("durable-log")
         .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 60).is_some())
@@ -72,7 +72,7 @@ fn snapshots_in_files_survive_a_sweep_and_most_planted_bugs_do_not() {
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable-log --mutants` is the same"]
 fn every_planted_bug_of_log_and_snapshots_is_caught() {
-    let survivors: Vec<&str> = DURABLE_LOG
+    let survivors: Vec<&str> = subject("durable-log")
         .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
@@ -83,7 +83,7 @@ fn every_planted_bug_of_log_and_snapshots_is_caught() {
 
 #[test]
 fn members_change_under_faults_and_every_change_and_fault_is_reached() {
-    let report = sweep(&DURABLE_MEMBERS, &Config::default(), 0..60, |_| true);
+    let report = sweep(&subject("durable-members"), &Config::default(), 0..60, |_| true);
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let is_due = |mark: &Mark| mark.needs_operator() || mark.needs_disk();
     let missing: Vec<Mark> = report.coverage.missing().filter(is_due).collect();
@@ -93,7 +93,7 @@ fn members_change_under_faults_and_every_change_and_fault_is_reached() {
 #[test]
 #[ignore = "minutes; `gregale sim --protocol durable-members --mutants` is the same"]
 fn every_planted_bug_of_a_change_of_members_is_caught() {
-    let survivors: Vec<&str> = DURABLE_MEMBERS
+    let survivors: Vec<&str> = subject("durable-members")
         .mutants()
         .iter()
         .filter(|mutant| mutant.hunt(&Config::default(), 0, 3000).is_none())
@@ -107,7 +107,7 @@ fn every_planted_bug_of_a_change_of_members_is_caught() {
 fn when_every_process_dies_what_was_acknowledged_is_there() {
     for provider in [Provider::Shm, Provider::Tcp] {
         let shape = Shape { ring_slots: 16, value_bytes: 128 };
-        let mut script = Script::new(DURABLE, 3, provider, shape, 2);
+        let mut script = Script::new(subject("durable"), 3, provider, shape, 2);
         assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
         let leader = script.leaders()[0];
         for value in 1..60 {
@@ -133,7 +133,7 @@ fn when_every_process_dies_what_was_acknowledged_is_there() {
 fn a_disk_that_stands_still_for_minutes_costs_its_member_nothing_but_time() {
     for provider in [Provider::Shm, Provider::Tcp] {
         let shape = Shape { ring_slots: 16, value_bytes: 128 };
-        let mut script = Script::new(DURABLE, 3, provider, shape, 2);
+        let mut script = Script::new(subject("durable"), 3, provider, shape, 2);
         assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
         let leader = script.leaders()[0];
         let slow = (leader + 1) % 3;

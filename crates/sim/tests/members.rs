@@ -1,10 +1,11 @@
 //! Groups of atomic multicast that change their members.
 
 use proto::amcast::linear::Rule;
-use sim::amcast::{Config, Counts, Primcast, mutants, sweep};
+use proto::registry::MulticastProtocol as Protocol;
+use sim::amcast::{Config, Counts, mutants, sweep};
 
 fn clean(config: &Config, n_seeds: u64) -> Counts {
-    let report = sweep::<Primcast>(config, 0..n_seeds, |_| true);
+    let report = sweep(Protocol::Primcast, config, 0..n_seeds, |_| true);
     for finding in report.findings.iter().take(5) {
         println!("{config:?}: seed {}: {}", finding.seed, finding.violation);
     }

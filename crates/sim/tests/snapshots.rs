@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{Primcast, clean};
+use common::clean;
 use proto::amcast::linear::Rule;
-use proto::amcast::{Cut, Timestamp};
+use proto::amcast::{Cut, Timestamp, primcast};
 use sim::amcast::script::{Script, pid};
 use sim::amcast::{Config, mutants};
 
@@ -24,7 +24,7 @@ fn p16_a_snapshot_is_exactly_what_is_up_to_it() {
 /// A group without messages has clocks that stand still: two steps within it are enough.
 #[test]
 fn an_idle_group_raises_its_clocks_for_a_snapshot() {
-    let mut script = Script::<Primcast>::new(&[3, 3], Rule::Plain);
+    let mut script = Script::<primcast::Spec>::new(&[3, 3], Rule::Plain);
     (1..=9).for_each(|number| script.multicast(number, &[0]));
     script.pass(20);
     assert_eq!(script.safe_ts(pid(1, 2)), Some(Timestamp::ZERO));

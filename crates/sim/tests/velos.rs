@@ -5,7 +5,7 @@ mod logs;
 
 use logs::{catches, clean, clean_and_covered};
 use sim::script::{Operation, PATIENCE, Script};
-use sim::subjects::{VELOS, VELOS_MEMBERS, VELOS_NARROW};
+use sim::subjects::subject;
 use sim::{Config, Mark, Property, Provider, Shape, Subject};
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ const SHAPE: Shape = Shape { ring_slots: 16, value_bytes: 128 };
 
 #[test]
 fn sound_velos_survives_a_sweep_that_reaches_the_interesting_cases() {
-    clean_and_covered(&VELOS, 0..120, &[]);
+    clean_and_covered(&subject("velos"), 0..120, &[]);
 }
 
 #[test]
 fn narrow_words_fall_back_to_messages_and_stay_safe() {
-    let report = clean(&VELOS_NARROW, 0..40);
+    let report = clean(&subject("velos-narrow"), 0..40);
     assert!(report.coverage.count(Mark::MachineMessage) > 0);
 }
 
@@ -26,19 +26,19 @@ fn narrow_words_fall_back_to_messages_and_stay_safe() {
 /// decision every two hundred of them.
 #[test]
 fn a_busy_run_is_no_storm() {
-    clean(&VELOS_NARROW, 40_001_405..40_001_406);
+    clean(&subject("velos-narrow"), 40_001_405..40_001_406);
 }
 
 /// Memory is lost with its seat, and comes back as another incarnation.
 #[test]
 fn members_change_under_faults_and_every_kind_of_change_is_reached() {
-    clean_and_covered(&VELOS_MEMBERS, 0..60, &[]);
+    clean_and_covered(&subject("velos-members"), 0..60, &[]);
 }
 
 /// `gregale sim --protocol velos-members --mutants` hunts for longer.
 #[test]
 fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
-    let survivors: Vec<&str> = VELOS_MEMBERS
+    let survivors: Vec<&str> = subject("velos-members")
         .mutants()
         .iter()
         .filter(|mutant| mutant.name != "HEAD_ABOVE_APPLIED")
@@ -52,7 +52,7 @@ fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
 /// machine has not applied a change that the state covers.
 #[test]
 fn a_state_head_above_what_is_applied_forks_the_members() {
-    let mutants = VELOS_MEMBERS.mutants();
+    let mutants = subject("velos-members").mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == "HEAD_ABOVE_APPLIED").expect("listed");
     let found = mutant.hunt(&Config::default(), 80, 60).expect("it is caught");
     // Forked members accept what earlier majorities contradict, which is seen first.
@@ -65,7 +65,7 @@ fn a_state_head_above_what_is_applied_forks_the_members() {
 #[test]
 fn a_member_that_lags_is_not_left_behind_by_states_that_bring_nothing_new() {
     for seed in [84, 92, 188, 40_000_208] {
-        clean(&VELOS_MEMBERS, seed..seed + 1);
+        clean(&subject("velos-members"), seed..seed + 1);
     }
 }
 
@@ -73,12 +73,12 @@ fn a_member_that_lags_is_not_left_behind_by_states_that_bring_nothing_new() {
 #[test]
 fn a_short_sweep_finds_most_planted_bugs() {
     let names = ["SKIP_PREPARE", "IGNORE_FOUND_VALUE", "READ_WITHOUT_CHECK", "SERVE_AS_LEARNER"];
-    let n_caught = catches(&VELOS, 30, &names);
+    let n_caught = catches(&subject("velos"), 30, &names);
     assert!(n_caught >= 9, "only {n_caught}");
 }
 
 fn settled(provider: Provider) -> (Script, usize) {
-    let mut script = Script::new(VELOS, 3, provider, SHAPE, 3);
+    let mut script = Script::new(subject("velos"), 3, provider, SHAPE, 3);
     assert!(script.run_until(PATIENCE, |script| script.leaders().len() == 1), "nobody leads");
     let leader = script.leaders()[0];
     (script, leader)
@@ -198,7 +198,7 @@ fn when_every_state_is_lost_nobody_serves() {
 #[test]
 fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
     let config = Config { is_long: true, ..Config::default() };
-    let survivors: Vec<&str> = VELOS
+    let survivors: Vec<&str> = subject("velos")
         .long_mutants()
         .iter()
         .filter(|mutant| {
@@ -216,11 +216,11 @@ fn state_time_that_jumps_or_stands_still_is_caught_in_runs_of_a_day() {
 #[test]
 fn a_state_that_its_giver_has_not_ended_is_enough_when_nobody_left_has_more() {
     for seed in [470_827_382_313, 88_511_744_129_487] {
-        let outcome = sim::replay(&VELOS, &Config::default(), seed);
+        let outcome = sim::replay(&subject("velos"), &Config::default(), seed);
         assert_eq!(outcome.violation, None, "{seed}");
     }
     // The giver is back, without its state: all three run.
-    let outcome = sim::replay(&VELOS_NARROW, &Config::default(), 77_512_896_732_851);
+    let outcome = sim::replay(&subject("velos-narrow"), &Config::default(), 77_512_896_732_851);
     assert_eq!(outcome.violation, None);
 }
 
@@ -247,14 +247,14 @@ fn alone(subject: Subject) -> (Script, usize, u64) {
 /// (I3).
 #[test]
 fn a_leader_alone_goes_on_for_one_ring_and_no_further() {
-    let (script, _, n_answered) = alone(VELOS);
+    let (script, _, n_answered) = alone(subject("velos"));
     assert!((4..=16).contains(&n_answered), "{n_answered} writes in a ring of 16");
     script.check().expect("nothing is wrong");
 }
 
 #[test]
 fn recycling_early_loses_what_only_the_leader_had_applied() {
-    let (mut script, leader, n_answered) = alone(VELOS.planted("RECYCLE_EARLY"));
+    let (mut script, leader, n_answered) = alone(subject("velos").planted("RECYCLE_EARLY"));
     assert_eq!(n_answered, 100, "the bug lets it go on");
     script.crash(leader);
     (0..3).filter(|node| *node != leader).for_each(|node| script.resume(node));

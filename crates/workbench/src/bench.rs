@@ -196,7 +196,7 @@ enum What {
         destinations: Vec<u8>,
         /// The protocols; the first is compared with the others.
         #[arg(long, value_enum, value_delimiter = ',')]
-        #[arg(default_values_t = [Multicast::Primcast, Multicast::Whitebox, Multicast::Fastcast])]
+        #[arg(default_values_t = Multicast::usual())]
         protocol: Vec<Multicast>,
         /// Also an open loop: messages at fixed rates, whether or not earlier ones were delivered.
         #[arg(long)]
@@ -403,7 +403,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         What::Amcast { fabric, destinations, protocol, open, wan: None } => {
             let setting = bench::amcast::Setting {
                 fabrics: kinds(fabric),
-                contenders: protocol.iter().map(|protocol| (*protocol).into()).collect(),
+                contenders: protocol.iter().map(|one| one.0).collect(),
                 destinations: destinations.iter().map(|n| usize::from(*n)).collect(),
                 open: *open,
             };

@@ -3,9 +3,11 @@
 use bench::amcast::worker::Contender;
 use bench::worker::order::FabricKind;
 use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use proto::registry;
 use proto::table::Row;
 use sim::amcast::wan::Scenario;
+use std::sync::LazyLock;
 
 /// The values of `gregale up --durability` that are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -41,12 +43,27 @@ impl From<OneFabric> for FabricKind {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Multicast {
-    Primcast,
-    PrimcastLinearizable,
-    Whitebox,
-    Fastcast,
+/// A protocol of atomic multicast that is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Multicast(pub(crate) Contender);
+
+impl Multicast {
+    /// Those that are measured unless others are named.
+    pub(crate) fn usual() -> impl Iterator<Item = &'static Multicast> {
+        Multicast::value_variants().iter().filter(|one| one.0.is_plain())
+    }
+}
+
+impl ValueEnum for Multicast {
+    fn value_variants<'a>() -> &'a [Multicast] {
+        static ALL: LazyLock<Vec<Multicast>> =
+            LazyLock::new(|| Contender::all().into_iter().map(Multicast).collect());
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.0.name()))
+    }
 }
 
 /// The places of the members in a wide area.
@@ -63,17 +80,6 @@ impl From<Wan> for Scenario {
         match wan {
             Wan::Colocated => Scenario::Colocated,
             Wan::Distributed => Scenario::Distributed,
-        }
-    }
-}
-
-impl From<Multicast> for Contender {
-    fn from(protocol: Multicast) -> Contender {
-        match protocol {
-            Multicast::Primcast => Contender::Primcast,
-            Multicast::PrimcastLinearizable => Contender::PrimcastHop,
-            Multicast::Whitebox => Contender::Whitebox,
-            Multicast::Fastcast => Contender::Fastcast,
         }
     }
 }

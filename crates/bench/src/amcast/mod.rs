@@ -15,6 +15,7 @@ use crate::run::{Effort, report as report_of};
 use crate::worker::order::FabricKind;
 use crew::{Shape, measure};
 use load::{Pace, Plan};
+use proto::registry::MulticastProtocol;
 use report::figure::{Axis, FigureError, Series, lines};
 use report::{Latency, Progress, Report, Row, Value, median_rows};
 use worker::{Contender, Took};
@@ -39,6 +40,14 @@ pub struct Setting {
     pub destinations: Vec<usize>,
     /// Whether to measure also at fixed rates.
     pub open: bool,
+}
+
+/// The protocols that are measured: those that survive crashes, and first those for use.
+fn protocols() -> Vec<MulticastProtocol> {
+    let all = MulticastProtocol::ALL.iter().copied();
+    let mut measured: Vec<_> = all.filter(|one| one.abilities().survives_crashes).collect();
+    measured.sort_by_key(|one| one.abilities().for_comparison);
+    measured
 }
 
 /// A curve: a protocol, over a fabric, with a number of destinations.

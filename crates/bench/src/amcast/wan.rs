@@ -4,10 +4,11 @@
 
 use crate::run::{Effort, report as report_of};
 use proto::amcast::linear::Rule;
+use proto::registry::MulticastProtocol;
 use report::figure::{Axis, FigureError, Series, lines};
 use report::{DISTRIBUTION, Latency, Progress, Report, Row, Value, median_rows};
 use sim::amcast::wan::{
-    CLOCK_ERROR_NS, GROUPS, MEMBERS, Pace, Protocol, Scenario, Seen, Setting as Case, measure,
+    CLOCK_ERROR_NS, GROUPS, MEMBERS, Pace, Scenario, Seen, Setting as Case, measure,
 };
 
 /// The messages under way for each client.
@@ -17,35 +18,53 @@ const RATES: [f64; 3] = [100.0, 400.0, 1600.0];
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A protocol with its options.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Contender {
+    name: String,
+    protocol: MulticastProtocol,
+    options: Options,
+}
+
+/// Options of a protocol that takes rules and lets messages overtake each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Options {
+    /// The name that they add to the protocol's.
     name: &'static str,
-    protocol: Protocol,
     rule: Rule,
     hybrid: bool,
     /// Whether no two messages conflict.
     commutes: bool,
 }
 
-const fn contender(name: &'static str, protocol: Protocol, rule: Rule, hybrid: bool) -> Contender {
-    Contender { name, protocol, rule, hybrid, commutes: false }
+const PLAIN: Options = Options { name: "", rule: Rule::Plain, hybrid: false, commutes: false };
+
+const fn under(name: &'static str, rule: Rule) -> Options {
+    Options { name, rule, hybrid: true, ..PLAIN }
 }
 
-const COMMUTING: Contender = Contender {
-    commutes: true,
-    ..contender("primcast-commuting", Protocol::Primcast, Rule::Plain, false)
-};
-
-const CONTENDERS: [Contender; 8] = [
-    contender("primcast", Protocol::Primcast, Rule::Plain, false),
-    COMMUTING,
-    contender("primcast-hybrid", Protocol::Primcast, Rule::Plain, true),
-    contender("primcast-hop", Protocol::Primcast, Rule::Hop, true),
-    contender("primcast-all-groups", Protocol::Primcast, Rule::AllGroups, true),
-    contender("primcast-commit-wait", Protocol::Primcast, Rule::CommitWait, true),
-    contender("whitebox", Protocol::Whitebox, Rule::Plain, false),
-    contender("fastcast", Protocol::Fastcast, Rule::Plain, false),
+const OPTIONS: [Options; 6] = [
+    PLAIN,
+    Options { name: "-commuting", commutes: true, ..PLAIN },
+    under("-hybrid", Rule::Plain),
+    under("-hop", Rule::Hop),
+    under("-all-groups", Rule::AllGroups),
+    under("-commit-wait", Rule::CommitWait),
 ];
+
+/// Every protocol that is measured, under each option that it takes.
+fn contenders() -> Vec<Contender> {
+    let of = |protocol: MulticastProtocol| {
+        let can = protocol.abilities();
+        let takes = move |options: &Options| {
+            *options == PLAIN || (if options.commutes { can.commutes } else { can.takes_rules })
+        };
+        OPTIONS.into_iter().filter(takes).map(move |options| {
+            let name = format!("{}{}", protocol.name(), options.name);
+            Contender { name, protocol, options }
+        })
+    };
+    super::protocols().into_iter().flat_map(of).collect()
+}
 
 /// The settings of a measurement.
 #[derive(Clone, Debug)]
@@ -67,23 +86,24 @@ pub fn report(setting: &Setting, effort: &Effort, is_quick: bool) -> Report {
         let rates = if is_quick { &RATES[..1] } else { &RATES[..] };
         paces.extend(rates.iter().map(|per_s| Pace::Open { per_s: *per_s }));
     }
-    let n_cases = setting.destinations.len() * CONTENDERS.len() * paces.len();
+    let contenders = contenders();
+    let n_cases = setting.destinations.len() * contenders.len() * paces.len();
     let mut progress = Progress::new("amcast-wan", u64::from(effort.runs) * n_cases as u64);
     let mut n_done = 0;
     let mut runs = Vec::new();
     for run in 0..effort.runs {
         let mut rows = Vec::new();
         for &destinations in &setting.destinations {
-            for contender in &CONTENDERS {
+            for contender in &contenders {
                 for &pace in &paces {
                     progress.set(n_done, "");
                     n_done += 1;
                     let case = Case {
                         scenario: setting.scenario,
                         protocol: contender.protocol,
-                        rule: contender.rule,
-                        hybrid: contender.hybrid,
-                        commutes: contender.commutes,
+                        rule: contender.options.rule,
+                        hybrid: contender.options.hybrid,
+                        commutes: contender.options.commutes,
                         destinations,
                         pace,
                         warm_up_ns: SECOND_NS / 2,
@@ -108,7 +128,7 @@ fn row(contender: &Contender, case: &Case, seen: &Seen) -> Row {
         Pace::Open { per_s } => format!("open {per_s}/s"),
     };
     let row = Row::new(format!("{} to {}, {load}", contender.name, case.destinations))
-        .with("protocol", contender.name)
+        .with("protocol", contender.name.as_str())
         .with("scenario", case.scenario.name())
         .with("destinations", case.destinations)
         .with("groups", GROUPS)
@@ -199,4 +219,21 @@ pub fn picture(report: &Report) -> Result<String, FigureError> {
         &Axis::linear("p95 latency (ms)"),
         &series,
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_measured_of_a_protocol_that_takes_them() {
+        let contenders = contenders();
+        for one in contenders.iter().filter(|one| one.options != PLAIN) {
+            let can = one.protocol.abilities();
+            assert!(if one.options.commutes { can.commutes } else { can.takes_rules }, "{one:?}");
+        }
+        let names: Vec<&str> = contenders.iter().map(|one| one.name.as_str()).collect();
+        let ours = names.iter().take_while(|name| name.starts_with(names[0])).count();
+        assert_eq!(ours, OPTIONS.len(), "what is for use comes first: {names:?}");
+    }
 }

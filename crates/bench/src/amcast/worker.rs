@@ -11,6 +11,8 @@ use multicast::{
     Application, Delivery, Desk, FabricKind, Figures, Limits, MessageId, Options, Order, Outcome,
     Protocol, Seat, System,
 };
+use proto::registry::Variant;
+use proto::table::Row;
 use runtime::Poller;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
@@ -23,37 +25,53 @@ use std::time::Duration;
 /// The interval at which a process that waits for its start looks around.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// The protocol and its order.
+/// A protocol and its order: a row of the registry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Contender {
-    /// PrimCast.
-    Primcast,
-    /// PrimCast with the real-time order `hop`.
-    PrimcastHop,
-    /// White-Box.
-    Whitebox,
-    /// FastCast.
-    Fastcast,
+#[serde(try_from = "String", into = "String")]
+pub struct Contender {
+    row: &'static Row,
+    protocol: Protocol,
+    order: Order,
 }
 
 impl Contender {
-    /// The name in reports and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Contender::Primcast => "primcast",
-            Contender::PrimcastHop => "primcast-linearizable",
-            Contender::Whitebox => "whitebox",
-            Contender::Fastcast => "fastcast",
-        }
+    /// Every one that survives crashes and keeps one order of all messages; those for use first.
+    pub fn all() -> Vec<Contender> {
+        let all = super::protocols().into_iter().flat_map(|protocol| {
+            let rows = Protocol::variants().filter(move |(of, _)| *of == protocol);
+            rows.filter(|(_, variant)| !variant.commutes)
+        });
+        let contender = |(protocol, variant): (Protocol, Variant)| Contender {
+            row: variant.row,
+            protocol,
+            order: variant.rule.into(),
+        };
+        all.map(contender).collect()
     }
 
-    const fn protocol(self) -> (Protocol, Order) {
-        match self {
-            Contender::Primcast => (Protocol::Primcast, Order::Plain),
-            Contender::PrimcastHop => (Protocol::Primcast, Order::Hop),
-            Contender::Whitebox => (Protocol::Whitebox, Order::Plain),
-            Contender::Fastcast => (Protocol::Fastcast, Order::Plain),
-        }
+    /// The name in reports and on the command line.
+    pub const fn name(self) -> &'static str {
+        self.row.name
+    }
+
+    /// Whether real time has no part in its order.
+    pub fn is_plain(self) -> bool {
+        self.order == Order::Plain
+    }
+}
+
+impl From<Contender> for String {
+    fn from(contender: Contender) -> String {
+        contender.name().to_owned()
+    }
+}
+
+impl TryFrom<String> for Contender {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Contender, String> {
+        let named = Contender::all().into_iter().find(|one| one.name() == name);
+        named.ok_or_else(|| format!("no contender is called {name:?}"))
     }
 }
 
@@ -144,7 +162,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
         // The first primaries are on different nodes.
         .map(|group| (0..spec.nodes).map(|rank| (group + rank) % spec.nodes + 1).collect())
         .collect();
-    let (protocol, order) = spec.contender.protocol();
+    let Contender { protocol, order, .. } = spec.contender;
     let on_tcp = !spec.addresses.is_empty();
     let directory = match on_tcp {
         false => spec.directory.clone(),

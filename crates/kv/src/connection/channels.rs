@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::Connection;
-use super::door::{Door, Kind};
+use super::door::Door;
+use super::held::Kind;
 use super::limits::OutputClass;
 use crate::command::{CommandSpec, wrong_arity};
 use crate::exec::{glob_matches, is_short};
@@ -186,7 +187,7 @@ impl Door {
             _ => return wrong_arity(spec, &mut self.reply),
         };
         self.subscriptions.query = query;
-        self.held = Some(Kind::Channels);
+        self.held.hold(Kind::Channels);
     }
 
     /// The number of copies of the message for this client; `None` if they exceed what may wait for

@@ -2,7 +2,8 @@
 
 use base::Instant;
 
-use super::door::{Door, Kind};
+use super::door::Door;
+use super::held::{ClientFilter, Kind};
 use super::pause::Scope;
 use super::{Connection, Identity, RequestId};
 use crate::command::CommandSpec;
@@ -29,23 +30,6 @@ pub(super) struct Seen {
     pub(super) n_request: usize,
     pub(super) created: Instant,
     pub(super) last_input: Instant,
-}
-
-/// The connections that a CLIENT LIST or KILL selects.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientFilter {
-    /// The numbers to which the selection is restricted, if any are named.
-    ids: Vec<u64>,
-    /// A type of connection that does not exist here: other Redis servers, or subscribers.
-    is_other_type: bool,
-    /// The client address to which the selection is restricted.
-    address: Option<Vec<u8>>,
-    /// The local address to which the selection is restricted.
-    local_address: Option<Vec<u8>>,
-    /// The connection to leave out.
-    skips: Option<u64>,
-    /// CLIENT KILL address, which answers an error if no connection matches.
-    wants_one: bool,
 }
 
 impl ClientFilter {
@@ -158,7 +142,7 @@ impl Door {
 
     /// CLIENT LIST [TYPE type] [ID id ...]
     fn list(&mut self, args: &[&[u8]]) {
-        self.filter = ClientFilter::default();
+        self.held.filter = ClientFilter::default();
         match args[2..] {
             [] => {}
             [option, name] if option.eq_ignore_ascii_case(b"type") => {
@@ -173,7 +157,7 @@ impl Door {
                         return;
                     };
                     // No connection has the number 0.
-                    self.filter.ids.push(u64::try_from(id).unwrap_or(0));
+                    self.held.filter.ids.push(u64::try_from(id).unwrap_or(0));
                 }
             }
             _ => {
@@ -181,7 +165,7 @@ impl Door {
                 return;
             }
         }
-        self.held = Some(Kind::Clients);
+        self.held.hold(Kind::Clients);
     }
 
     /// Restricts the selection to connections of this type; false after an error.
@@ -194,18 +178,18 @@ impl Door {
             text.push(b'\'');
             self.reply.error(text);
         }
-        self.filter.is_other_type |= !is("normal");
+        self.held.filter.is_other_type |= !is("normal");
         is_known
     }
 
     /// CLIENT KILL address, or CLIENT KILL [ID id] [TYPE type] [ADDR address] [LADDR address]
     /// [USER user] [SKIPME yes|no]
     fn kill(&mut self, args: &[&[u8]]) {
-        self.filter = ClientFilter::default();
+        self.held.filter = ClientFilter::default();
         if let [_, _, address] = args {
-            self.filter.address = Some(address.to_vec());
-            self.filter.wants_one = true;
-            self.held = Some(Kind::Kill);
+            self.held.filter.address = Some(address.to_vec());
+            self.held.filter.wants_one = true;
+            self.held.hold(Kind::Kill);
             return;
         }
         let mut skips_me = true;
@@ -222,15 +206,15 @@ impl Door {
                     self.reply.error("ERR client-id should be greater than 0");
                     return;
                 };
-                self.filter.ids = vec![id];
+                self.held.filter.ids = vec![id];
             } else if is("type") {
                 if !self.only_type(value) {
                     return;
                 }
             } else if is("addr") {
-                self.filter.address = Some(value.to_vec());
+                self.held.filter.address = Some(value.to_vec());
             } else if is("laddr") {
-                self.filter.local_address = Some(value.to_vec());
+                self.held.filter.local_address = Some(value.to_vec());
             } else if is("user") {
                 // There is one user, as in a Redis without an ACL.
                 if value != b"default" {
@@ -245,8 +229,8 @@ impl Door {
                 return;
             }
         }
-        self.filter.skips = skips_me.then_some(self.identity.id);
-        self.held = Some(Kind::Kill);
+        self.held.filter.skips = skips_me.then_some(self.identity.id);
+        self.held.hold(Kind::Kill);
     }
 
     /// Answers how many connections were ended.

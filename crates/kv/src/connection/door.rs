@@ -7,46 +7,20 @@ use base::{Instant, Prefix};
 
 use super::channels::Subscriptions;
 use super::client::{Seen, Silence};
+use super::held::{Held, Kind};
 use super::logged::{self, LoggedReplies};
 use super::pace::answers_shortly;
 use super::queue::{Manner, Replies, Waiting};
 use super::session::Speaking;
-use super::topology::{TopologyQuery, is_about_members};
+use super::topology::is_about_members;
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
-use super::{ClientFilter, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
+use super::{Config, Identity, OUTPUT_BYTES_MAX, RequestId};
 use crate::backup;
 use crate::command::{self, CommandSpec, flag, resolve};
 use crate::entry::command::{put_database, put_plain, put_transaction, put_versions};
 use crate::exec::{NOT_AN_INTEGER, admit, database_or_reply, parse_integer};
 use crate::reply::{Protocol, Reply};
 use crate::store::{Db, DbKey};
-
-/// The kinds of requests to the owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Write,
-    /// A write whose answer may be long.
-    LongWrite,
-    Exec,
-    /// GREGALE.SESSION, which opens a session.
-    Open,
-    Read,
-    /// A read of few keys, which may also go through the log.
-    KeyedRead,
-    /// A read that goes through the log, since writes before it have no answer yet.
-    LoggedRead,
-    Watch,
-    Wait {
-        members: u64,
-        timeout: Option<Duration>,
-    },
-    Info,
-    Member,
-    Clients,
-    Kill,
-    Channels,
-    Topology,
-}
 
 /// The connection except for its input.
 #[derive(Debug)]
@@ -67,17 +41,8 @@ pub(super) struct Door {
     pub(super) watched: Watched,
     pub(super) speaking: Speaking,
     /// The request that is asked for next, when its turn has come (C2).
-    pub(super) held: Option<Kind>,
-    /// The bytes of the held command.
-    pub(super) command: Vec<u8>,
-    /// The held command, if it is a command of the store.
-    spec: Option<&'static CommandSpec>,
-    /// The sections of a held INFO, or the words of a held GREGALE.MEMBER.
-    pub(super) sections: Vec<String>,
-    pub(super) filter: ClientFilter,
+    pub(super) held: Held,
     pub(super) subscriptions: Subscriptions,
-    /// The held question about the members.
-    pub(super) topology: TopologyQuery,
     /// The prefix that covers every write executed for this connection.
     pub(super) written: Prefix,
     pub(super) silence: Silence,
@@ -104,13 +69,8 @@ impl Door {
             transaction: None,
             watched: Watched::default(),
             speaking: Speaking::default(),
-            held: None,
-            command: Vec::new(),
-            spec: None,
-            sections: Vec::new(),
-            filter: ClientFilter::default(),
+            held: Held::default(),
             subscriptions: Subscriptions::default(),
-            topology: TopologyQuery::default(),
             written: Prefix::ZERO,
             silence: Silence::default(),
             seen: Seen { command: "NULL", n_request: 0, created: now, last_input: now },
@@ -164,7 +124,7 @@ impl Door {
 
     fn finish(&mut self) {
         // HELLO and RESET may have changed it; CLIENT REPLY ON may have ended the silence.
-        if self.held.is_none() && !self.reply.is_empty() {
+        if self.held.is_empty() && !self.reply.is_empty() {
             self.replies.append(self.reply.as_bytes(), self.manner());
         }
     }
@@ -241,11 +201,11 @@ impl Door {
             self.reply.error(refusal);
         } else {
             self.config.counts.add(spec, |count| count.calls += 1);
-            self.spec = Some(spec);
-            self.command.clear();
-            put_database(self.db, &mut self.command);
-            put_plain(args, self.protocol, &mut self.command);
-            self.held = Some(match kind_of(spec, args) {
+            self.held.spec = Some(spec);
+            self.held.command.clear();
+            put_database(self.db, &mut self.held.command);
+            put_plain(args, self.protocol, &mut self.held.command);
+            self.held.hold(match kind_of(spec, args) {
                 Kind::Read if logged::is_cheap(spec.name) => Kind::KeyedRead,
                 kind => kind,
             });
@@ -351,9 +311,9 @@ impl Door {
             "wait" => self.wait(args),
             "gregale.backup" => match backup::Request::parse(args) {
                 Some(request) => {
-                    self.command.clear();
-                    request.put(&mut self.command);
-                    self.held = Some(Kind::Read);
+                    self.held.command.clear();
+                    request.put(&mut self.held.command);
+                    self.held.hold(Kind::Read);
                 }
                 None => reply.error("ERR syntax error"),
             },
@@ -363,13 +323,13 @@ impl Door {
             "gregale.ack" => self.acknowledge(args),
             "info" => {
                 let lower = |arg: &&[u8]| String::from_utf8_lossy(arg).to_ascii_lowercase();
-                self.sections = args[1..].iter().map(lower).collect();
-                self.held = Some(Kind::Info);
+                self.held.sections = args[1..].iter().map(lower).collect();
+                self.held.hold(Kind::Info);
             }
             "gregale.member" => {
                 let lower = |arg: &&[u8]| String::from_utf8_lossy(arg).to_ascii_lowercase();
-                self.sections = args[1..].iter().map(lower).collect();
-                self.held = Some(Kind::Member);
+                self.held.sections = args[1..].iter().map(lower).collect();
+                self.held.hold(Kind::Member);
             }
             name if name.starts_with("memory|") => {
                 let name = name.replace('|', " ").to_ascii_uppercase();
@@ -393,10 +353,10 @@ impl Door {
                 super::WATCHED_BYTES_MAX
             ));
         } else {
-            self.command.clear();
-            put_database(self.db, &mut self.command);
-            put_versions(&args[1..], &mut self.command);
-            self.held = Some(Kind::Watch);
+            self.held.command.clear();
+            put_database(self.db, &mut self.held.command);
+            put_versions(&args[1..], &mut self.held.command);
+            self.held.hold(Kind::Watch);
         }
     }
 
@@ -416,7 +376,7 @@ impl Door {
                 self.watched.clear();
                 self.reply.error(EXEC_ABORT);
             }
-            Some(_) => self.held = Some(Kind::Exec),
+            Some(_) => self.held.hold(Kind::Exec),
         }
     }
 
@@ -435,7 +395,7 @@ impl Door {
         };
         let members = u64::try_from(members).unwrap_or(0);
         let timeout = (ms != 0).then(|| Duration::from_millis(ms));
-        self.held = Some(Kind::Wait { members, timeout });
+        self.held.hold(Kind::Wait { members, timeout });
     }
 
     fn reset(&mut self) {
@@ -481,8 +441,8 @@ impl Door {
 
     /// Asks for the held request if its turn has come.
     pub(super) fn release(&mut self) -> Option<(RequestId, Kind)> {
-        let kind = self.held.filter(|&kind| self.may_go(kind))?;
-        self.held = None;
+        let kind = self.held.kind().filter(|&kind| self.may_go(kind))?;
+        self.held.release();
         let kind = match kind {
             Kind::KeyedRead if self.replies.n_writes() == 0 => Kind::Read,
             Kind::KeyedRead => Kind::LoggedRead,
@@ -499,7 +459,7 @@ impl Door {
             Kind::LoggedRead => Waiting::LoggedRead,
             Kind::Open => Waiting::Open,
             Kind::Read | Kind::KeyedRead | Kind::Watch => Waiting::Read {
-                command: self.command.as_slice().into(),
+                command: self.held.command.as_slice().into(),
                 watch: (kind == Kind::Watch).then_some(self.watched.generation),
             },
             Kind::Wait { .. }
@@ -510,7 +470,7 @@ impl Door {
             | Kind::Channels
             | Kind::Topology => Waiting::Other,
         };
-        let spec = self.spec.take();
+        let spec = self.held.spec.take();
         Some((self.replies.reserve(waiting, spec, self.manner()), kind))
     }
 
@@ -529,14 +489,14 @@ impl Door {
             }
             self.replies.append(self.reply.as_bytes(), self.manner());
         } else {
-            self.command.clear();
+            self.held.command.clear();
             if let Some((id, number)) = call {
-                self.speaking.put_call(id, number, &mut self.command);
+                self.speaking.put_call(id, number, &mut self.held.command);
             }
             let guards = self.watched.guards.iter();
             let guards = guards.map(|(db, key, version)| (DbKey { db: *db, key }, *version));
-            put_database(self.db, &mut self.command);
-            put_transaction(guards, &transaction.queued, self.protocol, &mut self.command);
+            put_database(self.db, &mut self.held.command);
+            put_transaction(guards, &transaction.queued, self.protocol, &mut self.held.command);
         }
         self.watched.clear();
         !is_broken

@@ -50,6 +50,7 @@ mod client;
 mod config;
 mod counts;
 mod door;
+mod held;
 mod limits;
 mod logged;
 mod pace;
@@ -60,11 +61,11 @@ mod topology;
 mod transaction;
 
 pub use channels::{ChannelQuery, PATTERNS_BYTES_MAX, SUBSCRIBED_BYTES_MAX, answer_channels};
-pub use client::ClientFilter;
 pub use counts::{Count, Counts};
+pub use held::{ClientFilter, TopologyQuery};
 pub use limits::{OutputClass, OutputLimit, OutputLimits, bytes_of};
 pub use pause::Pauses;
-pub use topology::{Node, Topology, TopologyQuery};
+pub use topology::{Node, Topology};
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -75,7 +76,8 @@ use crate::reply::{Protocol, Reply};
 use crate::resp::{INPUT_BYTES_MAX, Parse, Parser, too_long};
 use crate::store::Published;
 use crate::text;
-use door::{Door, Kind};
+use door::Door;
+use held::Kind;
 use queue::Waiting;
 
 pub use transaction::{QUEUED_BYTES_MAX, WATCHED_BYTES_MAX};
@@ -308,20 +310,20 @@ impl Connection {
         let door = &self.door;
         Some(match kind {
             Kind::Write | Kind::LongWrite | Kind::LoggedRead | Kind::Exec | Kind::Open => {
-                Request::Write { id, command: &door.command }
+                Request::Write { id, command: &door.held.command }
             }
             Kind::Read | Kind::KeyedRead | Kind::Watch => {
-                Request::Read { id, command: &door.command }
+                Request::Read { id, command: &door.held.command }
             }
             Kind::Wait { members, timeout } => {
                 Request::Wait { id, members, timeout, after: door.written }
             }
-            Kind::Info => Request::Info { id, sections: &door.sections, after: door.written },
-            Kind::Member => Request::Member { id, words: &door.sections },
-            Kind::Clients => Request::Clients { id, filter: &door.filter },
-            Kind::Kill => Request::Kill { id, filter: &door.filter },
+            Kind::Info => Request::Info { id, sections: &door.held.sections, after: door.written },
+            Kind::Member => Request::Member { id, words: &door.held.sections },
+            Kind::Clients => Request::Clients { id, filter: &door.held.filter },
+            Kind::Kill => Request::Kill { id, filter: &door.held.filter },
             Kind::Channels => Request::Channels { id, query: &door.subscriptions.query },
-            Kind::Topology => Request::Topology { id, query: &door.topology },
+            Kind::Topology => Request::Topology { id, query: &door.held.topology },
         })
     }
 
@@ -331,12 +333,12 @@ impl Connection {
             return None;
         }
         loop {
-            if door.held.is_some() {
+            if !door.held.is_empty() {
                 if let Some(request) = door.release() {
                     return Some(request);
                 }
                 // The held request was released without asking the owner, or is still held.
-                if door.held.is_some() {
+                if !door.held.is_empty() {
                     return None;
                 }
             }
@@ -390,7 +392,7 @@ impl Connection {
 
     /// Whether requests wait here until the client has read: ask for requests when it has.
     pub fn is_held_up(&self) -> bool {
-        self.door.held.is_some() || self.door.replies.pace.has_put_off() || !self.has_room()
+        !self.door.held.is_empty() || self.door.replies.pace.has_put_off() || !self.has_room()
     }
 
     /// Whether more answers wait for the client than `client-output-buffer-limit` allows. The owner
@@ -491,7 +493,7 @@ impl Connection {
 
     /// Whether requests have no answer.
     pub fn is_busy(&self) -> bool {
-        self.door.replies.n_waiting() > 0 || self.door.held.is_some()
+        self.door.replies.n_waiting() > 0 || !self.door.held.is_empty()
     }
 
     /// Whether to close the socket: the conversation is over and everything has been sent.

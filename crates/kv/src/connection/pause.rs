@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use base::Instant;
 
-use super::door::{Door, Kind};
+use super::door::Door;
+use super::held::Kind;
 
 /// The longest pause: ten years and a day.
 const PAUSE_MAX: Duration = Duration::from_secs(3651 * 86_400);

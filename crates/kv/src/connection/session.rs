@@ -8,7 +8,8 @@
 //! able to recognise that, so each such error begins with NOTCALLED (or EXECABORT, as EXEC's own
 //! do).
 
-use super::door::{Door, Kind, kind_of};
+use super::door::{Door, kind_of};
+use super::held::Kind;
 use crate::client_sessions::{CallNumber, SessionId};
 use crate::command::{Args, CommandSpec, resolve};
 use crate::entry::SessionCommand;
@@ -63,11 +64,11 @@ impl Door {
         } else if let Err(refusal) = admit(spec, &args) {
             self.reply.error(refusal);
         } else {
-            self.command.clear();
-            self.command.push(SNAPSHOT_REQUEST);
-            put_database(self.db, &mut self.command);
-            put_plain(&args, self.protocol, &mut self.command);
-            self.held = Some(Kind::Read);
+            self.held.command.clear();
+            self.held.command.push(SNAPSHOT_REQUEST);
+            put_database(self.db, &mut self.held.command);
+            put_plain(&args, self.protocol, &mut self.held.command);
+            self.held.hold(Kind::Read);
         }
     }
 
@@ -81,28 +82,28 @@ impl Door {
 
     /// GREGALE.SESSION [id | END]
     pub(super) fn session(&mut self, args: &[&[u8]]) {
-        self.command.clear();
+        self.held.command.clear();
         match args {
             [_] => {
-                SessionCommand::Open.put(&mut self.command);
+                SessionCommand::Open.put(&mut self.held.command);
                 self.speaking = Speaking::default();
-                self.held = Some(Kind::Open);
+                self.held.hold(Kind::Open);
             }
             [_, word] if word.eq_ignore_ascii_case(b"end") => {
                 let Some(id) = self.speaking.id else {
                     self.reply.error_fmt(format_args!("ERR {NO_SESSION_HERE}"));
                     return;
                 };
-                SessionCommand::End(id).put(&mut self.command);
+                SessionCommand::End(id).put(&mut self.held.command);
                 self.speaking = Speaking::default();
-                self.held = Some(Kind::Write);
+                self.held.hold(Kind::Write);
             }
             [_, id] => match parse_integer(id).map(u64::try_from) {
                 Some(Ok(id)) => {
                     // The log decides for each call whether the session exists.
-                    SessionCommand::Resume(SessionId(id)).put(&mut self.command);
+                    SessionCommand::Resume(SessionId(id)).put(&mut self.held.command);
                     self.speaking.begin(SessionId(id));
-                    self.held = Some(Kind::Write);
+                    self.held.hold(Kind::Write);
                 }
                 _ => self.reply.error("ERR a session's id is a number that GREGALE.SESSION gave"),
             },
@@ -158,22 +159,22 @@ impl Door {
                 return;
             }
             self.exec();
-            self.speaking.exec = self.held.map(|_| (id, number));
+            self.speaking.exec = self.held.kind().map(|_| (id, number));
         } else if !spec.is_for_store() {
             let name = spec.name.replace('|', " ").to_ascii_uppercase();
             self.not_called(format!("{name} is about the connection; send it by itself"));
         } else if let Err(refusal) = admit(spec, args) {
             self.not_called(refusal);
         } else {
-            self.command.clear();
+            self.held.command.clear();
             if spec.is_write() {
-                self.speaking.put_call(id, number, &mut self.command);
+                self.speaking.put_call(id, number, &mut self.held.command);
             } else {
-                SessionCommand::Read { id, number, command: &[] }.put(&mut self.command);
+                SessionCommand::Read { id, number, command: &[] }.put(&mut self.held.command);
             }
-            put_database(self.db, &mut self.command);
-            put_plain(args, self.protocol, &mut self.command);
-            self.held = Some(kind_of(spec, args));
+            put_database(self.db, &mut self.held.command);
+            put_plain(args, self.protocol, &mut self.held.command);
+            self.held.hold(kind_of(spec, args));
         }
     }
 }

@@ -5,7 +5,8 @@
 //! of a share of the slots, or sentinels that each name the leader. A client that holds an old
 //! answer is still served, by whichever member it asks.
 
-use super::door::{Door, Kind};
+use super::door::Door;
+use super::held::{Kind, TopologyQuery};
 use crate::command::CommandSpec;
 use crate::exec::{SYNTAX, parse_integer};
 use crate::partition::slot_of;
@@ -18,13 +19,6 @@ const SLOTS: u32 = 16_384;
 const USUAL_NAME: &str = "mymaster";
 
 const DISABLED: &str = "ERR This instance has cluster support disabled";
-
-/// A question: the command's name, and its arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TopologyQuery {
-    name: &'static str,
-    args: Vec<Vec<u8>>,
-}
 
 /// A member, as reported to clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,8 +79,8 @@ impl Door {
             "cluster|slots" | "cluster|shards" | "cluster|nodes" | "cluster|info"
             | "cluster|myid" | "cluster|links" | "role" | "sentinel" => {
                 let args = args[1..].iter().map(|arg| arg.to_vec()).collect();
-                self.topology = TopologyQuery { name: spec.name, args };
-                self.held = Some(Kind::Topology);
+                self.held.topology = TopologyQuery { name: spec.name, args };
+                self.held.hold(Kind::Topology);
             }
             _ => reply.error(
                 "ERR gregale's members are changed with `gregale member`, not by CLUSTER commands",

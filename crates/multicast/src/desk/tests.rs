@@ -1,7 +1,8 @@
 //! Tests of refusals, and of the outcomes of accepted messages.
 
 use super::*;
-use crate::system::{FabricKind, Limits, Order, Protocol, System};
+use crate::Protocol;
+use crate::system::{FabricKind, Limits, Order, System};
 
 fn desk(window: usize) -> Desk {
     let system = System {

@@ -4,9 +4,10 @@ use super::{AFTER_MAX, Footprint, GroupId, GroupSet, Layout, Message, MessageId,
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, MemberSet};
+use core::fmt::Debug;
 
 /// A message between processes.
-pub trait Wire: Clone {
+pub trait Wire: Clone + Debug + PartialEq {
     /// Appends its bytes.
     fn encode(&self, out: &mut Vec<u8>);
 

@@ -33,6 +33,9 @@ impl LogSpec for Spec {
     };
     /// A process with its disk votes and acknowledges, not memory alone.
     const DEAD_MEMORY_COUNTS: bool = false;
+    /// Reads are the leader's: that it has lost the lead when it answers one takes some 1,000
+    /// seeds.
+    const UNMET: &'static [&'static str] = &["FollowerRead"];
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Durable<P>;

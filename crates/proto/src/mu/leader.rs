@@ -50,10 +50,45 @@ pub(super) struct Term {
 
 /// The proof for a read that the logs are still this leader's: one WRITE to each, refused if not.
 #[derive(Debug)]
-pub(super) struct Probe {
-    pub(super) ticket: Ticket,
+struct Probe {
+    ticket: Ticket,
     number: u64,
     passed: MemberSet,
+}
+
+/// The probes under way, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Probes {
+    probes: Vec<Probe>,
+    n_probes: u64,
+}
+
+impl Probes {
+    const fn is_full(&self) -> bool {
+        self.probes.len() >= PROBES_MAX
+    }
+
+    /// Begins a probe. Returns its number, which none has had before.
+    fn begin(&mut self, ticket: Ticket) -> u64 {
+        self.n_probes += 1;
+        let number = self.n_probes;
+        self.probes.push(Probe { ticket, number, passed: MemberSet::EMPTY });
+        number
+    }
+
+    /// Notes that a log took the probe's WRITE. Returns the read, which may be answered now, if so
+    /// many logs did.
+    fn pass(&mut self, number: u64, log: Rank, quorum: usize) -> Option<Ticket> {
+        let at = self.probes.iter().position(|probe| probe.number == number)?;
+        let passed = &mut self.probes[at].passed;
+        passed.insert(log);
+        (passed.len() >= quorum).then(|| self.probes.remove(at).ticket)
+    }
+
+    /// Ends all of them. Returns their reads, which are refused.
+    fn give_up(&mut self) -> impl Iterator<Item = Ticket> + use<> {
+        core::mem::take(&mut self.probes).into_iter().map(|probe| probe.ticket)
+    }
 }
 
 /// The number of probes that may be under way.
@@ -74,10 +109,10 @@ pub(super) const fn token(kind: u8, bits: u32, low: u64) -> Token {
 
 impl<P: Planting<Bug>> Mu<P> {
     pub(super) fn start_term<H: Host>(&mut self, host: &mut H) {
-        assert!(self.term.is_none() && !self.learner);
+        assert!(self.term.is_none() && !self.is_learner());
         self.learn(host);
-        let ballot = Ballot::above(self.highest.max(self.promised), self.me);
-        self.highest = ballot;
+        let floor = self.candidacy.highest().max(self.grants.promised());
+        let ballot = self.candidacy.stand(self.me, floor, false);
         self.terms.begin();
         let next = self.applied.next_slot();
         self.term = Some(Term {
@@ -96,7 +131,7 @@ impl<P: Planting<Bug>> Mu<P> {
         for rank in self.links.iter().filter(|rank| *rank != self.me) {
             let _sent = host.send(rank, &request.encode());
         }
-        self.nudge(self.now.plus(REPEAT_AFTER));
+        self.clock.nudge(self.clock.now.plus(REPEAT_AFTER));
     }
 
     fn request(&self, ballot: Ballot) -> Message {
@@ -110,7 +145,7 @@ impl<P: Planting<Bug>> Mu<P> {
             }
             Message::Granted { ballot, top } => self.on_granted(from, ballot, top, host),
             Message::Denied { ballot, promised } => {
-                self.highest = self.highest.max(promised);
+                self.candidacy.see(promised);
                 if self.term.as_ref().is_some_and(|term| term.ballot == ballot) {
                     self.depose(host);
                 }
@@ -119,19 +154,13 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     fn on_request<H: Host>(&mut self, from: Rank, ballot: Ballot, first: Slot, host: &mut H) {
-        let again = ballot == self.promised && ballot.proposer() == Some(from);
-        if ballot.proposer() != Some(from)
-            || (ballot <= self.promised && !again && !self.planted.has(Bug::GrantLower))
-        {
-            let denied = Message::Denied { ballot, promised: self.promised };
+        let lower = self.planted.has(Bug::GrantLower);
+        if !self.grants.may_promise(from, ballot, lower) {
+            let denied = Message::Denied { ballot, promised: self.grants.promised() };
             return self.post(from, denied, host);
         }
-        assert!(
-            ballot >= self.promised || self.planted.has(Bug::GrantLower),
-            "M1: a promise never falls"
-        );
-        self.promised = ballot;
-        self.highest = self.highest.max(ballot);
+        self.grants.promise(ballot, lower);
+        self.candidacy.see(ballot);
         host.store(self.places.promised(), ballot.0);
         if self.term.as_ref().is_some_and(|term| term.ballot < ballot) {
             self.depose(host);
@@ -141,8 +170,7 @@ impl<P: Planting<Bug>> Mu<P> {
             return;
         }
         // Once the half was granted, its leader may be writing into it.
-        let is_new = core::mem::replace(&mut self.granted, ballot) != ballot;
-        if is_new {
+        if self.grants.grant(ballot) {
             self.permit(Some(self.me), host);
             self.clear_half(
                 Half::of(ballot, self.planted),
@@ -178,7 +206,7 @@ impl<P: Planting<Bug>> Mu<P> {
         first: Slot,
         host: &mut H,
     ) {
-        let (mut words, mut kept) = (core::mem::take(&mut self.scratch), Vec::new());
+        let (mut words, mut kept) = (core::mem::take(&mut self.learner.scratch), Vec::new());
         let (places, n_words) = (self.places, self.places.area_words);
         let age = |label: Option<Label>| label.map(|label| (label.slot, label.ballot));
         for place in (0..places.ring_slots()).map(Slot).filter(|_| half != other) {
@@ -194,7 +222,7 @@ impl<P: Planting<Bug>> Mu<P> {
                 }
             }
         }
-        self.scratch = words;
+        self.learner.scratch = words;
     }
 
     fn post<H: Host>(&mut self, to: Rank, message: Message, host: &mut H) {
@@ -476,12 +504,7 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     pub(super) fn repeat_lost<H: Host>(&mut self, host: &mut H) {
-        if let Some(fetch) = &mut self.fetch
-            && self.now.since(fetch.began_at) >= REPEAT_AFTER
-        {
-            // What was found torn stays in `void` until the slot is delivered.
-            fetch.is_over = true;
-        }
+        self.learner.give_up_late(self.clock.now);
         let Some(term) = &self.term else { return };
         let (ballot, missing) = (term.ballot, self.links.difference(term.granted));
         if missing.is_empty() {
@@ -494,7 +517,7 @@ impl<P: Planting<Bug>> Mu<P> {
         if missing.contains(self.me) {
             self.on_message(self.me, self.request(ballot), host);
         }
-        self.nudge(self.now.plus(REPEAT_AFTER));
+        self.clock.nudge(self.clock.now.plus(REPEAT_AFTER));
     }
 
     /// Begins a probe: a leader may answer reads if, after they arrived, a majority of the logs
@@ -507,16 +530,14 @@ impl<P: Planting<Bug>> Mu<P> {
             }
             Some(term)
                 if (term.announced || self.planted.has(Bug::ReadBeforeRecovery))
-                    && self.probes.len() < PROBES_MAX =>
+                    && !self.probes.is_full() =>
             {
                 term.granted
             }
             _ => return host.notify(Note::ReadRefused(ticket)),
         };
-        self.n_probes += 1;
-        let number = self.n_probes;
-        self.probes.push(Probe { ticket, number, passed: MemberSet::EMPTY });
-        let word = [self.promised.0];
+        let number = self.probes.begin(ticket);
+        let word = [self.grants.promised().0];
         for rank in granted.iter() {
             let token = token(PROBE, 0, number);
             host.write(rank, self.places.probe(), &word, Some(token));
@@ -530,13 +551,8 @@ impl<P: Planting<Bug>> Mu<P> {
         match outcome {
             Outcome::Written => {
                 let quorum = if self.planted.has(Bug::ReadChecksOne) { 1 } else { self.quorum() };
-                let Some(at) = self.probes.iter().position(|probe| probe.number == number) else {
-                    return;
-                };
-                self.probes[at].passed.insert(from);
-                if self.probes[at].passed.len() >= quorum {
-                    let probe = self.probes.remove(at);
-                    host.notify(Note::ReadReady(probe.ticket));
+                if let Some(ticket) = self.probes.pass(number, from, quorum) {
+                    host.notify(Note::ReadReady(ticket));
                 }
             }
             Outcome::Refused => self.depose(host),
@@ -544,9 +560,26 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
-    fn refuse_probes<H: Host>(&mut self, host: &mut H) {
-        for probe in core::mem::take(&mut self.probes) {
-            host.notify(Note::ReadRefused(probe.ticket));
+    pub(super) fn refuse_probes<H: Host>(&mut self, host: &mut H) {
+        for ticket in self.probes.give_up() {
+            host.notify(Note::ReadRefused(ticket));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_answered_once_when_a_majority_of_logs_took_its_probe() {
+        let mut probes = Probes::default();
+        let (first, second) = (probes.begin(Ticket(1)), probes.begin(Ticket(2)));
+        assert_eq!(probes.pass(first, Rank::at(0), 2), None);
+        assert_eq!(probes.pass(first, Rank::at(0), 2), None, "one log counts once");
+        assert_eq!(probes.pass(first, Rank::at(2), 2), Some(Ticket(1)));
+        assert_eq!(probes.pass(first, Rank::at(1), 2), None);
+        assert_eq!(probes.give_up().collect::<Vec<_>>(), [Ticket(2)]);
+        assert_eq!(probes.pass(second, Rank::at(1), 1), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::value::Label;
 pub(super) struct Fetch {
     slot: Slot,
     number: u64,
-    pub(super) began_at: Instant,
+    began_at: Instant,
     asked: MemberSet,
     /// The logs whose entries have been read, by half.
     read: [MemberSet; 2],
@@ -25,7 +25,7 @@ pub(super) struct Fetch {
     /// The entries that were found torn for this slot (I1).
     void: Vec<Entry>,
     /// Whether this round brings nothing more: the next one begins at once.
-    pub(super) is_over: bool,
+    is_over: bool,
     whole: Option<Vec<u64>>,
 }
 
@@ -37,10 +37,79 @@ struct Entry {
     ballot: Ballot,
 }
 
+/// What this member lacks of the decided entries, and the ways in which it gets that.
+#[derive(Debug)]
+pub(super) struct Learner {
+    /// Whether this member lacks state that it should hold.
+    lacks_state: bool,
+    /// The prefix that an earlier life claimed to have applied.
+    claimed: Prefix,
+    fetch: Option<Fetch>,
+    n_fetches: u64,
+    state_asked_at: Option<Instant>,
+    /// A buffer for entries copied out of the own log.
+    pub(super) scratch: Vec<u64>,
+}
+
+impl Learner {
+    pub(super) const fn new(lacks_state: bool, claimed: Prefix) -> Learner {
+        Learner {
+            lacks_state,
+            claimed,
+            fetch: None,
+            n_fetches: 0,
+            state_asked_at: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(super) const fn lacks_state(&self) -> bool {
+        self.lacks_state
+    }
+
+    /// Notes that an entry was delivered: the state that was requested is not needed.
+    pub(super) const fn advance(&mut self) {
+        self.state_asked_at = None;
+    }
+
+    /// Continues from a state that covers `applied`.
+    pub(super) fn install(&mut self, applied: Prefix) {
+        self.lacks_state = applied < self.claimed;
+        (self.fetch, self.state_asked_at) = (None, None);
+    }
+
+    /// Whether to request a state now: at intervals.
+    pub(super) fn asks_for_state(&mut self, now: Instant) -> bool {
+        let is_due = self.state_asked_at.is_none_or(|at| now.since(at) >= STATE_EVERY);
+        if is_due {
+            self.state_asked_at = Some(now);
+        }
+        is_due
+    }
+
+    /// Ends a round of a fetch that takes long. What was found torn stays in `void` until the slot
+    /// is delivered.
+    pub(super) fn give_up_late(&mut self, now: Instant) {
+        if let Some(fetch) = &mut self.fetch
+            && now.since(fetch.began_at) >= REPEAT_AFTER
+        {
+            fetch.is_over = true;
+        }
+    }
+
+    /// The words of the value of `slot`, if they were fetched whole; a fetch of another slot ends.
+    fn take_whole(&mut self, slot: Slot) -> Option<Vec<u64>> {
+        match self.fetch.take_if(|fetch| fetch.slot != slot || fetch.whole.is_some())? {
+            Fetch { slot: fetched, whole, .. } if fetched == slot => whole,
+            _ => None,
+        }
+    }
+}
+
 impl<P: Planting<Bug>> Mu<P> {
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
-        if self.learner {
-            return self.request_state(self.decided_known().max(self.claimed), host);
+        if self.is_learner() {
+            return self.request_state(self.decided_known().max(self.learner.claimed), host);
         }
         loop {
             let slot = self.applied.next_slot();
@@ -71,7 +140,7 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     fn apply_own<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
-        let mut words = core::mem::take(&mut self.scratch);
+        let mut words = core::mem::take(&mut self.learner.scratch);
         let vouched = |label: Label| {
             label.slot == slot
                 && self.facts.iter().any(|fact| {
@@ -88,44 +157,37 @@ impl<P: Planting<Bug>> Mu<P> {
         if good {
             self.deliver(slot, &words, host);
         }
-        self.scratch = words;
+        self.learner.scratch = words;
         good
     }
 
     fn apply_fetched<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
-        match self.fetch.take() {
-            Some(Fetch { slot: fetched, whole: Some(words), .. }) if fetched == slot => {
-                self.deliver(slot, &words, host);
-                true
-            }
-            other => {
-                self.fetch = other.filter(|fetch| fetch.slot == slot);
-                false
-            }
-        }
+        let Some(words) = self.learner.take_whole(slot) else { return false };
+        self.deliver(slot, &words, host);
+        true
     }
 
     fn fetch_missing<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        self.nudge(self.now.plus(REPEAT_AFTER));
+        self.clock.nudge(self.clock.now.plus(REPEAT_AFTER));
         // (The member that was asked for a state may have had nothing newer.)
-        let is_awaited = |at: Instant| self.now.since(at) < STATE_EVERY;
-        let is_under_way = self.fetch.as_ref().is_some_and(|fetch| !fetch.is_over);
-        if is_under_way || self.state_asked_at.is_some_and(is_awaited) {
+        let is_awaited = |at: Instant| self.clock.now.since(at) < STATE_EVERY;
+        let is_under_way = self.learner.fetch.as_ref().is_some_and(|fetch| !fetch.is_over);
+        if is_under_way || self.learner.state_asked_at.is_some_and(is_awaited) {
             return;
         }
-        let void = self.fetch.take().map_or(Vec::new(), |before| before.void);
-        self.n_fetches += 1;
-        let number = self.n_fetches;
+        let void = self.learner.fetch.take().map_or(Vec::new(), |before| before.void);
+        self.learner.n_fetches += 1;
+        let number = self.learner.n_fetches;
         for rank in self.links.iter() {
             for half in Half::BOTH {
                 let token = token(FETCH_LABEL, 0, number << 1 | u64::from(half.0));
                 host.read(rank, self.places.entry(slot, half), value::HEADER_WORDS, token);
             }
         }
-        self.fetch = Some(Fetch {
+        self.learner.fetch = Some(Fetch {
             slot,
             number,
-            began_at: self.now,
+            began_at: self.clock.now,
             asked: self.links,
             read: [MemberSet::EMPTY; 2],
             labels: [[(Slot::ZERO, Ballot::NONE); 2]; MAX_MEMBERS],
@@ -145,7 +207,7 @@ impl<P: Planting<Bug>> Mu<P> {
     ) {
         let (quorum, number, half) = (self.quorum(), low >> 1, low as usize & 1);
         let any = self.planted.has(Bug::FetchFromRecycled);
-        let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.number == number) else {
+        let Some(fetch) = self.learner.fetch.as_mut().filter(|fetch| fetch.number == number) else {
             return;
         };
         let slot = fetch.slot;
@@ -187,7 +249,7 @@ impl<P: Planting<Bug>> Mu<P> {
             // A silent member may stay silent: the test is that no majority can come together.
             let recycled = answered.difference(witnesses);
             if !recycled.is_empty() && fetch.asked.difference(recycled).len() < quorum {
-                self.fetch = None;
+                self.learner.fetch = None;
                 self.request_state(slot.prefix_through(), host);
             }
             return;
@@ -196,7 +258,7 @@ impl<P: Planting<Bug>> Mu<P> {
         let of_slot = whole.filter(|(found, _)| *found == slot).map(|(_, entry)| entry);
         // Without any entry, the words are older than the news: `repeat_lost` asks again.
         if let Some(best) = of_slot.max_by_key(|entry| entry.ballot) {
-            (fetch.wanted, fetch.began_at) = (Some(best), self.now);
+            (fetch.wanted, fetch.began_at) = (Some(best), self.clock.now);
             let token = token(FETCH_VALUE, 0, number);
             let n_words = self.places.area_words as usize;
             host.read(best.of, self.places.entry(slot, best.half), n_words, token);
@@ -204,7 +266,7 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     pub(super) fn on_fetched_value(&mut self, number: u64, outcome: Outcome<'_>) {
-        let Some(fetch) = self.fetch.as_mut().filter(|fetch| fetch.number == number) else {
+        let Some(fetch) = self.learner.fetch.as_mut().filter(|fetch| fetch.number == number) else {
             return;
         };
         let Outcome::Read(words) = outcome else { return fetch.is_over = true };

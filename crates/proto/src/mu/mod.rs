@@ -40,6 +40,7 @@
 pub mod bugs;
 #[cfg(test)]
 mod golden;
+mod grants;
 mod leader;
 mod learner;
 mod spec;
@@ -49,6 +50,8 @@ mod wire;
 
 pub use spec::Spec;
 
+use crate::candidacy::Candidacy;
+use crate::clock::Clock;
 use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
 use crate::terms::Terms;
@@ -61,8 +64,9 @@ use base::{
 };
 use bugs::Bug;
 use core::time::Duration;
-use leader::{Cell, Term};
-use learner::Fetch;
+use grants::Grants;
+use leader::{Cell, Probes, Term};
+use learner::Learner;
 
 /// The interval at which messages that may be lost are repeated.
 const REPEAT_AFTER: Duration = Duration::from_millis(5);
@@ -155,21 +159,11 @@ pub struct Mu<P: Planting<Bug> = Sound> {
     places: Places,
     value_bytes_max: usize,
     window: u64,
-    now: Instant,
-
-    learner: bool,
-    /// The prefix that an earlier life claimed to have applied.
-    claimed: Prefix,
-    trusted: bool,
+    clock: Clock,
+    candidacy: Candidacy,
     term: Option<Term>,
     terms: Terms,
-    retry_at: Option<Instant>,
-    /// The highest ballot that this member's log was granted to, or that it used.
-    promised: Ballot,
-    /// The last ballot that this life has granted the log to.
-    granted: Ballot,
-    highest: Ballot,
-
+    grants: Grants,
     applied: Prefix,
     told_applied: Prefix,
     applied_by: [Prefix; MAX_MEMBERS],
@@ -177,13 +171,8 @@ pub struct Mu<P: Planting<Bug> = Sound> {
     links: MemberSet,
     facts: [Fact; MAX_MEMBERS],
     cells: Vec<Cell>,
-    probes: Vec<leader::Probe>,
-    n_probes: u64,
-    fetch: Option<Fetch>,
-    n_fetches: u64,
-    state_asked_at: Option<Instant>,
-    nudge_at: Option<Instant>,
-    scratch: Vec<u64>,
+    probes: Probes,
+    learner: Learner,
     planted: P,
 }
 
@@ -211,22 +200,18 @@ impl<P: Planting<Bug>> Mu<P> {
         };
         let mut links = MemberSet::EMPTY;
         links.insert(config.me);
+        let is_learner = config.start == Start::Reattach && !planted.has(Bug::ServeAsLearner);
         Ok(Mu {
             me: config.me,
             members: config.members,
             places,
             value_bytes_max: shape.value_bytes as usize,
             window: u64::from(shape.ring_slots / 4),
-            now: Instant::ZERO,
-            learner: config.start == Start::Reattach && !planted.has(Bug::ServeAsLearner),
-            claimed,
-            trusted: false,
+            clock: Clock::new(),
+            candidacy: Candidacy::new(promised),
             term: None,
             terms: Terms::default(),
-            retry_at: None,
-            promised,
-            granted: Ballot::NONE,
-            highest: promised,
+            grants: Grants::new(promised),
             applied: Prefix::ZERO,
             told_applied: Prefix::ZERO,
             applied_by: [Prefix::ZERO; MAX_MEMBERS],
@@ -234,15 +219,15 @@ impl<P: Planting<Bug>> Mu<P> {
             links,
             facts: [Fact::default(); MAX_MEMBERS],
             cells: (0..shape.ring_slots).map(|_| Cell::default()).collect(),
-            probes: Vec::new(),
-            n_probes: 0,
-            fetch: None,
-            n_fetches: 0,
-            state_asked_at: None,
-            nudge_at: None,
-            scratch: Vec::new(),
+            probes: Probes::default(),
+            learner: Learner::new(is_learner, claimed),
             planted,
         })
+    }
+
+    /// Whether this member lacks state that it should hold.
+    const fn is_learner(&self) -> bool {
+        self.learner.lacks_state()
     }
 
     fn quorum(&self) -> usize {
@@ -267,7 +252,7 @@ impl<P: Planting<Bug>> Mu<P> {
         let fact = &mut self.facts[of.index()];
         fact.ballot = fact.ballot.max(ballot);
         fact.decided = fact.decided.max(decided);
-        self.highest = self.highest.max(ballot);
+        self.candidacy.see(ballot);
     }
 
     fn read_words_of_peers<H: Host>(&mut self, host: &H) {
@@ -294,11 +279,11 @@ impl<P: Planting<Bug>> Mu<P> {
         assert_eq!(slot, self.applied.next_slot(), "M4: delivered in slot order");
         host.deliver(slot, value::payload(words));
         self.applied = slot.prefix_through();
-        self.state_asked_at = None;
+        self.learner.advance();
     }
 
     fn tell_applied<H: Host>(&mut self, host: &mut H) {
-        if self.applied > self.told_applied && !self.learner {
+        if self.applied > self.told_applied && !self.is_learner() {
             self.told_applied = self.applied;
             let at = self.places.applied(self.me);
             host.store(at, self.applied.0);
@@ -309,16 +294,10 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
-        let due = self.state_asked_at.is_none_or(|at| self.now.since(at) >= STATE_EVERY);
-        if due {
-            self.state_asked_at = Some(self.now);
+        if self.learner.asks_for_state(self.clock.now) {
             host.notify(Note::NeedState(at_least));
         }
-        self.nudge(self.now.plus(STATE_EVERY));
-    }
-
-    fn nudge(&mut self, at: Instant) {
-        self.nudge_at = Some(self.nudge_at.map_or(at, |before| before.min(at)));
+        self.clock.nudge(self.clock.now.plus(STATE_EVERY));
     }
 
     /// Ends the term, since the owner of a granted log admits another writer: this node's writes
@@ -326,10 +305,9 @@ impl<P: Planting<Bug>> Mu<P> {
     fn depose<H: Host>(&mut self, host: &mut H) {
         if let Some(term) = self.term.take() {
             host.notify(Note::Deposed { ballot: term.ballot });
-            for probe in core::mem::take(&mut self.probes) {
-                host.notify(Note::ReadRefused(probe.ticket));
-            }
-            self.retry_at = Some(self.now.plus(REPEAT_AFTER * (1 + self.me.index() as u32)));
+            self.refuse_probes(host);
+            let pause = REPEAT_AFTER * (1 + self.me.index() as u32);
+            self.candidacy.put_off(self.clock.now.plus(pause));
         }
     }
 }
@@ -340,18 +318,17 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
     }
 
     fn lead<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.now = now;
-        self.trusted = true;
-        if self.term.is_none() && !self.learner {
+        self.clock.now = now;
+        self.candidacy.trust();
+        if self.term.is_none() && !self.is_learner() {
             self.start_term(host);
         }
     }
 
     fn follow<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.now = now;
-        self.trusted = false;
+        self.clock.now = now;
         self.depose(host);
-        self.retry_at = None;
+        self.candidacy.distrust();
     }
 
     fn propose<H: Host>(
@@ -360,17 +337,17 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
         now: Instant,
         host: &mut H,
     ) -> Result<Slot, Refused> {
-        self.now = now;
+        self.clock.now = now;
         self.propose_value(value, host)
     }
 
     fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
-        self.now = now;
+        self.clock.now = now;
         self.start_probe(ticket, host);
     }
 
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
-        self.now = now;
+        self.clock.now = now;
         match event {
             Event::Completed { from, token, outcome } => {
                 self.on_completed(from, token, outcome, host);
@@ -391,7 +368,7 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
                 self.links.insert(rank);
                 self.failed.remove(rank);
                 if rank != self.me {
-                    let held = if self.learner { 0 } else { self.applied.0 };
+                    let held = if self.is_learner() { 0 } else { self.applied.0 };
                     host.write(rank, self.places.applied(self.me), &[held], None);
                     self.on_link_up(rank, host);
                 }
@@ -404,19 +381,17 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
     }
 
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.now = now;
+        self.clock.now = now;
         self.read_words_of_peers(host);
-        if !self.learner {
+        if !self.is_learner() {
             host.store(self.places.applied(self.me), self.applied.0);
         }
-        if self.nudge_at.is_some_and(|at| at <= now) {
-            self.nudge_at = None;
+        if self.clock.rings() {
             self.repeat_lost(host);
         }
         if self.term.is_none() {
             self.learn(host);
-            if self.trusted && !self.learner && self.retry_at.is_none_or(|at| at <= now) {
-                self.retry_at = None;
+            if !self.is_learner() && self.candidacy.tries(now) {
                 self.start_term(host);
             }
         }
@@ -426,7 +401,7 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.nudge_at, self.retry_at].into_iter().flatten().min()
+        [self.clock.alarm(), self.candidacy.retry_at()].into_iter().flatten().min()
     }
 
     fn install<H: Host>(
@@ -437,22 +412,20 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
         host: &mut H,
     ) {
         assert!(applied >= self.applied, "a state is not replaced by an older one");
-        self.now = now;
+        self.clock.now = now;
         if applied > self.applied {
             // M4: a later ballot may have decided these slots; this term must not vouch for what it
             // wrote there, nor continue where it was.
             self.depose(host);
         }
-        self.learner = applied < self.claimed;
         self.applied = applied;
-        self.fetch = None;
-        self.state_asked_at = None;
+        self.learner.install(applied);
         self.poll(now, host);
     }
 
     fn status(&self) -> Status {
         let role = match &self.term {
-            _ if self.learner => Role::Learner,
+            _ if self.is_learner() => Role::Learner,
             Some(term) if term.announced => Role::Leader,
             Some(_) => Role::Candidate,
             None => Role::Follower,
@@ -472,7 +445,7 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
 
     fn applied_by(&self, member: Rank) -> Prefix {
         if member == self.me {
-            if self.learner { Prefix::ZERO } else { self.applied }
+            if self.is_learner() { Prefix::ZERO } else { self.applied }
         } else if self.failed.contains(member) {
             Prefix::ZERO
         } else {

@@ -32,6 +32,10 @@ impl LogSpec for Spec {
         members_change: false,
     };
     const DEAD_MEMORY_COUNTS: bool = true;
+    /// A protocol that writes without compare-and-swap never sees one fail, and has neither a ring
+    /// nor effects that others could see halfway.
+    const UNMET: &'static [&'static str] =
+        &["FailedCas", "FailedCasOfLeader", "CaughtUpByRead", "OthersBetween"];
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Mu<P>;

@@ -205,7 +205,7 @@ fn plant(
 fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
     let mut group = Group::new(Sound);
     let slot = decided_without_member_2(&mut group);
-    let promised = group.machines[0].highest;
+    let promised = group.machines[0].candidacy.highest();
     plant(&mut group, 1, slot, (Half::before(promised, Sound), promised), true);
     group.settle(&[1, 2]);
     assert_eq!(group.values(2), [b"decided"]);
@@ -217,7 +217,7 @@ fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
 fn learner_i1_a_log_that_is_torn_in_both_halves_is_no_witness() {
     let mut group = Group::new(Sound);
     let slot = decided_without_member_2(&mut group);
-    let promised = group.machines[0].highest;
+    let promised = group.machines[0].candidacy.highest();
     for half in Half::BOTH {
         plant(&mut group, 1, slot, (half, promised), true);
         plant(&mut group, 2, slot, (half, Ballot::NONE), false);
@@ -267,9 +267,9 @@ fn m5_a_copy_that_is_cut_off_costs_nothing() {
     group.propose(0, b"decided");
     group.settle(&[0]);
     let places = group.machines[1].places;
-    let ballot = Ballot::above(group.machines[0].highest, Rank::at(2));
+    let ballot = Ballot::above(group.machines[0].candidacy.highest(), Rank::at(2));
     let half = Half::of(ballot, Sound);
-    assert_eq!(half, Half::of(group.machines[0].highest, Sound), "it has to be moved");
+    assert_eq!(half, Half::of(group.machines[0].candidacy.highest(), Sound), "it has to be moved");
     let clear = |group: &mut Group<Sound>| {
         let mut view = View { world: &mut group.world, me: 1 };
         group.machines[1].clear_half(half, Half::before(ballot, Sound), Slot::ZERO, &mut view);

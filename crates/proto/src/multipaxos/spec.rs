@@ -33,6 +33,12 @@ impl LogSpec for Spec {
     };
     /// What promises and accepts is a process.
     const DEAD_MEMORY_COUNTS: bool = false;
+    /// Of its leases.
+    const NEEDS_STEADY_CLOCKS: bool = true;
+    /// Of what comes by messages nothing is torn, compared or read in others' rings; and a follower
+    /// forwards what it is asked to read.
+    const UNMET: &'static [&'static str] =
+        &["TornVerb", "FailedCas", "FailedCasOfLeader", "CaughtUpByRead", "FollowerRead"];
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = MultiPaxos<P>;

@@ -1,7 +1,6 @@
 //! The proposer: a term from its ballot to its end, the window of prepared slots, the news for the
 //! followers, and the repair of what a fault broke (section 5.1). `slot` has one slot's progress.
 
-use super::slot::Phase;
 use super::*;
 use crate::members::Members;
 
@@ -69,7 +68,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             return;
         }
         let ring = u64::from(self.places.ring_slots());
-        let mut floor = self.highest;
+        let mut floor = self.candidacy.highest();
         let mut recover_until = first;
         for slot in (first.0..first.0 + ring).map(Slot) {
             let word = self.own_word(slot, host);
@@ -81,29 +80,25 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                 recover_until = slot.next();
             }
         }
-        let ballot = Ballot::above(floor, self.me);
-        assert!(
-            ballot > self.highest || self.planted.has(Bug::ForgetPromise),
-            "I2: a ballot is used in one life"
-        );
-        self.highest = ballot;
+        let forgets = self.planted.has(Bug::ForgetPromise);
+        let ballot = self.candidacy.stand(self.me, floor, forgets);
         // This comes before the first CAS that uses the ballot, so that no later life uses it again
         // (I2).
         host.store(self.places.highest(), ballot.0);
-        self.terms.begin();
         self.counters.terms_started += 1;
-        self.by_message = if ballot >= W::PACKING.ballot_limit() {
+        let all_by_message = ballot >= W::PACKING.ballot_limit();
+        self.ring.begin_term(if all_by_message {
             MemberSet::all(self.members)
         } else {
             MemberSet::EMPTY
-        };
+        });
         self.term = Some(Term {
             ballot,
             next: first,
             prepared_until: first,
             recover_until,
             horizon: first,
-            asked_at: self.now,
+            asked_at: self.clock.now,
             announced: false,
             published: Prefix::ZERO,
             introduced: MemberSet::EMPTY,
@@ -114,7 +109,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             lag: 0,
             idle_looks: 0,
         });
-        self.recyclable = self.applied_by_majority();
+        self.ring.recycle(self.applied_by_majority());
         // The undecided slots come first; the polls that follow extend the window.
         self.extend_window(recover_until.0 - first.0 + HEADROOM, host);
     }
@@ -129,12 +124,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Ends the term, since a higher ballot was promised or published.
     pub(super) fn depose<H: Host>(&mut self, by: Ballot, host: &mut H) {
-        self.highest = self.highest.max(by);
+        self.candidacy.see(by);
         self.step_down(host);
-        let doublings = self.n_futile.min(DOUBLINGS_MAX);
-        self.n_futile += 1;
-        let pause = BACK_OFF * (1 + self.me.index() as u32) * (1 << doublings);
-        self.retry_at = Some(self.now.plus(pause));
+        self.candidacy.back_off(self.me, self.clock.now);
     }
 
     /// Ends the term, since this slot was decided and recycled under a later leader. (An answer
@@ -143,7 +135,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
         if !self.applied.contains(slot) {
             self.request_state(slot.prefix_through(), host);
-            self.depose(self.highest, host);
+            self.depose(self.candidacy.highest(), host);
         }
     }
 
@@ -158,7 +150,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Prepares up to `n` more slots, as far as the window and the ring allow (I3).
     pub(super) fn extend_window<H: Host>(&mut self, n: u64, host: &mut H) {
-        let recycled_below = self.recyclable.0 + u64::from(self.places.ring_slots());
+        let recycled_below = self.ring.free_below();
         let known_below = self.applied.0 + self.alpha();
         for _ in 0..n {
             let Some(term) = &mut self.term else { return };
@@ -168,7 +160,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             if !is_known || !self.eras.may_propose(slot) {
                 return;
             }
-            if slot.0 >= term.next.0 + self.window / 2 || slot.0 >= recycled_below {
+            if slot.0 >= term.next.0 + self.ring.window / 2 || slot.0 >= recycled_below {
                 return;
             }
             term.prepared_until = slot.next();
@@ -209,15 +201,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         while self.term.is_some() {
             let slot = self.applied.next_slot();
-            let n_terms = self.terms.newest();
-            let cell = self.cell(slot);
-            if cell.slot != slot || cell.term != n_terms || cell.phase != Phase::Decided {
+            if self.ring.phase_of(slot) != Phase::Decided {
                 break;
             }
+            let cell = self.cell(slot);
             let words = core::mem::take(&mut cell.value);
             self.deliver(slot, &words, host);
             self.cell(slot).value = words;
-            self.n_futile = 0;
+            self.candidacy.succeed();
         }
         self.retire(host);
         let applied = self.applied.next_slot();
@@ -229,7 +220,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.note_fact(self.me, Fact { ballot, decided: self.applied });
         self.fill_holes(host);
         let free =
-            self.phase_of(applied) == Phase::Free || self.planted.has(Bug::ReadBeforeRecovery);
+            self.ring.phase_of(applied) == Phase::Free || self.planted.has(Bug::ReadBeforeRecovery);
         let Some(term) = &mut self.term else { return };
         if !term.announced && free && applied >= term.recover_until {
             term.announced = true;
@@ -246,7 +237,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Gives the next slot a no-op unless it has a value. False if it is not prepared.
     pub(super) fn fill_next<H: Host>(&mut self, host: &mut H) -> bool {
         let Some(slot) = self.term.as_ref().map(|term| term.next) else { return false };
-        match self.phase_of(slot) {
+        match self.ring.phase_of(slot) {
             Phase::Free => self.begin_accept(slot, Content::Value, &[], host),
             Phase::Accepting | Phase::Decided => {}
             Phase::Idle | Phase::Preparing | Phase::Fetching => return false,
@@ -273,9 +264,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
             let slot = term.next;
             let in_flight = slot.0 - self.applied.0;
-            let phase = self.phase_of(slot);
+            let phase = self.ring.phase_of(slot);
             match phase {
-                Phase::Free if in_flight < self.window => {
+                Phase::Free if in_flight < self.ring.window => {
                     self.begin_accept(slot, content, value, host);
                     self.counters.values_proposed += 1;
                     if let Some(term) = &mut self.term {
@@ -315,8 +306,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             term.published = decided;
             // A link that is back but not identified has lost what was posted before, including the
             // ballot.
-            let met =
-                |rank: &Rank| self.links.contains(*rank) || self.planted.has(Bug::PublishToUnmet);
+            let met = |rank: &Rank| {
+                self.links.met().contains(*rank) || self.planted.has(Bug::PublishToUnmet)
+            };
             for rank in Rank::all(self.members).filter(|rank| *rank != self.me).filter(met) {
                 if term.introduced.insert(rank) {
                     // T2: the ballot precedes the prefix; a reader loads them in the other order.
@@ -332,7 +324,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let mut lag = 0;
         let fed = self.eras.fed();
         let ring = u64::from(self.places.ring_slots());
-        let lag_of = |rank: Rank| next.0.saturating_sub(self.claims[rank.index()].0.0);
+        let lag_of = |rank: Rank| next.0.saturating_sub(self.claims.last(rank).0);
         let fed = || self.peers().filter(|rank| fed.contains(*rank));
         // A wake-up costs as much as many decisions: when one member's is due, members that are
         // nearly due are woken too. But a member is woken once for the same news: two leaders that
@@ -343,7 +335,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             if news || due && lag_of(rank) >= ring / 8 {
                 host.wake(rank);
             }
-            if !self.failed.contains(rank) {
+            if !self.claims.has_failed(rank) {
                 lag += lag_of(rank);
             }
         }
@@ -360,7 +352,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             term.idle_looks = 0;
         }
         let pause = WAKE_AFTER * (1 << term.idle_looks.min(LOOK_DOUBLINGS_MAX));
-        self.nudge(self.now.plus(pause));
+        self.clock.nudge(self.clock.now.plus(pause));
     }
 
     /// Posts to `rank` again what it may have missed, since it is back or is fed from now on; words
@@ -373,16 +365,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         term.published = Prefix::ZERO;
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
-        if self.by_message.contains(rank) {
-            // Unanswered messages are lost, also those about slots that others have decided
-            // meanwhile: their places will be used again.
-            self.cells.iter_mut().for_each(|cell| {
-                cell.asked.remove(rank);
-            });
-        }
+        self.ring.lose_messages(rank);
         self.show_horizon(host);
         for slot in (from.0..until.0).map(Slot) {
-            if self.phase_of(slot) == Phase::Idle {
+            if self.ring.phase_of(slot) == Phase::Idle {
                 continue;
             }
             // A CAS under way (I6) will complete, and the work continues from there.
@@ -400,18 +386,18 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         term.idle_looks = term.idle_looks.saturating_add(1);
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
         let (ask_again_at, mut waits) = (term.asked_at.plus(ASK_AGAIN_AFTER), false);
-        let forgive = self.now >= ask_again_at;
+        let forgive = self.clock.now >= ask_again_at;
         for slot in (from.0..until.0).map(Slot) {
             if forgive {
                 // A restarted acceptor may have lost the message; sending it twice is harmless.
-                let by_message = self.by_message;
+                let by_message = self.ring.by_message;
                 let cell = self.cell(slot);
                 cell.asked = cell.asked.difference(by_message);
             }
-            if self.phase_of(slot) == Phase::Fetching {
+            if self.ring.phase_of(slot) == Phase::Fetching {
                 self.give_up_source(slot, host);
             }
-            if matches!(self.phase_of(slot), Phase::Preparing | Phase::Accepting) {
+            if matches!(self.ring.phase_of(slot), Phase::Preparing | Phase::Accepting) {
                 for rank in Rank::all(self.members) {
                     self.repeat_one(rank, slot, host);
                 }
@@ -420,12 +406,12 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         if waits && !forgive {
             // A message has no completion (T4): without this nudge nothing may bring another look.
-            self.nudge(ask_again_at);
+            self.clock.nudge(ask_again_at);
         }
         let next = self.term.as_ref().map_or(Slot::ZERO, |term| term.next);
         let fed = self.eras.fed();
         for rank in self.peers().filter(|rank| fed.contains(*rank)) {
-            if self.claims[rank.index()].0.0 < next.0 && !self.peer_works {
+            if self.claims.last(rank).0 < next.0 && !self.peer_works {
                 host.wake(rank);
             }
         }

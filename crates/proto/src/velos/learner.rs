@@ -17,8 +17,6 @@ pub(super) const FETCHES_MAX: usize = 8;
 const TRIES_MAX: u32 = 8;
 /// The interval at which a state is requested again.
 const STATE_EVERY: Duration = Duration::from_millis(100);
-/// The time that a leader's own news may take after another member's claim shows it.
-const RUMOUR_PATIENCE: Duration = Duration::from_millis(5);
 /// The words of an entry: the slot word and its sealed state.
 pub(super) const ENTRY_READ: usize = 3;
 
@@ -43,16 +41,94 @@ enum Stage {
     Retry,
 }
 
+/// What this member lacks of the decided values, and the ways in which it gets that.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Learner {
+    /// Whether this member has no state, not even the empty one: its process died and lost it.
+    stateless: bool,
+    /// The prefix that an earlier life of this member claimed to have applied.
+    claimed: Prefix,
+    /// The next own slot word to examine for a piggybacked decision.
+    scanned: Slot,
+    /// Slots in rising order, of which the first is not below the applied prefix.
+    fetches: VecDeque<Fetch>,
+    n_fetches: u32,
+    state_asked_at: Option<Instant>,
+    /// The time since when no majority can be read although one should be.
+    short_since: Option<Instant>,
+    /// A buffer for values copied out of the own region.
+    scratch: Vec<u64>,
+}
+
+impl Learner {
+    pub(super) fn new(stateless: bool, claimed: Prefix) -> Learner {
+        Learner {
+            stateless,
+            claimed,
+            scanned: Slot::ZERO,
+            fetches: VecDeque::with_capacity(FETCHES_MAX),
+            n_fetches: 0,
+            state_asked_at: None,
+            short_since: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether a member that has applied so much lacks state that it should hold.
+    pub(super) fn lacks(&self, applied: Prefix) -> bool {
+        self.stateless || applied < self.claimed
+    }
+
+    /// Continues from a state that covers `applied`, of a member that knows the members if
+    /// `is_known`.
+    pub(super) fn install(&mut self, applied: Prefix, is_known: bool) {
+        self.stateless = !is_known;
+        self.scanned = self.scanned.max(applied.next_slot());
+        self.fetches.clear();
+        (self.state_asked_at, self.short_since) = (None, None);
+    }
+
+    /// The words of the value of `slot`, if they were fetched whole; earlier ones are dropped.
+    fn take_whole(&mut self, slot: Slot) -> Option<Vec<u64>> {
+        while self.fetches.front().is_some_and(|fetch| fetch.slot < slot) {
+            self.fetches.pop_front();
+        }
+        match self.fetches.pop_front()? {
+            Fetch { slot: fetched, stage: Stage::Whole(words), .. } if fetched == slot => {
+                Some(words)
+            }
+            other => {
+                self.fetches.push_front(other);
+                None
+            }
+        }
+    }
+
+    fn fetch_of(&mut self, slot: Slot, number: u32) -> Option<&mut Fetch> {
+        self.fetches.iter_mut().find(|fetch| fetch.slot == slot && fetch.number == number)
+    }
+
+    /// Repeats the fetches, since another member can be asked. (No fetch is repeated for taking
+    /// long: its verbs complete, T4, and repeating them would only make a slow link slower.)
+    pub(super) fn restart(&mut self) {
+        for fetch in &mut self.fetches {
+            if matches!(fetch.stage, Stage::Words) {
+                fetch.stage = Stage::Retry;
+            }
+        }
+    }
+}
+
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Applies every value that is known to be decided, and fetches those that are not in the own
     /// memory.
     pub(super) fn learn<H: Host>(&mut self, host: &mut H) {
         self.scan_piggybacked(host);
-        if self.stateless {
+        if self.learner.stateless {
             return self.ask_for_state(host);
         }
         let next = self.applied.next_slot();
-        if self.eras.is_outdated(next, self.links) {
+        if self.eras.is_outdated(next, self.links.met()) {
             self.repeat_state_request();
             return self.request_state(next.prefix_through(), host);
         }
@@ -68,7 +144,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             }
         }
         if self.applied > before {
-            self.state_asked_at = None;
+            self.learner.state_asked_at = None;
         }
         self.repeat_state_request();
     }
@@ -77,59 +153,36 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// state is requested from any member within reach: the missing ones may have been removed, and
     /// never return.
     fn go_for<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        if self.eras.has_quorum(slot, self.links) {
-            self.short_since = None;
+        if self.eras.has_quorum(slot, self.links.met()) {
+            self.learner.short_since = None;
             return self.fetch_missing(host);
         }
-        let due = self.short_since.get_or_insert(self.now).plus(STATE_EVERY);
-        if self.now >= due {
+        let due = self.learner.short_since.get_or_insert(self.clock.now).plus(STATE_EVERY);
+        if self.clock.now >= due {
             self.request_state(slot.prefix_through(), host);
         } else {
-            self.nudge(due);
-        }
-    }
-
-    /// Notes that `prefix` is applied at another member, so it is decided. In most cases the
-    /// leader's news of it is on its way; the claim counts if that does not come, since the leader
-    /// may not reach this member.
-    pub(super) fn hear_rumour(&mut self, prefix: Prefix) {
-        if prefix > self.decided_known() && self.rumour.is_none() {
-            self.rumour = Some((prefix, self.now));
-            self.nudge(self.now.plus(RUMOUR_PATIENCE));
-        }
-    }
-
-    pub(super) fn weigh_rumour(&mut self) {
-        let due = |since: Instant| since.plus(RUMOUR_PATIENCE);
-        match self.rumour {
-            Some((prefix, _)) if prefix <= self.decided_known() => self.rumour = None,
-            Some((prefix, since)) if self.now >= due(since) => {
-                self.rumour = None;
-                self.believed = prefix;
-            }
-            Some((_, since)) => self.nudge(due(since)),
-            None => {}
+            self.clock.nudge(due);
         }
     }
 
     /// Reads the words again at intervals while a state is awaited, and requests a state if they
     /// still do not tell: the member that was asked may be gone, or have had nothing newer.
     fn repeat_state_request(&mut self) {
-        if let Some(at) = self.state_asked_at {
-            if self.now.since(at) >= STATE_EVERY {
-                self.state_asked_at = None;
-                self.restart_fetches();
+        if let Some(at) = self.learner.state_asked_at {
+            if self.clock.now.since(at) >= STATE_EVERY {
+                self.learner.state_asked_at = None;
+                self.learner.restart();
             }
-            self.nudge(self.now.plus(STATE_EVERY));
+            self.clock.nudge(self.clock.now.plus(STATE_EVERY));
         }
     }
 
     /// Reads the labels of values that have arrived since the last look.
     fn scan_piggybacked<H: Host>(&mut self, host: &H) {
-        self.scanned = self.scanned.max(self.applied.next_slot());
+        self.learner.scanned = self.learner.scanned.max(self.applied.next_slot());
         let end = self.applied.next_slot().plus(u64::from(self.places.ring_slots()));
-        while self.scanned < end {
-            let slot = self.scanned;
+        while self.learner.scanned < end {
+            let slot = self.learner.scanned;
             let word = self.own_word(slot, host);
             if word.generation != W::PACKING.generation_of(slot, self.places.ring_slots()) {
                 return;
@@ -145,7 +198,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             if leader != self.me {
                 self.note_fact(leader, Fact { ballot: label.ballot, decided: label.decided });
             }
-            self.scanned = slot.next();
+            self.learner.scanned = slot.next();
         }
     }
 
@@ -155,16 +208,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if word.generation != W::PACKING.generation_of(slot, self.places.ring_slots()) {
             return false;
         }
-        let vouched = |fact: &Fact| {
-            fact.decided.contains(slot)
-                && (word.accepted_proposal == fact.ballot || self.planted.has(Bug::ApplyBareIndex))
-        };
         let Some((proposer, area)) = word.tag.place() else { return false };
-        if !self.facts[..self.members].iter().any(vouched) {
+        let bare = self.planted.has(Bug::ApplyBareIndex);
+        if !self.news.vouch(slot, word.accepted_proposal, bare) {
             return false;
         }
         let at = self.places.area(slot, proposer, area);
-        let mut words = core::mem::take(&mut self.scratch);
+        let mut words = core::mem::take(&mut self.learner.scratch);
         let whole = value::load(host, at, self.places.area_words, &mut words)
             .is_some_and(|label| label.slot == slot && label.ballot >= word.accepted_proposal);
         // The leader may have recycled the slot for a majority that does not include this node.
@@ -175,67 +225,56 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         } else {
             self.counters.torn_values_rejected += 1;
         }
-        self.scratch = words;
+        self.learner.scratch = words;
         whole && unchanged
     }
 
     fn apply_fetched<H: Host>(&mut self, slot: Slot, host: &mut H) -> bool {
-        while self.fetches.front().is_some_and(|fetch| fetch.slot < slot) {
-            self.fetches.pop_front();
-        }
-        match self.fetches.pop_front() {
-            Some(Fetch { slot: fetched, stage: Stage::Whole(words), .. }) if fetched == slot => {
-                self.deliver(slot, &words, host);
-                self.counters.applied_from_fetch += 1;
-                true
-            }
-            Some(other) => {
-                self.fetches.push_front(other);
-                false
-            }
-            None => false,
-        }
+        let Some(words) = self.learner.take_whole(slot) else { return false };
+        self.deliver(slot, &words, host);
+        self.counters.applied_from_fetch += 1;
+        true
     }
 
     /// Asks all members for the words of the next decided slots that are not being fetched yet.
     fn fetch_missing<H: Host>(&mut self, host: &mut H) {
-        if self.state_asked_at.is_some() {
+        if self.learner.state_asked_at.is_some() {
             return;
         }
-        for at in 0..self.fetches.len() {
-            if let Stage::Value { since, .. } = self.fetches[at].stage {
+        for at in 0..self.learner.fetches.len() {
+            if let Stage::Value { since, .. } = self.learner.fetches[at].stage {
                 // The member that was asked is paused, and will not be a witness the next time.
-                if self.now.since(since) >= SOURCE_PATIENCE {
-                    self.fetches[at].stage = Stage::Retry;
+                if self.clock.now.since(since) >= SOURCE_PATIENCE {
+                    self.learner.fetches[at].stage = Stage::Retry;
                 } else {
-                    self.nudge(since.plus(SOURCE_PATIENCE));
+                    self.clock.nudge(since.plus(SOURCE_PATIENCE));
                 }
             }
-            if matches!(self.fetches[at].stage, Stage::Retry) {
-                let (slot, tries) = (self.fetches[at].slot, self.fetches[at].tries);
+            if matches!(self.learner.fetches[at].stage, Stage::Retry) {
+                let (slot, tries) = (self.learner.fetches[at].slot, self.learner.fetches[at].tries);
                 if tries >= TRIES_MAX {
                     return self.request_state(slot.prefix_through(), host);
                 }
-                self.fetches[at] = self.fetch(slot, tries + 1, host);
+                self.learner.fetches[at] = self.fetch(slot, tries + 1, host);
             }
         }
         let next = self.applied.next_slot();
-        let known = self.fetches.back().map_or(next, |fetch| fetch.slot.next());
+        let known = self.learner.fetches.back().map_or(next, |fetch| fetch.slot.next());
         let decided = self.decided_known();
         let mut slot = known.max(next);
-        while self.fetches.len() < FETCHES_MAX && decided.contains(slot) {
+        while self.learner.fetches.len() < FETCHES_MAX && decided.contains(slot) {
             let fetch = self.fetch(slot, 0, host);
-            self.fetches.push_back(fetch);
+            self.learner.fetches.push_back(fetch);
             slot = slot.next();
         }
     }
 
     fn fetch<H: Host>(&mut self, slot: Slot, tries: u32, host: &mut H) -> Fetch {
-        self.n_fetches = self.n_fetches.wrapping_add(1);
-        let number = self.n_fetches;
+        self.learner.n_fetches = self.learner.n_fetches.wrapping_add(1);
+        let number = self.learner.n_fetches;
         let token = tokens::make(tokens::FETCH_WORDS, number, slot.0);
         let horizons = tokens::make(tokens::FETCH_HORIZONS, number, slot.0);
-        let asked = self.links.intersection(self.eras.counted(slot));
+        let asked = self.links.met().intersection(self.eras.counted(slot));
         for rank in asked.iter() {
             host.read(rank, self.places.slot(slot), ENTRY_READ, token);
             // T2: the horizons are read after the word, so that a later use of the place shows.
@@ -253,10 +292,6 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    fn fetch_at(&mut self, slot: Slot, number: u32) -> Option<usize> {
-        self.fetches.iter().position(|fetch| fetch.slot == slot && fetch.number == number)
-    }
-
     pub(super) fn on_fetched_words(
         &mut self,
         from: Rank,
@@ -264,10 +299,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         number: u32,
         outcome: Outcome<'_>,
     ) {
-        let Some(at) = self.fetch_at(slot, number) else { return };
+        let Some(fetch) = self.learner.fetch_of(slot, number) else { return };
         if let Outcome::Read(words) = outcome {
             // The word counts once the horizons have come too.
-            self.fetches[at].words[from.index()] = rpc::entry_word(W::PACKING, words);
+            fetch.words[from.index()] = rpc::entry_word(W::PACKING, words);
         }
     }
 
@@ -279,11 +314,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
-        let Some(at) = self.fetch_at(slot, number) else { return };
-        let now = self.now;
+        let now = self.clock.now;
         let ring = self.places.ring_slots();
         let generation = W::PACKING.generation_of(slot, ring);
-        let fetch = &mut self.fetches[at];
+        let Some(fetch) = self.learner.fetch_of(slot, number) else { return };
         match outcome {
             Outcome::Read(horizons) => {
                 fetch.answered.insert(from);
@@ -342,8 +376,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         number: u32,
         outcome: Outcome<'_>,
     ) {
-        let Some(at) = self.fetch_at(slot, number) else { return };
-        let fetch = &mut self.fetches[at];
+        let Some(fetch) = self.learner.fetch_of(slot, number) else { return };
         let Stage::Value { accepted, .. } = fetch.stage else { return };
         let whole = match outcome {
             Outcome::Read(words) => value::decode(words)
@@ -365,29 +398,59 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
-    /// Repeats the fetches, since another member can be asked. (No fetch is repeated for taking
-    /// long: its verbs complete, T4, and repeating them would only make a slow link slower.)
-    pub(super) fn restart_fetches(&mut self) {
-        for fetch in &mut self.fetches {
-            if matches!(fetch.stage, Stage::Words) {
-                fetch.stage = Stage::Retry;
-            }
-        }
-    }
-
     fn ask_for_state<H: Host>(&mut self, host: &mut H) {
         self.repeat_state_request();
-        let known = self.decided_known().max(self.claimed);
+        let known = self.decided_known().max(self.learner.claimed);
         self.request_state(known, host);
     }
 
     /// Requests a live member's state, since the ring no longer holds these slots.
     pub(super) fn request_state<H: Host>(&mut self, at_least: Prefix, host: &mut H) {
-        if self.state_asked_at.is_none() {
-            self.state_asked_at = Some(self.now);
-            self.nudge(self.now.plus(STATE_EVERY));
+        if self.learner.state_asked_at.is_none() {
+            self.learner.state_asked_at = Some(self.clock.now);
+            self.clock.nudge(self.clock.now.plus(STATE_EVERY));
             self.counters.states_requested += 1;
             host.notify(Note::NeedState(at_least));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fetch(slot: u64, stage: Stage) -> Fetch {
+        Fetch {
+            slot: Slot(slot),
+            number: slot as u32,
+            tries: 0,
+            asked: MemberSet::EMPTY,
+            answered: MemberSet::EMPTY,
+            witnesses: MemberSet::EMPTY,
+            words: [SlotWord::default(); MAX_MEMBERS],
+            stage,
+        }
+    }
+
+    #[test]
+    fn a_fetched_value_is_taken_in_its_turn_and_when_whole() {
+        let mut learner = Learner::new(false, Prefix::ZERO);
+        let whole = |word| Stage::Whole([word].into());
+        learner.fetches.extend([fetch(1, whole(1)), fetch(2, whole(2)), fetch(3, Stage::Words)]);
+        assert_eq!(learner.take_whole(Slot(2)), Some([2].into()), "1 is applied already");
+        assert_eq!(learner.take_whole(Slot(3)), None);
+        assert!(learner.fetch_of(Slot(3), 3).is_some() && learner.fetch_of(Slot(3), 4).is_none());
+        learner.restart();
+        assert!(matches!(learner.fetches[0].stage, Stage::Retry));
+    }
+
+    #[test]
+    fn a_member_lacks_what_its_earlier_life_claimed_until_a_state_covers_it() {
+        let mut learner = Learner::new(true, Prefix(5));
+        assert!(learner.lacks(Prefix(5)), "it has no state");
+        learner.fetches.push_back(fetch(1, Stage::Words));
+        learner.install(Prefix(4), true);
+        assert!(learner.lacks(Prefix(4)) && !learner.lacks(Prefix(5)));
+        assert!(learner.fetches.is_empty() && learner.scanned == Slot(4));
     }
 }

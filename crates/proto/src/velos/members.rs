@@ -5,6 +5,7 @@
 //! as to any member's, and do not count it; it fetches the state from a live member. The entry that
 //! makes it a voter comes when it has applied nearly everything.
 
+use super::claims::claimed_by_majority;
 use super::eras::seal_claim;
 use super::*;
 use crate::le_word;
@@ -27,12 +28,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// posted to it (I10). A link leads to one memory as long as it is up.
     pub(super) fn on_link_up<H: Host>(&mut self, rank: Rank, host: &mut H) {
         if rank == self.me {
-            self.links.insert(rank);
-            return;
+            return self.links.own_up(rank);
         }
-        self.failed.remove(rank);
-        self.links.remove(rank);
-        self.unmet.insert(rank);
+        self.claims.are_alive([rank].into_iter().collect());
+        self.links.up(rank);
         self.ask_who(rank, host);
         let held = if self.is_learner() { Prefix::ZERO } else { self.applied };
         self.claim(rank, held, host);
@@ -44,38 +43,31 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Asks again for the incarnations of regions whose owner had not begun.
     pub(super) fn ask_unbegun<H: Host>(&mut self, host: &mut H) {
-        let unbegun = core::mem::take(&mut self.unbegun);
-        unbegun.iter().for_each(|rank| self.ask_who(rank, host));
+        self.links.take_unbegun().iter().for_each(|rank| self.ask_who(rank, host));
     }
 
     pub(super) fn on_met<H: Host>(&mut self, rank: Rank, outcome: Outcome<'_>, host: &mut H) {
         let Outcome::Read(&[incarnation]) = outcome else {
             // The link broke (T4): when it is back, the question is repeated.
-            self.unmet.remove(rank);
-            return;
+            return self.links.lose_answer(rank);
         };
         if incarnation == 0 {
-            self.unbegun.insert(rank);
-            return self.nudge(self.now.plus(RETRY_AFTER));
+            self.links.find_unbegun(rank);
+            return self.clock.nudge(self.clock.now.plus(RETRY_AFTER));
         }
-        if !self.unmet.remove(rank) {
+        if !self.links.meet(rank) {
             return;
         }
         if self.eras.meet(rank, Incarnation(incarnation)) {
             self.forget_acceptor(rank);
         }
-        self.links.insert(rank);
-        self.restart_fetches();
+        self.learner.restart();
         self.repost(rank, host);
     }
 
     /// Forgets what is known and predicted of a seat's old memory, since another is there.
     fn forget_acceptor(&mut self, rank: Rank) {
-        let n_terms = self.terms.newest();
-        self.cells
-            .iter_mut()
-            .filter(|cell| cell.term == n_terms)
-            .for_each(|cell| cell.forget(rank));
+        self.ring.forget(rank);
         self.doubt_rounds();
     }
 
@@ -92,22 +84,17 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             let mut words = [0; 2];
             host.load_into(self.places.applied(rank), &mut words);
             // In most cases nothing has changed since the last poll.
-            if words != self.said[rank.index()] || self.planted.has(Bug::AnyClaim) {
+            if self.claims.is_news(rank, words) || self.planted.has(Bug::AnyClaim) {
                 self.hear_claim(rank, words);
             }
         }
     }
 
     fn hear_claim(&mut self, rank: Rank, words: [u64; 2]) {
-        let prefix = Prefix(words[0]);
         let newest = self.eras.newest().members.incarnation(rank);
         let present = self.eras.present().members.incarnation(rank);
-        let mut named = [newest, present].into_iter().filter(|of| of.0 > 0);
-        let of =
-            named.find(|of| words[1] == seal_claim(prefix, *of) || self.planted.has(Bug::AnyClaim));
-        if let Some(of) = of {
-            self.said[rank.index()] = words;
-            self.claims[rank.index()] = (prefix, of);
+        let any = self.planted.has(Bug::AnyClaim);
+        if let Some(prefix) = self.claims.hear(rank, words, [newest, present], any) {
             self.hear_rumour(prefix);
         }
     }
@@ -119,8 +106,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             let counts = incarnation == self.eras.own() && !self.is_learner();
             return if counts { self.applied } else { Prefix::ZERO };
         }
-        let (prefix, of) = self.claims[rank.index()];
-        if of == incarnation && !self.failed.contains(rank) { prefix } else { Prefix::ZERO }
+        self.claims.of(rank, incarnation)
     }
 
     /// The prefix that a majority of the present voters has applied: below it, ring places may be
@@ -131,20 +117,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             return self.applied;
         }
         let members = &self.eras.present().members;
-        let n_voters = members.voters.len();
-        // The claims in falling order; the result is the one at which a majority is complete.
-        let mut highest = [Prefix::ZERO; MAX_MEMBERS];
-        for (n_there, rank) in members.voters.iter().enumerate() {
-            let claimed = self.claimed(rank, members.incarnation(rank));
-            let mut at = n_there;
-            while at > 0 && highest[at - 1] < claimed {
-                highest[at] = highest[at - 1];
-                at -= 1;
-            }
-            highest[at] = claimed;
-        }
-        // (With no voters, nothing is claimed.)
-        highest[majority(n_voters) - 1]
+        let claims =
+            members.voters.iter().map(|rank| self.claimed(rank, members.incarnation(rank)));
+        claimed_by_majority(members.voters.len(), claims)
     }
 
     // ---- entries that name members ----
@@ -180,7 +155,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let Some(until) = self.eras.coming().map(|coming| coming.from) else { return };
         loop {
             let Some(term) = &self.term else { return };
-            let has_room = term.next.0 - self.applied.0 < self.window;
+            let has_room = term.next.0 - self.applied.0 < self.ring.window;
             if !term.announced || term.next.0 >= until.0 || !has_room || !self.fill_next(host) {
                 return;
             }
@@ -224,7 +199,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let after = before.members.after(change, self.me)?;
         if let Change::Promote(rank) = change {
             let holds = self.claimed(rank, before.members.incarnation(rank));
-            let is_near = self.applied.ahead_of(holds) < self.window && holds > Prefix::ZERO;
+            let is_near = self.applied.ahead_of(holds) < self.ring.window && holds > Prefix::ZERO;
             if !is_near && !self.planted.has(Bug::PromoteBeforeCaughtUp) {
                 return Err(ChangeRefused::LagsBehind);
             }
@@ -275,6 +250,6 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if self.eras.is_known() {
             return None;
         }
-        self.published.ballot.proposer()
+        self.news.ballot().proposer()
     }
 }

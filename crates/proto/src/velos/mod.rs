@@ -54,6 +54,8 @@
 //!   Mutant `HEAD_ABOVE_APPLIED`.
 //! - I7 A read is answered only if, after it arrived, a majority's words of the slot equal to the
 //!   applied prefix show that no member can have decided it without this node's knowledge. `reads`.
+//! - I16 What is posted over a link counts only if the incarnation behind it was read since the
+//!   link came up: `links`.
 //!
 //! **Global** (simulator): agreement, order, validity, integrity, linearizability, one writer a
 //! word. **Liveness**: a lone trusted member that reaches a majority decides; a lagging one catches
@@ -64,6 +66,10 @@
 //!                              |                                   ^
 //!                              +-- found a value -> Fetching ------+
 //! ```
+//!
+//! **Parts**, each with its rules: the candidacy (when and above which ballots to lead), `ring`
+//! (the leader's places), `facts` (what is known to be decided), `learner` (how a value that is
+//! missing comes), `claims` and `links` (the other members), `eras` (which members count), `reads`.
 //!
 //! **Cost** in the good case: one WRITE and one CAS to each acceptor a value, and off the critical
 //! path one more CAS each when a place of the ring is used for the first time in a term: an
@@ -77,6 +83,7 @@
 //! proposal numbers overflow, slots are sealed and served by messages (`rpc`, 5.2's fall-back).
 
 pub mod bugs;
+mod claims;
 mod counters;
 mod eras;
 mod facts;
@@ -85,8 +92,10 @@ mod golden;
 mod layout;
 mod leader;
 mod learner;
+mod links;
 mod members;
 mod reads;
+mod ring;
 mod rpc;
 mod slot;
 mod spec;
@@ -99,6 +108,8 @@ pub use counters::Counters;
 pub(crate) use layout::Places;
 pub use spec::{NarrowSpec, Spec};
 
+use crate::candidacy::Candidacy;
+use crate::clock::Clock;
 use crate::members::{Change, ChangeRefused, Configuration, StateHead};
 use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
@@ -112,28 +123,23 @@ use base::{
     Slot, Token, majority,
 };
 use bugs::Bug;
+use claims::Claims;
 use core::marker::PhantomData;
 use core::time::Duration;
 use eras::Eras;
-use facts::Fact;
+use facts::{Fact, News};
 use leader::Term;
-use learner::Fetch;
-use reads::Round;
-use slot::Cell;
+use learner::Learner;
+use links::Links;
+use reads::Reads;
+use ring::{Cell, Phase, Ring};
 use word::{Packing, SlotWord, Tag, Wide, Widths};
 
 /// The time after which a sleeping member that lags is woken (it has nothing urgent to do: its
 /// memory works without it), and after which a lost message is repeated.
 const WAKE_AFTER: Duration = Duration::from_millis(5);
-/// The interval at which a member announces its applied prefix while little happens.
-const TELL_EVERY: Duration = Duration::from_millis(2);
 /// The time after which a value that could not be copied is requested again.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
-/// The pause of a deposed but trusted leader: longer the higher its rank and with each term that
-/// decided nothing, so that two trusted members do not depose each other for ever.
-const BACK_OFF: Duration = Duration::from_millis(2);
-/// The largest number of doublings of the back-off.
-const DOUBLINGS_MAX: u32 = 5;
 
 /// The protocol without planted bugs.
 pub type Velos = Machine<Sound, Wide>;
@@ -145,72 +151,21 @@ pub struct Machine<P: Planting<Bug> = Sound, W: Widths = Wide> {
     members: usize,
     places: Places,
     value_bytes_max: usize,
-    /// The number of slots that may be under way at once.
-    window: u64,
     peer_works: bool,
-    now: Instant,
-
-    /// Whether this member has no state, not even the empty one: its process died and lost it.
-    stateless: bool,
-    /// The prefix that an earlier life of this member claimed to have applied.
-    claimed: Prefix,
-    trusted: bool,
+    clock: Clock,
+    candidacy: Candidacy,
     /// The term in which this node leads or tries to lead.
     term: Option<Term>,
-    /// The terms so far, which identify the completions of an earlier one.
-    terms: Terms,
-    /// The time at which a trusted but deposed node tries again.
-    retry_at: Option<Instant>,
-    /// The number of terms that ended without a decision since the last term with one.
-    n_futile: u32,
-    /// The highest known ballot.
-    highest: Ballot,
-
     /// The delivered slots: every slot below (I4: in order, by construction of its one writer).
     applied: Prefix,
-    told_applied: Prefix,
-    told_at: Instant,
-    /// The prefix that each other member claims to have applied, and the incarnation that claims it
-    /// (I13).
-    claims: [(Prefix, Incarnation); MAX_MEMBERS],
-    /// The words of each claim.
-    said: [[u64; 2]; MAX_MEMBERS],
-    failed: MemberSet,
-    /// The links that work, to memory of a known incarnation.
-    links: MemberSet,
-    /// The links that work, to memory whose incarnation is being read.
-    unmet: MemberSet,
-    /// The members of `unmet` whose owner had not begun yet.
-    unbegun: MemberSet,
+    claims: Claims,
+    links: Links,
     eras: Eras,
-    facts: [Fact; MAX_MEMBERS],
-    /// The maximum of each part of `facts`; the pair is not itself a fact.
-    published: Fact,
-    /// The next own slot word to examine for a piggybacked decision.
-    scanned: Slot,
-
-    cells: Vec<Cell>,
-    /// The acceptors that the current ballot contacts by message.
-    by_message: MemberSet,
-    fetches: VecDeque<Fetch>,
-    n_fetches: u32,
-    state_asked_at: Option<Instant>,
-    /// The time since when no majority can be read although one should be.
-    short_since: Option<Instant>,
-    /// A prefix that another member has applied and no leader has published yet, and the time at
-    /// which it was heard.
-    rumour: Option<(Prefix, Instant)>,
-    /// The prefix that is taken for decided on another member's claim.
-    believed: Prefix,
-    rounds: VecDeque<Round>,
-    n_rounds: u64,
-    /// A lower bound of the prefix that a majority has applied, as of the last poll (I3).
-    recyclable: Prefix,
+    news: News,
+    ring: Ring,
+    learner: Learner,
+    reads: Reads,
     seals: Vec<rpc::Seal>,
-    /// The time at which a lagging sleeper is woken or a message repeated.
-    nudge_at: Option<Instant>,
-    /// A buffer for values copied out of the own region.
-    scratch: Vec<u64>,
     counters: Counters,
     planted: P,
     widths: PhantomData<W>,
@@ -226,8 +181,6 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         host: &mut H,
     ) -> Machine<P, W> {
         let places = Places::new(base, config.members, shape);
-        let mut links = MemberSet::EMPTY;
-        links.insert(config.me);
         // Slots that an earlier life claimed to have applied may be recycled because of its claim:
         // until this life has applied as much, it holds nothing (the word stays, since a next life
         // must know it too).
@@ -253,53 +206,28 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             any_base: planted.has(Bug::AnyBase),
         };
         let highest = Ballot(host.load(places.highest()));
+        let highest = if planted.has(Bug::ForgetPromise) { Ballot::NONE } else { highest };
+        let claimed = if planted.has(Bug::ServeAsLearner) { Prefix::ZERO } else { claimed };
+        let ahead = planted.has(Bug::PrepareAhead);
+        let window = if ahead { shape.ring_slots } else { shape.ring_slots / 4 };
         Machine {
             me: config.me,
             members: config.members,
             places,
             value_bytes_max: shape.value_bytes as usize,
-            window: u64::from(if planted.has(Bug::PrepareAhead) {
-                shape.ring_slots
-            } else {
-                shape.ring_slots / 4
-            }),
             peer_works: config.peer_works,
-            now: Instant::ZERO,
-            stateless: founders.is_empty(),
-            claimed: if planted.has(Bug::ServeAsLearner) { Prefix::ZERO } else { claimed },
-            trusted: false,
+            clock: Clock::new(),
+            candidacy: Candidacy::new(highest),
             term: None,
-            terms: Terms::default(),
-            retry_at: None,
-            n_futile: 0,
-            highest: if planted.has(Bug::ForgetPromise) { Ballot::NONE } else { highest },
             applied: Prefix::ZERO,
-            told_applied: Prefix::ZERO,
-            told_at: Instant::ZERO,
-            claims: [(Prefix::ZERO, Incarnation(0)); MAX_MEMBERS],
-            said: [[0; 2]; MAX_MEMBERS],
-            failed: MemberSet::EMPTY,
-            links,
-            unmet: MemberSet::EMPTY,
-            unbegun: MemberSet::EMPTY,
+            claims: Claims::new(),
+            links: Links::new(config.me),
             eras: Eras::new(config.me, own, founders, rules),
-            facts: [Fact::default(); MAX_MEMBERS],
-            published: Fact::default(),
-            scanned: Slot::ZERO,
-            cells: (0..shape.ring_slots).map(|_| Cell::default()).collect(),
-            by_message: MemberSet::EMPTY,
-            fetches: VecDeque::with_capacity(learner::FETCHES_MAX),
-            n_fetches: 0,
-            state_asked_at: None,
-            short_since: None,
-            rumour: None,
-            believed: Prefix::ZERO,
-            rounds: VecDeque::with_capacity(reads::ROUNDS_MAX),
-            n_rounds: 0,
-            recyclable: Prefix::ZERO,
+            news: News::new(),
+            ring: Ring::new(shape.ring_slots, u64::from(window)),
+            learner: Learner::new(founders.is_empty(), claimed),
+            reads: Reads::new(),
             seals: Vec::new(),
-            nudge_at: None,
-            scratch: Vec::new(),
             counters: Counters::default(),
             planted,
             widths: PhantomData,
@@ -319,12 +247,11 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Whether this member lacks state that it should hold: then it does not serve, lead or vouch.
     fn is_learner(&self) -> bool {
-        self.stateless || self.applied < self.claimed
+        self.learner.lacks(self.applied)
     }
 
     fn cell(&mut self, slot: Slot) -> &mut Cell {
-        let index = self.places.ring_index(slot);
-        &mut self.cells[index]
+        self.ring.cell(slot)
     }
 
     /// The state of the own acceptor for the ring's place of `slot`, whether sealed or not.
@@ -350,7 +277,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             value::label(words).filter(|_| !self.planted.has(Bug::ForgetReadBallots))
         {
             // I14: however the decision was learned.
-            self.highest = self.highest.max(label.ballot);
+            self.candidacy.see(label.ballot);
         }
         let payload = value::payload(words);
         match value::content(words) {
@@ -366,24 +293,18 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Publishes the applied prefix: at once when much has been applied, otherwise at intervals.
     fn tell_applied<H: Host>(&mut self, host: &mut H) {
-        let lag = self.applied.ahead_of(self.told_applied);
-        if lag == 0 || self.is_learner() {
+        if self.is_learner() {
             return;
         }
-        let due = self.told_at.plus(TELL_EVERY);
-        if lag < u64::from(self.places.ring_slots() / 16) && self.now < due {
-            self.nudge(due);
-            return;
+        let urgent = u64::from(self.places.ring_slots() / 16);
+        match self.claims.tell(self.applied, urgent, self.clock.now) {
+            Ok(true) => {}
+            Ok(false) => return,
+            Err(due) => return self.clock.nudge(due),
         }
-        self.told_applied = self.applied;
-        self.told_at = self.now;
         let at = self.places.applied(self.me);
         host.store(at, self.applied.0);
         self.peers().for_each(|rank| self.claim(rank, self.applied, host));
-    }
-
-    fn nudge(&mut self, at: Instant) {
-        self.nudge_at = Some(self.nudge_at.map_or(at, |before| before.min(at)));
     }
 }
 
@@ -395,17 +316,16 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
     }
 
     fn lead<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.now = now;
-        self.trusted = true;
+        self.clock.now = now;
+        self.candidacy.trust();
         if self.term.is_none() && !self.is_learner() {
             self.start_term(host);
         }
     }
 
     fn follow<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.now = now;
-        self.trusted = false;
-        self.retry_at = None;
+        self.clock.now = now;
+        self.candidacy.distrust();
         self.step_down(host);
     }
 
@@ -415,64 +335,57 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         now: Instant,
         host: &mut H,
     ) -> Result<Slot, Refused> {
-        self.now = now;
+        self.clock.now = now;
         self.propose_content(Content::Value, value, host)
     }
 
     fn read<H: Host>(&mut self, ticket: Ticket, now: Instant, host: &mut H) {
-        self.now = now;
+        self.clock.now = now;
         self.start_read(ticket, host);
     }
 
     fn on_event<H: Host>(&mut self, event: Event<'_>, now: Instant, host: &mut H) {
-        self.now = now;
+        self.clock.now = now;
         match event {
             Event::Completed { from, token, outcome } => {
                 self.on_completed(from, token, outcome, host);
             }
             Event::Message { from, bytes } => self.on_message(from, bytes, host),
-            Event::ProcessFailed(rank) => {
-                self.failed.insert(rank);
-            }
-            Event::LinkDown(rank) => {
-                self.links.remove(rank);
-                self.unbegun.remove(rank);
-            }
+            Event::ProcessFailed(rank) => self.claims.process_failed(rank),
+            Event::LinkDown(rank) => self.links.down(rank),
             Event::LinkUp(rank) => self.on_link_up(rank, host),
         }
     }
 
     fn heard(&mut self, members: MemberSet) {
-        self.failed = self.failed.difference(members);
+        self.claims.are_alive(members);
     }
 
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
-        self.now = now;
+        self.clock.now = now;
         self.read_facts(host);
         self.read_applied(host);
         if !self.is_learner() {
             // This comes before any place is recycled because of it.
             host.store(self.places.applied(self.me), self.applied.0);
         }
-        let newer = self.published.ballot;
+        let newer = self.news.ballot();
         if self.term.as_ref().is_some_and(|term| newer > term.ballot) {
             self.depose(newer, host);
         }
-        if self.nudge_at.is_some_and(|at| at <= now) {
-            self.nudge_at = None;
+        if self.clock.rings() {
             self.ask_unbegun(host);
             self.repeat_lost(host);
         }
         if self.term.is_none() {
             self.weigh_rumour();
             self.learn(host);
-            if self.trusted && !self.is_learner() && self.retry_at.is_none_or(|at| at <= now) {
-                self.retry_at = None;
+            if !self.is_learner() && self.candidacy.tries(now) {
                 self.start_term(host);
             }
         }
         if self.term.is_some() {
-            self.recyclable = self.applied_by_majority();
+            self.ring.recycle(self.applied_by_majority());
             self.extend_window_at_poll(host);
             self.advance(host);
             self.tend_members(host);
@@ -485,7 +398,7 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        match (self.nudge_at, self.retry_at) {
+        match (self.clock.alarm(), self.candidacy.retry_at()) {
             (Some(nudge), Some(retry)) => Some(nudge.min(retry)),
             (nudge, retry) => nudge.or(retry),
         }
@@ -517,20 +430,24 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         now: Instant,
         host: &mut H,
     ) -> Result<Slot, ChangeRefused> {
-        self.now = now;
+        self.clock.now = now;
         self.begin_change(change, host)
     }
 
     /// I11: a member that may not propose for the next slot cannot lead.
     fn can_lead(&self) -> bool {
         let next = self.applied.next_slot();
-        !self.is_learner() && self.eras.may_lead(next, self.links)
+        !self.is_learner() && self.eras.may_lead(next, self.links.met())
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
         // I15: what a later entry changes in the members is not known here.
         let is_known = prefix <= self.applied || self.planted.has(Bug::HeadAboveApplied);
-        if self.is_learner() || !is_known { None } else { self.eras.head(prefix, self.highest) }
+        if self.is_learner() || !is_known {
+            None
+        } else {
+            self.eras.head(prefix, self.candidacy.highest())
+        }
     }
 
     fn install<H: Host>(
@@ -540,7 +457,7 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         now: Instant,
         host: &mut H,
     ) {
-        self.now = now;
+        self.clock.now = now;
         assert!(applied >= self.applied, "a state is not replaced by an older one");
         if applied == self.applied && !self.is_learner() {
             // I15: this member knows more about the members than the head of a state of the same
@@ -557,16 +474,13 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
                 // When this member leads, it needs a later ballot than those that decided the
                 // state's slots: its facts cover those slots too, and other incarnations used its
                 // seat's ballots before.
-                self.highest = self.highest.max(head.ballot);
+                self.candidacy.see(head.ballot);
                 self.eras.install(&head);
             }
             None => self.eras.forget(),
         }
-        self.stateless = !self.eras.is_known();
         self.applied = applied;
-        self.scanned = self.scanned.max(applied.next_slot());
-        self.fetches.clear();
-        (self.state_asked_at, self.short_since) = (None, None);
+        self.learner.install(applied, self.eras.is_known());
         self.poll(now, host);
     }
 
@@ -579,7 +493,7 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         };
         Status {
             role,
-            ballot: self.term.as_ref().map_or(self.published.ballot, |term| term.ballot),
+            ballot: self.term.as_ref().map_or(self.news.ballot(), |term| term.ballot),
             committed: self.decided_known(),
             applied: self.applied,
         }

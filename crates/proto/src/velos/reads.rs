@@ -15,7 +15,7 @@
 //!
 //! Parent's I7 is R1 or R2. Checks are batched: one serves all requests that have arrived.
 
-use super::slot::{Phase, is_recycled};
+use super::slot::is_recycled;
 use super::*;
 
 /// The number of checks that may be under way.
@@ -49,12 +49,45 @@ enum State {
     Asking { applied: Prefix, leading: Option<Ballot>, agreed: MemberSet },
 }
 
+/// The checks under way, and the number of the next.
+#[derive(Clone, Debug, Hash)]
+pub(super) struct Reads {
+    rounds: VecDeque<Round>,
+    n_rounds: u64,
+}
+
+impl Reads {
+    pub(super) fn new() -> Reads {
+        Reads { rounds: VecDeque::with_capacity(ROUNDS_MAX), n_rounds: 0 }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rounds.len() >= ROUNDS_MAX
+    }
+
+    /// The place of the check whose READs have this number, or (a planted bug) of any.
+    fn position(&self, number: u64, any: bool) -> Option<usize> {
+        self.rounds.iter().position(|round| round.number == number || any)
+    }
+
+    /// Repeats, now, the checks that had words of a seat's old memory, since another is there. True
+    /// if there are checks at all.
+    fn doubt(&mut self, now: Instant) -> bool {
+        for round in &mut self.rounds {
+            if let State::Asking { applied, .. } = round.state {
+                round.state = State::Waiting { applied, until: now };
+            }
+        }
+        !self.rounds.is_empty()
+    }
+}
+
 /// The pause before another look at a slot that was about to be decided.
 const LOOK_AGAIN: Duration = Duration::from_micros(200);
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn start_read<H: Host>(&mut self, ticket: Ticket, host: &mut H) {
-        if self.is_learner() || self.rounds.len() >= ROUNDS_MAX {
+        if self.is_learner() || self.reads.is_full() {
             self.counters.reads_refused += 1;
             return host.notify(Note::ReadRefused(ticket));
         }
@@ -67,60 +100,61 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             self.learn(host);
         }
         let state = self.ask(LOOK_AGAIN, host);
-        let number = self.n_rounds - 1;
+        let number = self.reads.n_rounds - 1;
         let patience = LOOK_AGAIN * 2;
-        let (began_at, asked, words) = (self.now, self.askable(), [None; MAX_MEMBERS]);
-        self.rounds.push_back(Round { ticket, number, began_at, patience, asked, words, state });
+        let (began_at, asked, words) = (self.clock.now, self.askable(), [None; MAX_MEMBERS]);
+        self.reads.rounds.push_back(Round {
+            ticket,
+            number,
+            began_at,
+            patience,
+            asked,
+            words,
+            state,
+        });
     }
 
     /// The members whose words of the next slot count (I10), and can be read.
     fn askable(&self) -> MemberSet {
-        self.links.intersection(self.eras.counted(self.applied.next_slot()))
+        self.links.met().intersection(self.eras.counted(self.applied.next_slot()))
     }
 
-    /// Repeats the checks that had words of a seat's old memory, since another is there.
     pub(super) fn doubt_rounds(&mut self) {
-        let now = self.now;
-        for round in &mut self.rounds {
-            if let State::Asking { applied, .. } = round.state {
-                round.state = State::Waiting { applied, until: now };
-            }
-        }
-        if !self.rounds.is_empty() {
-            self.nudge(now);
+        if self.reads.doubt(self.clock.now) {
+            self.clock.nudge(self.clock.now);
         }
     }
 
     /// Posts the READs of one check, or returns the prefix to wait for.
     fn ask<H: Host>(&mut self, patience: Duration, host: &mut H) -> State {
-        let number = self.n_rounds;
-        self.n_rounds += 1;
+        let number = self.reads.n_rounds;
+        self.reads.n_rounds += 1;
         let applied = self.applied;
-        let until = self.now.plus(patience);
+        let until = self.clock.now.plus(patience);
         let wait = State::Waiting { applied, until };
         let leading = self.term.as_ref().map(|term| term.ballot);
         let slot = applied.next_slot();
         if leading.is_some() {
             // R1: this term must be the one that may fill slot a.
-            let own = match self.phase_of(slot) {
+            let own = match self.ring.phase_of(slot) {
                 Phase::Free => true,
-                Phase::Accepting | Phase::Decided => !self.is_adopted(slot),
+                Phase::Accepting | Phase::Decided => !self.ring.is_adopted(slot),
                 Phase::Idle | Phase::Preparing | Phase::Fetching => false,
             };
             if !own && !self.planted.has(Bug::ReadBeforeRecovery) {
-                self.nudge(until);
+                self.clock.nudge(until);
                 return wait;
             }
         }
         if leading.is_none() && self.own_word_has_value(slot, host) {
             // The slot is perhaps decided: no other member is needed to know that the answer must
             // wait.
-            self.nudge(until);
+            self.clock.nudge(until);
             return wait;
         }
         let askable = self.askable();
         if !self.eras.has_quorum(slot, askable) {
-            self.nudge(until);
+            self.clock.nudge(until);
             return wait;
         }
         let token = tokens::make(tokens::READ, 0, number & ((1 << 44) - 1));
@@ -129,7 +163,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             host.read(rank, self.places.slot(slot), learner::ENTRY_READ, token);
             host.read(rank, self.places.horizons(), MAX_MEMBERS, horizons);
         }
-        self.nudge(self.now.plus(ROUND_TIMEOUT));
+        self.clock.nudge(self.clock.now.plus(ROUND_TIMEOUT));
         State::Asking { applied, leading, agreed: MemberSet::EMPTY }
     }
 
@@ -141,11 +175,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Takes a member's word of the slot: it counts once the horizons have come too.
     pub(super) fn on_read_words(&mut self, from: Rank, number: u64, outcome: Outcome<'_>) {
-        let is_of =
-            |round: &&mut Round| round.number == number || self.planted.has(Bug::AnyAnswerServes);
-        let Some(round) = self.rounds.iter_mut().find(is_of) else { return };
+        let any = self.planted.has(Bug::AnyAnswerServes);
+        let Some(at) = self.reads.position(number, any) else { return };
         if let Outcome::Read(entry) = outcome {
-            round.words[from.index()] = Some(rpc::entry_word(W::PACKING, entry));
+            self.reads.rounds[at].words[from.index()] = Some(rpc::entry_word(W::PACKING, entry));
         }
     }
 
@@ -156,10 +189,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         outcome: Outcome<'_>,
         host: &mut H,
     ) {
-        let is_of =
-            |round: &Round| round.number == number || self.planted.has(Bug::AnyAnswerServes);
-        let Some(at) = self.rounds.iter().position(is_of) else { return };
-        let round = &mut self.rounds[at];
+        let any = self.planted.has(Bug::AnyAnswerServes);
+        let Some(at) = self.reads.position(number, any) else { return };
+        let round = &mut self.reads.rounds[at];
         let State::Asking { applied, leading, agreed } = &mut round.state else { return };
         let slot = applied.next_slot();
         let (Outcome::Read(horizons), Some(word)) = (outcome, round.words[from.index()]) else {
@@ -187,9 +219,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                 return self.refuse_round(at, host);
             }
             // A decision may be under way: its news will arrive soon.
-            let until = self.now.plus(self.rounds[at].patience);
-            self.rounds[at].state = State::Waiting { applied, until };
-            return self.nudge(until);
+            let until = self.clock.now.plus(self.reads.rounds[at].patience);
+            self.reads.rounds[at].state = State::Waiting { applied, until };
+            return self.clock.nudge(until);
         }
         agreed.insert(from);
         if !self.planted.has(Bug::ReadChecksOne) && !self.eras.has_quorum(slot, *agreed) {
@@ -205,13 +237,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             self.counters.reads_checked_following += 1;
         }
         // I7: a majority agreed, after the request arrived.
-        if let Some(round) = self.rounds.remove(at) {
+        if let Some(round) = self.reads.rounds.remove(at) {
             host.notify(Note::ReadReady(round.ticket));
         }
     }
 
     fn refuse_round<H: Host>(&mut self, at: usize, host: &mut H) {
-        if let Some(round) = self.rounds.remove(at) {
+        if let Some(round) = self.reads.rounds.remove(at) {
             self.counters.reads_refused += 1;
             host.notify(Note::ReadRefused(round.ticket));
         }
@@ -220,22 +252,22 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Repeats checks that waited, and ends those that take too long.
     pub(super) fn poll_reads<H: Host>(&mut self, host: &mut H) {
         let mut at = 0;
-        while at < self.rounds.len() {
-            let round = &self.rounds[at];
+        while at < self.reads.rounds.len() {
+            let round = &self.reads.rounds[at];
             let timeout = match round.state {
                 State::Waiting { .. } => ROUND_TIMEOUT,
                 State::Asking { .. } => ANSWER_TIMEOUT,
             };
-            if self.now.since(round.began_at) >= timeout {
+            if self.clock.now.since(round.began_at) >= timeout {
                 self.refuse_round(at, host);
                 continue;
             }
             if let State::Waiting { applied, until } = round.state {
-                if self.applied > applied || self.now >= until {
+                if self.applied > applied || self.clock.now >= until {
                     let patience = round.patience;
                     let state = self.ask(patience, host);
-                    let (number, asked) = (self.n_rounds - 1, self.askable());
-                    let round = &mut self.rounds[at];
+                    let (number, asked) = (self.reads.n_rounds - 1, self.askable());
+                    let round = &mut self.reads.rounds[at];
                     // The wait doubles each time: asking more often would not make a slow link
                     // faster. It is bounded, since a member that applies without end asks again
                     // without end.
@@ -243,13 +275,45 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
                     round.patience = (patience * 2).min(ROUND_TIMEOUT);
                     (round.asked, round.words) = (asked, [None; MAX_MEMBERS]);
                 } else {
-                    self.nudge(until);
+                    self.clock.nudge(until);
                 }
             }
             at += 1;
         }
-        if !self.rounds.is_empty() {
-            self.nudge(self.now.plus(ROUND_TIMEOUT));
+        if !self.reads.rounds.is_empty() {
+            self.clock.nudge(self.clock.now.plus(ROUND_TIMEOUT));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_that_had_words_of_old_memory_is_repeated_and_one_that_waits_still_waits() {
+        let round = |number, state| Round {
+            ticket: Ticket(number),
+            number,
+            began_at: Instant::ZERO,
+            patience: LOOK_AGAIN,
+            asked: MemberSet::EMPTY,
+            words: [None; MAX_MEMBERS],
+            state,
+        };
+        let (now, later) = (Instant::ZERO.plus(LOOK_AGAIN), Instant::ZERO.plus(ROUND_TIMEOUT));
+        let applied = Prefix(3);
+        let mut reads = Reads::new();
+        assert!(!reads.doubt(now));
+        let asking = State::Asking { applied, leading: None, agreed: MemberSet::EMPTY };
+        reads.rounds.push_back(round(1, asking));
+        reads.rounds.push_back(round(2, State::Waiting { applied, until: later }));
+        assert!(reads.doubt(now));
+        let until = |at: usize| match reads.rounds[at].state {
+            State::Waiting { until, .. } => Some(until),
+            State::Asking { .. } => None,
+        };
+        assert_eq!((until(0), until(1)), (Some(now), Some(later)));
+        assert_eq!((reads.position(2, false), reads.position(9, false)), (Some(1), None));
     }
 }

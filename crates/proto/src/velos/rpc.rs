@@ -163,18 +163,18 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             Request::Accept(tag) => (Kind::Accept, tag),
         };
         let word = SlotWord { tag, ..SlotWord::default() };
-        let (number, ballot, incarnation) = (self.terms.newest(), term.ballot, Incarnation(0));
+        let (number, ballot, incarnation) = (self.ring.terms.newest(), term.ballot, Incarnation(0));
         let message = Message { kind, ok: true, number, slot, ballot, word, incarnation };
-        self.by_message.insert(to);
+        self.ring.by_message.insert(to);
         self.counters.rpcs_sent += 1;
         self.cell(slot).asked.insert(to);
         if let Some(term) = &mut self.term {
-            term.asked_at = self.now;
+            term.asked_at = self.clock.now;
         }
         if !self.post_message(to, message, host) {
             self.cell(slot).asked.remove(to);
         }
-        self.nudge(self.now.plus(WAKE_AFTER));
+        self.clock.nudge(self.clock.now.plus(WAKE_AFTER));
     }
 
     /// Sends a message; loop-back needs no fabric. False if there is no room now.
@@ -266,13 +266,13 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let Message { slot, word, ok, .. } = message;
         let Some(term) = &self.term else { return };
         let ballot = term.ballot;
-        if message.number != self.terms.newest()
+        if message.number != self.ring.terms.newest()
             || message.ballot != ballot
             || !self.eras.is_met(from, message.incarnation)
         {
             return;
         }
-        let Some(now_for) = self.on_answered(from, slot) else { return };
+        let Some(now_for) = self.ring.answered(from, slot) else { return };
         if now_for != slot {
             // The answer is about the place's earlier use: the prepare that waited for it is
             // posted.

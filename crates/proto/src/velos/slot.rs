@@ -3,92 +3,11 @@
 //! Each acceptor's word is *predicted*; a failed prediction returns the real word, and the CAS is
 //! repeated. Predictions die with the term and with the link. The invariants are the parent's.
 
+use super::ring::Cell;
 use super::rpc::Request;
 use super::word::{Area, Generation};
 use super::*;
 use crate::value::Label;
-
-/// The progress of a slot at the leader.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
-    /// The slot has no phase in this term.
-    #[default]
-    Idle,
-    /// A prepare is under way.
-    Preparing,
-    /// A majority promised and holds no value: any value may be proposed.
-    Free,
-    /// A majority promised; the value that has to be proposed is being read.
-    Fetching,
-    /// The value is proposed.
-    Accepting,
-    /// A majority accepted it.
-    Decided,
-}
-
-/// The leader's state of one place of the ring.
-#[derive(Clone, Debug, Default, Hash)]
-pub(super) struct Cell {
-    pub(super) slot: Slot,
-    pub(super) term: u32,
-    pub(super) phase: Phase,
-    /// Whether the value was found rather than proposed here.
-    pub(super) adopted: bool,
-    pub(super) prepared: MemberSet,
-    /// The part of `prepared` whose word is of this use of the place or an earlier one (I8).
-    pub(super) vouched: MemberSet,
-    pub(super) accepted: MemberSet,
-    /// The acceptors to which a CAS is under way: only its completion removes the mark, whichever
-    /// use of the place it is about (I6).
-    busy: MemberSet,
-    /// The acceptors to which a message is under way. It may be lost, and may be sent twice.
-    pub(super) asked: MemberSet,
-    /// The expected word of each acceptor when the next CAS arrives. Words stay packed, as they are
-    /// compared and swapped.
-    predicted: [u64; MAX_MEMBERS],
-    /// The word that the CAS under way expects.
-    expected: [u64; MAX_MEMBERS],
-    /// The tag of the accept that was last posted to each, in this use of the place.
-    offered: [Tag; MAX_MEMBERS],
-    /// The results of completed prepares: accepted ballot and tag.
-    pub(super) found: [(Ballot, Tag); MAX_MEMBERS],
-    /// The member from which the value is being read, and the time at which that began.
-    source: Option<(Rank, Instant)>,
-    /// The label and payload, encoded once a ballot.
-    pub(super) value: Vec<u64>,
-}
-
-impl Cell {
-    /// Whether an operation under way to `rank` must complete first.
-    fn is_waiting(&self, rank: Rank) -> bool {
-        self.busy.contains(rank) || self.asked.contains(rank)
-    }
-
-    /// Notes that the effect of a CAS at `rank` is unknown: unless the acceptor has done all that
-    /// it should, it must promise again. True if it must.
-    pub(super) fn doubt(&mut self, rank: Rank, is_forgotten: bool) -> bool {
-        if is_forgotten {
-            self.busy.remove(rank);
-        }
-        let has_promised = self.phase == Phase::Free && self.vouched.contains(rank);
-        let is_in_doubt = !self.accepted.contains(rank) && !has_promised;
-        if is_in_doubt {
-            self.prepared.remove(rank);
-            self.vouched.remove(rank);
-        }
-        is_in_doubt
-    }
-
-    /// Forgets what is known of a seat's old memory, since another is at the seat of `rank`.
-    pub(super) fn forget(&mut self, rank: Rank) {
-        for set in [&mut self.prepared, &mut self.vouched, &mut self.accepted, &mut self.asked] {
-            set.remove(rank);
-        }
-        let at = rank.index();
-        (self.predicted[at], self.expected[at]) = (0, 0);
-        (self.offered[at], self.found[at]) = (Tag::NONE, (Ballot::NONE, Tag::NONE));
-    }
-}
 
 /// The time that a value may take to come before another acceptor is asked for it: more than a
 /// round trip.
@@ -100,22 +19,9 @@ pub(super) fn is_recycled(slot: Slot, ring_slots: u64, horizons: &[u64]) -> bool
 }
 
 impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
-    pub(super) fn is_adopted(&mut self, slot: Slot) -> bool {
-        let n_terms = self.terms.newest();
-        let cell = self.cell(slot);
-        cell.slot == slot && cell.term == n_terms && cell.adopted
-    }
-
-    /// The phase of `slot` in this term.
-    pub(super) fn phase_of(&mut self, slot: Slot) -> Phase {
-        let n_terms = self.terms.newest();
-        let cell = self.cell(slot);
-        if cell.slot == slot && cell.term == n_terms { cell.phase } else { Phase::Idle }
-    }
-
     /// Whether proposals go to this member: a voter or learner that is within reach and answers.
     fn is_fed(&self, rank: Rank) -> bool {
-        let is_reached = self.links.contains(rank) && self.terms.may_post(rank);
+        let is_reached = self.links.met().contains(rank) && self.ring.terms.may_post(rank);
         is_reached && self.eras.fed().contains(rank)
     }
 
@@ -124,38 +30,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     }
 
     pub(super) fn prepare<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let ring = u64::from(self.places.ring_slots());
-        let recyclable = slot.0 < self.recyclable.0 + ring;
-        assert!(recyclable, "I3: {slot} would overwrite what a majority has not applied");
         let is_known =
             slot.0 < self.applied.0 + self.alpha() || self.planted.has(Bug::PrepareAhead);
         assert!(is_known, "I9: it is not known here who votes about {slot}");
         assert!(self.eras.may_propose(slot), "I11: {slot} is another incarnation's to propose for");
         let own = host.load(self.places.slot(slot));
         let members = self.members;
-        let (number, n_cells) = (self.terms.newest(), self.cells.len() as u64);
-        let by_message = self.by_message;
-        let cell = self.cell(slot);
-        let mut promised = MemberSet::EMPTY;
-        if cell.term != number {
-            // A new term does not know the others' words; it predicts that they equal its own.
-            cell.term = number;
-            cell.predicted = [own; MAX_MEMBERS];
-            (cell.busy, cell.asked) = (MemberSet::EMPTY, MemberSet::EMPTY);
-        } else {
-            assert!(cell.slot.0 + n_cells == slot.0, "a place is used again one ring later");
-            // An acceptor that accepted the place's last use under this ballot has promised it for
-            // this one (I1): no lower ballot can change that word, which has no value of this use.
-            promised = cell.accepted.difference(by_message).difference(cell.busy);
-        }
-        cell.slot = slot;
-        cell.phase = Phase::Preparing;
-        cell.adopted = false;
-        (cell.prepared, cell.vouched) = (promised, promised);
-        cell.accepted = MemberSet::EMPTY;
-        cell.offered = [Tag::NONE; MAX_MEMBERS];
-        cell.found = [(Ballot::NONE, Tag::NONE); MAX_MEMBERS];
-        if slot.0 >= n_cells {
+        let promised = self.ring.take(slot, own);
+        if slot.0 >= u64::from(self.places.ring_slots()) {
             self.counters.slots_recycled += 1;
         }
         if self.planted.has(Bug::SkipPrepare) {
@@ -176,7 +58,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let Some(term) = &self.term else { return };
         let (ballot, generation) = (term.ballot, self.generation(slot));
         let announced = term.announced;
-        let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
+        let (linked, by_message) = (self.is_fed(to), self.ring.by_message.contains(to));
         let places = self.places;
         let cell = self.cell(slot);
         if !linked || cell.is_waiting(to) {
@@ -234,12 +116,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// The cell of a completion, unless that is of an earlier term or use.
     fn current(&mut self, number: u32, slot: Slot) -> Option<&mut Cell> {
-        if self.term.is_none() || number != self.terms.newest() {
-            return None;
-        }
-        let n_terms = self.terms.newest();
-        let cell = self.cell(slot);
-        (cell.slot == slot && cell.term == n_terms).then_some(cell)
+        self.term.as_ref()?;
+        self.ring.current(number, slot)
     }
 
     /// Takes the completion of a CAS of this term to `from` (`before`: the word that was there;
@@ -253,23 +131,12 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         before: Option<u64>,
         host: &mut H,
     ) {
-        if self.term.is_none() || number != self.terms.newest() {
+        if self.term.is_none() {
             return;
         }
-        let n_terms = self.terms.newest();
-        let cell = self.cell(slot);
-        if cell.term != n_terms {
-            return;
+        if let Some(now_for) = self.ring.settle(from, number, slot, before) {
+            self.post_prepare(from, now_for, host);
         }
-        assert!(cell.busy.remove(from), "I6: {from} answers a CAS that was not under way");
-        if cell.slot == slot {
-            return;
-        }
-        let (now_for, expected) = (cell.slot, cell.expected[from.index()]);
-        if let Some(before) = before.filter(|before| *before != expected) {
-            cell.predicted[from.index()] = before;
-        }
-        self.post_prepare(from, now_for, host);
     }
 
     /// Handles an unknown or refused CAS: the acceptor's word stays unknown until a prepare returns
@@ -284,17 +151,8 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         self.settle(from, number, slot, None, host);
         if let Some(cell) = self.current(number, slot) {
             cell.doubt(from, false);
-            self.nudge(self.now.plus(WAKE_AFTER));
+            self.clock.nudge(self.clock.now.plus(WAKE_AFTER));
         }
-    }
-
-    /// Notes the answer of `from` to a message about the place of `slot`. Returns the slot that the
-    /// place is used for now, if it is in this term.
-    pub(super) fn on_answered(&mut self, from: Rank, slot: Slot) -> Option<Slot> {
-        let n_terms = self.terms.newest();
-        let cell = self.cell(slot);
-        cell.asked.remove(from);
-        (cell.term == n_terms).then_some(cell.slot)
     }
 
     pub(super) fn on_prepare_completed<H: Host>(
@@ -318,7 +176,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     fn on_mispredicted<H: Host>(&mut self, from: Rank, slot: Slot, found: u64, host: &mut H) {
         self.cell(slot).predicted[from.index()] = found;
         if W::PACKING.unpack(found).is_sealed(W::PACKING) {
-            self.by_message.insert(from);
+            self.ring.by_message.insert(from);
         }
         self.post_prepare(from, slot, host);
     }
@@ -353,7 +211,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             (Ballot::NONE, Tag::NONE)
         };
         cell.found[from.index()] = found;
-        if announced || self.by_message.contains(from) {
+        if announced || self.ring.by_message.contains(from) {
             // Once a slot was free under this ballot, no lower ballot can have gone a ring beyond
             // it; and an acceptor that uses messages examines its own horizons.
             self.vouch(from, slot, host);
@@ -390,7 +248,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     /// Resolves a slot that a majority has promised. Either the slot is free, or the value with the
     /// highest accepted ballot among the completed prepares' words has to be proposed (I1).
     fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let (me, now, planted) = (self.me, self.now, self.planted);
+        let (me, now, planted) = (self.me, self.clock.now, self.planted);
         let area_words = self.places.area_words as usize;
         let cell = self.cell(slot);
         let holders =
@@ -416,19 +274,19 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         // poll.
         let token = self.token_of_term(tokens::ADOPT, best, slot);
         host.read(best, at, area_words, token);
-        self.nudge(now.plus(SOURCE_PATIENCE));
+        self.clock.nudge(now.plus(SOURCE_PATIENCE));
     }
 
     /// Reads from another acceptor: a paused source answers when it resumes, perhaps never.
     pub(super) fn give_up_source<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let now = self.now;
+        let now = self.clock.now;
         let cell = self.cell(slot);
         let Some((from, since)) = cell.source.filter(|_| cell.phase == Phase::Fetching) else {
             return;
         };
         let due = since.plus(SOURCE_PATIENCE);
         if now < due {
-            return self.nudge(due);
+            return self.clock.nudge(due);
         }
         cell.phase = Phase::Preparing;
         cell.source = None;
@@ -487,7 +345,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         let vouched = cell.vouched;
         self.counters.torn_values_rejected += u64::from(matches!(outcome, Outcome::Read(_)));
-        self.nudge(self.now.plus(RETRY_AFTER));
+        self.clock.nudge(self.clock.now.plus(RETRY_AFTER));
         if self.eras.has_quorum(slot, vouched) {
             self.resolve(slot, host);
         }
@@ -513,7 +371,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {
         let Some(term) = &self.term else { return };
         let (ballot, generation) = (term.ballot, self.generation(slot));
-        let (linked, by_message) = (self.is_fed(to), self.by_message.contains(to));
+        let (linked, by_message) = (self.is_fed(to), self.ring.by_message.contains(to));
         let (me, places) = (self.me, self.places);
         let planted = self.planted;
         let cell = self.cell(slot);

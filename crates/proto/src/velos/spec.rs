@@ -42,6 +42,8 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         members_change: true,
     };
     const DEAD_MEMORY_COUNTS: bool = true;
+    /// A word that is wide enough for every ballot needs no message.
+    const UNMET: &'static [&'static str] = if W::ARE_WIDE { &["MachineMessage"] } else { &[] };
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Machine<P, W>;

@@ -93,7 +93,7 @@ impl<P: Planting<Bug>, W: Widths> Group<P, W> {
         for _ in 0..400 {
             self.now = self.now.plus(Duration::from_micros(500));
             let events: usize = who.iter().map(|me| self.step(*me)).sum();
-            let late = self.machines.iter().any(|m| m.nudge_at.is_some() && m.term.is_some());
+            let late = self.machines.iter().any(|m| m.clock.alarm().is_some() && m.term.is_some());
             if events == 0 && !late {
                 return;
             }
@@ -277,9 +277,9 @@ fn a_bare_commit_index_would_apply_a_dead_leaders_losing_value() {
     // Only the news reaches member 2, not the CAS: its own word still holds the losing value.
     let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
     for at in [fact, fact + 1] {
-        group.world.memory[2][at] = group.machines[1].facts[1].decided.0;
+        group.world.memory[2][at] = group.machines[1].news.of(1).decided.0;
     }
-    group.world.memory[2][fact] = group.machines[1].facts[1].ballot.0;
+    group.world.memory[2][fact] = group.machines[1].news.of(1).ballot.0;
     group.settle(&[2]);
     assert_eq!(group.values(2), [b"winning"]);
     assert_eq!(group.machines[2].counters.applied_from_fetch, 1);
@@ -297,7 +297,7 @@ fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() 
     }
     // The news comes without the accepts: the words have to be read elsewhere.
     let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
-    group.world.memory[2][fact] = group.machines[0].facts[0].ballot.0;
+    group.world.memory[2][fact] = group.machines[0].news.of(0).ballot.0;
     group.world.memory[2][fact + 1] = 8;
     group.settle(&[2]);
     assert_eq!(group.values(2).len(), 8);
@@ -476,7 +476,7 @@ impl<P: Planting<Bug>> Group<P, Narrow> {
             group.settle(&EVERYBODY);
         }
         assert!(
-            group.machines[0].highest > Narrow::PACKING.ballot_limit(),
+            group.machines[0].candidacy.highest() > Narrow::PACKING.ballot_limit(),
             "the overflow is reached"
         );
         group

@@ -46,10 +46,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         let (kind, number, low) = split(token);
         match kind {
             PREPARE | ACCEPT | SURVEY | ADOPT => {
-                let is_full = !self.terms.may_post(from);
-                let term = self.terms.settle(from, number);
+                let is_full = !self.ring.terms.may_post(from);
+                let term = self.ring.terms.settle(from, number);
                 self.on_completed_in(term, from, kind, Slot(low), outcome, host);
-                if is_full && self.terms.may_post(from) {
+                if is_full && self.ring.terms.may_post(from) {
                     // The verbs that this term had to hold back (I6) are posted.
                     self.repost(from, host);
                 }
@@ -93,6 +93,6 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// The token for a verb of this term to `to`.
     pub(super) fn token_of_term(&mut self, kind: u8, to: Rank, slot: Slot) -> Token {
-        make(kind, self.terms.post(to), slot.0)
+        make(kind, self.ring.terms.post(to), slot.0)
     }
 }

@@ -238,6 +238,9 @@ impl SlotWord {
 pub trait Widths: core::fmt::Debug + 'static {
     /// The widths.
     const PACKING: Packing;
+
+    /// Whether no ballot that a run of years brings about overflows them.
+    const ARE_WIDE: bool;
 }
 
 /// The widths that are released.
@@ -246,6 +249,7 @@ pub enum Wide {}
 
 impl Widths for Wide {
     const PACKING: Packing = Packing::WIDE;
+    const ARE_WIDE: bool = true;
 }
 
 /// Widths so narrow that a few leader changes overflow them, for simulations.
@@ -254,6 +258,7 @@ pub enum Narrow {}
 
 impl Widths for Narrow {
     const PACKING: Packing = Packing::new(2, 6);
+    const ARE_WIDE: bool = false;
 }
 
 #[cfg(test)]

@@ -79,35 +79,35 @@ impl<B: Planting<Bug>> Feeder<B> {
         let Phase::Restoring(restoring) = &mut self.phase else { return false };
         let Restoring { position, offset, .. } = *restoring;
         let mut legs = std::mem::take(&mut restoring.legs);
-        while self.busy.is_empty()
+        while self.legs.busy().is_empty()
             && let Some((id, requests)) = legs.front()
             && self.open(*id, program, now)
         {
             self.moved_at = now;
-            let key = self.keys[id];
+            let key = self.legs.key(*id).expect("it was just opened");
             if !requests.is_empty() && !self.planted.has(Bug::PrologueForgotten) {
                 self.input(key, requests, program);
             }
             legs.pop_front();
         }
-        let is_done = legs.is_empty() && self.busy.is_empty();
+        let is_done = legs.is_empty() && self.legs.busy().is_empty();
         if let Phase::Restoring(restoring) = &mut self.phase {
             restoring.legs = legs;
         }
         if !is_done || !self.is_settled(program, audience, now) {
-            if !self.busy.is_empty() && self.look_at.is_none() {
+            if !self.legs.busy().is_empty() && self.look_at.is_none() {
                 self.look_at = Some(self.moved_at.plus(self.patience()));
             }
             return false;
         }
         // What the program has said to that was said at the first time.
-        for leg in self.legs.iter_mut().flatten() {
+        for leg in self.legs.iter_mut() {
             leg.answers = Answers::default();
             if let Some(session) = &mut leg.session {
                 session.pass_point();
             }
         }
-        if let Some(key) = self.keys.get(&COMMON_LEG).copied() {
+        if let Some(key) = self.legs.key(COMMON_LEG) {
             self.drop_leg(key, program);
         }
         self.hashes = Hashes::new(self.config.compare, position, self.planted);

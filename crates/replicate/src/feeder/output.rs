@@ -22,7 +22,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         audience: &mut impl Audience,
         now: Instant,
     ) {
-        if self.legs.get(key as usize).is_none_or(Option::is_none) {
+        if !self.legs.is_open(key) {
             return;
         }
         if self.write(key, program) {
@@ -77,11 +77,6 @@ impl<B: Planting<Bug>> Feeder<B> {
     pub(super) fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
         program.close(key);
         self.end_answers(key, true);
-        if let Some(leg) = self.legs[key as usize].take() {
-            // A connection that is over has no key any longer; another may have been opened.
-            self.keys.remove(&leg.id);
-        }
-        self.busy.remove(&key);
-        self.blocked.remove(&key);
+        self.legs.close(key);
     }
 }

@@ -42,7 +42,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if saves && self.saved.is_none() && !self.save(program, now) {
             return false;
         }
-        for leg in self.legs.iter_mut().flatten().filter(|leg| !leg.is_over) {
+        for leg in self.legs.iter_mut().filter(|leg| !leg.is_over) {
             let mut answers = std::mem::take(&mut leg.answers);
             if !leg.is_masked() {
                 self.hashes.add(leg.id, &mut answers, false);
@@ -76,7 +76,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// What a copy that begins here has to be told (`checkpoint`, K5), if that can be told.
     pub(super) fn header(&self) -> Option<Header> {
         let mut connections = Vec::new();
-        for leg in self.legs.iter().flatten() {
+        for (_, leg) in self.legs.iter() {
             let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended
                 || self.planted.has(Bug::SavedBeforeRest);
             let requests = leg.session.as_ref().filter(|_| is_quiet)?.explanation()?;
@@ -96,7 +96,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         let n_read = self.n_read;
         let is_settled = program.is_asleep() && {
             // What is read now may have been sent before it slept, or wake it: it has had no room.
-            for key in 0..self.legs.len() as u64 {
+            for key in 0..self.legs.end_key() {
                 self.on_ready(key, program, audience, now);
             }
             self.n_read == n_read
@@ -120,27 +120,23 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         let keys: Vec<u64> = match *entry {
             Entry::HalfClose { id, .. } | Entry::Close { id, .. } | Entry::Abort { id } => {
-                self.keys.get(&id).copied().into_iter().collect()
+                self.legs.key(id).into_iter().collect()
             }
-            Entry::Begin { owner, .. } => self.keys_of(|id| id.owner == owner),
+            Entry::Begin { owner, .. } => self.legs.keys_of(|id| id.owner == owner),
             Entry::Gone { owner, run, below } => {
-                self.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
+                self.legs.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
             }
             Entry::Open { .. } | Entry::Input { .. } => Vec::new(),
             Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("it is no input"),
         };
-        if keys.iter().any(|key| self.busy.contains(key)) {
+        if keys.iter().any(|key| self.legs.busy().contains(key)) {
             return true;
         }
         let is_plain = |key: &u64| {
             let is_plain = self.leg(*key).session.as_ref().is_some_and(Session::is_plain);
-            is_plain && !self.blocked.contains(key)
+            is_plain && !self.legs.blocked().contains(key)
         };
         !keys.iter().all(is_plain) && !self.is_settled(program, audience, now)
-    }
-
-    pub(super) fn keys_of(&self, is_one: impl Fn(&ConnectionId) -> bool) -> Vec<u64> {
-        self.keys.iter().filter(|(id, _)| is_one(id)).map(|(_, key)| *key).collect()
     }
 
     /// The first byte of the transcript that the copy still needs.
@@ -176,13 +172,12 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// The open legs, and whether each is that of an own client.
     pub fn legs(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
-        let legs = self.legs.iter().zip(0..);
-        legs.filter_map(|(leg, key)| Some((key, self.is_own(leg.as_ref()?.id))))
+        self.legs.iter().map(|(key, leg)| (key, self.is_own(leg.id)))
     }
 
     /// The answers of a leg end; `is_closed` if the program has closed it.
     pub(super) fn end_answers(&mut self, key: u64, is_closed: bool) {
-        let leg = self.legs[key as usize].as_mut().expect("a key of an open leg");
+        let leg = self.legs.get_mut(key);
         if self.hashes.is_on() && !leg.is_over && !leg.is_masked() {
             self.hashes.end(leg.id, &mut leg.answers, is_closed);
         }
@@ -201,7 +196,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         let leg = self.leg_mut(key);
         leg.is_over = true;
         let id = leg.id;
-        self.keys.remove(&id);
+        self.legs.forget_name(id);
         if self.is_own(id) {
             audience.ended(id.number);
         }
@@ -213,7 +208,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         audience: &mut impl Audience,
         ends: impl Fn(&ConnectionId) -> bool,
     ) {
-        for key in self.keys_of(ends) {
+        for key in self.legs.keys_of(ends) {
             self.leave(key, program, audience);
         }
     }

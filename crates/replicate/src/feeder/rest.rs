@@ -83,12 +83,12 @@ impl<B: Planting<Bug>> Feeder<B> {
             let framing = self.leg(*key).framing.as_ref();
             framing.is_some_and(|framing| !framing.has_lost_requests())
         };
-        self.asking.is_restless || !self.busy.iter().all(is_counted)
+        self.asking.is_restless || !self.legs.busy().iter().all(is_counted)
     }
 
     /// Whether the program's rest is waited for.
     pub(super) fn is_awaited(&self) -> bool {
-        !self.busy.is_empty() || self.asking.is_restless
+        !self.legs.busy().is_empty() || self.asking.is_restless
     }
 
     /// I7.
@@ -126,7 +126,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         // There may be room that was not reported yet.
         let mut has_moved = false;
-        for key in self.busy.iter().copied().collect::<Vec<_>>() {
+        for key in self.legs.busy().iter().copied().collect::<Vec<_>>() {
             has_moved |= self.write(key, program);
         }
         if has_moved {
@@ -143,7 +143,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// The program is at rest, or blocked.
     fn take_rest(&mut self, program: &mut impl Program) {
         (self.has_slept, self.asking.is_restless) = (true, false);
-        for key in std::mem::take(&mut self.busy) {
+        for key in self.legs.take_busy() {
             // A program that does not close a leg of a connection that is over loses it.
             let leg = self.leg_mut(key);
             leg.is_stuck = !leg.is_written();
@@ -152,7 +152,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 (self.has_slept, self.has_lost_leg) = (false, true);
                 self.asking.is_restless = self.config.rest == Rest::Waits;
             } else if leg.n_owed > 0 || leg.is_stuck {
-                self.blocked.insert(key);
+                self.legs.block(key);
             }
         }
     }
@@ -162,7 +162,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     pub(super) fn may_be_awake(&mut self, program: &mut impl Program) -> bool {
         let is_careless =
             self.planted.has(Bug::NextBeforeRest) || self.planted.has(Bug::BusyIsBlocked);
-        let may_wake = self.has_lost_leg || !self.blocked.is_empty();
+        let may_wake = self.has_lost_leg || !self.legs.blocked().is_empty();
         if !may_wake || self.config.order != Order::Serial || is_careless {
             return false;
         }

@@ -18,7 +18,6 @@ use super::world::{CLOCK_ORIGIN, MS};
 use base::Rng;
 use proto::amcast::wire::Wire;
 use proto::amcast::{GroupId, GroupSet, Layout, Timestamp};
-use std::fmt::Debug;
 
 /// The lead of the clock of one group (A3), where clocks count messages.
 const AHEAD: u64 = 10_000;
@@ -70,7 +69,7 @@ impl Aims {
     }
 }
 
-impl<W: Wire + Debug + PartialEq> Driver<W> {
+impl<W: Wire> Driver<W> {
     pub(super) fn plan_aims(&mut self) {
         if self.aims.is_on && self.world.recovery.is_some() {
             for _ in 0..self.aims.rng.range(1, 3) {

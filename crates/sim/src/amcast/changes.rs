@@ -4,7 +4,6 @@
 use super::plan::{Driver, Step, WILD_NS};
 use super::world::{MS, World};
 use proto::amcast::wire::Wire;
-use std::fmt::Debug;
 
 /// The interval at which the operator checks whether its requests are done.
 const OPERATES_EVERY_NS: u64 = 5 * MS;
@@ -14,7 +13,7 @@ pub(super) fn now_plus<W>(world: &World<W>, later: u64) -> u64 {
     (world.now + later).min(WILD_NS - 1)
 }
 
-impl<W: Wire + Debug + PartialEq> Driver<W> {
+impl<W: Wire> Driver<W> {
     pub(super) fn plan_changes(&mut self) {
         let n = if self.operator.chance(1, 4) { 0 } else { self.operator.range(1, 6) };
         for _ in 0..n {

@@ -8,6 +8,7 @@
 //! - [`steps`]: communication steps, counted exactly.
 //! - [`wan`]: latencies under load over a wide area.
 //! - [`script`]: schedules set by hand.
+//! - [`subjects`]: what there is to run.
 //! - [`mutants`]: planted bugs that the sweep must find.
 //! - `checks`: the properties, one file each.
 
@@ -24,6 +25,7 @@ mod questions;
 mod schedules;
 pub mod script;
 pub mod steps;
+mod subjects;
 mod told;
 mod trace;
 pub mod wan;
@@ -33,43 +35,13 @@ pub use checks::{Promised, Property, Violation, judge, judge_realtime};
 pub use counts::Counts;
 pub use history::History;
 pub use mutants::{Mutant, mutants};
+pub use subjects::{Subject, subjects};
 
 use crate::runner::caught;
-use process::Protocol;
 use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
-use proto::amcast::{Multicast, fastcast, primcast, skeen, whitebox};
-use std::fmt::Debug;
+use proto::registry::{MulticastProtocol, MulticastSpec, MulticastVisitor};
 use trace::Trace;
-
-/// A protocol as it is simulated. Its machine is compiled here, once, and not again in each program
-/// and test that runs it.
-pub trait Simulated: Multicast<Planted = Option<Bug>, Wire: Debug + PartialEq> {
-    /// The protocol with this bug, without its type.
-    #[doc(hidden)]
-    fn protocol(bug: Option<Bug>) -> Protocol<Self::Wire>;
-}
-
-macro_rules! simulated {
-    ($($machine:ident)*) => {$(
-        impl Simulated for $machine {
-            fn protocol(bug: Option<Bug>) -> Protocol<Self::Wire> {
-                Protocol::of::<Self>(bug)
-            }
-        }
-    )*};
-}
-
-simulated! { Primcast Skeen Whitebox Fastcast }
-
-/// PrimCast, with any planted bug or none.
-pub type Primcast = primcast::Machine<Option<Bug>>;
-/// Skeen, likewise.
-pub type Skeen = skeen::Skeen<Option<Bug>>;
-/// White-Box, likewise.
-pub type Whitebox = whitebox::Whitebox<Option<Bug>>;
-/// FastCast, likewise.
-pub type Fastcast = fastcast::Fastcast<Option<Bug>>;
 
 /// The settings that a seed does not decide.
 #[derive(Clone, Debug, Default)]
@@ -172,11 +144,19 @@ impl Report {
 }
 
 /// Runs one seed. A panic of the machine is a finding.
-pub fn run<M: Simulated>(config: &Config, seed: u64) -> Outcome {
-    let protocol = M::protocol(config.bug);
+pub fn run(protocol: MulticastProtocol, config: &Config, seed: u64) -> Outcome {
+    struct Run<'a>(&'a Config, u64, Trace);
+    impl MulticastVisitor for Run<'_> {
+        type Output = Outcome;
+
+        fn visit<S: MulticastSpec>(self) -> Outcome {
+            let Run(config, seed, trace) = self;
+            plan::run(&process::protocol::<S>(config.bug), config, seed, trace)
+        }
+    }
     // A run that panics has its trace too, for the steps that led to the panic.
     let trace = Trace::new(config.trace);
-    let run = caught(|| plan::run(&protocol, config, seed, trace.clone()));
+    let run = caught(|| protocol.visit(Run(config, seed, trace.clone())));
     let outcome = run.unwrap_or_else(|detail| Outcome {
         violation: Some(Violation { property: Property::Panic, detail }),
         ..Outcome::default()
@@ -185,14 +165,15 @@ pub fn run<M: Simulated>(config: &Config, seed: u64) -> Outcome {
 }
 
 /// Runs every seed; `progress` is called as each ends, and stops the sweep by returning false.
-pub fn sweep<M: Simulated>(
+pub fn sweep(
+    protocol: MulticastProtocol,
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
     mut progress: impl FnMut(&Report) -> bool,
 ) -> Report {
     let mut report = Report::default();
     for seed in seeds {
-        let outcome = run::<M>(config, seed);
+        let outcome = run(protocol, config, seed);
         report.n_seeds += 1;
         report.virtual_ns += outcome.virtual_ns;
         report.counts.add(&outcome.counts);

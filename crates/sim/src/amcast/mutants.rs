@@ -1,15 +1,14 @@
 //! Planted bugs: each rule of PrimCast, of its errata and of real-time order, broken once.
 
 use super::script::Script;
-use super::{
-    Config, Fastcast, Finding, Outcome, Primcast, Property, Skeen, Violation, Whitebox, run,
-    schedules,
-};
+use super::{Config, Finding, Property, Violation, run, schedules};
 use crate::runner::caught;
 use crate::sweep::quietly;
 use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
+use proto::amcast::primcast;
 use proto::planted::Bugs;
+use proto::registry::MulticastProtocol as Protocol;
 
 /// A protocol with a planted bug.
 #[derive(Clone)]
@@ -32,21 +31,21 @@ enum Way {
 /// about the bug.
 #[derive(Clone)]
 struct Hunt {
-    run: fn(&Config, u64) -> Outcome,
+    protocol: Protocol,
     broken: Config,
     sound: Config,
 }
 
 impl Hunt {
     /// The seeds of a kind, with one bug and without.
-    fn of(run: fn(&Config, u64) -> Outcome, bug: Bug, sound: &Config) -> Hunt {
-        Hunt { run, broken: Config { bug: Some(bug), ..sound.clone() }, sound: sound.clone() }
+    fn of(protocol: Protocol, bug: Bug, sound: &Config) -> Hunt {
+        Hunt { protocol, broken: Config { bug: Some(bug), ..sound.clone() }, sound: sound.clone() }
     }
 
     fn find(&self, first: u64, n_seeds: u64) -> Option<Finding> {
         (first..first + n_seeds).find_map(|seed| {
-            let violation = (self.run)(&self.broken, seed).violation?;
-            let is_sound = (self.run)(&self.sound, seed).violation.is_none();
+            let violation = run(self.protocol, &self.broken, seed).violation?;
+            let is_sound = run(self.protocol, &self.sound, seed).violation.is_none();
             is_sound.then_some(Finding { seed, violation })
         })
     }
@@ -55,7 +54,7 @@ impl Hunt {
 /// A schedule that breaks PrimCast with a bug, and not the sound one.
 #[derive(Clone)]
 struct Shown {
-    schedule: fn(Option<Bug>) -> Script<Primcast>,
+    schedule: fn(Option<Bug>) -> Script<primcast::Spec>,
     bug: Bug,
     sound: Option<Bug>,
 }
@@ -80,11 +79,11 @@ impl Shown {
 impl Mutant {
     /// PrimCast with a bug that random schedules meet.
     fn hunted(bug: Bug, config: &Config) -> Mutant {
-        Mutant { name: bug.name(), way: Way::Sweep(Hunt::of(run::<Primcast>, bug, config)) }
+        Mutant { name: bug.name(), way: Way::Sweep(Hunt::of(Protocol::Primcast, bug, config)) }
     }
 
     /// PrimCast with a bug that a schedule shows.
-    fn shown(bug: Bug, schedule: fn(Option<Bug>) -> Script<Primcast>) -> Mutant {
+    fn shown(bug: Bug, schedule: fn(Option<Bug>) -> Script<primcast::Spec>) -> Mutant {
         Mutant { name: bug.name(), way: Way::Schedule(Shown { schedule, bug, sound: None }) }
     }
 
@@ -95,6 +94,14 @@ impl Mutant {
             Way::Sweep(hunt) => hunt.find(first, n_seeds),
             Way::Schedule(shown) => shown.find(),
         })
+    }
+
+    /// The protocol that has the bug.
+    pub fn protocol(&self) -> Protocol {
+        match &self.way {
+            Way::Sweep(hunt) => hunt.protocol,
+            Way::Schedule(_) => Protocol::Primcast,
+        }
     }
 
     /// Whether it is a bug of crash recovery.
@@ -222,7 +229,7 @@ fn without_pulls() -> Vec<Mutant> {
     let hop = Config { rule: Rule::Hop, ..Config::default() };
     let silent = Bug::NoReportOfNewPrimary;
     let report = Hunt {
-        run: run::<Primcast>,
+        protocol: Protocol::Primcast,
         broken: Config { bug: Some(silent), ..hop.clone() },
         sound: Config { bug: sound, ..hop },
     };
@@ -234,12 +241,12 @@ fn without_pulls() -> Vec<Mutant> {
 
 /// The bugs of the protocols that PrimCast is compared with.
 fn of_rivals() -> Vec<Mutant> {
-    let whitebox = |bug| Way::Sweep(Hunt::of(run::<Whitebox>, bug, &restless()));
-    let fastcast = |bug| Way::Sweep(Hunt::of(run::<Fastcast>, bug, &restless()));
+    let whitebox = |bug| Way::Sweep(Hunt::of(Protocol::Whitebox, bug, &restless()));
+    let fastcast = |bug| Way::Sweep(Hunt::of(Protocol::Fastcast, bug, &restless()));
     // Algorithm 4 as printed, in seeds where Skeen with `hop` is correct.
     let printed = Config { judge_realtime: true, groups: Some(3), ..Config::default() };
     let skeen = Hunt {
-        run: run::<Skeen>,
+        protocol: Protocol::Skeen,
         broken: Config { bug: Some(Bug::Algorithm4), ..printed.clone() },
         sound: Config { rule: Rule::Hop, ..printed },
     };
@@ -257,9 +264,9 @@ fn of_rivals() -> Vec<Mutant> {
 /// Processes that send before their disk has the record, in seeds where others are correct: a bug
 /// of the host.
 fn hasty() -> Mutant {
-    let (run, sound) = (run::<Primcast>, stable());
+    let (protocol, sound) = (Protocol::Primcast, stable());
     let broken = Config { hasty: true, ..sound.clone() };
-    Mutant { name: "SEND_BEFORE_SYNC", way: Way::Sweep(Hunt { run, broken, sound }) }
+    Mutant { name: "SEND_BEFORE_SYNC", way: Way::Sweep(Hunt { protocol, broken, sound }) }
 }
 
 /// Every planted bug.

@@ -12,7 +12,6 @@ use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp};
-use std::fmt::Debug;
 
 /// The time that a process waits before it asks for what it lacks.
 const PATIENCE_NS: u64 = 40 * MS;
@@ -98,7 +97,7 @@ pub(super) struct Driver<W> {
 }
 
 /// Runs one seed.
-pub(super) fn run<W: Wire + Debug + PartialEq>(
+pub(super) fn run<W: Wire>(
     protocol: &Protocol<W>,
     config: &Config,
     seed: u64,
@@ -212,7 +211,7 @@ impl Clocks {
     }
 }
 
-impl<W: Wire + Debug + PartialEq> Driver<W> {
+impl<W: Wire> Driver<W> {
     pub(super) fn plan(&mut self, at: u64, step: Step) {
         self.world.plan(at, self.steps.len());
         self.steps.push(step);

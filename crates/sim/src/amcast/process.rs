@@ -1,8 +1,8 @@
 //! A process of atomic multicast as the world knows it, and its environment.
 //!
 //! The world is compiled once for each kind of wire: it knows machines as [`Process`], and their
-//! protocol as [`Protocol`]. A machine is compiled once too ([`super::Simulated`]): its planted
-//! bug, if it has one, is a value.
+//! protocol as [`Protocol`]. A machine is compiled once too: its planted bug, if it has one, is a
+//! value.
 
 use base::{Incarnation, Instant, Rank};
 use proto::amcast::bugs::Bug;
@@ -11,6 +11,7 @@ use proto::amcast::{
     About, Config, Cut, Host, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid, Place,
     RealClock, Timestamp, To,
 };
+use proto::registry::MulticastSpec;
 use std::sync::Arc;
 
 /// The interface of [`Multicast`], without its type.
@@ -119,7 +120,7 @@ pub(super) type Join<W> =
     fn(&Config, Pid, Option<Bug>, Incarnation, Instant) -> Option<Box<dyn Process<W>>>;
 
 /// A [`Multicast`] without its type.
-pub struct Protocol<W> {
+pub(super) struct Protocol<W> {
     /// The planted bug of its machines.
     pub(super) bug: Option<Bug>,
     pub(super) survives_crashes: bool,
@@ -131,7 +132,7 @@ pub struct Protocol<W> {
 }
 
 impl<W: Wire> Protocol<W> {
-    pub(super) fn of<M>(bug: Option<Bug>) -> Protocol<W>
+    fn of<M>(bug: Option<Bug>) -> Protocol<W>
     where
         M: Multicast<Wire = W, Planted = Option<Bug>>,
     {
@@ -151,6 +152,16 @@ impl<W: Wire> Protocol<W> {
             },
         }
     }
+}
+
+/// The machine of a protocol in the registry, with any of its planted bugs or none.
+pub(super) type Machine<S> = <S as MulticastSpec>::Machine<Option<Bug>>;
+/// Its messages.
+pub(super) type WireOf<S> = <Machine<S> as Multicast>::Wire;
+
+/// A protocol in the registry, with this bug, without its type.
+pub(super) fn protocol<S: MulticastSpec>(bug: Option<Bug>) -> Protocol<WireOf<S>> {
+    Protocol::of::<Machine<S>>(bug)
 }
 
 /// The results of a machine's step.

@@ -1,15 +1,15 @@
 //! Schedules set by hand: every link takes one unit of time unless it is set otherwise.
 
-use super::Simulated;
 use super::checks::{Promised, Violation, judge, judge_realtime};
 use super::history::Happened;
-use super::process::Process;
+use super::process::{Process, WireOf, protocol};
 use super::world::{MS, Weather, World};
 use base::{Rank, Rng};
 use core::time::Duration;
 use proto::amcast::bugs::Bug;
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, Cut, GroupId, GroupSet, Layout, Message, MessageId, Pid, Timestamp};
+use proto::registry::MulticastSpec;
 
 const UNIT: u64 = MS;
 const N_SENDERS: usize = 8;
@@ -17,8 +17,8 @@ const N_SENDERS: usize = 8;
 pub const RETAIN: usize = 8;
 
 /// A world stepped by hand. A message is named by its number.
-pub struct Script<M: Simulated> {
-    world: World<M::Wire>,
+pub struct Script<S: MulticastSpec> {
+    world: World<WireOf<S>>,
     layout: Layout,
 }
 
@@ -32,14 +32,14 @@ pub fn pid(group: usize, rank: usize) -> Pid {
     Pid { group: GroupId::at(group), rank: Rank::at(rank) }
 }
 
-impl<M: Simulated> Script<M> {
+impl<S: MulticastSpec> Script<S> {
     /// Groups of these sizes.
-    pub fn new(sizes: &[usize], rule: Rule) -> Script<M> {
+    pub fn new(sizes: &[usize], rule: Rule) -> Script<S> {
         Script::planted(None, sizes, rule)
     }
 
     /// The same, of machines with this bug.
-    pub fn planted(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<M> {
+    pub fn planted(bug: Option<Bug>, sizes: &[usize], rule: Rule) -> Script<S> {
         let layout = Layout::new(sizes);
         let config = Config {
             layout: layout.clone(),
@@ -51,7 +51,7 @@ impl<M: Simulated> Script<M> {
             retain: RETAIN,
             retain_bytes: usize::MAX,
         };
-        let protocol = M::protocol(bug);
+        let protocol = protocol::<S>(bug);
         let weather = Weather::Exact(UNIT);
         let world = World::new(&protocol, &config, N_SENDERS, weather, Rng::new(1));
         Script { world, layout }
@@ -174,7 +174,7 @@ impl<M: Simulated> Script<M> {
         self.machine(process).safe_ts()
     }
 
-    fn machine(&self, process: Pid) -> &dyn Process<M::Wire> {
+    fn machine(&self, process: Pid) -> &dyn Process<WireOf<S>> {
         self.world.machine(self.world.index(process))
     }
 

@@ -1,15 +1,14 @@
 //! Communication steps, counted exactly: every link takes one unit, nothing else takes time.
 
-use super::Simulated;
 use super::history::Happened;
-use super::process::Protocol;
+use super::process::{self, Protocol};
 use super::world::{MS, Weather, World};
 use base::Rng;
 use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId};
-use std::fmt::Debug;
+use proto::registry::{MulticastProtocol, MulticastSpec, MulticastVisitor};
 
 const UNIT: u64 = MS;
 /// The number of senders.
@@ -63,13 +62,24 @@ pub struct Steps {
 ///
 /// # Panics
 /// If something was never delivered: then there is nothing to measure.
-pub fn measure<M: Simulated>(bench: &Bench) -> Steps {
-    let protocol = M::protocol(None);
+pub fn measure(protocol: MulticastProtocol, bench: &Bench) -> Steps {
+    struct Measure<'a>(&'a Bench);
+    impl MulticastVisitor for Measure<'_> {
+        type Output = Steps;
+
+        fn visit<S: MulticastSpec>(self) -> Steps {
+            measured(&process::protocol::<S>(None), self.0)
+        }
+    }
+    protocol.visit(Measure(bench))
+}
+
+fn measured<W: Wire>(protocol: &Protocol<W>, bench: &Bench) -> Steps {
     let mut steps = Steps { collision_free_least: f64::INFINITY, ..Steps::default() };
     for seed in 0..bench.schedules {
         let mut rng = Rng::new(seed);
         for collides in [false, true] {
-            let mut world = build(&protocol, bench, &mut rng);
+            let mut world = build(protocol, bench, &mut rng);
             let n_messages = if collides { rng.range(4, 30) } else { 4 };
             let mut at = 0;
             let mut plan = Vec::new();
@@ -99,11 +109,7 @@ pub fn measure<M: Simulated>(bench: &Bench) -> Steps {
     steps
 }
 
-fn build<W: Wire + Debug + PartialEq>(
-    protocol: &Protocol<W>,
-    bench: &Bench,
-    rng: &mut Rng,
-) -> World<W> {
+fn build<W: Wire>(protocol: &Protocol<W>, bench: &Bench, rng: &mut Rng) -> World<W> {
     let config = Config {
         layout: Layout::new(&vec![bench.members; bench.groups]),
         rule: bench.rule,
@@ -126,11 +132,7 @@ fn build<W: Wire + Debug + PartialEq>(
 
 /// Spreads the clocks of groups far apart: only then does a group that is behind continue to give
 /// timestamps below one that it does not know. Returns when all is quiet again.
-fn spread_clocks<W: Wire + Debug + PartialEq>(
-    world: &mut World<W>,
-    n_groups: usize,
-    rng: &mut Rng,
-) -> u64 {
+fn spread_clocks<W: Wire>(world: &mut World<W>, n_groups: usize, rng: &mut Rng) -> u64 {
     for group in 0..n_groups {
         for number in 0..rng.below(40) {
             let id = MessageId { sender: 7, sequence: 1000 + 100 * group as u64 + number };
@@ -146,7 +148,7 @@ fn spread_clocks<W: Wire + Debug + PartialEq>(
 
 /// Makes processes themselves the senders: their messages reach the own process at once. A primary
 /// that multicasts timestamps its message a step before any other primary could.
-fn seat_senders<W: Wire + Debug + PartialEq>(world: &mut World<W>, rng: &mut Rng) {
+fn seat_senders<W: Wire>(world: &mut World<W>, rng: &mut Rng) {
     for sender in 0..N_SENDERS as usize {
         let process = rng.below(world.n_processes() as u64) as usize;
         world.fix_delay(world.n_processes() + sender, process, 0);
@@ -163,12 +165,7 @@ fn destinations(n_groups: usize, may_be_one: bool, rng: &mut Rng) -> GroupSet {
     dest
 }
 
-fn count<W: Wire + Debug + PartialEq>(
-    world: &World<W>,
-    collides: bool,
-    members: usize,
-    steps: &mut Steps,
-) {
+fn count<W: Wire>(world: &World<W>, collides: bool, members: usize, steps: &mut Steps) {
     let mut n_delivered = 0;
     for (at, happened) in &world.history.happened {
         let Happened::Delivered { id, .. } = happened else { continue };

@@ -6,9 +6,9 @@ use super::process::Outbox;
 use super::world::{MS, Parcel, What, World};
 use proto::amcast::wire::Wire;
 use proto::amcast::{About, Cut, GroupSet, Pid, Timestamp, To};
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 
-impl<W: Wire + Debug + PartialEq> World<W> {
+impl<W: Wire> World<W> {
     /// Releases the results of a process's step to the world.
     pub(super) fn release(&mut self, process: usize, sent: Vec<(To, W)>, n_applied: usize) {
         let changes = self.lives.change;

@@ -12,13 +12,12 @@
 use super::history::Happened;
 use super::process;
 use super::world::{MS, Weather, World};
-use super::{Fastcast, Primcast, Simulated, Whitebox};
 use base::Rng;
 use core::time::Duration;
 use proto::amcast::linear::Rule;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Footprint, GroupId, GroupSet, Layout, Message, MessageId};
-use std::fmt::Debug;
+use proto::registry::{MulticastProtocol, MulticastSpec, MulticastVisitor};
 
 /// The number of groups in the thesis's deployment.
 pub const GROUPS: usize = 8;
@@ -68,17 +67,6 @@ impl Scenario {
     }
 }
 
-/// The protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    /// PrimCast.
-    Primcast,
-    /// White-Box.
-    Whitebox,
-    /// FastCast.
-    Fastcast,
-}
-
 /// The rate at which clients multicast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
@@ -100,7 +88,7 @@ pub struct Setting {
     /// The scenario.
     pub scenario: Scenario,
     /// The protocol.
-    pub protocol: Protocol,
+    pub protocol: MulticastProtocol,
     /// The rule for the order across groups.
     pub rule: Rule,
     /// Whether timestamps follow the real clocks (4.4.1).
@@ -133,15 +121,15 @@ pub struct Seen {
 
 /// Runs a measurement.
 pub fn measure(setting: &Setting) -> Seen {
-    match setting.protocol {
-        Protocol::Primcast => run::<Primcast>(setting),
-        Protocol::Whitebox => run::<Whitebox>(setting),
-        Protocol::Fastcast => run::<Fastcast>(setting),
-    }
-}
+    struct Measure<'a>(&'a Setting);
+    impl MulticastVisitor for Measure<'_> {
+        type Output = Seen;
 
-fn run<M: Simulated>(setting: &Setting) -> Seen {
-    Clients::new(&M::protocol(None), setting).run()
+        fn visit<S: MulticastSpec>(self) -> Seen {
+            Clients::new(&process::protocol::<S>(None), self.0).run()
+        }
+    }
+    setting.protocol.visit(Measure(setting))
 }
 
 struct Clients<W> {
@@ -154,7 +142,7 @@ struct Clients<W> {
     seen: Seen,
 }
 
-impl<W: Wire + Debug + PartialEq> Clients<W> {
+impl<W: Wire> Clients<W> {
     fn new(protocol: &process::Protocol<W>, setting: &Setting) -> Clients<W> {
         let mut rng = Rng::new(setting.seed);
         let config = Config {

@@ -25,7 +25,7 @@ use proto::amcast::{
 use recovery::{Disk, Recovery};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -170,7 +170,7 @@ pub(super) struct World<W> {
     pub(super) trace: Trace,
 }
 
-impl<W: Wire + Debug + PartialEq> World<W> {
+impl<W: Wire> World<W> {
     pub(super) fn new(
         protocol: &Protocol<W>,
         config: &Config,

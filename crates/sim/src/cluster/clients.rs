@@ -93,7 +93,7 @@ impl World {
         }
         let waits = one.n_waiting() > 0;
         if !waits {
-            self.reading[client].clear();
+            self.last_reads.finish(client);
         }
         let patience = 2 * self.patience.as_nanos() as u64 + 500 * MS;
         if waits && now >= one.waits_since + patience {
@@ -131,7 +131,7 @@ impl World {
     /// Connects a client without a connection to some member.
     pub(super) fn connect(&mut self, client: usize) {
         let members = self.plan.members as u64;
-        let wanted = self.to_read.get(client).and_then(|left| left.last()).map(|(node, _)| *node);
+        let wanted = self.last_reads.next_member(client);
         let looks = self.aims.newborn.filter(|_| self.rng.chance(1, 2));
         let calm = self.phase == Phase::Liveness;
         let looks = looks.filter(|node| !calm || self.seats.votes(*node));
@@ -146,7 +146,7 @@ impl World {
         if let Some(member) = self.members[node].as_mut().filter(|_| is_alive) {
             let pipe = member.pipes().open(address);
             self.clients[client].connect(Connection { node, life, pipe });
-            self.lists.push(self.clients[client].list());
+            self.last_reads.add_list(self.clients[client].list());
         }
         let soon = self.rng.below(if back.is_some() { MS / 50 } else { 4 * MS });
         let at = self.now() + 1 + soon;
@@ -158,11 +158,7 @@ impl World {
             self.net.borrow_mut().coverage.hit(Mark::OutcomeUnknown);
         }
         self.clients[client].disconnect();
-        // Interrupted reads are repeated.
-        let mut again = std::mem::take(&mut self.reading[client]);
-        if let Some(left) = self.to_read.get_mut(client) {
-            left.append(&mut again);
-        }
+        self.last_reads.interrupt(client);
         let soon = self.rng.below(4 * MS);
         let at = self.now() + 1 + soon;
         self.wake_client(client, at);
@@ -203,14 +199,12 @@ impl World {
         let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
             let value = self.talk.value();
             vec![Ask::compare(key, seen, value)]
-        } else if let Some(left) = self.to_read.get_mut(client).filter(|left| !left.is_empty()) {
-            if left.last().is_some_and(|(at, _)| *at != node) {
+        } else if let Some(next) = self.last_reads.next_member(client) {
+            if next != node {
                 member_gone(&mut self.members[node], pipe);
                 return self.lose(client);
             }
-            let at = left.iter().rposition(|(at, _)| *at != node).map_or(0, |at| at + 1);
-            self.reading[client] = left.drain(at..).collect();
-            let reads = self.reading[client].iter().map(|(_, key)| Ask::get(key.clone()));
+            let reads = self.last_reads.begin(client).into_iter().map(Ask::get);
             let leases = self.talk.leases.look().map(|(key, act)| Ask::Lease(key, act));
             reads.chain(leases).collect()
         } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {

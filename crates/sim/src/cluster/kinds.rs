@@ -1,103 +1,156 @@
-//! The kinds of clusters.
+//! The kinds of clusters: the key-value store over each protocol of the registry that runs on every
+//! fabric, and copies of a program in several manners.
 
 use crate::Mark;
 use kv::door;
-use proto::abd;
 use proto::planted::{Bugs, Caught};
+use proto::registry::{KeyedProtocol, KeyedSpec, KeyedVisitor, LogProtocol};
+use proto::table::Row;
+use std::sync::LazyLock;
 
 /// The way in which members of a cluster replicate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// In memory.
-    Velos,
-    /// Into logs on disk.
-    Durable,
-    /// Registers in memory, each kept separately.
-    Abd,
-    /// In memory, by messages.
-    MultiPaxos,
-    /// Copies of a program, in memory.
-    Replicate,
-    /// Copies of a program, from logs on disk.
-    ReplicateDurable,
-    /// Copies of a program that say when they are at rest, in memory.
-    ReplicateWaits,
-    /// Copies of a program with a loop, each turn of which finds the same, in memory.
-    ReplicateLoop,
+    /// The key-value store, by one log of all commands.
+    Log(LogProtocol),
+    /// The key-value store, each key kept separately.
+    Keyed(KeyedProtocol),
+    /// Copies of a program.
+    Program(Copies),
+}
+
+/// The manner of a program's copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// They do as they like, in memory.
+    InMemory,
+    /// The same, from logs on disk.
+    OnDisk,
+    /// They say when they are at rest, in memory.
+    AtRest,
+    /// They have a loop, each turn of which finds the same, in memory.
+    InTurns,
+}
+
+impl Copies {
+    const ALL: [Copies; 4] = [Copies::InMemory, Copies::OnDisk, Copies::AtRest, Copies::InTurns];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Copies::InMemory => "replicate",
+            Copies::OnDisk => "replicate-durable",
+            Copies::AtRest => "replicate-waits",
+            Copies::InTurns => "replicate-loop",
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Copies::InMemory => {
+                let log = self.log().name();
+                format!("Copies of a program that do as they like, in memory by {log}")
+            }
+            Copies::OnDisk => "The same, from logs on disk".to_owned(),
+            Copies::AtRest => "The same in memory: the copies say when they are at rest".to_owned(),
+            Copies::InTurns => {
+                "Copies with an event loop, each turn of which finds the same".to_owned()
+            }
+        }
+    }
+
+    /// The usual protocol for the log that feeds them.
+    pub(super) fn log(self) -> LogProtocol {
+        LogProtocol::usual(if self == Copies::OnDisk { "disk-quorum" } else { "memory-quorum" })
+    }
 }
 
 impl Protocol {
     /// Every one.
-    pub const ALL: &'static [Protocol] = &[
-        Protocol::Velos,
-        Protocol::Durable,
-        Protocol::Abd,
-        Protocol::MultiPaxos,
-        Protocol::Replicate,
-        Protocol::ReplicateDurable,
-        Protocol::ReplicateWaits,
-        Protocol::ReplicateLoop,
-    ];
+    pub fn all() -> impl Iterator<Item = Protocol> {
+        Protocol::stores().chain(Copies::ALL.map(Protocol::Program))
+    }
+
+    /// The clusters of the key-value store.
+    fn stores() -> impl Iterator<Item = Protocol> {
+        let logs = LogProtocol::ALL.iter().copied().map(Protocol::Log);
+        let keyed = KeyedProtocol::ALL.iter().copied().map(Protocol::Keyed);
+        // Members draw their fabric, so it may lack nothing that the protocol needs.
+        logs.chain(keyed).filter(|one| one.row().needs.is_empty())
+    }
+
+    /// The promises of the protocol below.
+    fn row(self) -> &'static Row {
+        match self {
+            Protocol::Keyed(keyed) => keyed.row(),
+            Protocol::Log(log) => log.row(),
+            Protocol::Program(copies) => copies.log().row(),
+        }
+    }
+
+    /// The protocol of the log, if there is one.
+    pub(super) fn log(self) -> Option<LogProtocol> {
+        match self {
+            Protocol::Keyed(_) => None,
+            Protocol::Log(log) => Some(log),
+            Protocol::Program(copies) => Some(copies.log()),
+        }
+    }
 
     /// The cluster's name on the command line.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
+        static NAMES: LazyLock<Vec<(Protocol, String)>> = LazyLock::new(|| {
+            let name = |one: Protocol| (one, format!("{}-cluster", one.row().name));
+            Protocol::stores().map(name).collect()
+        });
+        let name_of_store = || Some(NAMES.iter().find(|(one, _)| *one == self)?.1.as_str());
         match self {
-            Protocol::Velos => "velos-cluster",
-            Protocol::Durable => "durable-cluster",
-            Protocol::Abd => "abd-cluster",
-            Protocol::MultiPaxos => "multipaxos-cluster",
-            Protocol::Replicate => "replicate",
-            Protocol::ReplicateDurable => "replicate-durable",
-            Protocol::ReplicateWaits => "replicate-waits",
-            Protocol::ReplicateLoop => "replicate-loop",
+            Protocol::Log(_) | Protocol::Keyed(_) => {
+                name_of_store().expect("it runs on every fabric")
+            }
+            Protocol::Program(copies) => copies.name(),
         }
     }
 
     /// The description, in a sentence.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Protocol::Velos => {
-                "Whole members, as they ship, in memory: clients speak to the key-value door"
-            }
-            Protocol::Durable => "The same, on disks",
-            Protocol::Abd => "The same, in memory, and each key is kept by itself",
-            Protocol::MultiPaxos => {
-                "The first with leases, clocks that do not jump, and members that never change"
-            }
-            Protocol::Replicate => "Copies of a program that do as they like, in memory by velos",
-            Protocol::ReplicateDurable => "The same, from logs on disk",
-            Protocol::ReplicateWaits => "The same in memory: the copies say when they are at rest",
-            Protocol::ReplicateLoop => {
-                "Copies with an event loop, each turn of which finds the same"
-            }
+    pub fn text(self) -> String {
+        if let Protocol::Program(copies) = self {
+            return copies.text();
         }
+        let place = if self.has_disks() { "on disks" } else { "in memory" };
+        let order = if self.orders_all() { "" } else { ", and each key is kept by itself" };
+        let clocks = if self.has_jumps() { "" } else { ", with clocks that do not jump" };
+        format!(
+            "Whole members, as they ship, {place}{order}{clocks}: clients speak to the key-value \
+             door"
+        )
     }
 
     /// The names of such a cluster in the lists of planted bugs.
-    pub(super) const fn kinds(self) -> [&'static str; 2] {
+    pub(super) fn kinds(self) -> [&'static str; 2] {
         if self.replicates_program() {
-            return [self.name(); 2];
+            return [self.name(), self.name()];
         }
         if !self.changes_members() {
             // The bugs of engine and door are hunted where members change.
             return [self.name(), "cluster-without-changes"];
         }
-        ["cluster", if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" }]
+        let place = if self.has_disks() { "cluster-on-disk" } else { "cluster-in-memory" };
+        ["cluster", place]
     }
 
     /// Whether clocks may jump.
-    pub(super) const fn has_jumps(self) -> bool {
-        !matches!(self, Protocol::MultiPaxos)
+    pub(super) fn has_jumps(self) -> bool {
+        self.log().is_none_or(|log| !log.needs_steady_clocks())
     }
 
     /// Whether members change.
-    pub(super) const fn changes_members(self) -> bool {
-        matches!(self, Protocol::Velos | Protocol::Durable)
+    pub(super) fn changes_members(self) -> bool {
+        !self.replicates_program() && self.row().members_change
     }
 
     /// Whether all commands have one order, so that one may be about several keys.
     pub(super) const fn orders_all(self) -> bool {
-        !matches!(self, Protocol::Abd)
+        !matches!(self, Protocol::Keyed(_))
     }
 
     /// Whether clients use keys that expire.
@@ -106,19 +159,18 @@ impl Protocol {
     }
 
     /// Whether members have disks.
-    pub const fn has_disks(self) -> bool {
-        matches!(self, Protocol::Durable | Protocol::ReplicateDurable)
+    pub fn has_disks(self) -> bool {
+        self.row().gives("disk-quorum")
+    }
+
+    /// Whether clients may wait until every disk has their commands.
+    pub(super) fn waits_for_all_disks(self) -> bool {
+        !self.replicates_program() && self.row().gives("disk-all")
     }
 
     /// Whether members run copies of a program, and have no state of ours.
     pub(super) const fn replicates_program(self) -> bool {
-        matches!(
-            self,
-            Protocol::Replicate
-                | Protocol::ReplicateDurable
-                | Protocol::ReplicateWaits
-                | Protocol::ReplicateLoop
-        )
+        matches!(self, Protocol::Program(_))
     }
 
     /// Whether runs of it can reach this case.
@@ -130,14 +182,14 @@ impl Protocol {
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             // Copies that are fed by the turn are not compared.
-            && (self != Protocol::ReplicateLoop || !OF_PROGRAMS.contains(&mark))
+            && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || mark != Mark::KeySeenGone)
-            && (matches!(self, Protocol::Durable) || mark != Mark::ToldByAllDisks)
+            && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)
-            // Where machines send messages, memory has beats alone, of one word each.
-            && (self.has_jumps() || !matches!(mark, Mark::ClockJumped | Mark::TornVerb))
+            && (self.has_jumps() || mark != Mark::ClockJumped)
+            && !self.log().is_some_and(|log| log.unmet().contains(&format!("{mark:?}").as_str()))
     }
 }
 
@@ -172,7 +224,7 @@ const OF_LOGS: [Mark; 9] = [
 pub(crate) enum Bug {
     Engine(engine::Bug),
     Door(door::Bug),
-    Abd(abd::bugs::Bug),
+    Keyed(KeyedBug),
     Replicate(replicate::bugs::Bug),
 }
 
@@ -182,15 +234,15 @@ impl Bug {
         let engine = engine::Bug::ALL.iter().copied().map(Bug::Engine);
         let door = door::Bug::ALL.iter().copied().map(Bug::Door);
         let replicate = replicate::bugs::Bug::ALL.iter().copied().map(Bug::Replicate);
-        let abd = abd::bugs::Bug::ALL.iter().copied().map(Bug::Abd);
-        engine.chain(door).chain(abd).chain(replicate)
+        let keyed = KeyedBug::all().map(Bug::Keyed);
+        engine.chain(door).chain(keyed).chain(replicate)
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Bug::Engine(bug) => bug.name(),
             Bug::Door(bug) => bug.name(),
-            Bug::Abd(bug) => bug.name(),
+            Bug::Keyed(bug) => bug.name,
             Bug::Replicate(bug) => bug.name(),
         }
     }
@@ -199,7 +251,7 @@ impl Bug {
         match self {
             Bug::Engine(bug) => bug.caught(),
             Bug::Door(bug) => bug.caught(),
-            Bug::Abd(bug) => bug.caught(),
+            Bug::Keyed(bug) => bug.caught,
             Bug::Replicate(bug) => bug.caught(),
         }
     }
@@ -208,8 +260,15 @@ impl Bug {
         if let Bug::Engine(bug) = self { Some(bug) } else { None }
     }
 
-    pub(super) const fn abd(self) -> Option<abd::bugs::Bug> {
-        if let Bug::Abd(bug) = self { Some(bug) } else { None }
+    /// The place in the list of `protocol`, if it is one of its bugs.
+    pub(super) fn keyed(self, protocol: KeyedProtocol) -> Option<usize> {
+        if let Bug::Keyed(bug) = self
+            && bug.protocol == protocol
+        {
+            Some(bug.at)
+        } else {
+            None
+        }
     }
 
     pub(super) const fn replicate(self) -> Option<replicate::bugs::Bug> {
@@ -218,6 +277,37 @@ impl Bug {
 
     pub(super) const fn door(self) -> Option<door::Bug> {
         if let Bug::Door(bug) = self { Some(bug) } else { None }
+    }
+}
+
+/// A planted bug of a protocol that keeps each key separately, without its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyedBug {
+    protocol: KeyedProtocol,
+    /// The place in the protocol's list.
+    at: usize,
+    name: &'static str,
+    caught: Caught,
+}
+
+impl KeyedBug {
+    fn all() -> impl Iterator<Item = KeyedBug> {
+        struct List(KeyedProtocol);
+        impl KeyedVisitor for List {
+            type Output = Vec<KeyedBug>;
+
+            fn visit<S: KeyedSpec>(self) -> Vec<KeyedBug> {
+                let numbered = S::Bug::ALL.iter().enumerate();
+                let bug = |(at, bug): (usize, &S::Bug)| KeyedBug {
+                    protocol: self.0,
+                    at,
+                    name: bug.name(),
+                    caught: bug.caught(),
+                };
+                numbered.map(bug).collect()
+            }
+        }
+        KeyedProtocol::ALL.iter().flat_map(|one| one.visit(List(*one)))
     }
 }
 

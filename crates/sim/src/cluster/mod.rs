@@ -42,6 +42,7 @@ mod disk_all;
 mod expiry;
 mod halfway;
 mod kinds;
+mod last_reads;
 mod leases;
 mod member;
 mod operator;

@@ -51,27 +51,16 @@ impl World {
 
     /// I5: plans the last reads, by client and member.
     fn plan_last_reads(&mut self) {
-        let mut keys = self.talk.shared_keys();
-        keys.append(&mut self.lists.clone());
-        self.to_read = vec![Vec::new(); self.clients.len()];
         let seated: Vec<usize> = self.seated().collect();
-        for node in seated {
-            let client = node % self.clients.len();
-            let here = keys.iter().map(|key| (node, key.clone()));
-            self.to_read[client].extend(here);
-        }
-    }
-
-    /// The number of reads that `client` still has to make.
-    fn n_to_read(&self, client: &Client) -> usize {
-        let at = client.id as usize;
-        self.to_read.get(at).map_or(0, Vec::len) + self.reading[at].len()
+        self.last_reads.plan(self.talk.shared_keys(), seated.into_iter());
     }
 
     /// A client without all the answers that are required (I5).
     fn laggard(&self) -> Option<&Client> {
         let lacks = |client: &&Client| {
-            client.n_live < N_LIVE || client.n_waiting() > 0 || self.n_to_read(client) > 0
+            client.n_live < N_LIVE
+                || client.n_waiting() > 0
+                || self.last_reads.n_left(client.id as usize) > 0
         };
         self.clients.iter().find(lacks)
     }
@@ -115,7 +104,7 @@ impl World {
                 client.connection,
                 client.n_live,
                 client.n_waiting(),
-                self.n_to_read(client),
+                self.last_reads.n_left(client.id as usize),
                 members.join("; ")
             ));
         }

@@ -1,7 +1,7 @@
 //! The start of a member's process, of whichever kind its cluster is.
 
 use super::disk::{Platter, Snapshot};
-use super::kinds::{Bug, Protocol};
+use super::kinds::{Bug, Copies, Protocol};
 use super::member::{Member, kept, made};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::{Manner, SimProgram};
@@ -10,15 +10,14 @@ use super::told::{Around, ToldDoor};
 use crate::plan::Plan;
 use crate::world::net::Net;
 use crate::{Provider, Shape};
-use base::{Incarnation, MemberSet, Rank};
+use base::{Incarnation, MemberSet, Rank, Rng};
 use core::time::Duration;
-use engine::{Bounds, Config, Origin};
+use engine::{Bounds, Config, FoundState, Origin};
 use kv::door::{self, Pipes, RespDoor};
 use proto::keyed::KeyedConfig;
 use proto::node::{NodeConfig, Start};
-use proto::planted::{Planted, Sound};
-use proto::registry::{KeyedSpec, LogSpec};
-use proto::{abd, durable, multipaxos, velos};
+use proto::planted::{Bugs, Planted, Sound};
+use proto::registry::{KeyedSpec, KeyedVisitor, LogSpec, LogVisitor};
 use replicate::feeder::{Order, Rest};
 use replicate::framing;
 use std::cell::RefCell;
@@ -48,13 +47,10 @@ pub(super) struct Beginning {
 impl Protocol {
     pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
         let layout = match self {
-            Protocol::Velos
-            | Protocol::Replicate
-            | Protocol::ReplicateWaits
-            | Protocol::ReplicateLoop => velos::Spec::layout(members, shape),
-            Protocol::Durable | Protocol::ReplicateDurable => durable::Spec::layout(members, shape),
-            Protocol::Abd => abd::Spec::layout(members),
-            Protocol::MultiPaxos => multipaxos::Spec::layout(members, shape),
+            Protocol::Keyed(keyed) => keyed.layout(members),
+            Protocol::Log(_) | Protocol::Program(_) => {
+                self.log().expect("it has a log").layout(members, shape)
+            }
         };
         layout.n_words as usize
     }
@@ -101,68 +97,123 @@ impl Protocol {
         };
         let found = found.map(|Snapshot { prefix, bytes, .. }| (prefix, bytes));
         let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
-        if self.replicates_program() {
-            let bug = bug.and_then(Bug::replicate);
-            let (order, rest, replies) = match self {
-                Protocol::ReplicateWaits => (Order::Serial, Rest::Waits, None),
-                Protocol::ReplicateLoop => (Order::Loop, Rest::Waits, None),
-                // By replies, of a program that has loaded the library, or has not.
-                Protocol::Replicate => (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp)),
-                _ => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
-            };
-            let around = if order == Order::Loop {
-                let time_step_ms = around.time_step_ms;
-                replicated::Around { time_step_ms, ..Default::default() }
-            } else {
-                around
-            };
-            let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
-            let rng = net.borrow_mut().rng.fork();
-            let program = SimProgram::new(rng, manner, around.deviates_after)
-                .stalling_after(around.stalls_after);
-            let program = (program, around, Feeding { order, rest, replies });
-            let disk = (disk, found);
-            return if self.has_disks() {
-                copied::<durable::Spec>(&config, plant, program, disk, of_node, plan, bug)
-            } else {
-                copied::<velos::Spec>(&config, plant, program, disk, of_node, plan, bug)
-            };
-        }
-        let outside = Around { bug: bug.and_then(Bug::door), ..Around::default() };
-        let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
-        let seats = (0..plan.members).map(|at| door::Member {
-            id: at as u16 + 1,
-            host: "member".to_owned(),
-            port: 6379,
-        });
-        let of_door = door::Config {
-            cluster: "simulated".to_owned(),
-            members: seats.collect(),
-            ..door::Config::default()
-        };
-        let door = ToldDoor::new(RespDoor::new(of_door, outside, pipes));
-        let shape = &plan.shape;
-        let disk = (disk, found);
+        let place = Place { config: &config, plant, disk: (disk, found), of_node, plan };
         match self {
-            Protocol::Replicate
-            | Protocol::ReplicateDurable
-            | Protocol::ReplicateWaits
-            | Protocol::ReplicateLoop => unreachable!("made above"),
-            Protocol::Velos => made::<velos::Spec>(&config, plant, door, disk, of_node, shape),
-            Protocol::Durable => made::<durable::Spec>(&config, plant, door, disk, of_node, shape),
-            Protocol::MultiPaxos => {
-                made::<multipaxos::Spec>(&config, plant, door, disk, of_node, shape)
+            Protocol::Program(copies) => {
+                let rng = net.borrow_mut().rng.fork();
+                let bug = bug.and_then(Bug::replicate);
+                let (program, around, feeding) = copies.prepare(rng, around);
+                copies.log().visit(Copying(place, (program, around, feeding), bug))
             }
-            Protocol::Abd => {
-                let of_machine =
-                    KeyedConfig { me, members: plan.members, run: origin.life, founds };
-                Ok(match bug.and_then(Bug::abd) {
-                    Some(bug) => {
-                        kept::<abd::Spec, _>(&config, plant, door, &of_machine, Planted(bug))
-                    }
-                    None => kept::<abd::Spec, _>(&config, plant, door, &of_machine, Sound),
-                })
+            Protocol::Log(log) => log.visit(Serving(place, door_among(plan.members, bug))),
+            Protocol::Keyed(keyed) => {
+                let machine = KeyedConfig { me, members: plan.members, run: origin.life, founds };
+                let door = door_among(plan.members, bug);
+                let bug = bug.and_then(|bug| bug.keyed(keyed));
+                Ok(keyed.visit(Keeping { place, door, machine, bug }))
             }
+        }
+    }
+}
+
+impl Copies {
+    /// A program, its environment, and the way in which it is fed.
+    fn prepare(
+        self,
+        rng: Rng,
+        around: replicated::Around,
+    ) -> (SimProgram, replicated::Around, Feeding) {
+        let (order, rest, replies) = match self {
+            Copies::AtRest => (Order::Serial, Rest::Waits, None),
+            Copies::InTurns => (Order::Loop, Rest::Waits, None),
+            // By replies, of a program that has loaded the library, or has not.
+            Copies::InMemory => (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp)),
+            Copies::OnDisk => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
+        };
+        let around = if order == Order::Loop {
+            let time_step_ms = around.time_step_ms;
+            replicated::Around { time_step_ms, ..Default::default() }
+        } else {
+            around
+        };
+        let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
+        let program = SimProgram::new(rng, manner, around.deviates_after)
+            .stalling_after(around.stalls_after);
+        (program, around, Feeding { order, rest, replies })
+    }
+}
+
+/// The key-value door of one of so many members.
+fn door_among(members: usize, bug: Option<Bug>) -> ToldDoor {
+    let outside = Around { bug: bug.and_then(Bug::door), ..Around::default() };
+    let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
+    let seats = (0..members).map(|at| door::Member {
+        id: at as u16 + 1,
+        host: "member".to_owned(),
+        port: 6379,
+    });
+    let of_door = door::Config {
+        cluster: "simulated".to_owned(),
+        members: seats.collect(),
+        ..door::Config::default()
+    };
+    ToldDoor::new(RespDoor::new(of_door, outside, pipes))
+}
+
+/// The things that a process stands on.
+struct Place<'a> {
+    config: &'a Config,
+    plant: SimPlant,
+    disk: (Option<Platter>, Option<FoundState>),
+    of_node: NodeConfig,
+    plan: &'a Plan,
+}
+
+/// Starts a member of the key-value store over a log.
+struct Serving<'a>(Place<'a>, ToldDoor);
+
+impl LogVisitor for Serving<'_> {
+    type Output = Result<Box<dyn Member>, String>;
+
+    fn visit<S: LogSpec>(self) -> Self::Output {
+        let Serving(Place { config, plant, disk, of_node, plan }, door) = self;
+        made::<S>(config, plant, door, disk, of_node, &plan.shape)
+    }
+}
+
+/// Starts a copy of a program.
+struct Copying<'a>(
+    Place<'a>,
+    (SimProgram, replicated::Around, Feeding),
+    Option<replicate::bugs::Bug>,
+);
+
+impl LogVisitor for Copying<'_> {
+    type Output = Result<Box<dyn Member>, String>;
+
+    fn visit<S: LogSpec>(self) -> Self::Output {
+        let Copying(Place { config, plant, disk, of_node, plan }, program, bug) = self;
+        copied::<S>(config, plant, program, disk, of_node, plan, bug)
+    }
+}
+
+/// Starts a member of the key-value store whose keys are kept separately.
+struct Keeping<'a> {
+    place: Place<'a>,
+    door: ToldDoor,
+    machine: KeyedConfig,
+    /// The place of the planted bug in the protocol's list.
+    bug: Option<usize>,
+}
+
+impl KeyedVisitor for Keeping<'_> {
+    type Output = Box<dyn Member>;
+
+    fn visit<S: KeyedSpec>(self) -> Box<dyn Member> {
+        let Keeping { place: Place { config, plant, .. }, door, machine, bug } = self;
+        match bug.map(|at| S::Bug::ALL[at]) {
+            Some(bug) => kept::<S, _>(config, plant, door, &machine, Planted(bug)),
+            None => kept::<S, _>(config, plant, door, &machine, Sound),
         }
     }
 }

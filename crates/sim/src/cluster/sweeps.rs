@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn every_bug_of_engine_and_door_is_hunted_in_a_cluster_that_there_is() {
-        let there_are: Vec<&str> = Protocol::ALL.iter().flat_map(|one| one.kinds()).collect();
+        let there_are: Vec<&str> = Protocol::all().flat_map(Protocol::kinds).collect();
         for bug in Bug::all() {
             let Caught::Sweep(kinds) = bug.caught() else { continue };
             let all = kinds.iter().all(|kind| there_are.contains(kind));

@@ -5,6 +5,7 @@ use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
 use super::kinds::{Kinship, Protocol};
+use super::last_reads::LastReads;
 use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
@@ -61,12 +62,7 @@ pub(crate) struct World {
     pub(super) is_to_depose: bool,
     /// A virtual second, and the number of its events so far.
     pub(super) events_of_second: (u64, u64),
-    /// The lists that clients appended to.
-    pub(super) lists: Vec<Vec<u8>>,
-    /// The keys that each client still has to read in the end, each with its member.
-    pub(super) to_read: Vec<Vec<(usize, Vec<u8>)>>,
-    /// The reads among them that are under way.
-    pub(super) reading: Vec<Vec<(usize, Vec<u8>)>>,
+    pub(super) last_reads: LastReads,
 }
 
 /// The bounds of members: often so narrow that they are met.
@@ -88,7 +84,7 @@ fn draw_bounds(seed: u64) -> Bounds {
 
 /// Whether clients wait for every disk.
 fn draw_disk_all(seed: u64, protocol: Protocol) -> bool {
-    protocol == Protocol::Durable && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
+    protocol.waits_for_all_disks() && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
 }
 
 /// Runs one seed, from beginning to end.
@@ -162,9 +158,7 @@ impl World {
             deviants: Deviants::draw(seed, members),
             leader: None,
             events_of_second: (0, 0),
-            lists: Vec::new(),
-            to_read: Vec::new(),
-            reading: vec![Vec::new(); plan.n_clients],
+            last_reads: LastReads::new(plan.n_clients),
             plan,
             rng,
         }

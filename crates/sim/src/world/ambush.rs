@@ -350,7 +350,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subjects::VELOS;
+    use crate::subjects::subject;
     use crate::world::net::{LATE_NS_MAX, Posting};
     use base::At;
 
@@ -359,7 +359,7 @@ mod tests {
         let shape = crate::Shape { ring_slots: 16, value_bytes: 104 };
         let mut plan = Plan::calm(3, Provider::Tcp, shape);
         (plan.weather.jitter_ns, plan.weather.spike) = (16_000, 256);
-        let mut world = World::new(VELOS, plan, Rng::new(1), false);
+        let mut world = World::new(subject("velos"), plan, Rng::new(1), false);
         world.begin();
         let leader = loop {
             let what = world.net.queue.pop_until(u64::MAX).expect("beats");

@@ -212,7 +212,7 @@ impl World {
                     Ask::Cas { .. } => {}
                     Ask::Read | Ask::Write(_) | Ask::Add(_) => client.seen[key] = answer,
                 }
-                if operation.asked_at >= self.liveness_since {
+                if self.core.owes(operation.asked_at) {
                     client.n_live += 1;
                 }
                 self.net.trace.record(now, index, Topic::Answer, answer, place.unwrap_or(0));
@@ -267,7 +267,7 @@ impl World {
 mod tests {
     use super::*;
     use crate::plan::Plan;
-    use crate::subjects::MU;
+    use crate::subjects::subject;
     use crate::{Birth, Provider, Shape};
     use base::Rank;
     use proto::Role;
@@ -284,7 +284,7 @@ mod tests {
             pace: 100,
             ..Plan::calm(3, Provider::Tcp, shape)
         };
-        let mut world = World::new(MU, plan, Rng::new(1), false);
+        let mut world = World::new(subject("mu"), plan, Rng::new(1), false);
         (0..3).for_each(|node| world.be_born(node, Birth::Fresh));
         let run_until = |world: &mut World, end: u64, is_over: fn(&World) -> bool| {
             while !is_over(world) {
@@ -296,11 +296,12 @@ mod tests {
         let leads = |world: &World| world.role(0) == Some(Role::Leader);
         assert!(run_until(&mut world, 300 * SECOND, leads));
         for other in [1, 2] {
-            world.core.insert(Rank::at(other));
+            world.core.members.insert(Rank::at(other));
             let wire = world.net.link_index(other, 0);
             world.net.wires[wire].slowness = u64::from(u32::MAX);
         }
-        (world.phase, world.liveness_since) = (Phase::Liveness, world.net.now());
+        world.phase = Phase::Liveness;
+        world.core.must_serve_from(world.net.now());
         world.end_long_thoughts();
         let end = world.net.now() + 300 * SECOND;
         let is_over = |world: &World| world.phase == Phase::Over;

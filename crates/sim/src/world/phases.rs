@@ -16,6 +16,30 @@ const HEALING_NS: u64 = 3_000 * MS;
 /// The time that each client may take in the liveness phase for the operations it must complete.
 const LIVENESS_NS: u64 = 3_000 * MS;
 
+/// The members that must serve once faults have ended (I1).
+pub(crate) struct Core {
+    pub(crate) members: MemberSet,
+    /// The time at which the liveness phase began.
+    since: Option<u64>,
+}
+
+impl Core {
+    /// The core before faults have ended.
+    pub(crate) const fn of(members: MemberSet) -> Core {
+        Core { members, since: None }
+    }
+
+    /// Notes that the liveness phase begins.
+    pub(crate) const fn must_serve_from(&mut self, now: u64) {
+        self.since = Some(now);
+    }
+
+    /// Whether what was asked then must be answered: it was asked in the liveness phase.
+    pub(crate) fn owes(&self, asked_at: u64) -> bool {
+        self.since.is_some_and(|since| asked_at >= since)
+    }
+}
+
 impl World {
     pub(crate) fn on_phase(&mut self) {
         let now = self.net.now();
@@ -26,7 +50,7 @@ impl World {
                 Phase::Healing
             }
             Phase::Healing => {
-                self.liveness_since = now;
+                self.core.must_serve_from(now);
                 self.end_long_thoughts();
                 self.ledger.to_be_held = self.ledger.copies.upto();
                 self.net.queue.push(now + LIVENESS_NS * self.plan.pace, Happening::Phase);
@@ -37,7 +61,13 @@ impl World {
                 Phase::Over
             }
         };
-        self.net.trace.record(now, 0, Topic::Phase, self.phase as u64, u64::from(self.core.bits()));
+        self.net.trace.record(
+            now,
+            0,
+            Topic::Phase,
+            self.phase as u64,
+            u64::from(self.core.members.bits()),
+        );
     }
 
     /// Ends the clients' thoughts, which last for minutes in runs of a day: they must ask soon.
@@ -77,7 +107,7 @@ impl World {
             "client {client} completed {} of {N_LIVE_OPERATIONS} operations in {} ms; core {:?}; {}",
             self.clients[client].n_live,
             LIVENESS_NS * self.plan.pace / MS,
-            self.core,
+            self.core.members,
             nodes.join("; ")
         );
         self.net.violate(Property::Liveness, detail);
@@ -97,7 +127,7 @@ impl World {
     /// Chooses the core and repairs it; the others stay as they are, or get worse.
     fn heal(&mut self) {
         if self.subject.has_operator {
-            self.core = self.members_core();
+            self.core.members = self.members_core();
             return self.repair_core();
         }
         let members = self.plan.members;
@@ -114,7 +144,7 @@ impl World {
                 core.insert(Rank::at(node));
             }
         }
-        self.core = core;
+        self.core.members = core;
         self.repair_core();
     }
 }

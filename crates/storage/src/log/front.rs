@@ -1,5 +1,6 @@
 //! The poll loop's part: lays out records, groups them into batches, reads them back.
 
+use super::flushes::{Flush, Flushes};
 use super::index::Index;
 use super::record::{self, HEADER, Head, Kind, Position};
 use super::{AppendError, Damage, META_MAX, Options, segment};
@@ -10,10 +11,6 @@ use std::sync::Arc;
 
 /// The most open files for reading old segments. A follower that catches up reads in one of them.
 const READERS_MAX: usize = 4;
-
-/// A request that everything before it become durable; later requests cover earlier ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Flush(pub u64);
 
 /// An entry without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +87,7 @@ pub struct Log<M: Media> {
     /// The position that must be durable before entries that were cut, skipped or freed may be
     /// given back (I10).
     loosened: Position,
-    n_flushes: u64,
-    flushes: VecDeque<(Flush, Position)>,
+    flushes: Flushes,
     /// The oldest segment that was not given back.
     oldest: u32,
     readers: BTreeMap<u32, M::File>,
@@ -117,8 +113,7 @@ impl<M: Media> Log<M> {
             unsynced_bytes: 0,
             synced: end.tail,
             loosened: end.tail,
-            n_flushes: 0,
-            flushes: VecDeque::new(),
+            flushes: Flushes::default(),
             oldest: end.oldest,
             readers: BTreeMap::new(),
         }
@@ -224,21 +219,12 @@ impl<M: Media> Log<M> {
 
     /// Requests that everything so far become durable; [`Log::flushed`] answers.
     pub fn sync(&mut self) -> Flush {
-        self.n_flushes += 1;
-        let flush = Flush(self.n_flushes);
-        // There is one waiting answer per position: a later request at the same place replaces it.
-        self.flushes.pop_back_if(|(_, upto)| *upto == self.tail);
-        self.flushes.push_back((flush, self.tail));
-        flush
+        self.flushes.request(self.tail)
     }
 
     /// The newest request that has become durable since the last call.
     pub fn flushed(&mut self) -> Option<Flush> {
-        let mut newest = None;
-        while let Some((flush, _)) = self.flushes.pop_front_if(|(_, upto)| *upto <= self.synced) {
-            newest = Some(flush);
-        }
-        newest
+        self.flushes.met(self.synced)
     }
 
     /// The number of bytes that [`Log::take`] would hand over.
@@ -249,8 +235,7 @@ impl<M: Media> Log<M> {
 
     /// Whether a request covers a part of the batch under construction.
     fn is_open_wanted(&self) -> bool {
-        let (open, newest) = (self.open_start, self.flushes.back());
-        !self.open.is_empty() && newest.is_some_and(|&(_, upto)| upto > open)
+        !self.open.is_empty() && self.flushes.reach_beyond(self.open_start)
     }
 
     /// The next batch for the writer, if a request waits for one. Batches are written in the order

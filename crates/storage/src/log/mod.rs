@@ -37,6 +37,7 @@
 //!   before its entries were freed is durable. Its user's metadata names the slot from which it
 //!   needs the log: with a segment gone and that metadata lost, the rest would be unusable.
 
+mod flushes;
 mod front;
 mod index;
 pub mod record;
@@ -46,7 +47,8 @@ pub mod segment;
 mod tests;
 mod writer;
 
-pub use front::{Batch, EntryHead, Flush, Log};
+pub use flushes::Flush;
+pub use front::{Batch, EntryHead, Log};
 pub use record::Position;
 pub use recovery::{Opened, Torn, open};
 pub(crate) use recovery::{Survey, begin, exists, survey};

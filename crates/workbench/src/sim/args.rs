@@ -1,10 +1,11 @@
 //! `gregale sim` on the command line.
 
-use ::sim::subjects::{SUBJECTS, VELOS};
-use ::sim::{Subject, cluster, group};
+use ::sim::subjects::subjects;
+use ::sim::{Subject, amcast, cluster, group};
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use console::Format;
+use proto::amcast::linear::Rule;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::LazyLock;
@@ -19,28 +20,7 @@ pub(crate) enum SimProtocol {
     /// Processes of a group with views.
     Group,
     /// Atomic multicast.
-    Multicast(Multicast),
-}
-
-/// Kinds of atomic multicast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Multicast {
-    /// Atomic multicast without failures: the root of the others.
-    Skeen,
-    /// Atomic multicast, three steps to leaders and four to others.
-    Whitebox,
-    /// Atomic multicast by guessed timestamps and two rounds of consensus.
-    Fastcast,
-    /// Atomic multicast in three steps to every destination.
-    Primcast,
-    /// The same with real-time order across groups.
-    PrimcastLinearizable,
-    /// The same with messages that may overtake each other if they do not conflict.
-    PrimcastCommuting,
-    /// PrimCast, whose processes lose power and come back from their disks.
-    PrimcastStable,
-    /// PrimCast, whose groups change their members.
-    PrimcastMembers,
+    Multicast(&'static amcast::Subject),
 }
 
 impl fmt::Debug for SimProtocol {
@@ -52,9 +32,9 @@ impl fmt::Debug for SimProtocol {
 impl ValueEnum for SimProtocol {
     fn value_variants<'a>() -> &'a [SimProtocol] {
         static ALL: LazyLock<Vec<SimProtocol>> = LazyLock::new(|| {
-            let logs = SUBJECTS.iter().copied().map(SimProtocol::Log);
-            let clusters = cluster::Protocol::ALL.iter().copied().map(SimProtocol::Cluster);
-            let multicasts = Multicast::value_variants().iter().copied();
+            let logs = subjects().iter().copied().map(SimProtocol::Log);
+            let clusters = cluster::Protocol::all().map(SimProtocol::Cluster);
+            let multicasts = amcast::subjects().iter();
             let groups = [SimProtocol::Group];
             let alone = logs.chain(clusters).chain(groups);
             alone.chain(multicasts.map(SimProtocol::Multicast)).collect()
@@ -67,7 +47,7 @@ impl ValueEnum for SimProtocol {
             SimProtocol::Log(subject) => Some(PossibleValue::new(subject.name).help(subject.text)),
             SimProtocol::Cluster(of) => Some(PossibleValue::new(of.name()).help(of.text())),
             SimProtocol::Group => Some(PossibleValue::new(group::NAME).help(group::TEXT)),
-            SimProtocol::Multicast(of) => of.to_possible_value(),
+            SimProtocol::Multicast(of) => Some(PossibleValue::new(&*of.name).help(&*of.text)),
         }
     }
 }
@@ -81,6 +61,16 @@ pub(crate) enum RealtimeRule {
     AllGroups,
     /// Wait until every synchronized clock has passed.
     CommitWait,
+}
+
+impl From<RealtimeRule> for Rule {
+    fn from(rule: RealtimeRule) -> Rule {
+        match rule {
+            RealtimeRule::Hop => Rule::Hop,
+            RealtimeRule::AllGroups => Rule::AllGroups,
+            RealtimeRule::CommitWait => Rule::CommitWait,
+        }
+    }
 }
 
 impl SimProtocol {
@@ -102,7 +92,7 @@ impl SimProtocol {
     gregale sim --protocol primcast-linearizable --rule hop --groups 4")]
 pub(crate) struct SimArgs {
     /// The subject to simulate.
-    #[arg(long, value_enum, default_value_t = SimProtocol::Log(VELOS))]
+    #[arg(long, value_enum, default_value_t = SimProtocol::Log(subjects()[0]))]
     pub(crate) protocol: SimProtocol,
     /// The number of seeds.
     #[arg(long, default_value_t = 1000)]
@@ -159,4 +149,21 @@ pub(crate) struct SimArgs {
     /// The format of the printed result.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of `xtask/src/seeds.rs`: a kind without a turn would never run seeds that are new.
+    #[test]
+    fn s3_every_kind_of_the_simulator_has_its_turn() {
+        let sweeps = include_str!("../../../../xtask/sweeps.toml");
+        for kind in SimProtocol::value_variants() {
+            let named = format!("protocol = \"{}\"\n", kind.name());
+            let mut of_kind = sweeps.split("[[sweep]]").filter(|one| one.contains(&named));
+            let has_turn = of_kind.any(|one| one.contains("turns = [\""));
+            assert!(has_turn, "{} has no turn in xtask/sweeps.toml", kind.name());
+        }
+    }
 }

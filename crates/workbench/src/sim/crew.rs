@@ -148,7 +148,7 @@ mod tests {
         let config = ::sim::Config::default();
         let sweep = |jobs| {
             let parts = share(NonZeroUsize::new(jobs).unwrap(), 0..4, "seeds", |pool| {
-                ::sim::sweep(&::sim::subjects::VELOS, &config, pool.numbers(), |_| true)
+                ::sim::sweep(&::sim::subjects()[0], &config, pool.numbers(), |_| true)
             });
             format!("{:?}", ::sim::Report::joined(parts))
         };

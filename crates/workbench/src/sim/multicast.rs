@@ -1,14 +1,12 @@
 //! `gregale sim` for atomic multicast: a world, judges and step counts of its own.
 
-use super::args::{Multicast as Kind, RealtimeRule, SimArgs, SimProtocol};
+use super::args::{SimArgs, SimProtocol};
 use super::crew;
 use ::sim::amcast::steps::{Bench, Steps, measure};
-use ::sim::amcast::{
-    Config, Fastcast, Finding, Primcast, Report, Simulated, Skeen, Whitebox, mutants,
-    run as run_seed, sweep,
-};
+use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, subjects, sweep};
 use console::{Failure, Format, Outcome};
 use proto::amcast::linear::Rule;
+use proto::registry::MulticastProtocol;
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -21,43 +19,25 @@ const SCHEDULES: u64 = 1000;
 
 /// Simulates, if it is a protocol of atomic multicast.
 pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
-    let SimProtocol::Multicast(protocol) = args.protocol else {
+    let SimProtocol::Multicast(subject) = args.protocol else {
         let why = "--aimed and --restless are for protocols of atomic multicast";
         return (args.aimed || args.restless).then(|| Err(Failure::new(why)));
-    };
-    let rule = match args.rule {
-        None if protocol == Kind::PrimcastLinearizable => Rule::Hop,
-        None => Rule::Plain,
-        Some(RealtimeRule::Hop) => Rule::Hop,
-        Some(RealtimeRule::AllGroups) => Rule::AllGroups,
-        Some(RealtimeRule::CommitWait) => Rule::CommitWait,
     };
     if args.cover {
         return Some(Err(Failure::new("--cover is not for protocols of atomic multicast")));
     }
-    let is_stable = protocol == Kind::PrimcastStable;
-    let changes_members = protocol == Kind::PrimcastMembers;
-    let takes_rule = is_stable
-        || changes_members
-        || matches!(protocol, Kind::Skeen | Kind::PrimcastLinearizable);
-    if args.rule.is_some() && !takes_rule {
-        return Some(Err(Failure::new(
-            "--rule is for --protocol skeen, primcast-linearizable, primcast-stable and \
-             primcast-members",
-        )));
+    if args.rule.is_some() && !subject.takes_rule {
+        let takes = subjects().iter().filter(|one| one.takes_rule).map(|one| one.name.as_str());
+        let names = takes.collect::<Vec<_>>().join(", ");
+        return Some(Err(Failure::new(format_args!("--rule is for --protocol {names}"))));
     }
     let config = Config {
-        rule,
         groups: args.groups.map(usize::from),
         members: args.members.map(usize::from),
-        commutes: protocol == Kind::PrimcastCommuting,
-        snapshots: !is_stable,
         trace: args.trace,
-        recovers: is_stable,
-        changes_members,
         aimed: args.aimed,
         restless: args.restless,
-        ..Config::default()
+        ..subject.config(args.rule.map(Rule::from))
     };
     if let Some(name) = &args.bug {
         let mutant = mutants().into_iter().find(|mutant| mutant.name == name);
@@ -67,16 +47,7 @@ pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
         });
         return Some(super::tell_hunted(args, name, hunted));
     }
-    match protocol {
-        Kind::Skeen => Some(simulate::<Skeen>(args, &config)),
-        Kind::Whitebox => Some(simulate::<Whitebox>(args, &config)),
-        Kind::Fastcast => Some(simulate::<Fastcast>(args, &config)),
-        Kind::Primcast
-        | Kind::PrimcastLinearizable
-        | Kind::PrimcastCommuting
-        | Kind::PrimcastStable
-        | Kind::PrimcastMembers => Some(simulate::<Primcast>(args, &config)),
-    }
+    Some(simulate(args, subject.protocol, &config))
 }
 
 struct Hunted {
@@ -85,39 +56,30 @@ struct Hunted {
     found: Option<Finding>,
 }
 
-fn simulate<M: Simulated>(args: &SimArgs, config: &Config) -> Outcome {
+fn simulate(args: &SimArgs, protocol: MulticastProtocol, config: &Config) -> Outcome {
     if args.long {
         return Err(Failure::new("--long is not for multicast: its runs are of seconds"));
     }
     if let Some(seed) = args.seed {
-        return Ok(replay::<M>(config, seed));
+        return Ok(replay(protocol, config, seed));
     }
     let seeds = crew::seeds(args.first, crew::how_many(args))?;
     let jobs = crew::jobs(args.jobs);
     let began = Instant::now();
     let parts = crew::share(jobs, seeds, "seeds", |pool| {
-        sweep::<M>(config, pool.numbers(), |_| {
+        sweep(protocol, config, pool.numbers(), |_| {
             pool.tell("");
             !crew::is_over(args, began)
         })
     });
     let report = Report::joined(parts);
     let wall_s = began.elapsed().as_secs_f64().max(1e-9);
-    let members = if M::SURVIVES_CRASHES { config.members.unwrap_or(3) } else { 1 };
+    let members =
+        if protocol.abilities().survives_crashes { config.members.unwrap_or(3) } else { 1 };
     let groups = config.groups.unwrap_or(3);
     let bench = Bench::new(config.rule, groups, members, SCHEDULES);
-    let steps = measure::<M>(&Bench { commutes: config.commutes, ..bench });
-    let is_primcast = matches!(
-        args.protocol,
-        SimProtocol::Multicast(
-            Kind::Primcast
-                | Kind::PrimcastLinearizable
-                | Kind::PrimcastCommuting
-                | Kind::PrimcastStable
-                | Kind::PrimcastMembers
-        )
-    );
-    let hunted = (args.mutants && is_primcast).then(|| hunt(jobs, config));
+    let steps = measure(protocol, &Bench { commutes: config.commutes, ..bench });
+    let hunted = args.mutants.then(|| hunt(jobs, protocol, config));
     match args.format {
         Format::Json => {
             let row = as_json(args, config, (&report, wall_s), &steps, hunted.as_deref());
@@ -130,8 +92,8 @@ fn simulate<M: Simulated>(args: &SimArgs, config: &Config) -> Outcome {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn replay<M: Simulated>(config: &Config, seed: u64) -> ExitCode {
-    let outcome = run_seed::<M>(config, seed);
+fn replay(protocol: MulticastProtocol, config: &Config, seed: u64) -> ExitCode {
+    let outcome = run_seed(protocol, config, seed);
     out!("{}", outcome.trace);
     match outcome.violation {
         None => {
@@ -146,9 +108,12 @@ fn replay<M: Simulated>(config: &Config, seed: u64) -> ExitCode {
     }
 }
 
-/// Hunts every planted bug, or only those of crash recovery or of changes of members.
-fn hunt(jobs: NonZeroUsize, config: &Config) -> Vec<Hunted> {
+/// Hunts every planted bug, or only those of crash recovery or of changes of members; of a protocol
+/// that is there for comparison only its own.
+fn hunt(jobs: NonZeroUsize, protocol: MulticastProtocol, config: &Config) -> Vec<Hunted> {
     let mut mutants = mutants();
+    let of_all = !protocol.abilities().for_comparison;
+    mutants.retain(|mutant| of_all || mutant.protocol() == protocol);
     mutants.retain(|mutant| mutant.is_of_recovery() || !config.recovers);
     mutants.retain(|mutant| mutant.is_of_members() || !config.changes_members);
     crew::each(jobs, &mutants, "mutants", |mutant| {

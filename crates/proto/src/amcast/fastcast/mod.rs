@@ -17,8 +17,10 @@
 //! follower accepts a hard entry only with its message.
 
 mod group;
+mod spec;
 mod wire;
 
+pub use spec::Spec;
 pub use wire::{Entry, FastcastWire};
 
 use super::bugs::Bug;

@@ -22,9 +22,13 @@
 
 use super::{Machine, Phase, PrimcastWire};
 use crate::amcast::bugs::Bug;
-use crate::amcast::{Config, GroupSet, Host, Members, Multicast, NoChange, Pid, Timestamp, To};
+use crate::amcast::{
+    Config, GroupSet, Host, Members, Multicast, NoChange, Pid, Place, Timestamp, To,
+};
 use crate::planted::Planting;
+use alloc::collections::BTreeMap;
 use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
+use core::time::Duration;
 
 /// The number of patiences after which a primary repeats a change that it had to give up.
 const CHANGES_AGAIN: u32 = 4;
@@ -42,6 +46,96 @@ impl Change {
             Change::Remove(seat) => members.without(seat),
             Change::Add(seat, incarnation) => members.with(seat, incarnation),
         }
+    }
+}
+
+/// The changes of this process's seat and, at a primary, of its group's members.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Changes {
+    /// The change of members that comes with this candidate's epoch.
+    changing: Option<Change>,
+    /// The processes that request a seat, and their promises.
+    joins: BTreeMap<Rank, (Incarnation, Ballot)>,
+    /// The seat to be removed.
+    removal: Option<Rank>,
+    /// The time before which no change begins, since the last one was given up.
+    not_before: Instant,
+    /// The mark from which a member holds what the last change left behind (P21).
+    held_from: Option<Place>,
+    /// The time of the next request for the seat, if this process needs one.
+    join_at: Option<Instant>,
+    /// Whether it is no longer a member.
+    parted: bool,
+}
+
+impl Changes {
+    pub(super) const fn has_parted(&self) -> bool {
+        self.parted
+    }
+
+    /// Whether this process needs a seat.
+    pub(super) const fn is_joining(&self) -> bool {
+        self.join_at.is_some()
+    }
+
+    pub(super) const fn join_at(&self) -> Option<Instant> {
+        self.join_at
+    }
+
+    /// P22: stops for good.
+    const fn part(&mut self) {
+        (self.parted, self.join_at) = (true, None);
+    }
+
+    /// Whether the request for the seat is due; it is due again after `patience`.
+    fn joins_now(&mut self, now: Instant, patience: Duration) -> bool {
+        let is_due = !self.parted && self.join_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.join_at = Some(now.plus(patience));
+        }
+        is_due
+    }
+
+    /// Lets this candidate's epoch have the members that there are.
+    pub(super) const fn keep_members(&mut self) {
+        self.changing = None;
+    }
+
+    fn is_asked_for(&self) -> bool {
+        !self.joins.is_empty() || self.removal.is_some()
+    }
+
+    /// Forgets what was asked of a primary.
+    fn forget_requests(&mut self) {
+        self.joins.clear();
+        self.removal = None;
+    }
+
+    /// The change of `members` that is due at the primary on the seat `me`, if there is one: of one
+    /// seat. A predecessor is removed first, unless a change replaces it `at_once` (a planted bug).
+    fn next(&mut self, members: &Members, me: Rank, at_once: bool) -> Option<Change> {
+        self.removal = self.removal.filter(|seat| members.voters.contains(*seat));
+        self.joins.retain(|seat, (incarnation, _)| members.incarnation(*seat) < *incarnation);
+        if let Some(seat) = self.removal {
+            return Some(Change::Remove(seat));
+        }
+        let (seat, (incarnation, _)) = self.joins.first_key_value()?;
+        if members.voters.contains(*seat) && !at_once {
+            // Its predecessor is removed first: see above.
+            return Some(Change::Remove(*seat)).filter(|_| *seat != me);
+        }
+        Some(Change::Add(*seat, *incarnation))
+    }
+
+    /// The highest promise of those that request a seat.
+    fn promised(&self) -> Ballot {
+        let promises = self.joins.values().map(|(_, promised)| *promised);
+        promises.max().unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(super) const fn be_held_from(&mut self, mark: Place) {
+        self.held_from = Some(mark);
     }
 }
 
@@ -63,14 +157,14 @@ impl<P: Planting<Bug>> Machine<P> {
         machine.informed = GroupSet::EMPTY;
         machine.clocks.iter_mut().for_each(|clocks| clocks.seats.ask_anew());
         machine.on_meeting(me, life);
-        machine.join_at = Some(now);
+        machine.change.join_at = Some(now);
         machine.returned_to = Some(GroupSet::EMPTY);
         machine
     }
 
     /// Whether it has never been in an epoch, or will never be in one again (P22).
     pub(super) const fn is_outside(&self) -> bool {
-        self.parted || self.current.0 == Ballot::NONE.0
+        self.change.has_parted() || self.current.0 == Ballot::NONE.0
     }
 
     /// Whether a message concerns a process outside the group's epochs. One that has parted takes
@@ -102,7 +196,7 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         if who.group == self.me.group {
             self.transfer.forget_promise(who.rank);
-            self.state_sent_at[who.rank.index()] = None;
+            self.fetching.lose(who.rank);
         }
     }
 
@@ -110,7 +204,7 @@ impl<P: Planting<Bug>> Machine<P> {
     pub(super) fn take_members(&mut self, members: Members) {
         self.members = members;
         self.informed = GroupSet::EMPTY;
-        self.held_from = None;
+        self.change.held_from = None;
     }
 
     /// Notes that `current` has begun: its members are known for good, and this process is one of
@@ -119,7 +213,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let seats = &mut self.clocks[self.me.group.index()].seats;
         seats.learn(self.current, &self.members);
         seats.is_told_by(self.me.rank);
-        self.join_at = None;
+        self.change.join_at = None;
     }
 
     /// P19: whether a proposal of `epoch` in the log is thereby decided.
@@ -136,10 +230,9 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Requests its seat, repeatedly until it has it.
     pub(super) fn join_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.parted || self.join_at.is_none_or(|at| at > now) {
+        if !self.change.joins_now(now, self.config.patience) {
             return;
         }
-        self.join_at = Some(now.plus(self.config.patience));
         let (incarnation, promised) = (self.incarnation, self.promised);
         let join = PrimcastWire::Join { incarnation, promised };
         host.send(To::Groups(self.me.group.alone()), &join);
@@ -173,15 +266,14 @@ impl<P: Planting<Bug>> Machine<P> {
             host.send(To::One(from), &PrimcastWire::Parted(incarnation));
         } else if host.keeps_states() {
             // Without a state it would never learn the messages that were forgotten.
-            self.joins.insert(from.rank, (incarnation, promised));
+            self.change.joins.insert(from.rank, (incarnation, promised));
         }
     }
 
     /// P22: stops for good, since this process was removed.
     pub(super) fn on_parted(&mut self, incarnation: Incarnation, now: Instant) {
         if incarnation == self.incarnation {
-            self.parted = true;
-            self.join_at = None;
+            self.change.part();
             self.enter(Phase::Promised, now);
         }
     }
@@ -196,61 +288,45 @@ impl<P: Planting<Bug>> Machine<P> {
         if !self.members.voters.contains(seat) {
             return Err(NoChange::NotMember);
         }
-        self.removal = Some(seat);
+        self.change.removal = Some(seat);
         Ok(())
     }
 
     /// Changes the group's members, if this process is the primary and a change is due and allowed.
     pub(super) fn change_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.joins.is_empty() && self.removal.is_none() {
+        if !self.change.is_asked_for() {
             return;
         }
         if self.phase != Phase::Primary {
             // Another process leads: a newcomer asks again.
             if self.phase != Phase::Candidate {
-                self.joins.clear();
-                self.removal = None;
+                self.change.forget_requests();
             }
             return;
         }
-        let Some(change) = self.next_change() else { return };
-        if self.change_from > now || !self.is_held() {
+        let at_once = self.planted.has(Bug::ReplaceAtOnce);
+        let next = self.change.next(&self.members, self.me.rank, at_once);
+        let Some(change) = next else { return };
+        if self.change.not_before > now || !self.is_held() {
             return;
         }
-        self.changing = Some(change);
-        let floor = self.joins.values().map(|(_, promised)| *promised).max();
-        self.run(floor.unwrap_or_default(), now, host);
+        self.change.changing = Some(change);
+        self.run(self.change.promised(), now, host);
     }
 
     /// Gives up a change of a candidate that has waited for long: if the new members are the ones
     /// that do not promise, it continues with the old ones, and tries again later.
     pub(super) fn give_up_change<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        let Some(change) = self.changing.take() else { return };
+        let Some(change) = self.change.changing.take() else { return };
         if self.current == self.promised {
             return;
         }
         self.establish(now, host);
         if self.current == self.promised {
-            self.change_from = now.plus(CHANGES_AGAIN * self.config.patience);
+            self.change.not_before = now.plus(CHANGES_AGAIN * self.config.patience);
         } else {
-            self.changing = Some(change);
+            self.change.changing = Some(change);
         }
-    }
-
-    /// The change that is due, if there is one.
-    fn next_change(&mut self) -> Option<Change> {
-        let members = self.members;
-        self.removal = self.removal.filter(|seat| members.voters.contains(*seat));
-        self.joins.retain(|seat, (incarnation, _)| members.incarnation(*seat) < *incarnation);
-        if let Some(seat) = self.removal {
-            return Some(Change::Remove(seat));
-        }
-        let (seat, (incarnation, _)) = self.joins.first_key_value()?;
-        if members.voters.contains(*seat) && !self.planted.has(Bug::ReplaceAtOnce) {
-            // Its predecessor is removed first: see above.
-            return Some(Change::Remove(*seat)).filter(|_| *seat != self.me.rank);
-        }
-        Some(Change::Add(*seat, *incarnation))
     }
 
     /// P21: whether a majority has delivered everything that was delivered among earlier members.
@@ -259,13 +335,13 @@ impl<P: Planting<Bug>> Machine<P> {
         if members.from == Timestamp::ZERO || self.planted.has(Bug::ChangeUnheld) {
             return true;
         }
-        if self.held_from.is_none() && self.takes_part() && self.safe_ts() >= members.from {
-            self.held_from = Some(self.last);
+        if self.change.held_from.is_none() && self.takes_part() && self.safe_ts() >= members.from {
+            self.change.held_from = Some(self.delivered.last());
         }
-        let Some(upto) = self.held_from else { return false };
+        let Some(upto) = self.change.held_from else { return false };
         let seats = &self.clocks[self.me.group.index()].seats;
         let has_it = |seat: &Rank| {
-            *seat == self.me.rank && self.last >= upto
+            *seat == self.me.rank && self.delivered.last() >= upto
                 || seats.sits(*seat, &members, self.planted)
                     && self.retained.mark_of(self.me.group, *seat) >= upto
         };
@@ -287,7 +363,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let is_enough = |members: &Members| members.has_quorum(promised(members));
         let is_its_own =
             source == self.current && source.proposer() == Some(self.me.rank) && self.has_begun;
-        let change = self.changing.filter(|_| is_its_own);
+        let change = self.change.changing.filter(|_| is_its_own);
         let next = change.map(|change| change.applied_to(present));
         match next {
             Some(next) if self.planted.has(Bug::NewQuorumOnly) => is_enough(&next).then_some(next),
@@ -296,5 +372,40 @@ impl<P: Planting<Bug>> Machine<P> {
             Some(next) => (is_enough(&present) && is_enough(&next)).then_some(next),
             None => is_enough(&present).then_some(present),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEW: Incarnation = Incarnation(5);
+
+    #[test]
+    fn p20_a_seat_is_emptied_before_another_incarnation_gets_it() {
+        let (me, seat) = (Rank::at(0), Rank::at(1));
+        let members = Members::founders(3, Ballot::NONE);
+        let mut changes = Changes::default();
+        changes.joins.insert(seat, (NEW, Ballot(7)));
+        assert_eq!(changes.next(&members, me, false), Some(Change::Remove(seat)));
+        assert_eq!(changes.next(&members, me, true), Some(Change::Add(seat, NEW)));
+        assert_eq!(changes.next(&members, seat, false), None, "a primary does not remove itself");
+        let without = Change::Remove(seat).applied_to(members);
+        assert_eq!(changes.next(&without, me, false), Some(Change::Add(seat, NEW)));
+        assert_eq!(changes.promised(), Ballot(7));
+        let with = Change::Add(seat, NEW).applied_to(without);
+        assert_eq!(changes.next(&with, me, false), None, "it has its seat");
+        assert!(!changes.is_asked_for());
+    }
+
+    #[test]
+    fn p22_a_process_that_has_parted_asks_for_no_seat() {
+        let (now, patience) = (Instant::ZERO, Duration::from_millis(2));
+        let mut changes = Changes { join_at: Some(now), ..Changes::default() };
+        assert!(changes.joins_now(now, patience) && !changes.joins_now(now, patience));
+        assert_eq!(changes.join_at(), Some(now.plus(patience)));
+        changes.part();
+        assert!(changes.has_parted() && !changes.is_joining());
+        assert!(!changes.joins_now(now.plus(patience), patience));
     }
 }

@@ -3,7 +3,7 @@
 
 use super::clocks::Clocks;
 use super::*;
-use crate::amcast::{GroupId, Layout, To};
+use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 
 /// A host that keeps the messages sent, and could hand over states.
@@ -220,7 +220,8 @@ fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
     fn asks_again<P: Planting<Bug>>(planted: P, delivered: Place) -> bool {
         let mut group = Group::new(planted, 0);
         let first = group.machine.current;
-        group.machine.last = (Timestamp(3), MessageId::default());
+        group.machine.delivered =
+            Delivered::restored((Timestamp(3), MessageId::default()), Seen::default());
         group.is_joined();
         let founders = group.machine.members;
         group.is_promised(1, first, founders);
@@ -401,8 +402,9 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
 fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
     let mut group = Group::new(Sound, 0);
     let (first, founders) = (group.machine.current, group.machine.members);
-    group.machine.last = (Timestamp(3), MessageId::default());
-    group.machine.held_from = Some(Place::default());
+    group.machine.delivered =
+        Delivered::restored((Timestamp(3), MessageId::default()), Seen::default());
+    group.machine.change.be_held_from(Place::default());
     group.is_joined();
     group.is_promised(1, first, founders);
     group.is_accepted(1, Place::default());

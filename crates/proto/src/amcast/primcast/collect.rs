@@ -170,12 +170,12 @@ impl Retained {
 impl<P: Planting<Bug>> Machine<P> {
     /// Whether this message was delivered here and its record is forgotten (P8).
     pub(super) fn is_gone(&self, id: MessageId) -> bool {
-        !self.records.contains(id) && self.seen.contains(id) && !self.planted.has(Bug::ForgetNames)
+        !self.records.contains(id) && self.delivered.has(id) && !self.planted.has(Bug::ForgetNames)
     }
 
     /// P7: whether others have forgotten messages that were not delivered here.
     pub(super) fn is_behind(&self) -> bool {
-        self.last < self.floor && !self.planted.has(Bug::IgnoreFloor)
+        self.delivered.last() < self.floor && !self.planted.has(Bug::IgnoreFloor)
     }
 
     /// The number of messages that it remembers.
@@ -201,7 +201,7 @@ impl<P: Planting<Bug>> Machine<P> {
         if !is_due && !self.retained.is_worth_a_look() {
             return;
         }
-        self.retained.hear(self.me, self.last);
+        self.retained.hear(self.me, self.delivered.last());
         let most = match host.keeps_states() {
             true => (self.config.retain, self.config.retain_bytes),
             false => (usize::MAX, usize::MAX),
@@ -210,7 +210,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let n_before = records.len();
         let n_enough = if self.planted.has(Bug::ForgetEarly) { |_| 1 } else { base::majority };
         let most = if self.planted.has(Bug::ForgetEarly) { (0, 0) } else { most };
-        let bounds = (self.last, most);
+        let bounds = (self.delivered.last(), most);
         self.retained.give_up(&self.clocks, bounds, n_enough, self.planted, |place, id| {
             records.remove(id);
             *floor = place.max(*floor);
@@ -247,32 +247,28 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         let owed = mem::take(&mut self.owed);
         let to: GroupSet =
-            owed.iter().filter(|group| self.told[group.index()] < self.last).collect();
+            owed.iter().filter(|group| self.told[group.index()] < self.delivered.last()).collect();
         let uninformed = to.difference(self.informed);
         self.report_to(uninformed, host);
         let to = to.difference(uninformed);
         if !to.is_empty() {
-            to.iter().for_each(|group| self.told[group.index()] = self.last);
-            host.send(To::Groups(to), &PrimcastWire::Delivered(self.last));
+            to.iter().for_each(|group| self.told[group.index()] = self.delivered.last());
+            host.send(To::Groups(to), &PrimcastWire::Delivered(self.delivered.last()));
         }
         self.collect(true, host);
     }
 
     /// P7: asks the primary for its state; a primary asks one member after another.
     pub(super) fn fetch_if_behind<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if !self.is_behind() || self.fetch_at > now {
+        if !self.is_behind() || !self.fetching.is_due(now, self.config.patience) {
             return;
         }
-        self.fetch_at = now.plus(self.config.patience);
         let me = self.me.rank;
         let leader = self.current.proposer().filter(|leader| *leader != me);
-        let (voters, last) = (self.members.voters, self.fetched_from.unwrap_or(me));
-        let next = voters.iter().find(|rank| rank.index() > last.index()).or(voters.iter().next());
-        let Some(rank) = leader.or(next) else { return };
-        self.fetched_from = Some(rank);
+        let Some(rank) = self.fetching.next(leader, self.members.voters, me) else { return };
         if rank != me {
             let to = Pid { group: self.me.group, rank };
-            host.send(To::One(to), &PrimcastWire::Fetch(self.last));
+            host.send(To::One(to), &PrimcastWire::Fetch(self.delivered.last()));
         }
     }
 
@@ -285,9 +281,8 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        let sent_at = self.state_sent_at[from.rank.index()];
-        let is_fresh = sent_at.is_some_and(|at| at.plus(self.config.patience) > now);
-        if self.last <= last || is_fresh {
+        let is_fresh = self.fetching.is_fresh(from.rank, now, self.config.patience);
+        if self.delivered.last() <= last || is_fresh {
             return;
         }
         let Some(app) = host.state() else {
@@ -297,7 +292,7 @@ impl<P: Planting<Bug>> Machine<P> {
             }
             return;
         };
-        self.state_sent_at[from.rank.index()] = Some(now);
+        self.fetching.sent(from.rank, now);
         let state = self.handover(app);
         host.send(To::One(from), &PrimcastWire::State(state));
     }
@@ -305,10 +300,10 @@ impl<P: Planting<Bug>> Machine<P> {
     /// The state that another member needs to reach this one's position.
     pub(super) fn handover(&self, app: Vec<u8>) -> Handover {
         Handover {
-            through: self.last,
+            through: self.delivered.last(),
             floor: self.floor,
             audience: self.audience,
-            seen: self.seen.clone(),
+            seen: self.delivered.seen().clone(),
             kept: self.kept(),
             app,
         }
@@ -341,19 +336,18 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        let (before, through) = (self.last, state.through);
+        let (before, through) = (self.delivered.last(), state.through);
         // Where messages commute, a delivery here must not be undone (P8). A giver that lacks some
         // of them delivers them before long, and is asked again.
-        let keeps_ours = self.ahead.keys().all(|(_, id)| state.seen.contains(*id));
+        let keeps_ours = self.delivered.is_within(&state.seen);
         if through <= before || !keeps_ours && !self.planted.has(Bug::StateUndoes) {
             return;
         }
         host.install(&state.app, through);
-        (self.seen, self.last) = (state.seen.clone(), through);
         let is_ahead = |(at, message): &&(Timestamp, Arc<Message>)| (*at, message.id) > through;
         let ahead = state.kept.iter().filter(is_ahead);
         let ahead = ahead.map(|(at, message)| ((*at, message.id), message.dest)).collect();
-        let was_ahead = mem::replace(&mut self.ahead, ahead);
+        let was_ahead = self.delivered.install(state.seen.clone(), through, ahead);
         self.miss_cuts(host);
         let is_in_it =
             |id: &MessageId, record: &Record| !record.is_delivered && state.seen.contains(*id);
@@ -393,7 +387,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let to = self.audience.union(self.me.group.alone());
         self.report_at_least(through.0, to);
         self.note_replaced(Some(&state.app));
-        self.fetch_at = now;
+        self.fetching.ask_from(now);
         self.owed = self.owed.union(to);
         self.tell_later(now);
     }

@@ -69,7 +69,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     fn deliver_in_one_walk<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         // P16: nothing overtakes a cut.
-        let cut = self.cuts.first().copied().filter(|_| !self.planted.has(Bug::CutOvertaken));
+        let cut = self.cuts.first().filter(|_| !self.planted.has(Bug::CutOvertaken));
         let passed = cut.map_or(self.passed(), |cut| cut.min(self.passed()));
         let within = (passed, MessageId { sender: u64::MAX, sequence: u64::MAX });
         let looked_at: Vec<Place> = self.pending.range(..=within).copied().collect();
@@ -105,12 +105,7 @@ impl<P: Planting<Bug>> Machine<P> {
     fn move_mark(&mut self, now: Instant) {
         let first = self.pending.first().copied().filter(|_| !self.planted.has(Bug::MarkOfLast));
         let passed = self.passed();
-        while let Some(entry) = self.ahead.first_entry()
-            && first.is_none_or(|first| *entry.key() < first)
-            && entry.key().0 <= passed
-        {
-            let (place, dest) = entry.remove_entry();
-            self.last = place;
+        while let Some(dest) = self.delivered.raise_mark(first, passed) {
             // The processes that share it received a lower mark when it was delivered.
             self.owed = self.owed.union(dest);
             self.tell_later(now);
@@ -139,22 +134,14 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        assert!(self.last < (at, id), "P1: {id:?} at {at:?} comes after {:?}", self.last);
-        if !self.config.commutes {
-            self.last = (at, id);
-        }
         self.pending.remove(&(at, id));
         let record = self.records.known(id);
         record.bound = None;
         (record.is_delivered, record.final_at) = (true, Some(at));
         let message = record.body.clone().expect("only what is here is delivered");
-        assert!(!self.seen.contains(id), "P8: {id:?} is delivered twice");
-        self.seen.insert(id);
+        self.delivered.add((at, id), self.config.commutes.then_some(message.dest));
         self.retained.keep(&message, at);
         self.note_delivered(at, id);
-        if self.config.commutes {
-            self.ahead.insert((at, id), message.dest);
-        }
         self.owed = self.owed.union(message.dest);
         self.audience = self.audience.union(message.dest);
         self.tell_later(now);

@@ -28,7 +28,7 @@ impl<P: Planting<Bug>> Machine<P> {
         if !stands || leads && !self.is_overtaken() {
             return;
         }
-        self.changing = None;
+        self.change.keep_members();
         self.run(self.newest_promise(), now, host);
     }
 
@@ -175,7 +175,7 @@ impl<P: Planting<Bug>> Machine<P> {
     ) {
         let epoch = beginning.epoch;
         // A newcomer receives epochs for which it had no NEW-EPOCH.
-        let is_late = epoch > self.promised && self.join_at.is_some();
+        let is_late = epoch > self.promised && self.change.is_joining();
         let is_seated = beginning.members.has(self.me.rank, self.incarnation);
         if let Some(rank) = epoch.proposer().filter(|_| epoch > self.promised && !is_late) {
             // A host skipped its NEW-EPOCH: the epoch is promised first.

@@ -58,11 +58,14 @@ mod clocks;
 mod collect;
 mod cut;
 mod deliver;
+mod delivered;
 mod dispatch;
 mod epoch;
+mod fetching;
 mod order;
 mod record;
 mod seats;
+mod spec;
 mod stable;
 #[cfg(test)]
 mod state_tests;
@@ -74,6 +77,7 @@ mod transfer_tests;
 mod turns;
 mod wire;
 
+pub use spec::Spec;
 pub use wire::{Beginning, Handover, Held, Logged, Part, PrimcastWire, Report, Told};
 
 use super::bugs::Bug;
@@ -81,7 +85,7 @@ use super::linear::{Horizon, Listed, Rule};
 use super::wire::{Malformed, Reader, Wire, is_addressable};
 use super::{
     About, Config, FOUNDER, GroupSet, Host, Members, Message, MessageId, Multicast, NoChange,
-    NoCut, Pid, Place, Seen, Timestamp,
+    NoCut, Pid, Place, Timestamp,
 };
 use crate::planted::{Planting, Sound};
 use acks::Acks;
@@ -89,9 +93,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
-use change::Change;
+use change::Changes;
 use clocks::Clocks;
 use collect::Retained;
+use cut::Cuts;
+use delivered::Delivered;
+use fetching::Fetching;
 use record::{Record, Records};
 use stable::Journal;
 use transfer::Transfer;
@@ -155,16 +162,8 @@ pub struct Machine<P: Planting<Bug> = Sound> {
     audience: GroupSet,
     /// The last list sent to each group (`hop`).
     listed: Vec<Vec<Listed>>,
-    /// The place up to which everything was delivered (P15).
-    last: Place,
-    /// The messages delivered above it, which commute with the pending ones, and their groups.
-    ahead: BTreeMap<Place, GroupSet>,
-    /// The names of the delivered messages, for ever (P8).
-    seen: Seen,
-    /// The timestamps at which cuts are requested (P16).
-    cuts: BTreeSet<Timestamp>,
-    /// The time at which the group is asked (again) to raise its clocks for them.
-    raise_at: Option<Instant>,
+    delivered: Delivered,
+    cuts: Cuts,
     retained: Retained,
     /// The place at or below which the messages missing in the log were delivered (P7).
     floor: Place,
@@ -173,11 +172,7 @@ pub struct Machine<P: Planting<Bug> = Sound> {
     tell_at: Option<Instant>,
     /// The groups that share later deliveries.
     owed: GroupSet,
-    /// The member that was last asked for a state, and the time of the next request.
-    fetched_from: Option<Rank>,
-    fetch_at: Instant,
-    /// The time at which each member of the own group was last sent a state.
-    state_sent_at: Vec<Option<Instant>>,
+    fetching: Fetching,
     trusted: Option<Rank>,
     /// The logs on their way (P23).
     transfer: Transfer,
@@ -199,20 +194,7 @@ pub struct Machine<P: Planting<Bug> = Sound> {
     members: Members,
     /// The groups that know them.
     informed: GroupSet,
-    /// The change of members that comes with this candidate's epoch.
-    changing: Option<Change>,
-    /// The processes that request a seat, and their promises.
-    joins: BTreeMap<Rank, (Incarnation, Ballot)>,
-    /// The time before which no change begins, since the last one was given up.
-    change_from: Instant,
-    /// The seat to be removed.
-    removal: Option<Rank>,
-    /// The mark from which a member holds what the last change left behind (P21).
-    held_from: Option<Place>,
-    /// The time of the next request for the seat, if this process needs one.
-    join_at: Option<Instant>,
-    /// Whether it is no longer a member.
-    parted: bool,
+    change: Changes,
     /// Whether its host brings it a state.
     rests: bool,
     /// The mistake in this machine, if it has one.
@@ -241,7 +223,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Performs the consequences of the last events.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.parted {
+        if self.change.has_parted() {
             return;
         }
         self.say_returned(host);
@@ -280,9 +262,10 @@ impl<P: Planting<Bug>> Machine<P> {
             Arc::new((self.current, self.members))
         });
         // The marks mean nothing to groups that do not know the members (P21).
-        let delivered = if knows || members.is_some() { self.last } else { Place::default() };
+        let delivered =
+            if knows || members.is_some() { self.delivered.last() } else { Place::default() };
         if knows || members.is_some() {
-            to.iter().for_each(|group| self.told[group.index()] = self.last);
+            to.iter().for_each(|group| self.told[group.index()] = self.delivered.last());
         }
         Report { epoch, clock: self.clock, as_primary: is_primary, delivered, listed, members }
     }
@@ -377,19 +360,14 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
             reported: alloc::vec![Timestamp::ZERO; n_groups],
             audience: GroupSet::EMPTY,
             listed: alloc::vec![Vec::new(); n_groups],
-            last: Place::default(),
-            ahead: BTreeMap::new(),
-            seen: Seen::default(),
-            cuts: BTreeSet::new(),
-            raise_at: None,
+            delivered: Delivered::default(),
+            cuts: Cuts::default(),
             retained: Retained::new(layout),
             floor: Place::default(),
             told: alloc::vec![Place::default(); n_groups],
             tell_at: None,
             owed: GroupSet::EMPTY,
-            fetched_from: None,
-            fetch_at: Instant::ZERO,
-            state_sent_at: alloc::vec![None; layout.members(me.group)],
+            fetching: Fetching::new(layout.members(me.group)),
             trusted: None,
             transfer: Transfer::default(),
             accepts: BTreeMap::new(),
@@ -402,13 +380,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
             incarnation: FOUNDER,
             members: Members::founders(layout.members(me.group), epoch),
             informed: layout.groups(),
-            changing: None,
-            joins: BTreeMap::new(),
-            change_from: Instant::ZERO,
-            removal: None,
-            held_from: None,
-            join_at: None,
-            parted: false,
+            change: Changes::default(),
             rests: false,
             planted,
         }
@@ -462,15 +434,23 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
 
     fn deadline(&self) -> Option<Instant> {
         if self.is_outside() {
-            return self.join_at;
+            return self.change.join_at();
         }
         let patience = self.config.patience;
         let phase = self.is_unsettled().then(|| self.phase_since.plus(patience));
-        let fetch = self.is_behind().then_some(self.fetch_at);
-        [phase, self.ask_at, self.wake_at, self.tell_at, self.raise_at, fetch, self.join_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let fetch = self.is_behind().then_some(self.fetching.ask_at());
+        [
+            phase,
+            self.ask_at,
+            self.wake_at,
+            self.tell_at,
+            self.cuts.raise_at(),
+            fetch,
+            self.change.join_at(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn is_primary(&self) -> bool {
@@ -492,7 +472,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     const FORGETS_NAMES: bool = true;
 
     fn has_delivered(&self, id: MessageId) -> bool {
-        self.seen.contains(id)
+        self.delivered.has(id)
     }
 
     fn n_held(&self) -> Option<usize> {
@@ -552,7 +532,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn delivered_upto(&self) -> Place {
-        self.last
+        self.delivered.last()
     }
 
     fn n_kept_bytes(&self) -> usize {
@@ -583,7 +563,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn has_parted(&self) -> bool {
-        self.parted
+        self.change.has_parted()
     }
 
     fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {

@@ -23,6 +23,7 @@
 //!
 //! All members of a group may have stopped at once: this does not need one that has not.
 
+use super::delivered::Delivered;
 use super::record::Record;
 use super::wire::{place, read_place};
 use super::{Logged, Machine, Phase, PrimcastWire};
@@ -120,7 +121,7 @@ impl Wire for Stable {
 }
 
 /// A change of the state.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Change {
     Head(Head),
     /// A proposal entered the log.
@@ -255,7 +256,8 @@ impl<P: Planting<Bug>> Machine<P> {
 
     fn whole(&self) -> Stable {
         let log = self.logged().collect();
-        let (head, last, seen) = (self.head(), self.last, self.seen.clone());
+        let (head, last, seen) =
+            (self.head(), self.delivered.last(), self.delivered.seen().clone());
         let (members, incarnation) = (self.members, self.incarnation.0);
         Stable { head, last, seen, log, kept: self.kept(), members, incarnation }
     }
@@ -357,7 +359,8 @@ impl<P: Planting<Bug>> Machine<P> {
             // proposals, and some of those may be lost.
             machine.promised = Ballot::above(head.promised, me.rank);
         }
-        (machine.floor, machine.last, machine.seen) = (head.floor, last, seen);
+        machine.floor = head.floor;
+        machine.delivered = Delivered::restored(last, seen);
         machine.audience = head.audience;
         for (at, message) in kept {
             let mut record = Record::new(message.dest, now);
@@ -389,7 +392,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// P12: asks every process that ever told this one something to repeat it.
     pub(super) fn say_returned<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
-        let Some(told) = self.returned_to.filter(|_| self.join_at.is_none()) else { return };
+        let Some(told) = self.returned_to.filter(|_| !self.change.is_joining()) else { return };
         // With an empty disk it learns of the others gradually.
         let to = self.audience.union(self.me.group.alone()).difference(told);
         if !to.is_empty() {
@@ -411,7 +414,7 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         self.owed = self.owed.union(group.alone().intersection(self.audience));
         if group == self.me.group {
-            self.state_sent_at[from.rank.index()] = None;
+            self.fetching.lose(from.rank);
         }
         self.tell_later(now);
     }

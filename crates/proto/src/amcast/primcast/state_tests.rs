@@ -1,7 +1,7 @@
 //! States of other members, and repeated requests for clocks: rule by rule.
 
 use super::*;
-use crate::amcast::{GroupId, Layout, To};
+use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 
 /// A host that keeps the messages sent, and takes states.

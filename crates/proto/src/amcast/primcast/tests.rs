@@ -3,7 +3,7 @@
 use super::*;
 use crate::amcast::linear::Level;
 use crate::amcast::wire::round_trip;
-use crate::amcast::{GroupId, Layout, To};
+use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 
 #[test]

@@ -12,8 +12,10 @@
 //! does not give the order that it was made for among three partitions or more:
 //! `chain_of_three_groups` in the simulator's tests.
 
+mod spec;
 mod wire;
 
+pub use spec::Spec;
 pub use wire::SkeenWire;
 
 use super::bugs::Bug;

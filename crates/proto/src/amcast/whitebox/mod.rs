@@ -14,8 +14,10 @@
 //! instead of carrying it; a process without the message pulls it after a while.
 
 mod leader;
+mod spec;
 mod wire;
 
+pub use spec::Spec;
 pub use wire::{Kept, WhiteboxWire};
 
 use super::bugs::Bug;

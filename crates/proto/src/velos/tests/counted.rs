@@ -67,7 +67,7 @@ fn facts_after_a_break<P: Planting<Bug>>(planted: P) -> (Ballot, Vec<(u64, u64)>
     group.settle(&EVERYBODY);
     look(&group);
     assert_eq!(group.values(2), [&b"unheard"[..], b"heard"]);
-    (group.machines[0].highest, facts)
+    (group.machines[0].candidacy.highest(), facts)
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn i4_a_prefix_never_stands_beside_the_ballot_of_an_earlier_term() {
 /// A group with ballots beyond the word, so that acceptors are contacted by message.
 fn led_by_message() -> Group<Sound, Narrow> {
     let mut group = Group::<_, Narrow>::made(Sound);
-    group.machines[0].highest = Narrow::PACKING.ballot_limit();
+    group.machines[0].candidacy.see(Narrow::PACKING.ballot_limit());
     group.lead(0);
     group
 }
@@ -104,7 +104,7 @@ fn i1_a_promise_to_an_earlier_life_of_the_proposer_is_none_to_this_one() {
     let mut group = Group::<_, Narrow>::made(Sound);
     group.hold(1, 0);
     group.hold(2, 0);
-    group.machines[0].highest = Narrow::PACKING.ballot_limit();
+    group.machines[0].candidacy.see(Narrow::PACKING.ballot_limit());
     group.lead(0);
     for _ in 0..4 {
         for me in EVERYBODY {
@@ -153,7 +153,7 @@ fn i10_an_answer_of_a_memory_that_is_gone_is_not_its_successors() {
         group.event(0, Event::Message { from: LAST, bytes });
     }
     let counts = |cell: &Cell| cell.prepared.contains(LAST) || cell.accepted.contains(LAST);
-    assert!(!group.machines[0].cells.iter().any(counts));
+    assert!(!group.machines[0].ring.cells.iter().any(counts));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
             let prefix = |rank: usize| Prefix(10 * (1 + ((rank + turn) % members) as u64));
             machine.applied = prefix(0);
             for rank in 1..members {
-                machine.claims[rank] = (prefix(rank), Incarnation::FIRST);
+                machine.claims.set(Rank::at(rank), prefix(rank), Incarnation::FIRST);
             }
             let applied = machine.applied_by_majority();
             let n_there = (0..members).filter(|rank| prefix(*rank) >= applied).count();

@@ -68,8 +68,8 @@ fn values_of_a_fetch<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
     group.world.lose(0, 2);
     group.world.held.retain(|link| link.0 != 0);
     let fact = group.machines[1].places.fact(Rank::at(1)).0 as usize;
-    group.world.memory[0][fact] = group.machines[1].facts[1].ballot.0;
-    group.world.memory[0][fact + 1] = group.machines[1].facts[1].decided.0;
+    group.world.memory[0][fact] = group.machines[1].news.of(1).ballot.0;
+    group.world.memory[0][fact + 1] = group.machines[1].news.of(1).decided.0;
     deliver_to(&mut group, 0);
     group.values(0).into_iter().map(<[u8]>::to_vec).collect()
 }

@@ -159,7 +159,7 @@ fn prepared_unseen<P: Planting<Bug>>(planted: P) -> u64 {
     }
     let is_prepared = |slot: &Slot| {
         let index = group.machines[0].places.ring_index(*slot);
-        group.machines[0].cells[index].slot == *slot
+        group.machines[0].ring.cells[index].slot == *slot
     };
     (applied.0..applied.0 + 16).map(Slot).filter(is_prepared).count() as u64
 }
@@ -267,12 +267,12 @@ fn a_region_whose_owner_has_not_begun_yet_is_asked_again() {
     group.event(0, Event::LinkDown(SEAT));
     group.event(0, Event::LinkUp(SEAT));
     group.step(0);
-    assert!(!group.machines[0].links.contains(SEAT), "nobody is there yet");
+    assert!(!group.machines[0].links.met().contains(SEAT), "nobody is there yet");
     group.world.memory[2][at] = Incarnation::FIRST.0;
     // It asks when its patience is over, and receives the answer.
     group.settle(&[0]);
     group.settle(&[0]);
-    assert!(group.machines[0].links.contains(SEAT));
+    assert!(group.machines[0].links.met().contains(SEAT));
 }
 
 /// The number of CASes under way to one word of a member whose memory is identified in mid-term.

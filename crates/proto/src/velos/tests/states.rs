@@ -20,7 +20,7 @@ fn read_from_others<P: Planting<Bug>>(planted: P) -> (Group<P>, Ballot) {
     }
     assert_eq!(group.values(2), [b"unheard"]);
     assert_eq!(group.machines[2].counters.applied_from_fetch, 1, "it was read elsewhere");
-    assert_eq!(group.machines[2].published.ballot, Ballot::NONE, "and no leader was heard of");
+    assert_eq!(group.machines[2].news.ballot(), Ballot::NONE, "and no leader was heard of");
     (group, ballot)
 }
 
@@ -37,7 +37,10 @@ fn i14_ballots_learned_by_reading_are_no_later_incarnations_ballots() {
     let mut view = View { world: &mut group.world, me: 1 };
     let mut joined = Machine::<_>::new(&config(1, start), At(0), &SHAPE, Sound, &mut view);
     joined.install(Prefix(1), Some(head), group.now, &mut view);
-    assert!(Ballot::above(joined.highest, Rank::at(1)) > ballot, "M4: a ballot of its own");
+    assert!(
+        Ballot::above(joined.candidacy.highest(), Rank::at(1)) > ballot,
+        "M4: a ballot of its own"
+    );
 }
 
 #[test]
@@ -98,7 +101,7 @@ fn a_state_is_asked_for_until_there_is_one_that_helps() {
     }
     // News of slots that the others have recycled.
     let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
-    group.world.memory[2][fact] = group.machines[0].facts[0].ballot.0;
+    group.world.memory[2][fact] = group.machines[0].news.of(0).ballot.0;
     group.world.memory[2][fact + 1] = 60;
     let asked = |group: &Group<Sound>| {
         let is_asked = |note: &&Note| matches!(note, Note::NeedState(_));

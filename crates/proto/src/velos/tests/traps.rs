@@ -230,7 +230,7 @@ fn a_late_acceptors_refusal_of_what_is_long_applied_deposes_nobody() {
     // After overflow, acceptors answer by message and compare the leader's horizon when they do.
     for n in 1..40u8 {
         let mut group = Group::<_, Narrow>::made(Sound);
-        group.machines[0].highest = Narrow::PACKING.ballot_limit();
+        group.machines[0].candidacy.see(Narrow::PACKING.ballot_limit());
         group.lead(0);
         group.settle(&EVERYBODY);
         group.hold(0, 1);
@@ -321,12 +321,12 @@ fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
     group.settle(&[0, 1]);
     assert!(group.leads(1));
     let slot = Slot::ZERO;
-    let number = group.machines[1].terms.newest();
+    let number = group.machines[1].ring.terms.newest();
     for n in 0..14u8 {
         group.propose(1, &[n]).expect("room");
         group.settle(&[0, 1]);
     }
-    let cell = &group.machines[1].cells[0];
+    let cell = &group.machines[1].ring.cells[0];
     assert!(
         cell.slot == slot && cell.prepared.contains(Rank::at(2)),
         "the place is not used again"
@@ -346,7 +346,7 @@ fn i8_a_candidate_does_not_lag_behind_its_own_horizon() {
 #[test]
 fn a_lost_answer_to_a_message_is_asked_for_again() {
     let mut group = Group::<_, Narrow>::made(Sound);
-    group.machines[0].highest = Narrow::PACKING.ballot_limit();
+    group.machines[0].candidacy.see(Narrow::PACKING.ballot_limit());
     group.machines[0].peer_works = true;
     group.lead(0);
     group.settle(&EVERYBODY);

@@ -2,9 +2,8 @@
 
 use super::{Parcel, World};
 use proto::amcast::wire::Wire;
-use std::fmt::Debug;
 
-impl<W: Wire + Debug + PartialEq> World<W> {
+impl<W: Wire> World<W> {
     /// Renews the links of a process that came back: messages under way are lost.
     pub(in crate::amcast) fn renew_links(&mut self, process: usize) {
         let n = self.processes.len();

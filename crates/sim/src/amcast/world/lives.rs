@@ -15,7 +15,7 @@ use proto::amcast::bugs::Bug;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, FOUNDER, GroupId, Members, Pid};
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 
 /// The present and the earlier processes of the seats.
 pub(in crate::amcast) struct Lives<W> {
@@ -66,7 +66,7 @@ impl<W> Lives<W> {
     }
 }
 
-impl<W: Wire + Debug + PartialEq> World<W> {
+impl<W: Wire> World<W> {
     /// Whether a process is one of its group's members, by the newest that have begun.
     pub(in crate::amcast) fn is_member(&self, process: usize) -> bool {
         let pid = self.pid(process);

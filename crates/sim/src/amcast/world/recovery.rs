@@ -17,7 +17,7 @@ use proto::amcast::bugs::Bug;
 use proto::amcast::wire::Wire;
 use proto::amcast::{Config, Message, To};
 use std::collections::VecDeque;
-use std::fmt::{Debug, Write};
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// The longest that a sync takes.
@@ -117,7 +117,7 @@ impl<W> Disk<W> {
     }
 }
 
-impl<W: Wire + Debug + PartialEq> World<W> {
+impl<W: Wire> World<W> {
     /// Makes processes come back from now on.
     pub(in crate::amcast) fn recover_by(&mut self, recovery: Recovery<W>) {
         for process in &mut self.processes {
