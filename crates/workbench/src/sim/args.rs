@@ -17,7 +17,7 @@ pub(crate) enum SimProtocol {
     /// Whole members, as they are released.
     Cluster(cluster::Protocol),
     /// Processes of a group with views.
-    Group,
+    Group(group::Kind),
     /// Atomic multicast.
     Multicast(Multicast),
 }
@@ -55,7 +55,7 @@ impl ValueEnum for SimProtocol {
             let logs = SUBJECTS.iter().copied().map(SimProtocol::Log);
             let clusters = cluster::Protocol::ALL.iter().copied().map(SimProtocol::Cluster);
             let multicasts = Multicast::value_variants().iter().copied();
-            let groups = [SimProtocol::Group];
+            let groups = group::Kind::ALL.into_iter().map(SimProtocol::Group);
             let alone = logs.chain(clusters).chain(groups);
             alone.chain(multicasts.map(SimProtocol::Multicast)).collect()
         });
@@ -66,7 +66,7 @@ impl ValueEnum for SimProtocol {
         match self {
             SimProtocol::Log(subject) => Some(PossibleValue::new(subject.name).help(subject.text)),
             SimProtocol::Cluster(of) => Some(PossibleValue::new(of.name()).help(of.text())),
-            SimProtocol::Group => Some(PossibleValue::new(group::NAME).help(group::TEXT)),
+            SimProtocol::Group(of) => Some(PossibleValue::new(of.name()).help(of.text())),
             SimProtocol::Multicast(of) => of.to_possible_value(),
         }
     }
