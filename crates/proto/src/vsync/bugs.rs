@@ -82,17 +82,17 @@ crate::planted_bugs! {
     /// A member says that a message is persisted before the disk has synced it.
     PersistedBeforeSync = PERSISTED_BEFORE_SYNC: sweep ["vsync-durable"],
     /// A newcomer's disk counts before it has the state that its messages follow.
-    PersistedWithoutState = PERSISTED_WITHOUT_STATE: sweep ["vsync-durable"],
+    PersistedWithoutState = PERSISTED_WITHOUT_STATE: tests,
     /// What all members have received is delivered, on disks or not.
     StableWhenReceived = STABLE_WHEN_RECEIVED: sweep ["vsync-durable"],
     /// A change is echoed before it is synced.
     EchoBeforeSync = ECHO_BEFORE_SYNC: sweep ["vsync-durable"],
     /// A member acts in a view that is not on its disk.
-    RowBeforeView = ROW_BEFORE_VIEW: sweep ["vsync-durable"],
+    RowBeforeView = ROW_BEFORE_VIEW: tests,
     /// A shard whose members have failed begins again, while their disks have its state.
     ShardGivenUp = SHARD_GIVEN_UP: sweep ["vsync-durable"],
     /// A member has the state of its shard before that is synced.
-    ReadyBeforeSync = READY_BEFORE_SYNC: sweep ["vsync-durable"],
+    ReadyBeforeSync = READY_BEFORE_SYNC: tests,
     /// What a trim cut off is found in the log again.
     UntrimmedLog = UNTRIMMED_LOG: sweep ["vsync-durable"],
     /// A promise in a restart, or an acceptance, is told before it is synced.

@@ -258,3 +258,29 @@ pub(super) fn replay(past: records::Past, out: &mut Vec<Output>) {
     out.push(Output::TakeState { shard: past.shard, at, bytes });
     out.extend(past.messages.into_iter().map(Output::Deliver));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::DiskEvent;
+    use crate::planted::{Planted, Sound};
+    use crate::stage::disk::TestDisk;
+
+    #[test]
+    fn w6_a_state_is_there_when_all_of_it_is_synced() {
+        let mut disk = TestDisk::default();
+        let mut journal = Journal::on(&disk);
+        let mut kept = Kept::default();
+        let at = Position { view: ViewId(2), at: 7 };
+        kept.ask(at, journal.next());
+        assert!(kept.is_begun() && !kept.is_synced(&journal, Sound));
+        kept.put((ShardId::default(), ViewId(1)), at, &[5; 100], &mut journal);
+        journal.write(&mut disk);
+        assert!(!kept.is_synced(&journal, Sound) && kept.needed(&journal).is_none());
+        assert!(kept.is_synced(&journal, Planted(Bug::ReadyBeforeSync)));
+        let flush = disk.end_sync().expect("a sync was asked for");
+        journal.on_event(DiskEvent::Synced(flush));
+        assert!(kept.is_synced(&journal, Sound));
+        assert_eq!(kept.needed(&journal), Some(Record(1)));
+    }
+}
