@@ -447,10 +447,9 @@ fn fresh(
         let ends: Vec<(Rank, u64)> =
             own.iter().filter_map(|seat| Some((seat, end(seat, subgroup)?))).collect();
         let is_missing = own != shard.members() || shard.since < view.id;
-        if ends.is_empty() && is_missing && !shard.seats.is_empty() {
-            if !planted.has(Bug::ShardFromNothing) {
-                return None;
-            }
+        let is_waited_for = ends.is_empty() && is_missing && !shard.seats.is_empty();
+        if is_waited_for && !planted.has(Bug::ShardFromNothing) {
+            return None;
         }
         trims.push(ends.iter().map(|(_, end)| *end).min().unwrap_or(0));
         ends.iter().for_each(|(seat, _)| {
