@@ -19,10 +19,11 @@
 //! Work per turn is bounded by what a poll brings and by the windows of all members.
 
 use base::{Inbox, Instant, Port, Rank, SeatSet};
+use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, View,
+    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, Unreadable, View,
 };
 
 /// What a process of a group stands on.
@@ -32,6 +33,19 @@ pub trait Ground: Port {
 
     /// Sends on its way whatever was posted. The last call of a turn.
     fn flush(&mut self);
+
+    /// The stable storage; [`proto::disk::NoDisk`] for a ground without any.
+    type Disk: Disk;
+
+    /// The stable storage, if there is any.
+    fn disk(&mut self) -> Option<&mut Self::Disk> {
+        None
+    }
+
+    /// Adds what the disk has to tell to `events`. Never blocks.
+    fn poll_disk(&mut self, now: Instant, events: &mut Vec<DiskEvent>) {
+        let _ = (now, events);
+    }
 }
 
 /// A view as it begins.
@@ -94,6 +108,7 @@ pub struct Turn {
 pub struct Process<P = Sound> {
     machine: Machine<P>,
     inbox: Inbox,
+    of_disk: Vec<DiskEvent>,
     out: Vec<Output>,
 }
 
@@ -107,8 +122,24 @@ impl Process {
 impl<P: Plantings> Process<P> {
     /// The same, perhaps with a planted mistake.
     pub fn with(config: Config, planted: P, now: Instant) -> Process<P> {
-        let machine = Machine::with(config, planted, now);
-        Process { machine, inbox: Inbox::new(), out: Vec::new() }
+        Process::of(Machine::with(config, planted, now))
+    }
+
+    /// A process of a durable group, with its disk: [`Machine::on`].
+    ///
+    /// # Errors
+    /// [`Unreadable`]: the disk has the records of something else.
+    pub fn on(
+        config: Config,
+        disk: &mut impl Disk,
+        planted: P,
+        now: Instant,
+    ) -> Result<Process<P>, Unreadable> {
+        Machine::on(config, disk, planted, now).map(Process::of)
+    }
+
+    const fn of(machine: Machine<P>) -> Process<P> {
+        Process { machine, inbox: Inbox::new(), of_disk: Vec::new(), out: Vec::new() }
     }
 
     /// One turn: everything that there is to do now.
@@ -123,15 +154,23 @@ impl<P: Plantings> Process<P> {
         for event in self.inbox.iter() {
             self.machine.on_event(event, now, ground);
         }
+        ground.poll_disk(now, &mut self.of_disk);
+        let worked = !self.inbox.is_empty() || !self.of_disk.is_empty();
+        for event in self.of_disk.drain(..) {
+            self.machine.on_disk(event);
+        }
         self.machine.hold(app.is_full());
         self.machine.poll(now, ground, &mut self.out);
-        let worked = !self.inbox.is_empty() || !self.out.is_empty();
+        let worked = worked || !self.out.is_empty();
         let mut gives = false;
         let mut out = core::mem::take(&mut self.out);
         for output in out.drain(..) {
             gives |= self.perform(output, app);
         }
         self.out = out;
+        if let Some(disk) = ground.disk() {
+            self.machine.write(disk);
+        }
         ground.flush();
         // G2
         let due = if gives { now } else { self.machine.deadline() };
@@ -208,6 +247,11 @@ impl<P: Plantings> Process<P> {
     /// Whether the application has the states of all shards that it is in.
     pub fn is_ready(&self) -> bool {
         self.machine.is_ready()
+    }
+
+    /// Whether this process has the log of one before, and is in no view yet.
+    pub fn is_returning(&self) -> bool {
+        self.machine.is_returning()
     }
 
     /// Whether the view is ending.

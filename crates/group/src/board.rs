@@ -44,6 +44,8 @@ pub(crate) struct Notes {
     pub(crate) leave_by: Option<Instant>,
     /// Whether the handle was dropped.
     pub(crate) is_abandoned: bool,
+    /// The trouble of the disk, while it has one.
+    pub(crate) trouble: Option<String>,
     pub(crate) ended: Option<Ended>,
     /// Whether the application has taken an event since the process looked last.
     pub(crate) has_taken: bool,

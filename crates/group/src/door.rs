@@ -228,6 +228,12 @@ impl Group {
         self.board.tell(|notes| notes.states.push((wanted, state)));
     }
 
+    /// The trouble of this process's disk, while it has one: it is full, or takes long. Meanwhile
+    /// nothing is delivered in the shards that this process is in.
+    pub fn trouble(&self) -> Option<String> {
+        self.board.notes().trouble.clone()
+    }
+
     /// Takes it that the member on `seat` has failed: it is excluded, whether it has or not.
     pub fn suspect(&self, seat: usize) {
         if let Some(seat) = seat.checked_sub(1).and_then(Rank::seat) {

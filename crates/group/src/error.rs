@@ -71,6 +71,14 @@ pub enum Error {
         /// What each seat said.
         said: String,
     },
+    /// The directory of this process's log cannot be used. Nothing in it was changed.
+    #[error("the log in {path}: {why}; to join as a newcomer, name an empty directory")]
+    Data {
+        /// The directory.
+        path: std::path::PathBuf,
+        /// What is wrong, and the mend.
+        why: String,
+    },
     /// This process has no copy of the group's replicated object.
     #[error("{0}")]
     NoState(String),

@@ -260,6 +260,9 @@ pub enum Ended {
     /// The memory of the messages of this seat held what no process writes.
     #[error("the memory of the messages of seat {0} is damaged: exclude it, and join again")]
     Damaged(usize),
+    /// The log in its directory is of another group.
+    #[error("{}", vsync::End::OtherGroup)]
+    OtherGroup,
     /// The application did not take its events, and the group's messages could not wait longer.
     #[error(
         "the application took no event for {0:?}: the process has left, so that no member waits"
@@ -292,6 +295,7 @@ impl Ended {
             vsync::End::StateLost => Ended::StateLost,
             vsync::End::Overrun => Ended::Overrun,
             vsync::End::Damaged(seat) => Ended::Damaged(number(seat)),
+            vsync::End::OtherGroup => Ended::OtherGroup,
         }
     }
 }

@@ -5,10 +5,13 @@
 //!   moment on at which it polls.
 
 use base::verb::Relay;
-use base::{Event, Inbox, Rank, SeatSet};
+use base::{Event, Inbox, Instant, Rank, SeatSet};
+use engine::StableStorage;
 use engine::group::Ground;
 use fabric::Fabric;
+use proto::disk::DiskEvent;
 use proto::vsync::{FLIGHT_BYTES_MAX, WRITE_WORDS_MAX};
+use runtime::disk::LogDisk;
 
 /// The first byte of the messages of founders, and of letters.
 const CHANNEL: u8 = 0x67;
@@ -59,6 +62,8 @@ impl Standing {
 #[derive(Debug)]
 pub(crate) struct Place<F> {
     pub(crate) fabric: F,
+    /// In a durable group.
+    pub(crate) disk: Option<LogDisk>,
     /// What founders are told.
     pub(crate) standing: Standing,
     /// Questions that found no room for an answer are asked again.
@@ -70,9 +75,10 @@ pub(crate) struct Place<F> {
 }
 
 impl<F: Fabric> Place<F> {
-    pub(crate) const fn new(fabric: F) -> Place<F> {
+    pub(crate) const fn new(fabric: F, disk: Option<LogDisk>) -> Place<F> {
         Place {
             fabric,
+            disk,
             standing: Standing::Outside,
             asked: Vec::new(),
             letters: Vec::new(),
@@ -112,6 +118,18 @@ impl<F: Fabric> Relay for Place<F> {
 }
 
 impl<F: Fabric> Ground for Place<F> {
+    type Disk = LogDisk;
+
+    fn disk(&mut self) -> Option<&mut LogDisk> {
+        self.disk.as_mut()
+    }
+
+    fn poll_disk(&mut self, now: Instant, events: &mut Vec<DiskEvent>) {
+        if let Some(disk) = &mut self.disk {
+            disk.pump(now, |event| events.push(event));
+        }
+    }
+
     fn poll(&mut self, inbox: &mut Inbox) {
         self.fabric.poll(inbox);
         for event in inbox.iter() {

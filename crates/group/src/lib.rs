@@ -57,6 +57,7 @@
 #![forbid(unsafe_code)]
 
 mod board;
+mod data;
 mod deadline;
 mod door;
 mod error;

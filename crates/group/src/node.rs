@@ -15,6 +15,7 @@
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
 
 use crate::board::{Board, move_all};
+use crate::data;
 use crate::error::Error;
 use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
@@ -25,10 +26,13 @@ use crate::probe::Probes;
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
 use base::{Instant, SeatSet};
+use engine::StableStorage;
 use engine::group::{Application, Process};
 use fabric::Setup;
+use proto::planted::Sound;
 use proto::vsync::{self, Knock, Payload, Refused, ShardId, Start};
 use runtime::clock::Clock;
+use runtime::disk::LogDisk;
 use runtime::{Interest, Poller, Ready};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -37,6 +41,7 @@ use std::time::Duration;
 
 const KEY_FABRIC: u64 = 0;
 const KEY_BELL: u64 = 1;
+const KEY_DISK: u64 = 2;
 /// The longest sleep.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
@@ -66,7 +71,15 @@ fn serve<F: Seated>(
     board: &Arc<Board>,
     report: &Report,
 ) -> Result<(), Error> {
-    let mut place = Place::new(fabric);
+    let disk = match data::open(options, founds) {
+        Ok(disk) => disk,
+        Err(why) => {
+            // The seat is given back.
+            let _closed = fabric.close();
+            return Err(why);
+        }
+    };
+    let mut place = Place::new(fabric, disk);
     let ended = begin(options, founds, setup, &mut place, board)
         .and_then(|mut node| node.run(&mut place, report).map(|ended| (node, ended)));
     let seat = number(setup.me);
@@ -87,7 +100,11 @@ fn begin<F: Seated>(
     let mut poller = Poller::new().map_err(Error::os("make a poller"))?;
     let watched = poller
         .add(place.fabric.wait_fd(), KEY_FABRIC, Interest::Read)
-        .and_then(|()| poller.add(board.bell(), KEY_BELL, Interest::Read));
+        .and_then(|()| poller.add(board.bell(), KEY_BELL, Interest::Read))
+        .and_then(|()| match &place.disk {
+            Some(disk) => poller.add(disk.wait_fd(), KEY_DISK, Interest::Read),
+            None => Ok(()),
+        });
     watched.map_err(Error::os("watch descriptors"))?;
     let me = Knock { seat: setup.me, incarnation: setup.incarnation, metadata: options.metadata };
     let start = match founds {
@@ -106,10 +123,19 @@ fn begin<F: Seated>(
         timing: options.timing,
         n_adequate: options.adequate,
         keeps_state: options.keeps_state,
+        group: data::new_name(),
+        keep_bytes: options.keep_bytes,
         layout: layout::described(&options.layout),
     };
+    let process = match &mut place.disk {
+        None => Process::new(config, clock.now()),
+        Some(disk) => Process::on(config, disk, Sound, clock.now()).map_err(|_| {
+            let why = disk.failure().unwrap_or("it has the records of something else").to_owned();
+            data::refused(options.data.as_deref().unwrap_or("".as_ref()), why)
+        })?,
+    };
     Ok(Node {
-        process: Process::new(config, clock.now()),
+        process,
         app: Teller::new(me, options),
         board: Arc::clone(board),
         options: options.clone(),
@@ -166,7 +192,8 @@ impl Node {
             let (due, worked) = self.advance(place);
             let wait_for_view = (!self.is_inside).then_some(join_by);
             let next = self.leave_by.into_iter().chain(wait_for_view).fold(due, Instant::min);
-            let idle = next.since(self.clock.now()).min(SLEEP_MAX);
+            let look = place.disk.as_ref().and_then(LogDisk::look_within).unwrap_or(SLEEP_MAX);
+            let idle = next.since(self.clock.now()).min(look);
             let is_busy = worked || self.app.ended.is_some();
             let span = if is_busy { Duration::ZERO } else { idle };
             let waited = self.poller.wait(Some(span), &mut self.ready);
@@ -198,6 +225,9 @@ impl Node {
         }
         if !self.is_inside {
             self.check_join(place, join_by)?;
+        }
+        if let Some(why) = place.disk.as_ref().and_then(LogDisk::failure) {
+            return Ok(Some(Ended::Os(why.to_owned())));
         }
         Ok(self.overdue())
     }
@@ -241,7 +271,7 @@ impl Node {
             Some(_) | None => Standing::Outside,
         };
         self.take_letters(place);
-        self.tell(now);
+        self.tell(now, place.disk.as_ref().and_then(LogDisk::trouble));
         (turn.due, worked)
     }
 
@@ -322,8 +352,11 @@ impl Node {
     }
 
     /// Writes the events of a turn on the board, and looks at how the application takes them.
-    fn tell(&mut self, now: Instant) {
+    fn tell(&mut self, now: Instant, trouble: Option<&str>) {
         let mut notes = self.board.notes();
+        if notes.trouble.as_deref() != trouble {
+            notes.trouble = trouble.map(str::to_owned);
+        }
         let is_news = !self.app.events.is_empty();
         move_all(&mut self.app.events, &mut notes.events);
         notes.places.clone_from(&self.app.places);

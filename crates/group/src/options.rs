@@ -31,9 +31,9 @@ pub enum Transport {
     },
 }
 
-/// A process's part in a group. All fields but `seat`, `listen`, `metadata`, `events` and
-/// `patience` are the same at all processes of a group; a process at which one of the others
-/// differs is refused.
+/// A process's part in a group. All fields but `seat`, `listen`, `metadata`, `data`, `keep_bytes`,
+/// `events` and `patience` are the same at all processes of a group; a process at which one of the
+/// others differs is refused.
 #[derive(Clone)]
 pub struct Options {
     /// The name of the group.
@@ -67,6 +67,13 @@ pub struct Options {
     /// ([`crate::Event::StateWanted`], [`crate::Event::State`]). Otherwise a newcomer delivers
     /// everything from its first view on.
     pub keeps_state: bool,
+    /// In a durable group ([`Mode::Durable`]): the directory of this process's log, on a disk. A
+    /// process with the log of one before it on its seat comes back with it; it is the same
+    /// process for the restart of a group.
+    pub data: Option<PathBuf>,
+    /// In a durable group: the bytes of messages of a shard after which its state is written into
+    /// the log again, and what it covers is freed.
+    pub keep_bytes: u64,
     /// The spans after which a member acts.
     pub timing: Timing,
     /// The most events that wait for the application. While it takes none, the members' messages
@@ -94,6 +101,8 @@ impl Options {
             message_bytes: 1024,
             adequate: 1,
             keeps_state: false,
+            data: None,
+            keep_bytes: 16 << 20,
             timing: Timing::default(),
             events: 4096,
             patience: Duration::from_secs(10),
@@ -105,6 +114,14 @@ impl Options {
         let seats = addresses.len();
         let transport = Transport::Tcp { addresses, listen: None };
         Options { transport, seats, ..Options::shm(name, secret, application) }
+    }
+
+    /// The same group on disks: this process has `seat`, from 1, and its log in `data`. Nothing is
+    /// delivered that is not synced at every member ([`Mode::Durable`]).
+    #[must_use]
+    pub fn durable(self, seat: usize, data: impl Into<PathBuf>) -> Options {
+        let (seat, data) = (Some(seat), Some(data.into()));
+        Options { mode: Mode::Durable, keeps_state: true, seat, data, ..self }
     }
 
     /// Refuses what contradicts itself, before anything is made.
@@ -126,6 +143,10 @@ impl Options {
             "an unordered group has no common state: set keeps_state to false, or order it".into()
         } else if self.mode == Mode::Unordered && !self.layout.is_empty() {
             "an unordered group has no subgroups yet: order it, or leave the layout empty".into()
+        } else if (self.mode == Mode::Durable) != self.data.is_some() {
+            "Mode::Durable and Options::data go together: see Options::durable".into()
+        } else if self.mode == Mode::Durable && !(self.keeps_state && self.seat.is_some()) {
+            "a durable group has a state (keeps_state), and its processes their own seats".into()
         } else if let Err(wrong) = layout::check(&self.layout, seats) {
             format!("layout: {wrong}")
         } else if adequate > seats {
@@ -203,6 +224,12 @@ impl Options {
             layout: self.fingerprint(region.fingerprint),
             n_words: region.n_words,
         }
+    }
+
+    /// The owner of a log: the group by its name and configuration.
+    pub(crate) fn identity(&self) -> u64 {
+        let configuration = self.fingerprint(vsync::region(&self.shape()).fingerprint);
+        xxhash_rust::xxh3::xxh3_64(format!("{} {configuration:x}", self.name).as_bytes())
     }
 
     /// What the processes of a group agree on besides name, secret and sizes.

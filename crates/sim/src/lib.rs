@@ -132,6 +132,8 @@ pub enum Property {
     Kept,
     /// The state is not lost by members that leave.
     StateKept,
+    /// What a durable group has delivered is there again after all its processes have died.
+    Restored,
     /// Shards overlap nowhere, few members are moved, and no state is lost by a move.
     Shards,
     /// Messages of one sender keep their order, and none is missing.

@@ -15,7 +15,7 @@ pub(crate) enum Runner {
     /// Whole members.
     Cluster(Kinship),
     /// Processes of a group, perhaps with a planted bug.
-    Group(Option<group::Bug>),
+    Group(group::Kind, Option<group::Bug>),
 }
 
 impl Runner {
@@ -24,7 +24,7 @@ impl Runner {
         let run = || match self {
             Runner::World(subject) => run(subject, config, seed),
             Runner::Cluster(kind) => run_cluster(*kind, config, seed),
-            Runner::Group(bug) => group::run(*bug, config, seed),
+            Runner::Group(kind, bug) => group::run(*kind, *bug, config, seed),
         };
         caught(run).unwrap_or_else(|detail| {
             Outcome::of_violation(Violation { at_ns: 0, property: Property::Panic, detail })

@@ -20,14 +20,14 @@ use std::time::Instant;
 const fn mutant_seeds_max(protocol: SimProtocol) -> u64 {
     match protocol {
         SimProtocol::Cluster(_) => 400,
-        SimProtocol::Group => 2000,
+        SimProtocol::Group(_) => 2000,
         SimProtocol::Log(_) | SimProtocol::Multicast(_) => 3000,
     }
 }
 
 /// Whether runs are of whole members, or processes, which have no days yet.
 const fn has_no_days(protocol: SimProtocol) -> bool {
-    matches!(protocol, SimProtocol::Cluster(_) | SimProtocol::Group)
+    matches!(protocol, SimProtocol::Cluster(_) | SimProtocol::Group(_))
 }
 
 pub(crate) fn run(args: &SimArgs) -> Outcome {
@@ -48,7 +48,9 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
         let mutant = match args.protocol {
             SimProtocol::Log(subject) => subject.mutant_named(name),
             SimProtocol::Cluster(protocol) => cluster::mutant_named(protocol, name),
-            SimProtocol::Group => group::mutants().into_iter().find(|one| one.name == name),
+            SimProtocol::Group(kind) => {
+                group::mutants(kind).into_iter().find(|one| one.name == name)
+            }
             SimProtocol::Multicast(_) => unreachable!("it has a command of its own"),
         };
         let hunted = mutant.map(|mutant| {
@@ -98,7 +100,7 @@ fn replay(args: &SimArgs, config: &Config, seed: u64) -> ExitCode {
     let outcome = match args.protocol {
         SimProtocol::Log(subject) => ::sim::replay(&subject, config, seed),
         SimProtocol::Cluster(protocol) => cluster::replay(protocol, config, seed),
-        SimProtocol::Group => group::replay(config, seed),
+        SimProtocol::Group(kind) => group::replay(kind, config, seed),
         SimProtocol::Multicast(_) => unreachable!("multicast has a world of its own"),
     };
     if args.trace {
@@ -136,7 +138,7 @@ fn sweep(args: &SimArgs, config: &Config, seeds: Range<u64>) -> Swept {
         match args.protocol {
             SimProtocol::Log(subject) => ::sim::sweep(&subject, config, seeds, tell),
             SimProtocol::Cluster(protocol) => cluster::sweep(protocol, config, seeds, tell),
-            SimProtocol::Group => group::sweep(config, seeds, tell),
+            SimProtocol::Group(kind) => group::sweep(kind, config, seeds, tell),
             SimProtocol::Multicast(_) => unreachable!("multicast has a world of its own"),
         }
     });
@@ -154,7 +156,7 @@ fn hunt(args: &SimArgs, config: &Config) -> Vec<Hunted> {
         SimProtocol::Log(subject) if config.is_long => subject.long_mutants(),
         SimProtocol::Log(subject) => subject.mutants(),
         SimProtocol::Cluster(protocol) => cluster::mutants(protocol),
-        SimProtocol::Group => group::mutants(),
+        SimProtocol::Group(kind) => group::mutants(kind),
         SimProtocol::Multicast(_) => Vec::new(),
     };
     crew::each(crew::jobs(args.jobs), &mutants, "mutants", |mutant| {
@@ -220,7 +222,7 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
             let can = |mark: &Mark| protocol.can_reach(*mark);
             names(report.coverage.missing_in_clusters().filter(can).collect())
         }
-        SimProtocol::Group => names(report.coverage.missing_in_groups().collect()),
+        SimProtocol::Group(_) => names(report.coverage.missing_in_groups().collect()),
         SimProtocol::Multicast(_) => Vec::new(),
     }
 }

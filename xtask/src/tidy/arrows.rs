@@ -29,7 +29,10 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "engine", "pow", "proto"]),
     ("multicast", &["base", "fabric", "proto", "region", "runtime", "storage"]),
-    ("group", &["base", "engine", "fabric", "group-macros", "proto", "region", "runtime"]),
+    (
+        "group",
+        &["base", "engine", "fabric", "group-macros", "proto", "region", "runtime", "storage"],
+    ),
     (
         "bench",
         &[

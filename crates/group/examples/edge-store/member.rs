@@ -19,6 +19,8 @@ pub(crate) struct Role {
     pub(crate) founds: bool,
     /// The directory of the group's memory.
     pub(crate) directory: PathBuf,
+    /// The directory of its log, in a durable store.
+    pub(crate) data: Option<PathBuf>,
     pub(crate) seat: usize,
     pub(crate) port: u16,
 }
@@ -30,6 +32,9 @@ pub(crate) fn run(role: &Role) -> Result<(), Box<dyn std::error::Error>> {
     options.seat = Some(role.seat);
     // On a machine with other work a process may wait longer than usual for its turn.
     options.timing.suspect_after = Duration::from_secs(1);
+    if let Some(data) = &role.data {
+        options = options.durable(role.seat, data);
+    }
     let replica = if role.founds {
         Replica::found(&options, Store::default())?
     } else {

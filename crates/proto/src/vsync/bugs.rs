@@ -79,6 +79,34 @@ crate::planted_bugs! {
     TakesTheOld = TAKES_THE_OLD: sweep ["vsync"],
     /// What waits is sent though the subgroup lacks members.
     SendsInadequate = SENDS_INADEQUATE: sweep ["vsync"],
+    /// A member says that a message is persisted before the disk has synced it.
+    PersistedBeforeSync = PERSISTED_BEFORE_SYNC: sweep ["vsync-durable"],
+    /// A newcomer's disk counts before it has the state that its messages follow.
+    PersistedWithoutState = PERSISTED_WITHOUT_STATE: tests,
+    /// What all members have received is delivered, on disks or not.
+    StableWhenReceived = STABLE_WHEN_RECEIVED: sweep ["vsync-durable"],
+    /// A change is echoed before it is synced.
+    EchoBeforeSync = ECHO_BEFORE_SYNC: sweep ["vsync-durable"],
+    /// A member acts in a view that is not on its disk.
+    RowBeforeView = ROW_BEFORE_VIEW: tests,
+    /// A shard whose members have failed begins again, while their disks have its state.
+    ShardGivenUp = SHARD_GIVEN_UP: sweep ["vsync-durable"],
+    /// A member has the state of its shard before that is synced.
+    ReadyBeforeSync = READY_BEFORE_SYNC: tests,
+    /// What a trim cut off is found in the log again.
+    UntrimmedLog = UNTRIMMED_LOG: sweep ["vsync-durable"],
+    /// A promise in a restart, or an acceptance, is told before it is synced.
+    AnswerBeforeSync = ANSWER_BEFORE_SYNC: sweep ["vsync-durable"],
+    /// A group is restarted by a minority of its last view.
+    RestartByFew = RESTART_BY_FEW: sweep ["vsync-durable"],
+    /// A restart makes a change of its own, whatever the logs have accepted.
+    RestartForgets = RESTART_FORGETS: sweep ["vsync-durable"],
+    /// A restart lets a shard begin again whose logs are missing.
+    ShardFromNothing = SHARD_FROM_NOTHING: sweep ["vsync-durable"],
+    /// A process that knows a later view promises in an older one.
+    RestartOfTheOld = RESTART_OF_THE_OLD: sweep ["vsync-durable"],
+    /// The log of another group counts.
+    ForeignLog = FOREIGN_LOG: tests,
     /// After a link was down, a member tells what changes from then on, and not its whole row.
     NoRenewal = NO_RENEWAL: sweep ["vsync"],
 }

@@ -51,6 +51,7 @@ use super::End;
 use super::bugs::{Bug, Plantings};
 use super::columns::ballot;
 use super::current::Current;
+use super::journal::Journal;
 use super::shard::{Shard, ShardId};
 use super::view::{Change, Knock, Standing};
 use alloc::vec::Vec;
@@ -122,8 +123,11 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Whether no member that is left has the state, or can have it, in a group without a layout.
-    /// (With one, shards begin again: `roster`, L5.)
+    /// (With one, shards begin again: `roster`, L5. Not those that are durable: W5.)
     fn is_state_lost(&self) -> bool {
+        if self.is_durable() {
+            return self.is_shard_lost();
+        }
         self.is_whole && self.table.all(self.trusted(), |seat| !self.has_state(seat, 0))
     }
 
@@ -145,15 +149,15 @@ impl<P: Plantings> Current<P> {
     // ---- the leader ----
 
     /// Proposes a change, if this member leads and has not done so.
-    fn propose(&mut self, knocks: &[Knock]) {
-        if self.leader() != self.me || self.own(self.row.proposer) >= ballot(self.standing) {
+    fn propose(&mut self, knocks: &[Knock], journal: &mut Journal) {
+        if self.leader() != self.me || self.has_accepted(self.standing) {
             return;
         }
         if !self.leads() {
             return;
         }
         let change = self.adopted().unwrap_or_else(|| self.fresh(knocks));
-        self.row.publish(&mut self.table, &change, self.standing);
+        self.accept(self.standing, change, journal);
     }
 
     /// C4, and so V8
@@ -193,6 +197,7 @@ impl<P: Plantings> Current<P> {
             removed,
             left,
             joined: self.admitted(trusted.difference(left), knocks),
+            renewed: Vec::new(),
             trims: self.trims(asked),
             bearers: (0..self.lanes.len()).map(|at| self.bearers(trusted, at)).collect(),
         }
@@ -202,7 +207,7 @@ impl<P: Plantings> Current<P> {
     fn trims(&self, asked: SeatSet) -> Vec<u64> {
         let trim = |(id, shard): (ShardId, &Shard)| {
             let asked = asked.intersection(shard.members());
-            let held = asked.iter().map(|seat| self.held_of(id.subgroup.into(), shard, seat));
+            let held = asked.iter().map(|seat| self.safe_at(id.subgroup.into(), shard, seat));
             held.min().unwrap_or(0)
         };
         let mut trims: Vec<u64> = self.view.shards().map(trim).collect();
@@ -227,6 +232,9 @@ impl<P: Plantings> Current<P> {
             return leavers;
         }
         let mut kept_back = SeatSet::EMPTY;
+        if self.is_durable() {
+            kept_back = self.last_of_shards(leavers);
+        }
         for (id, shard) in self.view.shards() {
             let members = trusted.intersection(shard.members());
             let (staying, leaving) = (members.difference(leavers), members.intersection(leavers));
@@ -263,7 +271,7 @@ impl<P: Plantings> Current<P> {
     // ---- the others ----
 
     /// Echoes what the leader proposes (C3).
-    fn echo(&mut self) {
+    fn echo(&mut self, journal: &mut Journal) {
         let bound = self
             .seats
             .iter()
@@ -271,9 +279,9 @@ impl<P: Plantings> Current<P> {
         for leader in bound.collect::<Vec<_>>() {
             let standing = self.view.standing(leader).expect("V1: a member stands somewhere");
             let proposed = self.of(leader, self.row.proposer);
-            if proposed == ballot(standing) && proposed > self.own(self.row.proposer) {
+            if proposed == ballot(standing) && !self.has_accepted(standing) {
                 let change = self.row.change(&self.table, leader);
-                self.row.publish(&mut self.table, &change, standing);
+                self.accept(standing, change, journal);
             }
         }
     }
@@ -325,7 +333,12 @@ impl<P: Plantings> Current<P> {
     // ---- all of it ----
 
     /// The part of a turn that is about the end of the view.
-    pub(super) fn turn_of_change(&mut self, silent: SeatSet, knocks: &[Knock]) -> Turn {
+    pub(super) fn turn_of_change(
+        &mut self,
+        silent: SeatSet,
+        knocks: &[Knock],
+        journal: &mut Journal,
+    ) -> Turn {
         if let Some(decided) = self.decided() {
             return Turn::Install(decided);
         }
@@ -341,8 +354,9 @@ impl<P: Plantings> Current<P> {
         }
         self.wedge_if_due(knocks);
         if self.is_wedged() {
-            self.propose(knocks);
-            self.echo();
+            self.tell_accepted(journal);
+            self.propose(knocks, journal);
+            self.echo(journal);
         }
         self.decided().map_or(Turn::Stay, Turn::Install)
     }

@@ -3,6 +3,7 @@
 //! ```text
 //! sent        messages and nulls in the owner's rings            guards the rings
 //! received    for each seat, how many of its messages the owner holds without a gap
+//! persisted   the lengths of the orders that the owner's disk holds    (durable groups)
 //! delivered   the lengths of the orders that the owner has delivered
 //! beat        a counter that rises while the owner runs
 //! leaving     the owner asked to leave
@@ -15,13 +16,14 @@
 //! suspected   seats that the owner suspects                      a promise, see `change`
 //! view        (the table's own, behind all)
 //! ```
-//! `sent`, `received`, `delivered` and `ready` are there once for each subgroup: a *lane* of the
-//! row, which belongs to the owner's shard of that subgroup. Of those with a state there is a set
-//! for each subgroup, and a trim for each shard.
+//! `sent`, `received`, `persisted`, `delivered` and `ready` are there once for each subgroup: a
+//! *lane* of the row, which belongs to the owner's shard of that subgroup. Of those with a state
+//! there is a set for each subgroup, and a trim for each shard.
 
 use super::view::{Change, Knock, METADATA_WORDS, Standing};
 use crate::planted::Planting;
 use crate::sst::{Column, Columns, Kind, Table, bugs};
+use alloc::vec::Vec;
 use base::{Incarnation, Rank, SeatSet};
 use core::ops::Range;
 
@@ -36,6 +38,7 @@ pub(super) struct Row {
     n_shards: usize,
     pub(super) sent: Column,
     pub(super) received: Column,
+    pub(super) persisted: Column,
     pub(super) delivered: Column,
     pub(super) beat: Column,
     pub(super) leaving: Column,
@@ -67,6 +70,7 @@ impl Row {
             n_shards,
             sent: columns.declare(Rising, n_subgroups),
             received: columns.declare(Rising, n_subgroups * n_seats),
+            persisted: columns.declare(Rising, n_subgroups),
             delivered: columns.declare(Rising, n_subgroups),
             beat: columns.declare(Rising, 1),
             leaving: columns.declare(Rising, 1),
@@ -112,6 +116,7 @@ impl Row {
             removed: set(REMOVED),
             left: set(LEFT),
             joined: seats.map(joiner).collect(),
+            renewed: Vec::new(),
             bearers: (0..self.n_subgroups).map(|at| set(BEARERS + at)).collect(),
             trims: (0..self.n_shards).map(|at| end(self.trim(at))).collect(),
         }

@@ -3,9 +3,12 @@
 use super::bugs::Plantings;
 use super::columns::Row;
 use super::detector::Detector;
+use super::durable::Pending;
+use super::journal::Record;
 use super::lane::Lane;
 use super::layout::Layout;
 use super::view::{Standing, View};
+use super::wire::Message;
 use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};
 use alloc::vec::Vec;
@@ -30,6 +33,12 @@ pub(super) struct Current<P> {
     pub(super) detector: Detector,
     /// Words of slots on their way to peers.
     pub(super) scratch: Vec<u64>,
+    /// The record of this view in the log (W4).
+    pub(super) entry: Record,
+    /// The trims of the view before this one, if they are known.
+    pub(super) trims: Vec<u64>,
+    /// A change that waits for its sync (W3).
+    pub(super) pending: Option<Pending>,
     /// Whether the whole row was pushed to every other member.
     is_told: bool,
 }
@@ -67,6 +76,9 @@ impl<P: Plantings> Current<P> {
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
             view,
             scratch: Vec::new(),
+            entry: Record(0),
+            trims: Vec::new(),
+            pending: None,
             is_told: false,
         }
     }
@@ -78,6 +90,11 @@ impl<P: Plantings> Current<P> {
             lane.heard = core::mem::take(&mut old.heard);
             lane.heard.keep(&self.view);
         }
+    }
+
+    /// What a process is told that is in this view, or has an older log.
+    pub(super) fn welcome(&self) -> Message<'static> {
+        Message::Welcome(self.view.clone(), self.trims.clone())
     }
 
     // ---- rows ----

@@ -51,7 +51,7 @@ impl<P: Plantings> Current<P> {
         out: &mut Vec<Output>,
     ) -> Result<(), Damaged> {
         match self.mode() {
-            Mode::Ordered => {
+            Mode::Ordered | Mode::Durable => {
                 self.note_received(subgroup);
                 if !is_held && self.is_ready(subgroup) {
                     let take = |one| out.push(Output::Deliver(one));
@@ -75,7 +75,7 @@ impl<P: Plantings> Current<P> {
         self.table.get(seat, self.row.sent, subgroup)
     }
 
-    fn note_received(&mut self, subgroup: usize) {
+    pub(super) fn note_received(&mut self, subgroup: usize) {
         for seat in self.peers(subgroup).iter() {
             let sent = self.sent(subgroup, seat);
             self.table.set(self.row.received, self.row.of(subgroup, seat), sent);
@@ -139,7 +139,9 @@ impl<P: Plantings> Current<P> {
         let delivered = |seat| self.table.get(seat, self.row.delivered, subgroup);
         let turns = |seat| self.turns_before(subgroup, delivered(seat));
         let done = match self.mode() {
-            Mode::Ordered => self.lane(subgroup).seats.iter().map(turns).min().unwrap_or(0),
+            Mode::Ordered | Mode::Durable => {
+                self.lane(subgroup).seats.iter().map(turns).min().unwrap_or(0)
+            }
             // What was received was delivered (V14).
             Mode::Unordered => self.received_of_me(subgroup),
         };
@@ -212,8 +214,8 @@ impl<P: Plantings> Current<P> {
         if self.planted.has(Bug::DeliverUnstable) {
             return self.held_by(subgroup, self.me);
         }
-        let seats = self.lane(subgroup).seats.iter();
-        seats.map(|seat| self.held_by(subgroup, seat)).min().unwrap_or(0)
+        let (lane, shard) = (self.lane(subgroup), self.shard_of(self.lane(subgroup)));
+        lane.seats.iter().map(|seat| self.safe_at(subgroup, shard, seat)).min().unwrap_or(0)
     }
 
     /// Takes every position before `end` that has not been taken; `take` gets the messages.

@@ -2,10 +2,12 @@
 
 use super::bugs::Plantings;
 use super::heard::Heard;
+use super::journal::Record;
 use super::layout::Layout;
 use super::order::RoundRobin;
 use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
 
@@ -24,6 +26,13 @@ pub(super) struct Lane {
     pub(super) is_adequate: bool,
     /// What was heard in this shard, in this view and before.
     pub(super) heard: Heard,
+    /// The length of the order that was put into the log (`durable`).
+    pub(super) logged: u64,
+    /// Lengths of the order that are not told as persisted yet, each with its last record.
+    pub(super) marks: VecDeque<(u64, Record)>,
+    /// The last records at which messages were put that are not delivered yet, with the length
+    /// before each.
+    pub(super) open: VecDeque<(u64, Record)>,
 }
 
 /// A member of a shard.
@@ -58,7 +67,26 @@ impl Lane {
             order: RoundRobin::new(seats.len()),
             is_adequate: view.roster[subgroup].is_adequate,
             heard: Heard::default(),
+            logged: 0,
+            marks: VecDeque::new(),
+            open: VecDeque::new(),
         })
+    }
+
+    /// Notes that the next position is in the log, in this record; a null is in none.
+    pub(super) fn note_logged(&mut self, record: Option<Record>) {
+        let last = self.marks.back().map_or(Record(0), |(_, record)| *record);
+        let mark = record.unwrap_or(last);
+        // (Positions of one record, or of none, are told together.)
+        self.marks.pop_back_if(|(_, of)| *of == mark);
+        self.marks.push_back((self.logged, mark));
+        self.open.extend(record.map(|record| (self.logged - 1, record)));
+    }
+
+    /// The first record of a message from position `delivered` on; `next` if there is none.
+    pub(super) fn first_open(&mut self, delivered: u64, next: Record) -> Record {
+        while self.open.pop_front_if(|(at, _)| *at < delivered).is_some() {}
+        self.open.front().map_or(next, |(_, record)| *record)
     }
 
     /// The column words and sets of this lane are those of this subgroup.

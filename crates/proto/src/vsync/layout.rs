@@ -18,6 +18,8 @@ pub enum Mode {
     /// One order, the same at all members, of what all members have received.
     #[default]
     Ordered,
+    /// The same of what all members have synced to their disks (`durable`).
+    Durable,
     /// Each sender's order, as soon as a message is received.
     #[doc(alias = "unreliable")]
     Unordered,
@@ -87,7 +89,7 @@ impl Layout {
     pub(super) fn region(&self) -> Region {
         let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards } = self.shape;
         let text = alloc::format!(
-            "vsync 3 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards}"
+            "vsync 4 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards}"
         );
         Region {
             n_words: self.places.end(n_seats).0,

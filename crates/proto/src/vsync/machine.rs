@@ -12,16 +12,22 @@
 //!   which holds up senders and no view: what a view ends with is delivered all the same, or this
 //!   member would not have delivered the same messages as the others (V6). Mutant `HOLDS_THE_END`.
 
+mod log;
 mod passage;
+
+pub use log::Unreadable;
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
 use super::current::Current;
+use super::durable::Kept;
+use super::journal::{Journal, Record};
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
+use super::restart::Returning;
 use super::shard::{ShardId, Subgroup};
-use super::state::{Gifts, HELD_MAX, Want};
+use super::state::{Gifts, Want};
 use super::view::{Knock, View};
 use super::wire::{Message, Piece};
 use super::{Config, End, Mode, Output, Position, Refused, Start};
@@ -59,6 +65,13 @@ pub struct Machine<P = Sound> {
     renewed: SeatSet,
     /// Outputs between two polls.
     pending: Vec<Output>,
+    /// The log of a durable group's process.
+    journal: Journal,
+    /// By subgroup: what this process keeps of its shard.
+    kept: Vec<Kept>,
+    /// The record of its view that is written last, and the first one that was not freed.
+    entry: Record,
+    freed: Record,
     /// Whether the application wants to leave: through as many views as it takes.
     is_leaving: bool,
     /// Whether the application takes no messages now (V12).
@@ -69,9 +82,10 @@ pub struct Machine<P = Sound> {
 /// Where a process is.
 #[derive(Debug)]
 enum Life<P> {
-    /// It asks to be let in.
+    /// It asks to be let in; or, with the log of one before, to restart the group.
     Outside {
         next_knock_at: Instant,
+        returning: Option<Box<Returning<P>>>,
     },
     Inside(Box<Inside<P>>),
     /// It has left, and its old row stays for those that have not seen the decision (V11).
@@ -94,6 +108,22 @@ struct Inside<P> {
     reported: SeatSet,
     /// By subgroup: a newcomer's wait for the state of its shard.
     wants: Vec<Option<Want>>,
+}
+
+/// A view as it begins.
+#[derive(Debug)]
+struct Begun {
+    view: View,
+    /// The trims of the view before, if they are known.
+    trims: Vec<u64>,
+    /// The members of that one that have left as they wished.
+    left: SeatSet,
+}
+
+impl Begun {
+    const fn new(view: View) -> Begun {
+        Begun { view, trims: Vec::new(), left: SeatSet::EMPTY }
+    }
 }
 
 impl<P: Plantings> Inside<P> {
@@ -127,19 +157,31 @@ impl Machine {
 impl<P: Plantings> Machine<P> {
     /// The same, perhaps with a planted mistake.
     pub fn with(config: Config, planted: P, now: Instant) -> Machine<P> {
+        assert!(config.shape.mode != Mode::Durable, "a durable group has disks: Machine::on");
+        let mut machine = Machine::outside(config, planted, now);
+        machine.found(now);
+        machine
+    }
+
+    /// A process outside.
+    fn outside(config: Config, planted: P, now: Instant) -> Machine<P> {
         let layout = Layout::new(&config.shape);
-        let is_ordered = config.shape.mode == Mode::Ordered;
+        let is_ordered = config.shape.mode != Mode::Unordered;
         assert!(is_ordered || !config.keeps_state, "without an order there is no common state");
         assert!(config.me.seat.index() < config.shape.n_seats, "no such seat: {:?}", config.me);
         let subgroups = config.subgroups();
         let n_shards: usize = subgroups.iter().map(|subgroup| subgroup.shards.len()).sum();
         let (n_subgroups, shape) = (subgroups.len(), &config.shape);
         assert_eq!((n_subgroups, n_shards), (shape.n_subgroups, shape.n_shards), "another layout");
-        let mut machine = Machine {
+        Machine {
             planted,
             layout,
-            life: Life::Outside { next_knock_at: now },
+            life: Life::Outside { next_knock_at: now, returning: None },
             outboxes: (0..n_subgroups).map(|_| Outbox::default()).collect(),
+            kept: alloc::vec![Kept::default(); n_subgroups],
+            journal: Journal::default(),
+            entry: Record(0),
+            freed: Record(0),
             subgroups,
             gifts: Gifts::default(),
             renewed: SeatSet::EMPTY,
@@ -148,12 +190,16 @@ impl<P: Plantings> Machine<P> {
             is_held: false,
             next_beat_at: now,
             config,
-        };
-        if let Start::Found(founders) = &machine.config.start {
-            let view = View::founded_by(founders, &machine.subgroups);
-            machine.begin(view, SeatSet::EMPTY, None, Vec::new(), now);
         }
-        machine
+    }
+
+    /// Begins the first view, where this process is a founder.
+    fn found(&mut self, now: Instant) {
+        if let Start::Found(founders) = &self.config.start {
+            let group = self.config.group;
+            let view = View { group, ..View::founded_by(founders, &self.subgroups) };
+            self.begin(Begun::new(view), None, Vec::new(), now);
+        }
     }
 
     // ---- the application's calls ----
@@ -217,8 +263,13 @@ impl<P: Plantings> Machine<P> {
     }
 
     /// Gives the state that [`Output::GiveState`] asked for.
+    /// (One that is for this process itself is kept in its log.)
     pub fn give(&mut self, to: Rank, shard: ShardId, at: Position, state: Vec<u8>) {
-        self.gifts.give(to, shard, at, state);
+        if to == self.config.me.seat {
+            self.keep(shard, at, &state);
+        } else {
+            self.gifts.give(to, shard, at, state);
+        }
     }
 
     // ---- what is told ----
@@ -261,7 +312,10 @@ impl<P: Plantings> Machine<P> {
     /// The time at which [`Machine::poll`] is due even if nothing happens.
     pub fn deadline(&self) -> Instant {
         match &self.life {
-            Life::Outside { next_knock_at } => *next_knock_at,
+            Life::Outside { next_knock_at, returning } => {
+                let deadline = returning.as_ref().map(|returning| returning.deadline());
+                deadline.map_or(*next_knock_at, |deadline| deadline.min(*next_knock_at))
+            }
             Life::Inside(_) | Life::Leaving { .. } => self.next_beat_at,
             Life::Ended => Instant(u64::MAX),
         }
@@ -274,7 +328,7 @@ impl<P: Plantings> Machine<P> {
         match event {
             Event::LinkUp(seat) => {
                 self.renewed.insert(seat);
-                if let Life::Outside { next_knock_at } = &mut self.life {
+                if let Life::Outside { next_knock_at, .. } = &mut self.life {
                     *next_knock_at = now;
                 }
             }
@@ -293,7 +347,10 @@ impl<P: Plantings> Machine<P> {
     fn on_message(&mut self, from: Rank, message: Message<'_>, now: Instant, port: &mut impl Port) {
         match message {
             Message::Knock(knock) => self.on_knock(from, knock, port),
-            Message::Welcome(view) => self.on_welcome(view, now),
+            Message::Welcome(view, trims) => self.on_welcome(view, trims, now),
+            Message::Call(_) | Message::Report(_) | Message::Propose(..) | Message::Accepted(_) => {
+                self.on_restart(from, message, now, port)
+            }
             Message::WantState(shard) => self.on_want_state(from, shard),
             Message::Piece(piece) => self.on_piece(from, &piece, now),
         }
@@ -301,6 +358,9 @@ impl<P: Plantings> Machine<P> {
 
     /// Any member takes a knock, and passes it on to the one that leads.
     fn on_knock(&mut self, from: Rank, knock: Knock, port: &mut impl Port) {
+        if let Life::Outside { returning: Some(returning), .. } = &self.life {
+            return returning.on_knock(&knock, port);
+        }
         let Life::Inside(inside) = &mut self.life else { return };
         let current = &inside.current;
         if knock.seat.index() >= self.config.shape.n_seats {
@@ -308,8 +368,7 @@ impl<P: Plantings> Machine<P> {
         }
         if current.view.has(&knock) {
             // It has not heard of its first view.
-            let welcome = Message::Welcome(current.view.clone());
-            let _ = port.send(knock.seat, &welcome.encoded());
+            let _ = port.send(knock.seat, &current.welcome().encoded());
             return;
         }
         if let Some(member) = current.view.member(knock.seat) {
@@ -326,22 +385,6 @@ impl<P: Plantings> Machine<P> {
         let leader = current.leader();
         if leader != current.me && from == knock.seat {
             let _ = port.send(leader, &Message::Knock(knock).encoded());
-        }
-    }
-
-    fn on_welcome(&mut self, view: View, now: Instant) {
-        let is_outside = matches!(self.life, Life::Outside { .. });
-        let fits = view.seats().iter().all(|seat| seat.index() < self.config.shape.n_seats);
-        let n_shards = |view: &View| {
-            let each = view.roster.iter().map(|seating| seating.shards.len());
-            each.collect::<Vec<_>>()
-        };
-        let has_layout =
-            self.subgroups.iter().map(|subgroup| subgroup.shards.len()).eq(n_shards(&view));
-        if is_outside && fits && has_layout && view.has(&self.config.me) {
-            let is_guess = self.planted.has(Bug::RosterGuessed);
-            let view = if is_guess { view.laid_out(&self.subgroups) } else { view };
-            self.begin(view, SeatSet::EMPTY, None, Vec::new(), now);
         }
     }
 
@@ -369,6 +412,7 @@ impl<P: Plantings> Machine<P> {
 
     /// Does everything that there is to do now, and appends what the application has to know.
     pub fn poll(&mut self, now: Instant, port: &mut impl Port, out: &mut Vec<Output>) {
+        self.restart(now, port);
         while let Life::Inside(_) = &self.life {
             out.append(&mut self.pending);
             match self.turn(now, port, out) {
@@ -400,21 +444,33 @@ impl<P: Plantings> Machine<P> {
         let silent = current.detector.look(trusted, |seat| table.get(seat, beat, 0), now);
         let failed = silent.union(core::mem::take(&mut inside.reported));
         let knocks: Vec<Knock> = inside.knocks.values().copied().collect();
-        let turn = current.turn_of_change(failed, &knocks);
+        if self.is_leaving && current.is_durable() && current.view.members.len() == 1 {
+            // W5: its log has the group's states.
+            return Turn::End(End::Left);
+        }
+        let turn = current.turn_of_change(failed, &knocks, &mut self.journal);
         if turn != Turn::Stay {
             return turn;
         }
-        for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
-            if let Some(end) = Self::take_state(inside, subgroup, outbox, out, self.planted) {
-                return Turn::End(end);
-            }
+        if let Some(end) = self.take_states(out) {
+            return Turn::End(end);
         }
+        self.mind_log(out);
+        let Life::Inside(inside) = &mut self.life else { return Turn::Stay };
         let current = &mut inside.current;
-        if current.is_wedged() {
+        // W4
+        if current.is_wedged() || !self.journal.is_synced(current.entry) {
             return Turn::Stay;
         }
         for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
             while current.has_lane(subgroup) {
+                if current.is_durable() {
+                    current.note_received(subgroup);
+                    let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);
+                    if let Err(damaged) = current.persist(subgroup, kept, outbox, journal, port) {
+                        return Turn::End(End::Damaged(damaged.0));
+                    }
+                }
                 if let Err(damaged) = current.receive(subgroup, self.is_held, outbox, port, out) {
                     return Turn::End(End::Damaged(damaged.0));
                 }
@@ -424,38 +480,6 @@ impl<P: Plantings> Machine<P> {
             }
         }
         Turn::Stay
-    }
-
-    /// Takes a state that is complete, once this member is where it belongs (V9).
-    fn take_state(
-        inside: &mut Inside<P>,
-        subgroup: usize,
-        outbox: &mut Outbox,
-        out: &mut Vec<Output>,
-        planted: P,
-    ) -> Option<End> {
-        let (want, current) = (inside.wants[subgroup].as_ref()?, &mut inside.current);
-        if want.held.len() > HELD_MAX {
-            return Some(End::Overrun);
-        }
-        let at = want.complete()?;
-        let position = current.position(subgroup);
-        if at.view > position.view
-            || at.view == position.view && at.at > current.held_by(subgroup, current.me)
-        {
-            // It is of a view that this member does not know yet, or of messages on their way.
-            return None;
-        }
-        let (bytes, held) = inside.wants[subgroup].take()?.finish();
-        out.push(Output::TakeState { shard: current.lane(subgroup).id, at, bytes });
-        if at.view == position.view && !planted.has(Bug::StateRepeated) {
-            current.skip_to(subgroup, at.at.max(position.at), outbox);
-        }
-        let follows = |one: &super::Delivery| one.at >= at || planted.has(Bug::StateRepeated);
-        out.extend(held.into_iter().filter(follows).map(Output::Deliver));
-        let ready = current.row.ready;
-        current.table.set(ready, subgroup, 1);
-        None
     }
 
     /// Ends the view with what was decided, and begins the next.
@@ -485,13 +509,14 @@ impl<P: Plantings> Machine<P> {
             return;
         }
         let next = current.view.after(change, &self.subgroups, self.planted);
+        let begun = Begun { view: next, trims: change.trims.clone(), left: change.left };
         for joiner in &change.joined {
-            let welcome = Message::Welcome(next.clone());
+            let welcome = Message::Welcome(begun.view.clone(), begun.trims.clone());
             let _ = port.send(joiner.seat, &welcome.encoded());
         }
         let still_suspected = current.suspected(me);
         out.append(&mut self.pending);
-        self.begin(next, change.left, Some(current), wants, now);
+        self.begin(begun, Some(current), wants, now);
         if let Life::Inside(inside) = &mut self.life {
             inside.reported = still_suspected;
         }
@@ -515,9 +540,12 @@ impl<P: Plantings> Machine<P> {
             self.next_beat_at = now.plus(self.config.timing.beat_every);
         }
         match &mut self.life {
-            Life::Outside { next_knock_at } if *next_knock_at <= now => {
+            Life::Outside { next_knock_at, .. } if *next_knock_at <= now => {
                 *next_knock_at = now.plus(self.config.timing.ask_every);
-                self.knock(port);
+                // A process that may be in a view has its name on its disk.
+                if self.journal.is_idle() {
+                    self.knock(port);
+                }
             }
             Life::Inside(inside) => {
                 let current = &mut inside.current;
@@ -530,12 +558,16 @@ impl<P: Plantings> Machine<P> {
                 if let Some(last) = &mut inside.last {
                     last.push(renewed, port);
                 }
-                let whole = renewed.intersection(current.others());
-                for (subgroup, outbox) in self.outboxes.iter().enumerate() {
-                    current.write_ring(subgroup, outbox, whole, port);
+                let is_logged =
+                    self.journal.is_synced(current.entry) || self.planted.has(Bug::RowBeforeView);
+                if is_logged {
+                    let whole = renewed.intersection(current.others());
+                    for (subgroup, outbox) in self.outboxes.iter().enumerate() {
+                        current.write_ring(subgroup, outbox, whole, port);
+                    }
+                    current.push(renewed, port);
                 }
-                current.push(renewed, port);
-                if is_news {
+                if is_news && is_logged {
                     current.others().iter().for_each(|peer| port.wake(peer));
                 }
                 inside.ask_for_states(&self.config, now, port);

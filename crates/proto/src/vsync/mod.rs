@@ -13,13 +13,15 @@
 //! suspected, before the next one begins; otherwise the group ends. Suspicions may be wrong. Of the
 //! fabric: T1, T2, T4, T10; of a seat: a process is there only after the one before it has ended,
 //! and nothing that one posted takes effect any longer (shm: its lock; tcp: its incarnation). A
-//! process that lost its memory comes back with a higher incarnation, as another member. Everything
-//! is in memory: what all members of a shard forget at once is lost. Durability and leases are to
-//! come (`docs/decisions/0018-groups.md`).
+//! process that lost its memory comes back with a higher incarnation, as another member. In memory,
+//! what all members of a shard forget at once is lost; a durable group ([`Mode::Durable`]) has
+//! disks (D1 to D5 of [`crate::disk`]) and is restarted from them. Leases are to come.
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
-//! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`.
+//! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`; of
+//! durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
+//! `records`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
@@ -49,13 +51,17 @@ mod columns;
 mod current;
 mod delivery;
 mod detector;
+mod durable;
 mod heard;
+mod journal;
 mod lane;
 mod layout;
 mod machine;
 mod order;
 mod outbox;
 mod payload;
+mod records;
+mod restart;
 mod roster;
 mod shard;
 mod slots;
@@ -69,7 +75,7 @@ mod wire;
 
 pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::{Mode, Shape};
-pub use machine::{Machine, region};
+pub use machine::{Machine, Unreadable, region};
 pub use payload::Payload;
 pub use roster::TAGS_WORD;
 pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};
@@ -127,6 +133,12 @@ pub struct Config {
     /// Whether the application has a state that a newcomer needs. Without one, a newcomer delivers
     /// from the beginning of its first view on (V9).
     pub keeps_state: bool,
+    /// The name of the group, if this process founds it: another one each time. It is a part of
+    /// every view, so that a log of another group is not taken for one of this.
+    pub group: u64,
+    /// In a durable group: the bytes of messages of a shard after which its state is written into
+    /// the log again, and what it covers is freed.
+    pub keep_bytes: u64,
     /// The subgroups, the same at every member. None are one with one shard of all members.
     pub layout: Vec<Subgroup>,
 }
@@ -239,6 +251,8 @@ pub enum End {
     Overrun,
     /// The ring of the process on this seat held what no process writes.
     Damaged(Rank),
+    /// The log on the disk is of another group.
+    OtherGroup,
 }
 
 impl core::fmt::Display for End {
@@ -255,6 +269,9 @@ impl core::fmt::Display for End {
                 "the members that had the state failed before others had it: found the group again",
             ),
             End::Overrun => f.write_str("the state did not come in time: start again, to join"),
+            End::OtherGroup => f.write_str(
+                "the log is of another group: give this process its own directory, or an empty one",
+            ),
             End::Damaged(seat) => {
                 write!(f, "the memory of {seat}'s messages is damaged: exclude it, and join again")
             }

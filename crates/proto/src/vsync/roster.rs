@@ -48,10 +48,14 @@ impl View {
         let (id, departing) = (self.id.next(), change.departing());
         let stays = |member: &&Member| !departing.contains(member.seat());
         let joined = change.joined.iter().map(|process| Member { process: *process, since: id });
-        let members = self.members.iter().filter(stays).copied().chain(joined).collect();
-        let next = View::new(id, members);
+        let renewed = |member: Member| {
+            let process = change.renewed.iter().find(|process| process.seat == member.seat());
+            Member { process: process.copied().unwrap_or(member.process), ..member }
+        };
+        let staying = self.members.iter().filter(stays).copied().map(renewed);
+        let next = View::new(id, staying.chain(joined).collect());
         let roster = seat(layout, &self.roster, change, &next, planted);
-        View { roster, ..next }
+        View { roster, group: self.group, ..next }
     }
 }
 

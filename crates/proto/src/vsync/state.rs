@@ -155,6 +155,11 @@ impl Want {
         (self.bytes.len() as u64 == n_bytes).then_some(at)
     }
 
+    /// What has come of the state.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The state's bytes, and what was held.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<Delivery>) {
         (self.bytes, self.held)

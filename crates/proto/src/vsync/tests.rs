@@ -6,6 +6,7 @@ use super::change::Turn;
 use super::columns::{Row, ballot};
 use super::current::Current;
 use super::delivery::FLIGHT_BYTES_MAX;
+use super::journal::Journal;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
@@ -101,6 +102,8 @@ impl Rows {
             timing: Timing::default(),
             n_adequate: 1,
             keeps_state: true,
+            group: 0,
+            keep_bytes: 0,
             layout: self.subgroups.clone(),
         };
         let view = self.view.clone();
@@ -159,13 +162,13 @@ fn shown<P: Plantings>(rows: &Rows, me: usize, planted: P) -> (u64, Change) {
 
 fn shown_with<P: Plantings>(rows: &Rows, me: usize, knocks: &[Knock], planted: P) -> (u64, Change) {
     let mut current = rows.read_by(me, planted);
-    current.turn_of_change(SeatSet::EMPTY, knocks);
+    current.turn_of_change(SeatSet::EMPTY, knocks, &mut Journal::default());
     (current.own(current.row.proposer), current.row.change(&current.table, Rank::at(me)))
 }
 
 /// How the turn of the member on `me` ends.
 fn turn<P: Plantings>(rows: &Rows, me: usize, planted: P) -> Turn {
-    rows.read_by(me, planted).turn_of_change(SeatSet::EMPTY, &[])
+    rows.read_by(me, planted).turn_of_change(SeatSet::EMPTY, &[], &mut Journal::default())
 }
 
 fn is_decided<P: Plantings>(rows: &Rows, me: usize, planted: P) -> bool {
@@ -187,7 +190,7 @@ fn c2_a_member_that_finds_itself_suspected_stops_and_frozen_rows_do_not_count() 
     // Two that suspect each other do not end the third.
     rows.wedge(2, 0, &[1]);
     let mut third = rows.read_by(0, Sound);
-    assert_eq!(third.turn_of_change(SeatSet::EMPTY, &[]), Turn::Stay);
+    assert_eq!(third.turn_of_change(SeatSet::EMPTY, &[], &mut Journal::default()), Turn::Stay);
     assert_eq!(third.trusted(), set(&[0, 1]), "the row of 2 was frozen before it was read");
     let alone = rows.read_by(0, Planted(Bug::SuspicionKept));
     assert_eq!(alone.trusted(), set(&[0, 1, 2]));

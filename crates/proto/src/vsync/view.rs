@@ -53,6 +53,8 @@ impl Standing {
 pub struct View {
     /// Its number.
     pub id: ViewId,
+    /// The group, where its founder named it ([`Config::group`](super::Config::group)).
+    pub group: u64,
     /// Its members in the order of succession: the eldest first, those of one age by seat.
     pub members: Vec<Member>,
     /// Its subgroups, in the order of their descriptions (`roster`).
@@ -69,6 +71,8 @@ pub(super) struct Change {
     pub left: SeatSet,
     /// Processes that are members from the next view on, in order of their seats.
     pub joined: Vec<Knock>,
+    /// Processes that take the places of those on their seats, with their logs (`restart`).
+    pub renewed: Vec<Knock>,
     /// The ragged trims, of all shards in order: every message of a shard's order before this
     /// position is delivered, and none from it on. Deliveries end at the first gap of the order, so
     /// one number says it for all senders of a shard.
@@ -91,7 +95,7 @@ impl View {
     /// If two of them have one seat.
     pub fn new(id: ViewId, mut members: Vec<Member>) -> View {
         members.sort_by_key(|member| (member.since, member.seat()));
-        let view = View { id, members, roster: Vec::new() };
+        let view = View { id, group: 0, members, roster: Vec::new() };
         assert_eq!(view.seats().len(), view.members.len(), "V1: a seat has one member: {view:?}");
         view
     }

@@ -137,8 +137,8 @@ impl Copies {
             around
         };
         let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
-        let program = SimProgram::new(rng, manner, around.deviates_after)
-            .stalling_after(around.stalls_after);
+        let program =
+            SimProgram::new(rng, manner, around.deviates_after).stalling_after(around.stalls_after);
         (program, around, Feeding { order, rest, replies })
     }
 }

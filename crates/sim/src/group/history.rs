@@ -118,6 +118,8 @@ impl Record {
 pub(super) struct History {
     /// Whether only each sender's messages have an order.
     pub(super) is_unordered: bool,
+    /// Whether what is delivered is on the disks of all.
+    pub(super) is_durable: bool,
     pub(super) records: BTreeMap<ProcessId, Record>,
 }
 
@@ -175,6 +177,7 @@ impl History {
             };
             History {
                 is_unordered: self.is_unordered,
+                is_durable: self.is_durable,
                 records: records.into_iter().map(named).collect(),
             }
         };

@@ -21,6 +21,7 @@ mod checks;
 mod history;
 mod operator;
 mod phases;
+mod power;
 mod process;
 mod scenario;
 mod storms;
@@ -31,8 +32,37 @@ pub(crate) use bugs::Bug;
 pub use sweeps::{mutants, replay, sweep};
 pub(crate) use world::run;
 
-/// The name on the command line, and in the lists of planted bugs.
-pub const NAME: &str = "vsync";
-/// The description, in a sentence.
-pub const TEXT: &str =
-    "Views and ordered multicast, while processes join, leave, die, stop and are excluded";
+/// The kind of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// In memory.
+    Memory,
+    /// On disks: all its processes may die at once, by a loss of power too.
+    Durable,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Kind; 2] = [Kind::Memory, Kind::Durable];
+
+    /// The name on the command line, and in the lists of planted bugs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Memory => "vsync",
+            Kind::Durable => "vsync-durable",
+        }
+    }
+
+    /// The description, in a sentence.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Kind::Memory => {
+                "Views and ordered multicast, while processes join, leave, die, stop and are \
+                 excluded"
+            }
+            Kind::Durable => {
+                "The same on disks, while power fails and whole groups die and come back"
+            }
+        }
+    }
+}

@@ -60,12 +60,15 @@ impl World {
             if self.history.is_unordered {
                 coverage.hit(Mark::UnorderedSurvived);
             }
+            if self.history.is_durable {
+                coverage.hit(Mark::DurableSurvived);
+            }
             if !self.scenario.layout.is_empty() {
                 coverage.hit(Mark::ShardsSurvived);
             }
             self.phase = Phase::Over;
         }
-        if self.is_dead() && self.phase != Phase::Over {
+        if self.is_dead() && self.phase != Phase::Over && !self.is_durable() {
             self.net.borrow_mut().coverage.hit(Mark::GroupEnded);
             if self.scenario.manner == Manner::Mild {
                 let detail = "the group ended, although only minorities failed".to_owned();
@@ -78,7 +81,8 @@ impl World {
     /// I2: what is missing, in words.
     fn unachieved(&self) -> Option<String> {
         if self.is_dead() {
-            return None;
+            // P2 of `power`.
+            return self.is_durable().then(|| "no process is in the group".to_owned());
         }
         let say = |process: &Process| {
             let view = process.view().map(|view| (view.id, view.seats()));
@@ -107,7 +111,8 @@ impl World {
             return Some(format!("view {latest:?} has dead members: {}", all()));
         }
         for process in self.living() {
-            if self.history.records[&process.id()].asked_to_leave {
+            // (The last one with a shard's state stays: `vsync`, W5.)
+            if self.history.records[&process.id()].asked_to_leave && !self.is_durable() {
                 return Some(format!("{} has not left: {}", process.knock.seat, all()));
             }
             for subgroup in 0..self.scenario.shape.n_subgroups {

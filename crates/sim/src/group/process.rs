@@ -6,11 +6,14 @@ use super::bugs::Bug;
 use super::history::{MessageId, ProcessId, Record, Told};
 use crate::Property;
 use crate::coverage::Mark;
+use crate::disk::Disk;
 use crate::trace::Topic;
 use crate::world::net::Net;
 use crate::world::port::SimPort;
+use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
 use engine::group::{self, Application, Ground, Installed, Turn};
+use proto::disk::DiskEvent;
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, View, ViewId};
@@ -20,7 +23,12 @@ use std::rc::Rc;
 
 /// A process of a group as it ships, whatever is planted in it.
 trait Life {
-    fn turn(&mut self, now: Instant, port: &mut SimPort, listener: &mut Listener<'_>) -> Turn;
+    fn turn(
+        &mut self,
+        now: Instant,
+        ground: &mut SimGround<'_>,
+        listener: &mut Listener<'_>,
+    ) -> Turn;
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
@@ -32,8 +40,13 @@ trait Life {
 }
 
 impl<P: Plantings> Life for group::Process<P> {
-    fn turn(&mut self, now: Instant, port: &mut SimPort, listener: &mut Listener<'_>) -> Turn {
-        group::Process::turn(self, now, port, listener)
+    fn turn(
+        &mut self,
+        now: Instant,
+        ground: &mut SimGround<'_>,
+        listener: &mut Listener<'_>,
+    ) -> Turn {
+        group::Process::turn(self, now, ground, listener)
     }
 
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
@@ -69,14 +82,59 @@ impl<P: Plantings> Life for group::Process<P> {
     }
 }
 
-impl Ground for SimPort {
+/// What a simulated process stands on.
+struct SimGround<'a> {
+    port: &'a mut SimPort,
+    /// In a durable group.
+    disk: Option<&'a mut Disk>,
+}
+
+impl Relay for SimGround<'_> {
+    type Port = SimPort;
+
+    fn port(&self) -> &SimPort {
+        self.port
+    }
+
+    fn port_mut(&mut self) -> &mut SimPort {
+        self.port
+    }
+}
+
+impl Ground for SimGround<'_> {
+    type Disk = Disk;
+
     fn poll(&mut self, inbox: &mut Inbox) {
-        SimPort::poll(self, inbox);
+        self.port.poll(inbox);
     }
 
     fn flush(&mut self) {
-        self.breaks_are_heard();
+        self.port.breaks_are_heard();
     }
+
+    fn disk(&mut self) -> Option<&mut Disk> {
+        self.disk.as_deref_mut()
+    }
+
+    fn poll_disk(&mut self, _: Instant, events: &mut Vec<DiskEvent>) {
+        if let Some(disk) = &mut self.disk {
+            events.append(&mut disk.events);
+        }
+    }
+}
+
+/// A process as it begins.
+fn begun<P: Plantings>(
+    config: Config,
+    disk: Option<&mut Disk>,
+    planted: P,
+    now: Instant,
+) -> Box<dyn Life> {
+    let process = match disk {
+        None => group::Process::with(config, planted, now),
+        Some(disk) => group::Process::on(config, disk, planted, now).expect("a log of a group"),
+    };
+    Box::new(process)
 }
 
 /// The number of turns for which a slow application takes no messages.
@@ -122,7 +180,7 @@ impl Process {
     pub(super) fn new(
         config: Config,
         bug: Option<Bug>,
-        net: &Rc<RefCell<Net>>,
+        (net, disk): (&Rc<RefCell<Net>>, Option<&mut Disk>),
         n_ballast: usize,
         is_silent: bool,
     ) -> Process {
@@ -132,9 +190,9 @@ impl Process {
         let now = port.now();
         let places = vec![Place::default(); config.shape.n_subgroups];
         let life: Box<dyn Life> = match bug {
-            None => Box::new(group::Process::with(config, Sound, now)),
-            Some(Bug::View(bug)) => Box::new(group::Process::with(config, Planted(bug), now)),
-            Some(Bug::Table(bug)) => Box::new(group::Process::with(config, Planted(bug), now)),
+            None => begun(config, disk, Sound, now),
+            Some(Bug::View(bug)) => begun(config, disk, Planted(bug), now),
+            Some(Bug::Table(bug)) => begun(config, disk, Planted(bug), now),
         };
         Process {
             knock,
@@ -154,7 +212,7 @@ impl Process {
     }
 
     /// One turn of its loop. Returns the time at which the next one is due.
-    pub(super) fn turn(&mut self, record: &mut Record) -> Instant {
+    pub(super) fn turn(&mut self, record: &mut Record, disk: Option<&mut Disk>) -> Instant {
         let now = self.port.now();
         self.n_turns += 1;
         let mut listener = Listener {
@@ -166,7 +224,8 @@ impl Process {
             n_ballast: self.n_ballast.1,
             is_ended: &mut self.is_ended,
         };
-        self.life.turn(now, &mut self.port, &mut listener).due
+        let mut ground = SimGround { port: &mut self.port, disk };
+        self.life.turn(now, &mut ground, &mut listener).due
     }
 
     fn trace(&self, topic: Topic, a: u64, b: u64) {
@@ -349,7 +408,10 @@ impl Application for Listener<'_> {
     fn take(&mut self, shard: ShardId, at: Position, bytes: Vec<u8>) {
         match App::from_bytes(&bytes) {
             Some(app) => {
-                self.hit(Mark::StateTaken);
+                // Its own log's, if it is as old.
+                let is_own = self.record.views().last().is_some_and(|view| at.view < view.id)
+                    && self.record.views().count() == 1;
+                self.hit(if is_own { Mark::LogReplayed } else { Mark::StateTaken });
                 self.trace(Topic::NeedState, at.view.0, at.at);
                 self.record.told.push(Told::Take { shard, at, digest: app.digest() });
                 self.places[usize::from(shard.subgroup)].app = app;
@@ -363,7 +425,7 @@ impl Application for Listener<'_> {
             End::Left => self.hit(Mark::MemberLeft),
             End::Excluded => self.hit(Mark::MemberExcluded),
             End::Partitioned => self.hit(Mark::MinorityStopped),
-            End::StateLost | End::Overrun | End::Damaged(_) => {}
+            End::StateLost | End::Overrun | End::Damaged(_) | End::OtherGroup => {}
         }
         self.trace(Topic::Deposed, u64::from(end == End::Left), 0);
         self.record.told.push(Told::Ended(end));

@@ -1,7 +1,8 @@
 //! What a seed decides about a group before its first event.
 
+use crate::disks::Disks;
 use crate::plan::{Kind, MS, Plan};
-use crate::{Config, Provider};
+use crate::{Config, Provider, group};
 use base::{Rank, Rng, SEATS_MAX};
 use core::time::Duration;
 use proto::vsync::{Candidates, Mode, Shape, Subgroup, Timing};
@@ -59,7 +60,35 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    pub(super) fn draw(config: &Config, rng: &mut Rng) -> Scenario {
+    pub(super) fn draw(kind: group::Kind, config: &Config, rng: &mut Rng) -> Scenario {
+        let drawn = Scenario::draw_in_memory(config, rng);
+        match kind {
+            group::Kind::Memory => drawn,
+            group::Kind::Durable => drawn.on_disks(rng),
+        }
+    }
+
+    /// The same on disks: its power fails too.
+    fn on_disks(mut self, rng: &mut Rng) -> Scenario {
+        self.shape.mode = Mode::Durable;
+        self.keeps_state = true;
+        // Bytes of messages, here.
+        let snapshot_every = 256 << rng.below(8);
+        let latency_ns = 1000 << rng.below(13);
+        self.plan.disks = Disks {
+            latency_ns,
+            jitter_ns: latency_ns << rng.below(4),
+            snapshot_every,
+            ..Disks::CALM
+        };
+        let is_mild = self.manner == Manner::Mild;
+        let kinds = [Kind::PowerCut, Kind::DiskStall, Kind::PowerCutAll, Kind::PowerCutAll];
+        let n_kinds = if is_mild { 1 } else { kinds.len() };
+        self.plan.kinds.extend(kinds.into_iter().take(n_kinds).filter(|_| rng.chance(1, 2)));
+        self
+    }
+
+    fn draw_in_memory(config: &Config, rng: &mut Rng) -> Scenario {
         let mut plan = Plan::draw(config, rng);
         let n_founders = config.members.unwrap_or_else(|| match rng.below(8) {
             0 => rng.range(1, 2),

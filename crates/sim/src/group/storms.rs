@@ -38,6 +38,9 @@ impl World {
         match kind {
             Kind::Crash | Kind::CrashLeader if self.may_die(seat) => self.crash_for(seat),
             Kind::Pause | Kind::PauseLeader => self.pause_for(seat, lasts),
+            Kind::PowerCut if self.may_die(seat) => self.cut_power(seat),
+            Kind::PowerCutAll => self.cut_power_of_all(),
+            Kind::DiskStall => self.stall_disk(seat, lasts),
             _ => self.outages.strike(&mut self.net.borrow_mut(), kind, seat, lasts),
         }
     }
@@ -80,8 +83,10 @@ impl World {
     // ---- mending ----
 
     pub(super) fn mend(&mut self, fault: Fault) {
-        if let Fault::Crash(seat) = fault {
-            return self.start(seat as usize);
+        match fault {
+            Fault::Crash(seat) => return self.start(seat as usize),
+            Fault::Disk(seat) => return self.release_disk(seat as usize),
+            _ => {}
         }
         self.outages.mend(&mut self.net.borrow_mut(), fault);
     }
@@ -89,6 +94,7 @@ impl World {
     /// Ends all faults.
     pub(super) fn heal(&mut self) {
         let n_seats = self.n_seats();
+        (0..self.disks.len()).for_each(|seat| self.release_disk(seat));
         self.processes.iter_mut().flatten().for_each(|process| process.is_slow = false);
         let net = &mut *self.net.borrow_mut();
         self.outages.unite(net);
@@ -99,7 +105,9 @@ impl World {
             net.processes[seat].effort = 500;
             net.processes[seat].clock.run_at(now, crate::clock::TRUE_RATE);
             net.arm_run(seat, now);
-            let founds = seat < self.scenario.n_founders && !net.processes[seat].alive;
+            // What a durable group needs may be on any disk.
+            let founds = seat < self.scenario.n_founders || self.history.is_durable;
+            let founds = founds && !net.processes[seat].alive;
             if founds && self.awaited.insert(Rank::at(seat)) {
                 net.queue.push(now + 50 * MS, Happening::Mend(Fault::Crash(seat as u8)));
             }

@@ -1,6 +1,6 @@
 //! Groups in sweeps, replays and hunts for planted bugs.
 
-use super::NAME;
+use super::Kind;
 use super::bugs::Bug;
 use crate::runner::Runner;
 use crate::sweep::{Mutant, replay_runner, sweep_runner};
@@ -8,24 +8,25 @@ use crate::{Config, Outcome, Report};
 
 /// As [`crate::sweep()`], of groups.
 pub fn sweep(
+    kind: Kind,
     config: &Config,
     seeds: impl IntoIterator<Item = u64>,
     progress: impl FnMut(&Report) -> bool,
 ) -> Report {
-    sweep_runner(&Runner::Group(None), config, seeds, progress)
+    sweep_runner(&Runner::Group(kind, None), config, seeds, progress)
 }
 
 /// As [`crate::replay`], of a group.
-pub fn replay(config: &Config, seed: u64) -> Outcome {
-    replay_runner(&Runner::Group(None), config, seed)
+pub fn replay(kind: Kind, config: &Config, seed: u64) -> Outcome {
+    replay_runner(&Runner::Group(kind, None), config, seed)
 }
 
 /// Every planted bug of views and of the table below them that a sweep must find.
-pub fn mutants() -> Vec<Mutant> {
-    let mutant = |bug: Bug| Mutant {
+pub fn mutants(kind: Kind) -> Vec<Mutant> {
+    let mutant = move |bug: Bug| Mutant {
         name: bug.name(),
-        broken: Runner::Group(Some(bug)),
-        sound: Runner::Group(None),
+        broken: Runner::Group(kind, Some(bug)),
+        sound: Runner::Group(kind, None),
     };
-    Bug::all().filter(|bug| bug.caught().is_hunted_in(NAME)).map(mutant).collect()
+    Bug::all().filter(|bug| bug.caught().is_hunted_in(kind.name())).map(mutant).collect()
 }

@@ -1,11 +1,14 @@
 //! A group, its operator, and the one loop in which everything happens.
 
+use super::Kind;
 use super::bugs::Bug;
 use super::checks;
 use super::history::{History, ProcessId};
+use super::power::new_disk;
 use super::process::Process;
 use super::scenario::{Manner, Scenario};
 use crate::coverage::Mark;
+use crate::disk::Disk;
 use crate::plan::MS;
 use crate::queue::{Fault, Happening};
 use crate::trace::{Topic, Trace};
@@ -33,6 +36,8 @@ pub(super) struct World {
     /// Processes by seat; one that is dead stays until the next one begins.
     pub(super) processes: Vec<Option<Process>>,
     pub(super) history: History,
+    /// By seat, in a durable group.
+    pub(super) disks: Vec<Disk>,
     pub(super) phase: Phase,
     /// Whether no new messages come.
     pub(super) is_quiet: bool,
@@ -48,20 +53,21 @@ pub(super) struct World {
 }
 
 /// Runs one seed, from beginning to end.
-pub(crate) fn run(bug: Option<Bug>, config: &Config, seed: u64) -> Outcome {
-    let mut world = World::new(bug, config, seed);
+pub(crate) fn run(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> Outcome {
+    let mut world = World::new(kind, bug, config, seed);
     world.begin();
     world.run_to_the_end();
     world.judge()
 }
 
 impl World {
-    fn new(bug: Option<Bug>, config: &Config, seed: u64) -> World {
+    fn new(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> World {
         let mut rng = Rng::new(seed ^ 0x6772_6f75_7073);
-        let scenario = Scenario::draw(config, &mut rng);
+        let scenario = Scenario::draw(kind, config, &mut rng);
         let n_seats = scenario.shape.n_seats;
         let n_words = vsync::region(&scenario.shape).n_words as usize;
         let weather = scenario.plan.weather;
+        let is_durable = kind == Kind::Durable;
         let is_unordered = scenario.shape.mode == Mode::Unordered;
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
         World {
@@ -72,7 +78,8 @@ impl World {
             rng,
             rng_of_layout: Rng::new(seed ^ 0x7368_6172_6473),
             processes: (0..n_seats).map(|_| None).collect(),
-            history: History { is_unordered, ..History::default() },
+            history: History { is_unordered, is_durable, ..History::default() },
+            disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
             phase: Phase::Safety,
             is_quiet: false,
             awaited: SeatSet::EMPTY,
@@ -131,11 +138,18 @@ impl World {
     // ---- the run ----
 
     fn begin(&mut self) {
+        if self.is_durable() {
+            return self.begin_on_disks();
+        }
         let founders: Vec<Knock> =
             (0..self.scenario.n_founders).map(|seat| knock(seat, 1)).collect();
         for seat in 0..founders.len() {
             self.be_born(seat, Start::Found(founders.clone()));
         }
+        self.set_out();
+    }
+
+    pub(super) fn set_out(&self) {
         self.push_in(MS, Happening::Operate);
         self.push_in(self.scenario.plan.strike_every_ns, Happening::Strike);
         self.push_in(self.scenario.plan.safety_ns, Happening::Phase);
@@ -180,19 +194,21 @@ impl World {
                     Outages::hint(net, to as usize, about as usize, life);
                 }
             }
+            Happening::Disk { node, life } => self.on_disk(node as usize, life),
             Happening::Operate => self.on_operate(),
             Happening::Phase => self.on_phase(),
             other => unreachable!("{other:?} is of another world"),
         }
     }
 
-    fn on_run(&mut self, seat: usize) {
+    pub(super) fn on_run(&mut self, seat: usize) {
         if !self.net.borrow().processes[seat].runs() {
             return;
         }
         let Some(process) = self.processes[seat].as_mut() else { return };
         let before = process.stage();
-        let deadline = process.turn(self.history.record(process.id()));
+        let disk = self.disks.get_mut(seat);
+        let deadline = process.turn(self.history.record(process.id()), disk);
         let (is_ended, after) = (process.is_ended, process.stage());
         {
             let net = &mut *self.net.borrow_mut();
@@ -204,6 +220,7 @@ impl World {
             let deadline = process.clock.when(deadline);
             net.arm_run(seat, deadline);
         }
+        self.plan_flushes(seat);
         if is_ended {
             // Its supervisor starts another one.
             self.crash(seat);
@@ -238,11 +255,14 @@ impl World {
             timing: self.scenario.timing,
             n_adequate: self.scenario.n_adequate,
             keeps_state: self.scenario.keeps_state,
+            group: 1,
+            keep_bytes: self.scenario.plan.disks.snapshot_every,
             layout: self.scenario.layout.clone(),
         };
         let is_silent = self.rng.chance(self.scenario.n_silent, 8);
         let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
-        let mut process = Process::new(config, self.bug, &self.net, n_ballast, is_silent);
+        let below = (&self.net, self.disks.get_mut(seat));
+        let mut process = Process::new(config, self.bug, below, n_ballast, is_silent);
         process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
         self.processes[seat] = Some(process);
         self.history.record(ProcessId::of(&me)).is_stateless = !self.scenario.keeps_state;
@@ -289,6 +309,7 @@ impl World {
 
     pub(super) fn crash(&mut self, seat: usize) {
         self.outages.crash(&mut self.net.borrow_mut(), seat);
+        self.lose_process(seat);
     }
 
     /// Starts another process on `seat` in a while.
@@ -337,7 +358,7 @@ impl World {
 }
 
 /// The process of `incarnation` on `seat`.
-fn knock(seat: usize, incarnation: u64) -> Knock {
+pub(super) fn knock(seat: usize, incarnation: u64) -> Knock {
     let metadata = [seat as u64, incarnation];
     const _: () = assert!(METADATA_WORDS == 2, "one word each");
     Knock { seat: Rank::at(seat), incarnation: Incarnation(incarnation), metadata }

@@ -18,7 +18,7 @@ pub(crate) enum SimProtocol {
     /// Whole members, as they are released.
     Cluster(cluster::Protocol),
     /// Processes of a group with views.
-    Group,
+    Group(group::Kind),
     /// Atomic multicast.
     Multicast(&'static amcast::Subject),
 }
@@ -35,7 +35,7 @@ impl ValueEnum for SimProtocol {
             let logs = subjects().iter().copied().map(SimProtocol::Log);
             let clusters = cluster::Protocol::all().map(SimProtocol::Cluster);
             let multicasts = amcast::subjects().iter();
-            let groups = [SimProtocol::Group];
+            let groups = group::Kind::ALL.into_iter().map(SimProtocol::Group);
             let alone = logs.chain(clusters).chain(groups);
             alone.chain(multicasts.map(SimProtocol::Multicast)).collect()
         });
@@ -46,7 +46,7 @@ impl ValueEnum for SimProtocol {
         match self {
             SimProtocol::Log(subject) => Some(PossibleValue::new(subject.name).help(subject.text)),
             SimProtocol::Cluster(of) => Some(PossibleValue::new(of.name()).help(of.text())),
-            SimProtocol::Group => Some(PossibleValue::new(group::NAME).help(group::TEXT)),
+            SimProtocol::Group(of) => Some(PossibleValue::new(of.name()).help(of.text())),
             SimProtocol::Multicast(of) => Some(PossibleValue::new(&*of.name).help(&*of.text)),
         }
     }

@@ -3,11 +3,14 @@
 
 use super::super::bugs::{Bug, Plantings};
 use super::super::current::Current;
+use super::super::durable::{Kept, replay};
+use super::super::records;
 use super::super::shard::Shard;
 use super::super::slots::Damaged;
-use super::super::state::Want;
+use super::super::state::{HELD_MAX, Want};
 use super::super::view::{Change, View};
-use super::{Inside, Life, Machine, Output};
+use super::super::{Delivery, End};
+use super::{Begun, Inside, Life, Machine, Output};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::{Instant, Port, SeatSet};
@@ -38,25 +41,33 @@ impl<P: Plantings> Machine<P> {
         Ok(())
     }
 
-    /// Begins `view`, which comes after `last`, or is this process's first.
+    /// Begins a view, which comes after `last`, or is this process's first.
     pub(super) fn begin(
         &mut self,
-        view: View,
-        left: SeatSet,
+        Begun { view, trims, left }: Begun,
         mut last: Option<Current<P>>,
         mut wants: Vec<Option<Want>>,
         now: Instant,
     ) {
         wants.resize_with(self.subgroups.len(), || None);
+        let found = self.enter(&view, &trims, last.is_some());
         let mut is_ready = alloc::vec![false; wants.len()];
         for (subgroup, want) in wants.iter_mut().enumerate() {
             is_ready[subgroup] = self.pass(subgroup, last.as_ref(), &view, want);
+            if let Some(past) = &found[subgroup] {
+                (is_ready[subgroup], *want) = (true, None);
+                self.kept[subgroup] = Kept::found(past.n_bytes());
+            }
         }
         let n_tolerated = view.n_tolerated();
         self.pending.push(Output::View { view: view.clone(), n_tolerated, left });
         self.tell_inadequate(&view);
+        found.into_iter().flatten().for_each(|past| replay(past, &mut self.pending));
+        let entry = self.journal.put(|| records::view(&view, &trims));
         let (config, layout, planted) = (&self.config, &self.layout, self.planted);
         let mut current = Current::begin(config, layout, view, |at| is_ready[at], planted, now);
+        (current.entry, current.trims) = (entry, trims);
+        self.entry = entry;
         if let Some(last) = &mut last {
             current.hear_on(last);
         }
@@ -99,6 +110,7 @@ impl<P: Plantings> Machine<P> {
             return last.is_some_and(|last| last.is_ready(subgroup));
         }
         *want = None;
+        self.kept[subgroup] = Kept::default();
         let Some(new) = new else { return false };
         let is_moved = last.is_some() && self.planted.has(Bug::MovedIsReady);
         let is_ready = since(next, new) == Some(next.id)
@@ -106,7 +118,57 @@ impl<P: Plantings> Machine<P> {
             || self.planted.has(Bug::NoState)
             || is_moved;
         *want = (!is_ready).then(|| Want::new(next.id));
-        is_ready
+        // W6: its own state is on its disk first.
+        is_ready && !self.journal.keeps()
+    }
+
+    /// Takes the states that have come.
+    pub(super) fn take_states(&mut self, out: &mut Vec<Output>) -> Option<End> {
+        (0..self.subgroups.len()).find_map(|subgroup| self.take_state(subgroup, out))
+    }
+
+    /// Takes a state that is complete, once this member is where it belongs (V9).
+    fn take_state(&mut self, subgroup: usize, out: &mut Vec<Output>) -> Option<End> {
+        let Life::Inside(inside) = &mut self.life else { return None };
+        let (want, current) = (inside.wants[subgroup].as_ref()?, &mut inside.current);
+        if want.held.len() > HELD_MAX {
+            return Some(End::Overrun);
+        }
+        let at = want.complete()?;
+        let position = current.position(subgroup);
+        if at.view > position.view
+            || at.view == position.view && at.at > current.held_by(subgroup, current.me)
+        {
+            // It is of a view that this member does not know yet, or of messages on their way.
+            return None;
+        }
+        let shard = current.lane(subgroup).id;
+        if self.journal.keeps() {
+            // W6
+            let since = current.view.shard(shard)?.since;
+            let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);
+            if !kept.is_begun() {
+                // What was received meanwhile is in the log already, and follows the state.
+                let covered = if at.view == position.view { at.at } else { 0 };
+                let lane = current.lanes[subgroup].as_mut().expect("it waits in this lane");
+                kept.ask(at, lane.first_open(covered, journal.next()));
+                kept.put((shard, since), at, want.bytes(), journal);
+            }
+            if !kept.is_synced(journal, self.planted) {
+                return None;
+            }
+        }
+        let (bytes, held) = inside.wants[subgroup].take()?.finish();
+        out.push(Output::TakeState { shard, at, bytes });
+        let repeats = self.planted.has(Bug::StateRepeated);
+        if at.view == position.view && !repeats {
+            current.skip_to(subgroup, at.at.max(position.at), &mut self.outboxes[subgroup]);
+        }
+        let follows = |one: &Delivery| one.at >= at || repeats;
+        out.extend(held.into_iter().filter(follows).map(Output::Deliver));
+        let ready = current.row.ready;
+        current.table.set(ready, subgroup, 1);
+        None
     }
 
     fn tell_inadequate(&mut self, view: &View) {

@@ -1,7 +1,9 @@
 //! A minority stops (`vsync`, C7): of each view, a strict majority is in the next one, or has asked
 //! to leave. So no two groups descend from one.
 //!
-//! No false alarm: members are compared as processes, and a leaver asks before it is left out.
+//! No false alarm: members are compared as processes, and a leaver asks before it is left out. In a
+//! durable group a member is its log: a process that returns is on the same seat, which no newcomer
+//! can be at that moment.
 
 use super::History;
 use crate::group::history::ProcessId;
@@ -12,7 +14,9 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     for (id, view) in &views {
         let Some(next) = views.get(&id.next()) else { continue };
         let is_counted = |process: &ProcessId| {
-            let stays = next.members.iter().any(|one| ProcessId::of(&one.process) == *process);
+            let is_same =
+                |one: ProcessId| one == *process || history.is_durable && one.0 == process.0;
+            let stays = next.members.iter().any(|one| is_same(ProcessId::of(&one.process)));
             stays || history.records.get(process).is_some_and(|record| record.asked_to_leave)
         };
         let members = view.members.iter().map(|one| ProcessId::of(&one.process));

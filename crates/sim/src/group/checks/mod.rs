@@ -2,6 +2,7 @@
 //! false alarm; each is tested on made-up histories.
 
 mod copies;
+mod durability;
 mod kept;
 mod minority;
 mod same_trim;
@@ -19,24 +20,26 @@ use crate::Property;
 type Check = fn(&History) -> Result<(), String>;
 
 /// Each property with its check, the most telling first: those of every group ...
-const OF_ALL: [(Property, Check); 4] = [
+const OF_ALL: [(Property, Check); 5] = [
     (Property::ViewAgreement, view_agreement::check),
     (Property::Minority, minority::check),
     (Property::Shards, shards::check),
     (Property::Validity, validity::check),
+    (Property::Restored, durability::reborn),
 ];
 
 /// ... those of every shard of one ...
 const OF_SHARDS: [(Property, Check); 1] = [(Property::SenderFifo, sender_fifo::check)];
 
 /// ... and those of every shard with an order.
-const OF_ORDERED: [(Property, Check); 6] = [
+const OF_ORDERED: [(Property, Check); 7] = [
     (Property::TotalOrder, total_order::check),
     (Property::SameTrim, same_trim::check),
     (Property::VirtualSynchrony, virtual_synchrony::check),
     (Property::Kept, kept::check),
     (Property::Digest, copies::check),
     (Property::StateKept, state_kept::check),
+    (Property::Restored, durability::check),
 ];
 
 /// The first property that does not hold.

@@ -2,13 +2,16 @@
 //! that have it leave.
 //!
 //! No false alarm: a group whose last member with the state has died, or was excluded, is not
-//! judged.
+//! judged; nor is a durable one, which waits for the log of such a member (`power`, P2).
 
 use super::History;
 use crate::group::history::{Record, Told};
 use proto::vsync::{End, ViewId};
 
 pub(super) fn check(history: &History) -> Result<(), String> {
+    if history.is_durable {
+        return Ok(());
+    }
     for (process, record) in &history.records {
         let is_lost = record.told.contains(&Told::Ended(End::StateLost));
         let Some(view) = record.views().last().filter(|_| is_lost) else { continue };

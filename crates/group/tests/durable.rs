@@ -1,0 +1,169 @@
+//! Groups on disk: what comes back after all processes are gone, and which logs are refused.
+
+use group::{Error, Options, Replica, replicated};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A sum, and the number of calls that made it.
+#[derive(Default, Serialize, Deserialize)]
+struct Sum {
+    sum: u64,
+    n_calls: u64,
+}
+
+#[replicated]
+impl Sum {
+    #[ordered]
+    fn add(&mut self, n: u64) -> u64 {
+        self.sum += n;
+        self.n_calls += 1;
+        self.sum
+    }
+
+    #[query]
+    fn told(&self) -> (u64, u64) {
+        (self.sum, self.n_calls)
+    }
+}
+
+/// The directories of a group: memory, and disks.
+struct Place {
+    memory: TempDir,
+    disks: TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let prefix = "gregale-durable-group";
+        let memory = tempfile::Builder::new().prefix(prefix).tempdir_in("/dev/shm").unwrap();
+        Place { memory, disks: tempfile::Builder::new().prefix(prefix).tempdir().unwrap() }
+    }
+
+    fn disk(&self, seat: usize) -> PathBuf {
+        self.disks.path().join(seat.to_string())
+    }
+
+    fn options(&self, seat: usize) -> Options {
+        let options = Options::shm("sums", "a secret", "sums 1").durable(seat, self.disk(seat));
+        let mut options = Options { directory: self.memory.path().join("memory"), ..options };
+        options.timing.suspect_after = Duration::from_secs(1);
+        (options.keep_bytes, options.patience) = (4096, PATIENCE);
+        options
+    }
+
+    /// Processes with logs come back on these seats.
+    fn come_back(&self, seats: &[usize]) -> Vec<SumHandle> {
+        thread::scope(|scope| {
+            let join = |seat: &usize| {
+                let options = self.options(*seat);
+                scope.spawn(move || SumHandle::from(Replica::join(&options).unwrap()))
+            };
+            let joining: Vec<_> = seats.iter().map(join).collect();
+            joining.into_iter().map(|one| one.join().unwrap()).collect()
+        })
+    }
+
+    fn found(&self) -> SumHandle {
+        SumHandle::from(Replica::found(&self.options(1), Sum::default()).unwrap())
+    }
+}
+
+#[test]
+fn a_group_that_is_gone_comes_back_with_its_state_and_goes_on() {
+    let place = Place::new();
+    let mut members = vec![place.found()];
+    members.extend(place.come_back(&[2, 3]));
+    let mut n_calls = 0;
+    // (The one that is gone first comes back later, and is given the state: the view that governs
+    // may go without it.)
+    for seats in [[2, 3, 1], [3, 1, 2], [1, 2, 3]] {
+        for member in &members {
+            for _ in 0..100 {
+                n_calls += 1;
+                member.add(2).wait().unwrap();
+            }
+        }
+        drop(members);
+        members = place.come_back(&seats[..2]);
+        assert_eq!(members[1].told_ordered().wait().unwrap(), (2 * n_calls, n_calls));
+        members.extend(place.come_back(&seats[2..]));
+        assert_eq!(members[2].told_ordered().wait().unwrap(), (2 * n_calls, n_calls));
+    }
+}
+
+#[test]
+fn one_of_three_does_not_restart_a_group() {
+    let place = Place::new();
+    let mut members = vec![place.found()];
+    members.extend(place.come_back(&[2, 3]));
+    members[0].add(5).wait().unwrap();
+    drop(members);
+    let options = Options { patience: Duration::from_millis(1500), ..place.options(2) };
+    let alone = Replica::<Sum>::join(&options);
+    assert!(matches!(alone, Err(Error::NoAnswer { .. })), "{:?}", alone.err());
+    let members = place.come_back(&[2, 3]);
+    assert_eq!(members[0].told_ordered().wait().unwrap(), (5, 1));
+}
+
+fn refusal(joined: Result<Replica<Sum>, Error>) -> String {
+    match joined {
+        Err(error @ Error::Data { .. }) => error.to_string(),
+        other => panic!("not refused for its log: {:?}", other.map(|_| ())),
+    }
+}
+
+#[test]
+fn logs_of_others_and_damaged_ones_are_refused_by_name() {
+    let place = Place::new();
+    let founder = place.found();
+    for _ in 0..20 {
+        founder.add(0x6761_6c65).wait().unwrap();
+    }
+    drop(founder);
+    let why = refusal(Replica::found(&place.options(1), Sum::default()));
+    assert!(why.contains("holds a member already"), "{why}");
+    let other_seat = Options { seat: Some(2), ..place.options(1) };
+    assert!(refusal(Replica::join(&other_seat)).contains("belongs to node 1"));
+    let renamed = Options { name: "products".into(), ..place.options(1) };
+    assert!(refusal(Replica::join(&renamed)).contains("of cluster"));
+    let back = place.come_back(&[1]);
+    assert_eq!(back[0].told_ordered().wait().unwrap().1, 20, "nothing was changed");
+    drop(back);
+    let file = damage(&place.disk(1));
+    let why = refusal(Replica::join(&place.options(1)));
+    assert!(why.contains(&file) && why.contains("newcomer"), "{why}");
+}
+
+/// Flips a bit in the first of the calls in a log. Returns the name of the file.
+fn damage(directory: &Path) -> String {
+    let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let logs = names.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("log-"));
+    let path = logs.min().unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    // 0x67616c65 as postcard writes it.
+    let call = [0xe5, 0xd8, 0x85, 0xbb, 0x06];
+    let at = bytes.windows(call.len()).position(|window| window == call).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    path.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+#[test]
+fn what_contradicts_itself_is_refused_before_anything_is_made() {
+    let place = Place::new();
+    let options = place.options(1);
+    for wrong in [
+        Options { data: None, ..options.clone() },
+        Options { mode: group::Mode::Ordered, ..options.clone() },
+        Options { seat: None, ..options },
+    ] {
+        let refused = Replica::<Sum>::join(&wrong);
+        assert!(matches!(refused, Err(Error::Options(_))), "{:?}", refused.err());
+    }
+    assert!(!place.disk(1).exists());
+}

@@ -1,0 +1,286 @@
+//! Durable groups: messages, views and trims are on disks before anything follows from them (paper
+//! 000, B.2 to B.4).
+//!
+//! A member writes the messages of its shards into a log of its own, in the order of positions, as
+//! soon as it holds them without a gap, and tells in its row (`persisted`) how much of the order
+//! the log has *synced*. What all members of the shard have persisted is stable, and is delivered:
+//! *persist before stable*. So a delivery is the promise that the message survives.
+//!
+//! - W1 *Persisted is synced.* A member says that a position is persisted when its disk has
+//!   reported a sync that covers every message before it, and the state that they follow. So the
+//!   log of each member of a shard can bring back alone whatever was delivered in it (B.6).
+//!   Asserted in `tell_persisted`. Mutants `PERSISTED_BEFORE_SYNC`, `PERSISTED_WITHOUT_STATE`.
+//! - W2 *Stable is persisted by all.* Before the end of a view a member delivers what every member
+//!   of the shard has persisted; trims are the shortest persisted orders. (In place of what they
+//!   have received, V3 and C6.) Mutant `STABLE_WHEN_RECEIVED`.
+//! - W3 *An echo is synced.* A change is in a row, the leader's too, when it is synced there. What
+//!   is synced when its leader is suspected is not told: the row has promised that (C3). Mutant
+//!   `ECHO_BEFORE_SYNC`.
+//! - W4 *A view is synced.* Nothing is told in a view before the view, and the trims of the one
+//!   before, are synced. So a member of two views has the first one on its disk (V8). Mutant
+//!   `ROW_BEFORE_VIEW`.
+//! - W5 *No shard begins again.* A member ends that trusts no member of a shard, or none that has
+//!   its state, where the shard may have delivered something: the group waits for their logs, to be
+//!   restarted (B.6). The last member with a shard's state does not leave it. Mutant
+//!   `SHARD_GIVEN_UP`.
+//! - W6 *Ready is synced.* A member has the state of its shard when that is synced: a newcomer the
+//!   one that it was given, others the application's own. While one has none, its shard delivers
+//!   nothing (W1). Mutant `READY_BEFORE_SYNC`.
+
+use super::bugs::{Bug, Plantings};
+use super::current::Current;
+use super::journal::{Journal, Record};
+use super::layout::Mode;
+use super::outbox::Outbox;
+use super::records;
+use super::shard::{Shard, ShardId, ViewId};
+use super::slots::Damaged;
+use super::view::{Change, Standing};
+use super::{Output, Position};
+use alloc::vec::Vec;
+use base::{Port, Rank, SeatSet};
+
+/// A change that this member accepts as soon as it is synced (W3).
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) standing: Standing,
+    change: Change,
+    record: Record,
+}
+
+/// What a member keeps on its disk of its shard of a subgroup, through all views that it is in it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Kept {
+    /// The state that the application was asked for, to be kept.
+    pub(super) asked: Option<Position>,
+    /// The first record that is needed behind that state.
+    floor: Record,
+    /// The state that is kept: its first and its last record.
+    base: Option<(Record, Record)>,
+    /// The first record that the log needs for this shard.
+    needed: Record,
+    /// The bytes of messages since the last state.
+    pub(super) n_bytes: u64,
+}
+
+impl Kept {
+    /// What was found on the disk: so many bytes of messages behind a state.
+    pub(super) fn found(n_bytes: u64) -> Kept {
+        Kept { base: Some((Record(0), Record(0))), n_bytes, ..Kept::default() }
+    }
+
+    /// Whether the state is on the disk (W6).
+    pub(super) fn is_synced(&self, journal: &Journal, planted: impl Plantings) -> bool {
+        let is_there = self.base.is_some_and(|(_, last)| journal.is_synced(last));
+        is_there || self.base.is_some() && planted.has(Bug::ReadyBeforeSync)
+    }
+
+    /// Whether it was asked for or put.
+    pub(super) const fn is_begun(&self) -> bool {
+        self.asked.is_some() || self.base.is_some()
+    }
+
+    /// Notes that the application is asked for the state at a position, behind which messages are
+    /// in the log from `floor` on.
+    pub(super) fn ask(&mut self, at: Position, floor: Record) {
+        (self.asked, self.floor, self.n_bytes) = (Some(at), floor, 0);
+    }
+
+    /// Puts the state of `shard` at a position, which was asked for.
+    pub(super) fn put(
+        &mut self,
+        (shard, since): (ShardId, ViewId),
+        at: Position,
+        state: &[u8],
+        journal: &mut Journal,
+    ) {
+        let first = journal.next();
+        let mut last = first;
+        for piece in records::states(shard, since, at, state) {
+            last = journal.put(|| piece);
+        }
+        self.asked = None;
+        self.needed = self.floor.min(first);
+        self.base = Some((first, last));
+    }
+
+    /// The first record that is needed, once the state is synced.
+    pub(super) fn needed(&self, journal: &Journal) -> Option<Record> {
+        self.base.filter(|(_, last)| journal.is_synced(*last)).map(|_| self.needed)
+    }
+}
+
+impl<P: Plantings> Current<P> {
+    pub(super) fn is_durable(&self) -> bool {
+        self.layout.shape.mode == Mode::Durable
+    }
+
+    // ---- messages ----
+
+    /// Puts what this member holds without a gap into its log, and tells what is synced of it.
+    pub(super) fn persist(
+        &mut self,
+        subgroup: usize,
+        kept: &mut Kept,
+        outbox: &Outbox,
+        journal: &mut Journal,
+        port: &impl Port,
+    ) -> Result<(), Damaged> {
+        let held = self.held_by(subgroup, self.me);
+        let since = self.shard_since(subgroup);
+        while self.lane(subgroup).logged < held && journal.has_room() {
+            let lane = self.lane(subgroup);
+            let (position, shard) = (lane.logged, lane.id);
+            let (sender, index) = lane.order.turn(position);
+            let sender = lane.senders[sender.index()];
+            let message = if sender.process.seat == self.me {
+                outbox.sent(index).expect("V7: it is under way").1.cloned()
+            } else {
+                self.read_slot(&sender, index, port)?.map(|(_, message)| message)
+            };
+            let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
+            lane.logged += 1;
+            let Some(message) = message else {
+                lane.note_logged(None);
+                continue;
+            };
+            kept.n_bytes += message.len() as u64 + records::MESSAGE_OVERHEAD_BYTES;
+            let at = Position { view: self.view.id, at: position };
+            let record = journal.put(|| {
+                let mut record = records::message(since, at, shard, &sender.process);
+                record.extend_from_slice(&message);
+                record
+            });
+            lane.note_logged(Some(record));
+        }
+        self.tell_persisted(subgroup, kept, journal);
+        Ok(())
+    }
+
+    fn shard_since(&self, subgroup: usize) -> ViewId {
+        let id = self.lane(subgroup).id;
+        self.view.shard(id).expect("a shard of the view").since
+    }
+
+    /// W1
+    fn tell_persisted(&mut self, subgroup: usize, kept: &Kept, journal: &Journal) {
+        if !kept.is_synced(journal, self.planted) && !self.planted.has(Bug::PersistedWithoutState) {
+            return;
+        }
+        let hastens = self.planted.has(Bug::PersistedBeforeSync);
+        let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
+        let is_synced = |(_, record): &mut (u64, Record)| hastens || journal.is_synced(*record);
+        let mut end = None;
+        while let Some((position, record)) = lane.marks.pop_front_if(is_synced) {
+            assert!(hastens || journal.is_synced(record), "W1: what is persisted is synced");
+            end = Some(position);
+        }
+        if let Some(end) = end {
+            self.table.set(self.row.persisted, subgroup, end);
+        }
+    }
+
+    /// W2: the length of the order of `shard` that is safe at the member on `seat`.
+    pub(super) fn safe_at(&self, subgroup: usize, shard: &Shard, seat: Rank) -> u64 {
+        if self.is_durable() && !self.planted.has(Bug::StableWhenReceived) {
+            self.table.get(seat, self.row.persisted, subgroup)
+        } else {
+            self.held_of(subgroup, shard, seat)
+        }
+    }
+
+    // ---- the end of a view ----
+
+    /// Whether this member has accepted, or is about to accept, a change of this ballot or a later.
+    pub(super) fn has_accepted(&self, standing: Standing) -> bool {
+        let is_pending = self.pending.as_ref().is_some_and(|of| of.standing >= standing);
+        is_pending || self.own(self.row.proposer) >= super::columns::ballot(standing)
+    }
+
+    /// Accepts the `change` of the leader of `standing`: tells it as soon as it is synced (W3).
+    pub(super) fn accept(&mut self, standing: Standing, change: Change, journal: &mut Journal) {
+        let ballot = super::columns::ballot(standing);
+        let record = journal.put(|| records::accept(ballot, &change));
+        self.pending = Some(Pending { standing, change, record });
+        self.tell_accepted(journal);
+    }
+
+    /// W3, C3
+    pub(super) fn tell_accepted(&mut self, journal: &Journal) {
+        let is_synced = |record| journal.is_synced(record) || self.planted.has(Bug::EchoBeforeSync);
+        if !self.pending.as_ref().is_some_and(|of| is_synced(of.record)) {
+            return;
+        }
+        let Some(Pending { standing, change, .. }) = self.pending.take() else { return };
+        let is_bound = self.view.standing(self.leader()) == Some(standing);
+        let is_new = self.own(self.row.proposer) < super::columns::ballot(standing);
+        if is_new && (is_bound || self.planted.has(Bug::EchoSuspected)) {
+            self.row.publish(&mut self.table, &change, standing);
+        }
+    }
+
+    /// W5: whether a shard that may have delivered something has lost its state, of what is left.
+    pub(super) fn is_shard_lost(&self) -> bool {
+        if self.planted.has(Bug::ShardGivenUp) {
+            return false;
+        }
+        let trusted = self.trusted();
+        self.view.shards().any(|(id, shard)| {
+            let left = trusted.intersection(shard.members());
+            let is_unready = |seat| !self.has_state(seat, id.subgroup.into());
+            let is_old = shard.since < self.view.id;
+            // (Bearers are ready from the beginning, before their rows say so.)
+            let has_none =
+                left.intersection(shard.bearers).is_empty() && self.table.all(left, is_unready);
+            !shard.seats.is_empty() && (left.is_empty() || is_old && has_none)
+        })
+    }
+
+    /// W5: of the members that want to leave, those without which a shard would have no log.
+    pub(super) fn last_of_shards(&self, leavers: SeatSet) -> SeatSet {
+        let trusted = self.trusted();
+        let last = self.view.shards().filter_map(|(id, shard)| {
+            let left = trusted.intersection(shard.members());
+            let bears = |seat: &Rank| self.has_state(*seat, id.subgroup.into());
+            let stays = left.difference(leavers).iter().any(|seat| bears(&seat));
+            let mut own = shard.seats.iter().copied().filter(|seat| left.contains(*seat));
+            let eldest = own.clone().find(bears).or_else(|| own.next());
+            eldest.filter(|_| !stays)
+        });
+        last.collect()
+    }
+}
+
+/// Appends to `out` what an application needs to stand where its log ends: the state of a shard,
+/// and the messages behind it.
+pub(super) fn replay(past: records::Past, out: &mut Vec<Output>) {
+    let Some((at, bytes)) = past.base else { return };
+    out.push(Output::TakeState { shard: past.shard, at, bytes });
+    out.extend(past.messages.into_iter().map(Output::Deliver));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::DiskEvent;
+    use crate::planted::{Planted, Sound};
+    use crate::stage::disk::TestDisk;
+
+    #[test]
+    fn w6_a_state_is_there_when_all_of_it_is_synced() {
+        let mut disk = TestDisk::default();
+        let mut journal = Journal::on(&disk);
+        let mut kept = Kept::default();
+        let at = Position { view: ViewId(2), at: 7 };
+        kept.ask(at, journal.next());
+        assert!(kept.is_begun() && !kept.is_synced(&journal, Sound));
+        kept.put((ShardId::default(), ViewId(1)), at, &[5; 100], &mut journal);
+        journal.write(&mut disk);
+        assert!(!kept.is_synced(&journal, Sound) && kept.needed(&journal).is_none());
+        assert!(kept.is_synced(&journal, Planted(Bug::ReadyBeforeSync)));
+        let flush = disk.end_sync().expect("a sync was asked for");
+        journal.on_event(DiskEvent::Synced(flush));
+        assert!(kept.is_synced(&journal, Sound));
+        assert_eq!(kept.needed(&journal), Some(Record(1)));
+    }
+}

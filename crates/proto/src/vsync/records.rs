@@ -1,0 +1,353 @@
+//! The records of a durable member's log, and what a process finds in the log of those before it.
+//!
+//! ```text
+//! Fresh      what stands before is of no use: this process begins as a newcomer
+//! Life       a process begins on this log
+//! View       a view that it is in, and the trims of the one before
+//! Promise    a ballot, of a restart, below which it accepts nothing more in its view
+//! Accept     a change of its view that it accepts, and the ballot
+//! State      a piece of its shard's state
+//! Message    a message of its shard, in the order of positions
+//! ```
+//!
+//! - P1 *What is found was written.* A lane that is found has the whole state of its shard at a
+//!   position, and every message behind it up to the end of what is found, none twice; what a trim
+//!   cut off is not among them. Mutant `UNTRIMMED_LOG`.
+
+use super::bugs::{Bug, Plantings};
+use super::payload::Payload;
+use super::shard::{ShardId, ViewId};
+use super::view::{Change, Knock, View};
+use super::wire::{
+    PIECE_BYTES, put, put_change, put_knock, put_shard, put_trims, put_view, take, take_byte,
+    take_change, take_knock, take_shard, take_trims, take_view,
+};
+use super::{Delivery, Position};
+use crate::disk::Disk;
+use alloc::vec::Vec;
+use base::{Incarnation, Rank, Slot};
+
+const FRESH: u8 = 0;
+const LIFE: u8 = 1;
+const VIEW: u8 = 2;
+const PROMISE: u8 = 3;
+const ACCEPT: u8 = 4;
+const STATE: u8 = 5;
+const MESSAGE: u8 = 6;
+
+/// The bytes of a message's record beside the message, more or less.
+pub(super) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
+
+pub(super) fn fresh() -> Vec<u8> {
+    alloc::vec![FRESH]
+}
+
+pub(super) fn life(me: &Knock) -> Vec<u8> {
+    let mut out = alloc::vec![LIFE];
+    put_knock(&mut out, me);
+    out
+}
+
+pub(super) fn view(view: &View, trims: &[u64]) -> Vec<u8> {
+    let mut out = alloc::vec![VIEW];
+    put_trims(&mut out, trims);
+    put_view(&mut out, view);
+    out
+}
+
+pub(super) fn promise(ballot: u64) -> Vec<u8> {
+    let mut out = alloc::vec![PROMISE];
+    put(&mut out, ballot);
+    out
+}
+
+pub(super) fn accept(ballot: u64, change: &Change) -> Vec<u8> {
+    let mut out = alloc::vec![ACCEPT];
+    put(&mut out, ballot);
+    put_change(&mut out, change);
+    out
+}
+
+/// The pieces of a state: at least one.
+pub(super) fn states(
+    shard: ShardId,
+    since: ViewId,
+    at: Position,
+    state: &[u8],
+) -> impl Iterator<Item = Vec<u8>> {
+    let n = state.len().div_ceil(PIECE_BYTES).max(1);
+    (0..n).map(move |piece| {
+        let offset = piece * PIECE_BYTES;
+        let mut out = alloc::vec![STATE];
+        put_shard(&mut out, shard);
+        for word in [since.0, at.view.0, at.at, state.len() as u64, offset as u64] {
+            put(&mut out, word);
+        }
+        out.extend(&state[offset..state.len().min(offset + PIECE_BYTES)]);
+        out
+    })
+}
+
+pub(super) fn message(since: ViewId, at: Position, shard: ShardId, sender: &Knock) -> Vec<u8> {
+    let mut out = alloc::vec![MESSAGE];
+    put_shard(&mut out, shard);
+    for word in [since.0, at.view.0, at.at] {
+        put(&mut out, word);
+    }
+    put_knock(&mut out, sender);
+    out
+}
+
+/// What is found of one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) shard: ShardId,
+    pub(super) since: ViewId,
+    /// A whole state, and the position that it covers everything before.
+    pub(super) base: Option<(Position, Vec<u8>)>,
+    /// A state of which pieces are missing yet: its position, its length, what is there.
+    part: Option<(Position, u64, Vec<u8>)>,
+    /// The messages behind the base.
+    pub(super) messages: Vec<Delivery>,
+}
+
+impl Past {
+    const fn new(shard: ShardId, since: ViewId) -> Past {
+        Past { shard, since, base: None, part: None, messages: Vec::new() }
+    }
+
+    /// The length of the order of `view` that is here: without the nulls at its end, which
+    /// need not be kept.
+    pub(super) fn end_in(&self, view: ViewId) -> u64 {
+        let last = self.messages.last().filter(|last| last.at.view == view);
+        let covered = self.base.as_ref().filter(|(at, _)| at.view == view);
+        last.map_or(0, |last| last.at.at + 1).max(covered.map_or(0, |(at, _)| at.at))
+    }
+
+    /// The bytes of its messages, and of what is written with each.
+    pub(super) fn n_bytes(&self) -> u64 {
+        self.messages.iter().map(|one| MESSAGE_OVERHEAD_BYTES + one.message.len() as u64).sum()
+    }
+
+    /// Drops what the trim of `view` cut off.
+    pub(super) fn trim(&mut self, view: ViewId, trim: u64) {
+        self.messages.retain(|one| one.at.view != view || one.at.at < trim);
+    }
+}
+
+/// What a log tells of the processes before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The processes that wrote into this log since its view began, and the one that is a member.
+    pub(super) lives: Vec<Incarnation>,
+    /// The last view.
+    pub(super) view: Option<View>,
+    /// The trims of the view before that.
+    pub(super) trims: Vec<u64>,
+    /// The ballot of the last promise in this view.
+    pub(super) promised: u64,
+    /// The change of this view that was accepted last.
+    pub(super) accepted: Option<(u64, Change)>,
+    /// By subgroup.
+    pub(super) pasts: Vec<Option<Past>>,
+}
+
+impl Found {
+    /// Everything on `disk`, which the processes on `seat` wrote. `None` for a log of something
+    /// else.
+    pub(super) fn on(
+        disk: &mut impl Disk,
+        seat: Rank,
+        n_subgroups: usize,
+        planted: impl Plantings,
+    ) -> Option<Found> {
+        let mut found = Found { pasts: alloc::vec![None; n_subgroups], ..Found::default() };
+        let mut bytes = Vec::new();
+        for slot in disk.start().0..disk.end().0 {
+            disk.read(Slot(slot), &mut bytes)?;
+            found.take(&bytes, seat, planted)?;
+        }
+        Some(found)
+    }
+
+    fn take(&mut self, record: &[u8], seat: Rank, planted: impl Plantings) -> Option<()> {
+        let mut rest = record;
+        match take_byte(&mut rest)? {
+            FRESH => {
+                // A crash may follow at once, and a later view have one of these processes.
+                let lives = core::mem::take(&mut self.lives);
+                let pasts = alloc::vec![None; self.pasts.len()];
+                *self = Found { lives, pasts, ..Found::default() };
+            }
+            LIFE => self.lives.push(take_knock(&mut rest)?.incarnation),
+            VIEW => {
+                let trims = take_trims(&mut rest)?;
+                self.enter(take_view(rest)?, trims, seat, planted);
+            }
+            PROMISE => self.promised = take(&mut rest)?,
+            ACCEPT => {
+                let ballot = take(&mut rest)?;
+                self.accepted = Some((ballot, take_change(&mut rest)?));
+                self.promised = self.promised.max(ballot);
+            }
+            STATE => {
+                let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
+                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
+                let (n_bytes, offset) = (take(&mut rest)?, take(&mut rest)?);
+                self.past(shard, since)?.take_piece(at, [n_bytes, offset], rest);
+            }
+            MESSAGE => {
+                let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
+                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
+                let sender = take_knock(&mut rest)?;
+                let message = Payload::from(rest);
+                let past = self.past(shard, since)?;
+                past.messages.push(Delivery { shard, at, sender, message });
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn past(&mut self, shard: ShardId, since: ViewId) -> Option<&mut Past> {
+        let past = self.pasts.get_mut(usize::from(shard.subgroup))?;
+        if past.as_ref().is_none_or(|past| (past.shard, past.since) != (shard, since)) {
+            *past = Some(Past::new(shard, since));
+        }
+        past.as_mut()
+    }
+
+    /// Takes it that the process on `seat` is in `view`, after one with these trims. (A view that
+    /// is there already is written again, where what lies before it is freed.)
+    pub(super) fn enter(
+        &mut self,
+        view: View,
+        trims: Vec<u64>,
+        seat: Rank,
+        planted: impl Plantings,
+    ) {
+        if self.view.as_ref().is_some_and(|own| own.id == view.id) {
+            return;
+        }
+        if !planted.has(Bug::UntrimmedLog) {
+            let before = ViewId(view.id.0 - 1);
+            for ((id, _), trim) in view.shards().zip(&trims) {
+                let past = self.pasts.get_mut(usize::from(id.subgroup)).and_then(Option::as_mut);
+                past.into_iter().filter(|past| past.shard == id).for_each(|past| {
+                    past.trim(before, *trim);
+                });
+            }
+        }
+        for (subgroup, past) in self.pasts.iter_mut().enumerate() {
+            let own = view.shard_of(seat, subgroup);
+            let since = own.and_then(|own| view.shard(own)).map(|shard| shard.since);
+            past.take_if(|past| own != Some(past.shard) || since != Some(past.since));
+        }
+        if let Some(member) = view.member(seat) {
+            let own = member.process.incarnation;
+            self.lives.retain(|life| *life >= own);
+            if !self.lives.contains(&own) {
+                self.lives.insert(0, own);
+            }
+        }
+        (self.view, self.trims) = (Some(view), trims);
+        (self.promised, self.accepted) = (0, None);
+    }
+
+    /// Whether `process` is one of those that wrote into this log.
+    pub(super) fn is_of(&self, process: &Knock) -> bool {
+        self.lives.contains(&process.incarnation)
+    }
+}
+
+impl Past {
+    fn take_piece(&mut self, at: Position, [n_bytes, offset]: [u64; 2], bytes: &[u8]) {
+        if offset == 0 {
+            self.part = Some((at, n_bytes, Vec::new()));
+        }
+        // (The first pieces of a state that is of no use any longer may be freed.)
+        let is_next = |part: &&mut (Position, u64, Vec<u8>)| {
+            part.0 == at && part.1 == n_bytes && part.2.len() as u64 == offset
+        };
+        let Some((_, _, part)) = self.part.as_mut().filter(is_next) else { return };
+        part.extend(bytes);
+        if let Some((at, _, state)) = self.part.take_if(|part| part.2.len() as u64 == n_bytes) {
+            self.messages.retain(|one| one.at >= at);
+            self.base = Some((at, state));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planted::{Planted, Sound};
+    use crate::vsync::view::tests::{founded_by, process};
+    use base::SeatSet;
+
+    const SHARD: ShardId = ShardId { subgroup: 0, shard: 0 };
+
+    fn at(view: u64, at: u64) -> Position {
+        Position { view: ViewId(view), at }
+    }
+
+    fn written(at: Position, text: &[u8]) -> Vec<u8> {
+        let mut record = message(ViewId(1), at, SHARD, &process(1, 1));
+        record.extend(text);
+        record
+    }
+
+    fn found(records: &[Vec<u8>], planted: impl Plantings) -> Found {
+        let mut found = Found { pasts: alloc::vec![None], ..Found::default() };
+        for record in records {
+            found.take(record, Rank::at(1), planted).expect("a record");
+        }
+        found
+    }
+
+    fn texts(found: &Found) -> Vec<Vec<u8>> {
+        let past = found.pasts[0].as_ref().expect("of this shard");
+        past.messages.iter().map(|one| one.message.to_vec()).collect()
+    }
+
+    #[test]
+    fn p1_what_a_trim_cut_off_is_not_found_and_a_state_stands_for_what_it_covers() {
+        let first = founded_by(&[process(0, 1), process(1, 1)]);
+        let change = Change {
+            removed: [Rank::at(0)].into_iter().collect(),
+            bearers: [[0, 1].map(Rank::at).into_iter().collect::<SeatSet>()].to_vec(),
+            trims: [2].to_vec(),
+            ..Change::default()
+        };
+        let next = first.after(&change, &[crate::vsync::Subgroup::whole()], Sound);
+        let long: Vec<u8> = (0..PIECE_BYTES + 9).map(|n| n as u8).collect();
+        let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
+        records.extend(states(SHARD, ViewId(1), at(1, 0), b""));
+        records.extend([0, 1, 2].map(|n| written(at(1, n), &[n as u8])));
+        records.push(accept(1, &change));
+        let before = found(&records, Sound);
+        assert_eq!(before.accepted, Some((1, change.clone())));
+        assert_eq!(
+            (texts(&before).len(), before.pasts[0].as_ref().unwrap().end_in(ViewId(1))),
+            (3, 3)
+        );
+        records.push(view(&next, &change.trims));
+        records.push(written(at(2, 0), b"next"));
+        let after = found(&records, Sound);
+        assert_eq!(texts(&after), [&b"\0"[..], b"\x01", b"next"]);
+        assert_eq!((after.accepted.clone(), after.view.clone()), (None, Some(next)));
+        assert_eq!(texts(&found(&records, Planted(Bug::UntrimmedLog))).len(), 4);
+        let mut pieces: Vec<Vec<u8>> = states(SHARD, ViewId(1), at(2, 0), &long).collect();
+        let last = pieces.pop().expect("two pieces");
+        records.extend(pieces);
+        assert_eq!(texts(&found(&records, Sound)).len(), 3, "a state in part stands for nothing");
+        records.push(last);
+        let whole = found(&records, Sound);
+        assert_eq!(whole.pasts[0].as_ref().unwrap().base, Some((at(2, 0), long)));
+        assert_eq!(texts(&whole), [b"next"]);
+        records.push(fresh());
+        let lives = [Incarnation(1)].to_vec();
+        let pasts = alloc::vec![None];
+        assert_eq!(found(&records, Sound), Found { lives, pasts, ..Found::default() });
+    }
+}
