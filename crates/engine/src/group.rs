@@ -23,7 +23,8 @@ use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, Unreadable, View,
+    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, UnreadableError,
+    View,
 };
 
 /// What a process of a group stands on.
@@ -128,13 +129,13 @@ impl<P: Plantings> Process<P> {
     /// A process of a durable group, with its disk: [`Machine::on`].
     ///
     /// # Errors
-    /// [`Unreadable`]: the disk has the records of something else.
+    /// [`UnreadableError`]: the disk has the records of something else.
     pub fn on(
         config: Config,
         disk: &mut impl Disk,
         planted: P,
         now: Instant,
-    ) -> Result<Process<P>, Unreadable> {
+    ) -> Result<Process<P>, UnreadableError> {
         Machine::on(config, disk, planted, now).map(Process::of)
     }
 

@@ -119,7 +119,8 @@ pub(crate) struct ProgramStatus {
     pub(crate) executed: u64,
     /// The bytes that were decided, and not fed yet.
     pub(crate) waiting_bytes: u64,
-    /// The time for which the copy has taken up nothing and said nothing, though that is waited for.
+    /// The time for which the copy has taken up nothing and said nothing, though something of it is
+    /// waited for.
     #[serde(default)]
     pub(crate) stalled_ms: u64,
     /// The bytes of what is kept of everything that was decided: a copy that begins again is fed

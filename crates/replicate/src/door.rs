@@ -16,9 +16,9 @@
 //! - D4 a process that was given another member's state, and whose copy lacks what that state has
 //!   forgotten, ends once the state is kept on its own disk. Before that the next process would
 //!   begin where this one began, be given a state, and end, without end.
-//! - D6 a process whose copy stalls (`stall`), while a majority's copies have answered alike further
-//!   on (`verdict`), is treated as in D3. Where all copies work on one request for long, no copy has
-//!   passed it, and all continue.
+//! - D6 a process whose copy stalls (`stall`), while a majority's copies have answered alike at a
+//!   later point (`verdict`), is treated as in D3. Where all copies work on one request for long,
+//!   no copy has passed it, and all continue.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};

@@ -166,7 +166,7 @@ fn w5_a_thread_that_serves_and_sleeps_runs() {
     page.enter(serves, Wait::Descriptors);
     page.leave(serves);
     page.enter(serves, Wait::Time);
-    assert_eq!(page.look(), Look::Moves, "it goes on with what it was asked");
+    assert_eq!(page.look(), Look::Moves, "it still does what it was asked");
     page.leave(serves);
     page.enter(serves, Wait::Others);
     assert_ne!(page.look(), Look::Moves);

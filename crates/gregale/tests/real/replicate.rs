@@ -263,8 +263,8 @@ fn a_copy_that_dies_takes_its_member_along_and_both_come_back() {
     wait_until("the copies to be equal", || digests(&cluster).len() == 1);
 }
 
-/// A copy that is stopped answers nobody: its member's clients wait, until the others' copies have
-/// passed it for long enough.
+/// A copy that is stopped answers no client: those of its member wait, until the others' copies
+/// have passed it for long enough.
 #[test]
 fn a_copy_that_takes_up_nothing_is_named_and_replaced() {
     let mut cluster = start(&["--program-compare", "20", "--program-stall", "2"]);

@@ -3,16 +3,23 @@
 use super::bugs::Plantings;
 use super::columns::Row;
 use super::detector::Detector;
-use super::durable::Pending;
 use super::journal::Record;
 use super::lane::Lane;
 use super::layout::Layout;
-use super::view::{Standing, View};
+use super::view::{Change, Standing, View};
 use super::wire::Message;
 use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};
 use alloc::vec::Vec;
 use base::{Instant, Port, Rank, SeatSet};
+
+/// A change that this member accepts as soon as it is synced (`durable`, W3).
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) standing: Standing,
+    pub(super) change: Change,
+    pub(super) record: Record,
+}
 
 /// The state of a member in one view. The next view has another one: nothing is ever reset.
 #[derive(Debug)]

@@ -83,7 +83,7 @@ impl Lane {
         self.open.extend(record.map(|record| (self.logged - 1, record)));
     }
 
-    /// The first record of a message from position `delivered` on; `next` if there is none.
+    /// The first record of a message from position `delivered` on; `next` if no such record exists.
     pub(super) fn first_open(&mut self, delivered: u64, next: Record) -> Record {
         while self.open.pop_front_if(|(at, _)| *at < delivered).is_some() {}
         self.open.front().map_or(next, |(_, record)| *record)

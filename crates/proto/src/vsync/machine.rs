@@ -15,8 +15,6 @@
 mod log;
 mod passage;
 
-pub use log::Unreadable;
-
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
 use super::current::Current;

@@ -75,8 +75,9 @@ mod wire;
 
 pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::{Mode, Shape};
-pub use machine::{Machine, Unreadable, region};
+pub use machine::{Machine, region};
 pub use payload::Payload;
+pub use records::UnreadableError;
 pub use roster::TAGS_WORD;
 pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};
 pub use slots::WRITE_WORDS_MAX;

@@ -135,6 +135,10 @@ impl Past {
     }
 }
 
+/// A disk holds what no process of a group writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnreadableError;
+
 /// What a log tells of the processes before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {

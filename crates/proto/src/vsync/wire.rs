@@ -15,7 +15,8 @@ use base::{Incarnation, Rank, SEATS_MAX, SeatSet};
 pub(super) enum Message<'a> {
     /// A process asks to be a member. A member that does not lead passes it on to its leader.
     Knock(Knock),
-    /// A view, and the trims of the one before it (none, if there is none or they are not known).
+    /// A view, and the trims of the one before it (empty if it had no predecessor, or they are not
+    /// known).
     /// The receiver is a member of it from now on; or is told that its log is older.
     Welcome(View, Vec<u64>),
     /// A process that restarts a durable group asks for promises (`restart`).

@@ -265,8 +265,8 @@ impl World {
         }
     }
 
-    /// Lets copies that stall, or would do so later, go on, unless the others have passed them: such a one has to be put
-    /// down (I13).
+    /// Ends the stalls of copies, those to come too, unless the others have passed them: such a
+    /// copy has to be put down (I13).
     pub(super) fn mend_copies(&mut self) {
         for member in self.members.iter_mut().flatten() {
             if member.stall().is_none_or(|stalled| !stalled.is_passed) {

@@ -2,26 +2,15 @@
 //!
 //! - P1 *Only what was synced stays for sure.* A process that dies, and a host that loses its
 //!   power, leave a prefix of what was written, which holds everything that was reported as synced
-//!   (`disk`, I1 and I2).
+//!   (`disk`, I1 and I2). By construction: the disk is the one of all worlds.
 //! - P2 *A durable group comes back.* Whatever happens, once every process is there again, and
 //!   stays, the group is whole. Judged in `phases`.
 
 use super::world::{World, knock};
+use crate::Property;
 use crate::coverage::Mark;
-use crate::disk::Disk;
 use crate::queue::{Fault, Happening};
-use crate::stored::Store;
-use crate::{Property, Snapshots};
 use proto::vsync::Start;
-
-/// The bytes that may wait for a disk: some pieces of a state.
-const UNSYNCED_BYTES_MAX: usize = 40 << 10;
-
-pub(super) fn new_disk() -> Disk {
-    let mut disk = Disk::new(Store::Model, Snapshots::default());
-    disk.let_wait(UNSYNCED_BYTES_MAX);
-    disk
-}
 
 impl World {
     pub(super) fn is_durable(&self) -> bool {

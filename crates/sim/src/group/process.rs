@@ -4,12 +4,13 @@
 use super::app::{self, App};
 use super::bugs::Bug;
 use super::history::{MessageId, ProcessId, Record, Told};
-use crate::Property;
 use crate::coverage::Mark;
 use crate::disk::Disk;
+use crate::stored::Store;
 use crate::trace::Topic;
 use crate::world::net::Net;
 use crate::world::port::SimPort;
+use crate::{Property, Snapshots};
 use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
 use engine::group::{self, Application, Ground, Installed, Turn};
@@ -20,6 +21,16 @@ use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, Vie
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+/// The bytes that may wait for a disk: some pieces of a state.
+const UNSYNCED_BYTES_MAX: usize = 40 << 10;
+
+/// The disk of a process of a durable group.
+pub(super) fn new_disk() -> Disk {
+    let mut disk = Disk::new(Store::Model, Snapshots::default());
+    disk.let_wait(UNSYNCED_BYTES_MAX);
+    disk
+}
 
 /// A process of a group as it ships, whatever is planted in it.
 trait Life {

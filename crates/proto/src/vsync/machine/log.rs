@@ -3,7 +3,7 @@
 
 use super::super::bugs::{Bug, Plantings};
 use super::super::journal::Journal;
-use super::super::records::{self, Found, Past};
+use super::super::records::{self, Found, Past, UnreadableError};
 use super::super::restart::{Restarted, Returning};
 use super::super::shard::ShardId;
 use super::super::view::View;
@@ -15,25 +15,21 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use base::{Instant, Port, Rank, SeatSet};
 
-/// A disk holds what no process of a group writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unreadable;
-
 impl<P: Plantings> Machine<P> {
     /// A process of a durable group, with its disk. It returns if that has the log of one before,
     /// unless it is to be a founder.
     ///
     /// # Errors
-    /// [`Unreadable`]: the disk has the records of something else.
+    /// [`UnreadableError`]: the disk has the records of something else.
     pub fn on(
         config: Config,
         disk: &mut impl Disk,
         planted: P,
         now: Instant,
-    ) -> Result<Machine<P>, Unreadable> {
+    ) -> Result<Machine<P>, UnreadableError> {
         assert!(config.shape.mode == Mode::Durable && config.keeps_state, "{config:?}");
         let (me, n_subgroups) = (config.me, config.shape.n_subgroups);
-        let found = Found::on(disk, me.seat, n_subgroups, planted).ok_or(Unreadable)?;
+        let found = Found::on(disk, me.seat, n_subgroups, planted).ok_or(UnreadableError)?;
         let mut machine = Machine::outside(config, planted, now);
         machine.journal = Journal::on(disk);
         if matches!(machine.config.start, Start::Found(_)) {
