@@ -169,7 +169,6 @@ fn data_directory() -> tempfile::TempDir {
 }
 
 #[test]
-#[ignore = "the keeper waits for the first process that it finds ended, before it starts the others"]
 fn a_store_on_disk_has_all_that_was_answered_after_all_its_members_were_killed_at_once() {
     let data = data_directory();
     let place = Some(data.path().to_owned());

@@ -4,10 +4,15 @@ use super::member::Role;
 use std::io::{self, BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 /// The number of processes.
 pub(crate) const MEMBERS: usize = 3;
+/// The time between two looks at processes, while one begins.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
 /// The processes of a store.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -19,10 +24,9 @@ pub(crate) struct Keeper {
     data: Option<PathBuf>,
     /// By seat, from 1.
     children: Vec<Child>,
+    /// Whether each process that was started serves, or has ended before.
+    begun: (Sender<bool>, Receiver<bool>),
 }
-
-/// A process that has been started, and what it says.
-type Started = (Child, BufReader<ChildStdout>);
 
 impl Keeper {
     /// Starts a store whose members listen at `ports`, with their logs in `data`. A store that was
@@ -33,15 +37,18 @@ impl Keeper {
         arguments: fn(&Role) -> Vec<String>,
     ) -> io::Result<Keeper> {
         let directory = tempfile::Builder::new().prefix("edge-store").tempdir_in("/dev/shm")?;
-        let mut keeper = Keeper { directory, arguments, ports, data, children: Vec::new() };
-        let seats = 1..=keeper.ports.len();
-        if keeper.log_of(1).is_some_and(|log| log.exists()) {
-            keeper.children = keeper.begin_together(seats)?;
-            return Ok(keeper);
+        let (children, begun) = (Vec::new(), mpsc::channel());
+        let mut keeper = Keeper { directory, arguments, ports, data, children, begun };
+        let comes_back = keeper.log_of(1).is_some_and(|log| log.exists());
+        for seat in 1..=keeper.ports.len() {
+            let child = keeper.launch(seat, seat == 1 && !comes_back)?;
+            keeper.children.push(child);
+            if !comes_back {
+                keeper.wait_for(1)?;
+            }
         }
-        for seat in seats {
-            let started = keeper.launch(seat, seat == 1)?;
-            keeper.children.push(serving(started)?);
+        if comes_back {
+            keeper.wait_for(keeper.children.len())?;
         }
         Ok(keeper)
     }
@@ -50,15 +57,8 @@ impl Keeper {
         self.data.as_ref().map(|data| data.join(seat.to_string()))
     }
 
-    /// Starts the processes on these seats, and waits until they serve: one alone may not be able
-    /// to.
-    fn begin_together(&self, seats: impl Iterator<Item = usize>) -> io::Result<Vec<Child>> {
-        let started = seats.map(|seat| self.launch(seat, false)).collect::<io::Result<Vec<_>>>()?;
-        started.into_iter().map(serving).collect()
-    }
-
     /// Starts the process on `seat`.
-    fn launch(&self, seat: usize, founds: bool) -> io::Result<Started> {
+    fn launch(&self, seat: usize, founds: bool) -> io::Result<Child> {
         let (directory, port) = (self.directory.path().to_owned(), self.ports[seat - 1]);
         let role = Role { founds, directory, data: self.log_of(seat), seat, port };
         let mut child = Command::new(std::env::current_exe()?)
@@ -67,42 +67,63 @@ impl Keeper {
             .stdout(Stdio::piped())
             .spawn()?;
         let output = child.stdout.take().ok_or_else(|| io::Error::other("it is piped"))?;
-        Ok((child, BufReader::new(output)))
+        let begun = self.begun.0.clone();
+        std::thread::spawn(move || {
+            let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+            // A test harness writes the name of its test before it.
+            let _ = begun.send(lines.any(|line| line.ends_with("ready")));
+            lines.for_each(drop);
+        });
+        Ok(child)
     }
 
-    /// Starts another process in place of each that has ended. True if there was one.
+    /// Starts another process in place of each that has ended, and waits until all serve. True if
+    /// one had ended.
     pub(crate) fn look_after(&mut self) -> io::Result<bool> {
+        let n = self.replace()?;
+        if n > 0 {
+            self.wait_for(n)?;
+        }
+        Ok(n > 0)
+    }
+
+    /// The number of processes that had ended.
+    fn replace(&mut self) -> io::Result<usize> {
         let mut ended = Vec::new();
-        for (at, child) in self.children.iter_mut().enumerate() {
+        for (child, seat) in self.children.iter_mut().zip(1..) {
             if child.try_wait()?.is_some() {
-                ended.push(at);
+                ended.push(seat);
             }
         }
-        if ended.len() == self.children.len() && self.data.is_none() {
+        if ended.len() == self.ports.len() && self.data.is_none() {
             return Err(io::Error::other("all members are gone, and with them the store"));
         }
-        let begun = self.begin_together(ended.iter().map(|at| at + 1))?;
-        for (at, child) in ended.iter().zip(begun) {
-            self.children[*at] = child;
+        for seat in &ended {
+            self.children[seat - 1] = self.launch(*seat, false)?;
         }
-        Ok(!ended.is_empty())
+        Ok(ended.len())
+    }
+
+    /// Waits until the `n` processes that were started last serve. Others may end meanwhile, and
+    /// be needed: a durable store comes back when a majority does.
+    fn wait_for(&mut self, mut n: usize) -> io::Result<()> {
+        while n > 0 {
+            match self.begun.1.recv_timeout(LOOK_EVERY) {
+                Ok(true) => n -= 1,
+                Ok(false) => return Err(io::Error::other("a process of the store does not serve")),
+                Err(RecvTimeoutError::Timeout) if self.children.len() == self.ports.len() => {
+                    n += self.replace()?;
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// The process on `seat`.
     pub(crate) fn pid(&self, seat: usize) -> u32 {
         self.children[seat - 1].id()
     }
-}
-
-/// Waits until a process serves.
-fn serving((mut child, output): Started) -> io::Result<Child> {
-    let mut lines = output.lines().map_while(Result::ok);
-    // A test harness writes the name of its test before it.
-    if lines.any(|line| line.ends_with("ready")) {
-        return Ok(child);
-    }
-    child.wait()?;
-    Err(io::Error::other("a process of the store does not serve"))
 }
 
 impl Drop for Keeper {
