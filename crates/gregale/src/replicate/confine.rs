@@ -29,6 +29,8 @@ const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
 pub(super) struct Writes {
     /// Its own directory.
     pub(super) dir: PathBuf,
+    /// The directory for its temporary files.
+    pub(super) temporary: Option<PathBuf>,
     /// The directory of a socket that it names itself: other files may lie there.
     pub(super) files: Option<PathBuf>,
     /// The directory of its socket: it makes and removes sockets there.
@@ -109,8 +111,8 @@ fn restricted(writes: &Writes) -> Result<RulesetStatus, RulesetError> {
         (&mut rules).add_rule(PathBeneath::new(place, access)).map(drop)
     };
     allow(&writes.dir, all)?;
-    if let Some(files) = &writes.files {
-        allow(files, all)?;
+    for directory in [&writes.temporary, &writes.files].into_iter().flatten() {
+        allow(directory, all)?;
     }
     for place in SHARED {
         allow(Path::new(place), all)?;

@@ -24,6 +24,8 @@ pub(super) const LEG: u64 = 1 << 62;
 
 /// The time in which a program has to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The variable of the environment with the directory for temporary files.
+pub(super) const TEMPORARY: &str = "TMPDIR";
 /// The beginning of what a program printed, in which its launch may have left notes.
 const NOTES_BYTES: usize = 2000;
 /// The end of what a program printed, for the error about its death.
@@ -117,6 +119,7 @@ impl Copy {
             launch.env(waits::PAGE, inside.path());
         }
         let child = launch
+            .env(TEMPORARY, place.temporary())
             .arg("--")
             .args(&*words)
             .current_dir(place.dir())

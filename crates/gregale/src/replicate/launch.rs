@@ -6,6 +6,7 @@
 //! waits for it and ends as it does, and with the child end all processes of the space.
 
 use super::confine::{Writes, confine};
+use super::copy::TEMPORARY;
 use crate::config::Confine;
 use clap::Args;
 use console::{Failure, Outcome};
@@ -55,7 +56,13 @@ pub(crate) fn launch(args: &LaunchArgs) -> Outcome {
     setsid().map_err(|error| Failure::os("leave the process group", error))?;
     let dir = std::env::current_dir().map_err(|error| Failure::os("find the directory", error))?;
     let page = std::env::var_os(waits::PAGE).map(PathBuf::from);
-    let writes = Writes { dir, files: args.files.clone(), sockets: args.sockets.clone(), page };
+    let writes = Writes {
+        dir,
+        temporary: std::env::var_os(TEMPORARY).map(PathBuf::from),
+        files: args.files.clone(),
+        sockets: args.sockets.clone(),
+        page,
+    };
     if confine(how, args.own_network, &writes)? {
         run_apart(args)
     } else {

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! PLACE/run-N/dir     the copy's own directory, `{dir}`
+//! PLACE/run-N/tmp     its files for a while, `TMPDIR`
 //! PLACE/run-N/output  what it printed
 //! PLACE/run-N/transcript-K
 //! PLACE/run-N/preload.so  the library that the copy loads
@@ -61,6 +62,8 @@ impl Place {
         let run = place.join(format!("run-{}", life.0));
         let dir = run.join("dir");
         fs::create_dir_all(&run).map_err(|error| made(&run, error))?;
+        let temporary = run.join("tmp");
+        fs::create_dir_all(&temporary).map_err(|error| made(&temporary, error))?;
         match &program.genesis {
             Some(genesis) => copy(genesis, &dir).map_err(|error| {
                 let what = format_args!("copy {} to {}", genesis.display(), dir.display());
@@ -99,6 +102,12 @@ impl Place {
     /// The copy's own directory.
     pub(crate) fn dir(&self) -> PathBuf {
         self.run.join("dir")
+    }
+
+    /// The directory for the copy's temporary files. (Copies have the same process ids, by which
+    /// programs name such files: in one directory they would take each other's.)
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.run.join("tmp")
     }
 
     /// The path of the Unix socket, as far as it is known.

@@ -374,7 +374,8 @@ fn a_copy_is_confined_where_the_host_allows_it() {
     let outside = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
     let file = outside.path().join("file");
     let script = format!(
-        "cat /proc/net/dev > net; cat /proc/self/personality > addresses; \
+        "cat /proc/net/dev > net; cat /proc/self/personality > addresses; echo \"$TMPDIR\" > own; \
+         echo x > \"$TMPDIR/file\" || echo refused > own; \
          echo x > {} || echo refused > writes; exec beanstalkd -l unix:$1",
         file.display()
     );
@@ -392,6 +393,8 @@ fn a_copy_is_confined_where_the_host_allows_it() {
     };
     let mut cluster = start("none");
     assert_eq!(found(&cluster, "writes"), "");
+    let own = found(&cluster, "own");
+    assert!(own.contains("/copy-1/") && own.trim_end().ends_with("/tmp"), "{own}");
     assert!(file.exists());
     assert_eq!(cluster.stop(), Some(0));
     std::fs::remove_file(&file).unwrap();
@@ -403,6 +406,7 @@ fn a_copy_is_confined_where_the_host_allows_it() {
     let net = found(&cluster, "net");
     assert!(net.lines().skip(2).all(|line| line.trim_start().starts_with("lo:")), "{net}");
     assert_eq!((found(&cluster, "writes").as_str(), file.exists()), ("refused\n", false));
+    assert_ne!(found(&cluster, "own"), "refused\n");
     assert_eq!(found(&cluster, "addresses").trim(), "00040000");
     assert_eq!(cluster.stop(), Some(0));
 }
