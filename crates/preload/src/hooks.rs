@@ -104,7 +104,8 @@ pub unsafe extern "C-unwind" fn fork() -> c_int {
 }
 
 /// A child of `vfork` runs in its parent's memory, where it can have no slot of its own. So this is
-/// `fork`: its parent does not wait until it has begun another program, and nothing else differs.
+/// `fork`, which POSIX allows: the parent does not wait until the child has begun another program,
+/// and sees nothing that the child has stored before (as some do with the error of an `exec`).
 ///
 /// # Safety
 /// As of `vfork(2)`, which allows a child less than `fork` does.

@@ -29,8 +29,8 @@ const HELD_SLEEP: ffi::TimeSpec = ffi::TimeSpec { seconds: 0, nanoseconds: 20_00
 extern "C" fn load() {
     page::map();
     let Some(page) = page::page() else { return };
-    let own = slot();
-    page.loaded(names::this().process, own);
+    let own = page.loaded(names::this());
+    SLOT.set(own.map_or(NONE, Slot::number));
     replaced::replace();
     let mut key: c_uint = 0;
     // SAFETY: `key` is ours, and `ended` is a function of that type.

@@ -250,16 +250,23 @@ impl<M: Memory> Page<M> {
 
 /// The program's side.
 impl<M: Memory> Page<M> {
-    /// A process has loaded the library, and its first thread has the slot `own`. If it did so
-    /// before, it was another program, whose threads have ended: their slots said until now that it
-    /// runs (W1).
-    pub fn loaded(&self, process: u32, own: Option<Slot>) {
+    /// A process has loaded the library in its first thread. If it did so before, it was another
+    /// program, whose threads have ended: this one takes the slot of its first thread, which says
+    /// that it runs until then (W1). Returns the thread's slot.
+    pub fn loaded(&self, first: Thread) -> Option<Slot> {
+        let before = self.threads().find(|(_, thread, _)| *thread == first).map(|(slot, ..)| slot);
+        if let Some(slot) = before {
+            self.0.store(slot.at() + 2, 0);
+            self.0.store(slot.at() + 1, 0);
+        }
+        let own = before.or_else(|| self.claim(first));
         for (slot, thread, _) in self.threads() {
-            if thread.process == process && Some(slot) != own {
+            if thread.process == first.process && Some(slot) != own {
                 self.bury(slot, thread);
             }
         }
         self.0.add(AT_PROCESSES, 1);
+        own
     }
 
     /// A thread or process is about to begin.

@@ -32,6 +32,12 @@ pub(crate) fn thread(id: u32) -> Thread {
     Thread { process: 7, id }
 }
 
+/// A process has loaded the library, and has ended.
+pub(crate) fn begin<M: Memory>(page: &Page<M>) {
+    let first = Thread { process: 9, id: 9 };
+    page.bury(page.loaded(first).unwrap(), first);
+}
+
 #[test]
 fn a_page_of_another_version_is_refused() {
     let words = memory();
@@ -48,7 +54,7 @@ fn w1_a_program_rests_when_all_its_threads_wait() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
     assert_eq!(page.look(), Look::Moves, "no process has loaded the library");
-    page.loaded(7, None);
+    begin(&page);
     let first = page.claim(thread(1)).unwrap();
     page.begins();
     assert_eq!(page.look(), Look::Moves);
@@ -71,7 +77,7 @@ fn w1_a_program_rests_when_all_its_threads_wait() {
 fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7, None);
+    begin(&page);
     let parent = page.claim(thread(1)).unwrap();
     page.enter(parent, Wait::Descriptors);
     let child = Thread { process: 8, id: 8 };
@@ -92,7 +98,7 @@ fn w1_a_process_that_ends_runs_until_it_was_waited_for() {
 fn w2_the_last_thread_that_waits_tells_the_member_once() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7, None);
+    begin(&page);
     let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     assert!(!page.enter(first, Wait::Others));
     page.want();
@@ -107,15 +113,13 @@ fn w2_the_last_thread_that_waits_tells_the_member_once() {
 fn the_threads_of_a_program_that_has_become_another_are_gone() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7, None);
+    begin(&page);
     let _ended = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     let other = page.claim(Thread { process: 8, id: 9 }).unwrap();
     page.enter(other, Wait::Others);
     // The first thread of the other program is seen to run all the time.
     assert_eq!(page.look(), Look::Moves);
-    let first = page.claim(thread(1));
-    assert_eq!(page.look(), Look::Moves);
-    page.loaded(7, first);
+    let first = page.loaded(thread(1));
     assert_eq!(page.look(), Look::Moves);
     page.enter(first.unwrap(), Wait::Descriptors);
     assert_eq!(page.threads().count(), 2);
@@ -126,7 +130,7 @@ fn the_threads_of_a_program_that_has_become_another_are_gone() {
 fn w4_threads_without_a_slot_are_never_taken_for_waiting_ones() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7, None);
+    begin(&page);
     for id in 1..=N_SLOTS {
         let slot = page.claim(thread(id)).unwrap();
         page.enter(slot, Wait::Others);
@@ -140,7 +144,7 @@ fn w4_threads_without_a_slot_are_never_taken_for_waiting_ones() {
 fn slots_of_threads_that_have_ended_or_died_are_used_again() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7, None);
+    begin(&page);
     let [first, second] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     page.enter(first, Wait::Others);
     page.enter(second, Wait::Others);
@@ -157,7 +161,7 @@ fn slots_of_threads_that_have_ended_or_died_are_used_again() {
 fn w5_a_thread_that_serves_and_sleeps_runs() {
     let words = memory();
     let page = Page::make(&*words, false, 0);
-    page.loaded(7, None);
+    begin(&page);
     let [serves, other] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
     page.enter(other, Wait::Time);
     page.enter(serves, Wait::Time);
@@ -177,7 +181,7 @@ fn w5_a_thread_that_serves_and_sleeps_runs() {
 fn w3_a_held_program_that_waits_does_nothing() {
     let words = memory();
     let page = Page::make(&*words, true, 0);
-    page.loaded(7, None);
+    begin(&page);
     let slot = page.claim(thread(1)).unwrap();
     let (taken, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -206,4 +210,18 @@ fn w3_a_held_program_that_waits_does_nothing() {
         is_over.store(1, SeqCst);
     });
     assert!(taken.load(SeqCst) > 0);
+}
+
+/// As `threads::load` of the preloaded library does: a program with so many threads that there is
+/// no free slot becomes another one, and those threads have ended.
+#[test]
+fn w4_a_program_whose_threads_have_ended_by_becoming_another_finds_their_slots() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    begin(&page);
+    for id in 1..=N_SLOTS {
+        page.enter(page.claim(thread(id)).unwrap(), Wait::Others);
+    }
+    page.enter(page.loaded(thread(1)).unwrap(), Wait::Descriptors);
+    assert_ne!(page.look(), Look::Moves, "its only thread waits");
 }

@@ -208,7 +208,7 @@ mod tests {
     extern crate std;
 
     use super::*;
-    use crate::tests::{memory, thread};
+    use crate::tests::{begin, memory, thread};
     use crate::{Look, SLEEP, Wait};
     use std::vec::Vec;
 
@@ -216,7 +216,7 @@ mod tests {
     fn w6_a_thread_whose_time_has_come_runs_until_it_has_left() {
         let words = memory();
         let page = Page::make(&*words, false, 0);
-        page.loaded(7, None);
+        begin(&page);
         assert_eq!(page.time(), None);
         page.tell_time(100, |_| {});
         let [sleeps, looks] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
@@ -247,7 +247,7 @@ mod tests {
     fn w6_a_signal_and_the_time_end_a_wait_once() {
         let words = memory();
         let page = Page::make(&*words, false, 0);
-        page.loaded(7, None);
+        begin(&page);
         page.tell_time(100, |_| {});
         let [one, other] = [1, 2].map(|id| page.claim(thread(id)).unwrap());
         let signal = |name, all| {

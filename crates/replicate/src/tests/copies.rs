@@ -345,3 +345,59 @@ fn d6_a_copy_that_goes_on_is_kept() {
     assert!(rig.door.serves() && !rig.door.streams.is_closed(client));
     assert_eq!(rig.door.rolls_back(&rig.state), None);
 }
+
+/// A process that has begun again, and has served no client: its copy executes the transcript, of
+/// which the first request takes long. The processes `last` of the others are the present ones.
+fn repeating(last: Incarnation) -> Rig<Sound> {
+    let mut rig = Rig::comparing(5, Sound);
+    rig.door = rig.door.stalled_after(Duration::from_secs(8));
+    rig.door.program.is_busy = true;
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    let id = ConnectionId { owner: OTHER, run: Incarnation(3), number: 1 };
+    let says = |index| entry(&Entry::Input { id, index, bytes: b"SET a\r\n" });
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    rig.apply(&[entry(&Entry::Open { id }), says(1), says(2)]);
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Hash { owner, run, at: 5, value: 1 })));
+    assert_eq!(rig.state.judge().agreed().at, 5);
+    if last > Incarnation(3) {
+        rig.apply(&others.map(|(owner, _)| entry(&Entry::Begin { owner, run: last })));
+    }
+    for _ in 0..20 {
+        rig.turn_after(Duration::from_secs(1));
+        rig.decide();
+    }
+    assert!(!rig.door.serves() && rig.door.feeder().is_feeding(), "it has served nobody");
+    rig
+}
+
+/// All copies have worked on that request for as long the first time: none was passed then. Each
+/// process that begins again is passed from its beginning on, and would end so without end.
+#[test]
+fn d6_a_copy_that_executes_a_long_request_again_is_kept() {
+    let rig = repeating(Incarnation(3));
+    assert_eq!(rig.door.rolls_back(&rig.state), None);
+}
+
+/// The agreed hash is that of processes that were there before. Both others have begun again since,
+/// and execute the same request as this one: each finds the others there, and all end.
+#[test]
+fn d6_copies_do_not_drop_each_other_by_what_processes_before_them_have_said() {
+    let rig = repeating(Incarnation(4));
+    assert_eq!(rig.door.rolls_back(&rig.state), None, "no copy that runs is beyond entry 5");
+}
+
+/// D4 says that such a process does not end before: the next one would begin where this one began.
+#[test]
+fn d6_does_not_end_a_process_whose_state_is_not_kept_yet() {
+    let (mut rig, _) = with_checkpoint(Sound);
+    let bytes = rig.saved();
+    let mut late = Rig::comparing(5, Sound).begin();
+    late.door = late.door.stalled_after(Duration::from_secs(8));
+    late.view.is_kept = false;
+    late.state.restore(&bytes).unwrap();
+    for _ in 0..20 {
+        late.turn_after(Duration::from_secs(1));
+    }
+    assert!(!late.door.falls_behind(&late.state), "D4");
+    assert_eq!(late.door.rolls_back(&late.state), None, "D6");
+}
