@@ -18,7 +18,9 @@
 //!   begin where this one began, be given a state, and end, without end.
 //! - D6 a process whose copy stalls (`stall`), while a majority's copies have answered alike at a
 //!   later point (`verdict`), is treated as in D3. Where all copies work on one request for long,
-//!   no copy has passed it, and all continue.
+//!   no copy has passed it, and all continue. A process that has not served yet executes what the
+//!   others have passed, for as long as that takes: it is never treated so, nor is one that D4 is
+//!   about.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients};
@@ -222,7 +224,9 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// D6
     fn is_passed<H: Transcript>(&self, state: &State<H, B>) -> bool {
         let is_passed = self.feeder.is_before(state.judge().agreed().at);
-        self.stall.is_over() && is_passed && !self.planted.has(Bug::StalledServes)
+        let may_stall = self.serves && !self.feeder.is_behind(state.transcript());
+        let is_told = !self.planted.has(Bug::StalledServes);
+        may_stall && is_passed && self.stall.is_over() && is_told
     }
 
     /// D3
