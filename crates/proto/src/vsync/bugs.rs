@@ -95,6 +95,8 @@ crate::planted_bugs! {
     ReadyBeforeSync = READY_BEFORE_SYNC: tests,
     /// What a trim cut off is found in the log again.
     UntrimmedLog = UNTRIMMED_LOG: sweep ["vsync-durable"],
+    /// A newcomer forgets what it promised and accepted before it is in its next view.
+    VoteForgotten = VOTE_FORGOTTEN: tests,
     /// A promise in a restart, or an acceptance, is told before it is synced.
     AnswerBeforeSync = ANSWER_BEFORE_SYNC: sweep ["vsync-durable"],
     /// A group is restarted by a minority of its last view.

@@ -1,7 +1,7 @@
 //! The records of a durable member's log, and what a process finds in the log of those before it.
 //!
 //! ```text
-//! Fresh      what stands before is of no use: this process begins as a newcomer
+//! Fresh      states and messages before are of no use: this process begins as a newcomer
 //! Life       a process begins on this log
 //! View       a view that it is in, and the trims of the one before
 //! Promise    a ballot, of a restart, below which it accepts nothing more in its view
@@ -13,6 +13,9 @@
 //! - P1 *What is found was written.* A lane that is found has the whole state of its shard at a
 //!   position, and every message behind it up to the end of what is found, none twice; what a trim
 //!   cut off is not among them. Mutant `UNTRIMMED_LOG`.
+//! - P2 *A vote is kept* until the next view is there in its place: a view, and what was promised
+//!   and accepted in it, is found as long as no later view, or another group's, stands behind
+//!   it. Mutant `VOTE_FORGOTTEN`.
 
 use super::bugs::{Bug, Plantings};
 use super::payload::Payload;
@@ -177,11 +180,12 @@ impl Found {
     fn take(&mut self, record: &[u8], seat: Rank, planted: impl Plantings) -> Option<()> {
         let mut rest = record;
         match take_byte(&mut rest)? {
+            // P2: (a crash may follow at once) its processes are what they were.
             FRESH => {
-                // A crash may follow at once, and a later view have one of these processes.
-                let lives = core::mem::take(&mut self.lives);
-                let pasts = alloc::vec![None; self.pasts.len()];
-                *self = Found { lives, pasts, ..Found::default() };
+                self.pasts.fill(None);
+                if planted.has(Bug::VoteForgotten) {
+                    (self.view, self.promised, self.accepted) = (None, 0, None);
+                }
             }
             LIFE => self.lives.push(take_knock(&mut rest)?.incarnation),
             VIEW => {
@@ -230,7 +234,7 @@ impl Found {
         seat: Rank,
         planted: impl Plantings,
     ) {
-        if self.view.as_ref().is_some_and(|own| own.id == view.id) {
+        if self.view.as_ref().is_some_and(|own| (own.group, own.id) == (view.group, view.id)) {
             return;
         }
         if !planted.has(Bug::UntrimmedLog) {
@@ -349,9 +353,22 @@ mod tests {
         let whole = found(&records, Sound);
         assert_eq!(whole.pasts[0].as_ref().unwrap().base, Some((at(2, 0), long)));
         assert_eq!(texts(&whole), [b"next"]);
-        records.push(fresh());
-        let lives = [Incarnation(1)].to_vec();
-        let pasts = alloc::vec![None];
-        assert_eq!(found(&records, Sound), Found { lives, pasts, ..Found::default() });
+    }
+
+    #[test]
+    fn p2_a_newcomer_has_its_vote_until_the_next_view_is_there() {
+        let first = founded_by(&[process(0, 1), process(1, 1)]);
+        let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
+        records.push(written(at(1, 0), b"of no use"));
+        records.extend([accept(1, &Change::default()), promise(257), fresh()]);
+        let crashed = found(&records, Sound);
+        assert_eq!(crashed.pasts, [None]);
+        assert_eq!((crashed.view, crashed.promised), (Some(first.clone()), 257));
+        assert_eq!(crashed.accepted, Some((1, Change::default())));
+        assert_eq!(found(&records, Planted(Bug::VoteForgotten)).accepted, None);
+        let other = View { group: 9, ..first };
+        records.push(view(&other, &[]));
+        let next = found(&records, Sound);
+        assert_eq!((next.view, next.promised, next.accepted), (Some(other), 0, None));
     }
 }

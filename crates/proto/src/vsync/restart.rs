@@ -23,7 +23,8 @@
 //!   `SHARD_FROM_NOTHING`.
 //! - R5 *The newest view.* A process that knows a later view tells it, and promises nothing in an
 //!   older one. A member of two views has the first on its disk (W4), so it lacks one at most, or
-//!   is a member no longer: then its log is of no use, and it joins as a newcomer. Mutant
+//!   is a member no longer: then its log is of no use, and it joins as a newcomer. What it has
+//!   promised and accepted it keeps nevertheless, until it is in the next view. Mutant
 //!   `RESTART_OF_THE_OLD`.
 //! - R6 *One group.* Logs of another group do not count. Mutant `FOREIGN_LOG`.
 //!
@@ -50,6 +51,8 @@ pub(super) struct Returning<P> {
     n_seats: usize,
     timing: Timing,
     pub(super) found: Found,
+    /// The newest view of which this process has heard that it is no member of it (R5).
+    passed: ViewId,
     /// What this process calls for.
     round: Option<Round>,
     /// The number of the last round that it knows of.
@@ -94,6 +97,7 @@ impl<P: Plantings> Returning<P> {
             n_seats,
             timing,
             found,
+            passed: ViewId(0),
             round: None,
             n_rounds: 0,
             owed: Vec::new(),
@@ -143,14 +147,17 @@ impl<P: Plantings> Returning<P> {
         self.wait(now, 1);
     }
 
-    /// Forgets the view that this process knows, which has ended without it: its log is of no use.
-    /// A later view may have it as a newcomer.
-    pub(super) fn forget(&mut self, now: Instant) {
-        let lives = core::mem::take(&mut self.found.lives);
-        let pasts = self.found.pasts.iter().map(|_| None).collect();
-        self.found = Found { lives, pasts, ..Found::default() };
+    /// Whether `view` is not later than those that this process knows of.
+    pub(super) fn knows(&self, view: ViewId) -> bool {
+        view <= self.passed.max(self.view_id())
+    }
+
+    /// Takes it that `next` is later than the view that this process knows, and has it not: its log
+    /// is of no use, and it joins as a newcomer. Its vote stays, for who has not heard of `next`,
+    /// or has lost it.
+    pub(super) fn pass(&mut self, next: ViewId, now: Instant) {
+        self.passed = next;
         (self.round, self.n_rounds) = (None, 0);
-        self.owed.clear();
         self.wait(now, 1);
     }
 
@@ -178,7 +185,7 @@ impl<P: Plantings> Returning<P> {
     fn call(&mut self, journal: &mut Journal, now: Instant, port: &mut impl Port) {
         self.wait(now, 1);
         let call = Call { group: self.group(), view: self.view_id(), ballot: 0 };
-        if self.found.view.is_none() {
+        if self.found.view.is_none() || self.passed > self.view_id() {
             // A view that has it may have begun, which it does not know of.
             return self.say_to_all(&Message::Call(call), port);
         }
@@ -328,7 +335,7 @@ impl<P: Plantings> Returning<P> {
         Report {
             call: Call { group, view, ballot: self.found.promised },
             process: self.me,
-            accepted: self.found.accepted.clone(),
+            accepted: self.found.accepted.clone().filter(|_| view == self.view_id()),
             ends: ends.collect(),
         }
     }
@@ -508,6 +515,21 @@ mod tests {
     fn r6_the_call_of_another_group_is_not_answered() {
         assert_eq!((answers(7, Sound), answers(8, Sound)), (1, 0));
         assert_eq!(answers(8, Planted(Bug::ForeignLog)), 1);
+    }
+
+    #[test]
+    fn r5_a_process_that_is_no_member_any_longer_votes_and_calls_for_nothing() {
+        let mut one = returning(1, 7, Sound);
+        let (mut journal, mut port) = (Journal::on(&TestDisk::default()), Region::default());
+        one.pass(ViewId(9), Instant::ZERO);
+        assert!(one.knows(ViewId(9)) && !one.knows(ViewId(10)), "an older view is no news");
+        let late = one.deadline();
+        one.turn(&[], &mut journal, late, &mut port);
+        assert!(one.round.is_none());
+        one.on_call(Rank::at(2), call(7), &mut journal, late, &mut port);
+        assert!(
+            matches!(&one.owed[..], [(_, _, Message::Report(report))] if report.call == call(7))
+        );
     }
 
     #[test]

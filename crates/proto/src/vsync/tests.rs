@@ -6,16 +6,19 @@ use super::change::Turn;
 use super::columns::{Row, ballot};
 use super::current::Current;
 use super::delivery::FLIGHT_BYTES_MAX;
+use super::durable::Kept;
 use super::journal::Journal;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
-use super::shard::{Candidates, Subgroup};
+use super::shard::{Candidates, ShardId, Subgroup, ViewId};
 use super::view::tests::{founded_by, process};
 use super::view::{Change, Knock, Standing, View};
-use super::{Config, End, Mode, Start, Timing};
+use super::{Config, End, Machine, Mode, Position, Start, Timing};
+use crate::disk::DiskEvent;
 use crate::planted::{Planted, Sound};
 use crate::sst::Table;
+use crate::stage::disk::TestDisk;
 use crate::value::Region;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -401,4 +404,85 @@ fn v13_a_sender_writes_no_more_than_a_link_keeps_also_when_it_writes_again() {
     assert!(again[0] == 0 && is_most(again[1]), "{again:?}");
     let unbounded = written(Planted(Bug::FlightUnbounded))[0];
     assert!(unbounded.into_iter().all(|bytes| bytes > FLIGHT_BYTES_MAX), "{unbounded:?}");
+}
+
+const ON_DISKS: Shape = Shape {
+    mode: Mode::Durable,
+    n_seats: 8,
+    window: 4,
+    message_bytes: 16,
+    n_subgroups: 1,
+    n_shards: 1,
+};
+
+/// Everything that was put is written, and synced.
+fn sync(journal: &mut Journal, disk: &mut TestDisk) {
+    journal.write(disk);
+    let flush = disk.end_sync().expect("a sync was asked for");
+    journal.on_event(DiskEvent::Synced(flush));
+}
+
+/// The length of the order that a member tells as persisted: with a message that is put and no
+/// more, synced without the state that it follows, and with that.
+fn persisted<P: Plantings>(planted: P) -> [u64; 3] {
+    let mut current = Rows::with(1, ON_DISKS).read_by(0, planted);
+    let (mut outbox, mut port) = (Outbox::default(), Region::default());
+    outbox.put(Payload::from(&[7; 16][..]));
+    current.send(0, &mut outbox, &mut port);
+    let mut disk = TestDisk::default();
+    let (mut journal, mut kept) = (Journal::on(&disk), Kept::default());
+    let mut tell = |kept: &mut Kept, journal: &mut Journal| {
+        current.persist(0, kept, &outbox, journal, &port).expect("an own message");
+        current.own(current.row.persisted)
+    };
+    let put = tell(&mut kept, &mut journal);
+    sync(&mut journal, &mut disk);
+    let without = tell(&mut kept, &mut journal);
+    let at = Position { view: ViewId::FIRST, at: 0 };
+    kept.put((ShardId::default(), ViewId::FIRST), at, b"state", &mut journal);
+    assert_eq!(tell(&mut kept, &mut journal), without, "the state is not synced");
+    sync(&mut journal, &mut disk);
+    [put, without, tell(&mut kept, &mut journal)]
+}
+
+#[test]
+fn w1_persisted_is_what_is_synced_behind_a_state_that_is_synced() {
+    assert_eq!(persisted(Sound), [0, 0, 1]);
+    assert_eq!(persisted(Planted(Bug::PersistedWithoutState)), [0, 1, 1]);
+}
+
+/// The numbers of WRITEs to the second of two founders: before the first one's view is synced, and
+/// behind that.
+fn told<P: Plantings>(planted: P) -> [usize; 2] {
+    let config = Config {
+        me: process(0, 1),
+        start: Start::Found([0, 1].map(|seat| process(seat, 1)).to_vec()),
+        shape: ON_DISKS,
+        timing: Timing::default(),
+        n_adequate: 1,
+        keeps_state: true,
+        group: 0,
+        keep_bytes: 0,
+        layout: Vec::new(),
+    };
+    let mut disk = TestDisk::default();
+    let n_words = super::region(&ON_DISKS).n_words as usize;
+    let mut port = Region { words: vec![0; n_words], ..Region::default() };
+    let mut machine = Machine::on(config, &mut disk, planted, Instant::ZERO).expect("a new disk");
+    let mut turn = |machine: &mut Machine<P>, disk: &mut TestDisk| {
+        machine.poll(Instant::ZERO, &mut port, &mut Vec::new());
+        machine.write(disk);
+        core::mem::take(&mut port.written).len()
+    };
+    let before = turn(&mut machine, &mut disk);
+    let flush = disk.end_sync().expect("a sync was asked for");
+    machine.on_disk(DiskEvent::Synced(flush));
+    [before, turn(&mut machine, &mut disk)]
+}
+
+#[test]
+fn w4_nothing_is_told_in_a_view_that_is_not_synced() {
+    let [before, behind] = told(Sound);
+    assert!(before == 0 && behind > 0, "{before}, {behind}");
+    assert!(told(Planted(Bug::RowBeforeView))[0] > 0);
 }

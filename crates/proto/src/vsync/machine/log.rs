@@ -209,19 +209,19 @@ impl<P: Plantings> Machine<P> {
         if view.has(&me) {
             return false;
         }
-        if found.view.as_ref().is_some_and(|known| known.id >= view.id) {
+        if returning.knows(view.id) {
             return true;
         }
         let own = |view: &View| view.member(me.seat).copied();
         match own(view).filter(|member| found.is_of(&member.process)) {
             // R5
-            None => returning.forget(now),
+            None => returning.pass(view.id, now),
             Some(member) => {
                 let known = found.view.as_ref().and_then(own);
                 if known.is_none_or(|known| known.since != member.since) {
                     // It was let in as a newcomer, and died before it knew.
                     self.journal.put(records::fresh);
-                    returning.forget(now);
+                    returning.found.pasts.fill(None);
                 }
                 returning.advance(view.clone(), trims.to_vec(), &mut self.journal, now);
                 self.journal.put(|| records::life(&me));
