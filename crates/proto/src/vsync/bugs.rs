@@ -99,6 +99,8 @@ crate::planted_bugs! {
     VoteForgotten = VOTE_FORGOTTEN: tests,
     /// A promise in a restart, or an acceptance, is told before it is synced.
     AnswerBeforeSync = ANSWER_BEFORE_SYNC: sweep ["vsync-durable"],
+    /// A process proposes the end of a view before its own promise is synced.
+    ProposesUnpromised = PROPOSES_UNPROMISED: tests,
     /// A group is restarted by a minority of its last view.
     RestartByFew = RESTART_BY_FEW: sweep ["vsync-durable"],
     /// A restart makes a change of its own, whatever the logs have accepted.

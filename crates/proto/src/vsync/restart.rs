@@ -13,7 +13,9 @@
 //!   synced. Mutant `ANSWER_BEFORE_SYNC`.
 //! - R2 *A majority* of the members of the view has promised before a change of it is proposed, and
 //!   has accepted it before it is acted upon. So what was decided before is found, and nothing else
-//!   is decided. Mutant `RESTART_BY_FEW`.
+//!   is decided. Mutant `RESTART_BY_FEW`. The caller is one of those that have promised: a ballot
+//!   that it could lose with its unsynced promise would be used again, for another change. Mutant
+//!   `PROPOSES_UNPROMISED`.
 //! - R3 *Adoption.* The change that was accepted last, in any of their logs, is proposed, if there
 //!   is one: it may have been acted upon. The view that it makes is then the newest one, and has to
 //!   be ended in turn, by a majority of *its* members. Mutant `RESTART_FORGETS`.
@@ -153,8 +155,8 @@ impl<P: Plantings> Returning<P> {
     }
 
     /// Takes it that `next` is later than the view that this process knows, and has it not: its log
-    /// is of no use, and it joins as a newcomer. Its vote stays, for who has not heard of `next`,
-    /// or has lost it.
+    /// is of no use, and it joins as a newcomer. Its vote stays, for a process that has not heard
+    /// of `next`, or has lost it.
     pub(super) fn pass(&mut self, next: ViewId, now: Instant) {
         self.passed = next;
         (self.round, self.n_rounds) = (None, 0);
@@ -407,7 +409,10 @@ impl<P: Plantings> Returning<P> {
         let (Some(round), Some(view)) = (&self.round, &self.found.view) else { return };
         let seats: SeatSet = round.reports.keys().copied().collect();
         let is_late = round.since.plus(self.timing.suspect_after) <= now;
+        let has_promised =
+            seats.contains(self.me.seat) || self.planted.has(Bug::ProposesUnpromised);
         if round.change.is_some()
+            || !has_promised
             || !is_enough(view, seats, self.planted)
             || !seats.covers(view.seats()) && !is_late
         {
@@ -474,116 +479,4 @@ fn fresh(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::DiskEvent;
-    use crate::planted::{Planted, Sound};
-    use crate::stage::disk::TestDisk;
-    use crate::value::Region;
-    use crate::vsync::view::tests::{founded_by, process};
-
-    fn view(group: u64, n: usize) -> View {
-        let founders: Vec<Knock> = (0..n).map(|seat| process(seat, 1)).collect();
-        View { group, ..founded_by(&founders) }
-    }
-
-    /// The second life on `seat`, whose log has the first view of three.
-    fn returning<P: Plantings>(seat: usize, group: u64, planted: P) -> Returning<P> {
-        let found = Found {
-            lives: [1, 2].map(base::Incarnation).to_vec(),
-            view: Some(view(group, 3)),
-            pasts: [None].to_vec(),
-            ..Found::default()
-        };
-        let timing = Timing::default();
-        Returning::new(process(seat, 2), 3, timing, found, planted, Instant::ZERO)
-    }
-
-    fn call(group: u64) -> Call {
-        Call { group, view: ViewId(1), ballot: 259 }
-    }
-
-    fn answers(group: u64, planted: impl Plantings) -> usize {
-        let mut one = returning(1, 7, planted);
-        let mut journal = Journal::on(&TestDisk::default());
-        let from = Rank::at(2);
-        one.on_call(from, call(group), &mut journal, Instant::ZERO, &mut Region::default());
-        one.owed.len()
-    }
-
-    #[test]
-    fn r6_the_call_of_another_group_is_not_answered() {
-        assert_eq!((answers(7, Sound), answers(8, Sound)), (1, 0));
-        assert_eq!(answers(8, Planted(Bug::ForeignLog)), 1);
-    }
-
-    #[test]
-    fn r5_a_process_that_is_no_member_any_longer_votes_and_calls_for_nothing() {
-        let mut one = returning(1, 7, Sound);
-        let (mut journal, mut port) = (Journal::on(&TestDisk::default()), Region::default());
-        one.pass(ViewId(9), Instant::ZERO);
-        assert!(one.knows(ViewId(9)) && !one.knows(ViewId(10)), "an older view is no news");
-        let late = one.deadline();
-        one.turn(&[], &mut journal, late, &mut port);
-        assert!(one.round.is_none());
-        one.on_call(Rank::at(2), call(7), &mut journal, late, &mut port);
-        assert!(
-            matches!(&one.owed[..], [(_, _, Message::Report(report))] if report.call == call(7))
-        );
-    }
-
-    #[test]
-    fn r1_a_promise_is_told_when_it_is_synced_and_not_given_to_an_earlier_ballot() {
-        let mut one = returning(1, 7, Sound);
-        let mut disk = TestDisk::default();
-        let (mut journal, mut port) = (Journal::on(&disk), Region::default());
-        let now = Instant::ZERO;
-        one.on_call(Rank::at(2), call(7), &mut journal, now, &mut port);
-        journal.write(&mut disk);
-        assert!(one.pay(&[], &mut journal, now, &mut port).is_none());
-        assert_eq!(one.owed.len(), 1, "it waits");
-        let flush = disk.end_sync().expect("a sync was asked for");
-        journal.on_event(DiskEvent::Synced(flush));
-        one.pay(&[], &mut journal, now, &mut port);
-        assert!(one.owed.is_empty() && one.found.promised == 259);
-        let earlier = Call { ballot: 257, ..call(7) };
-        one.on_propose(Rank::at(0), earlier, Change::default(), &mut journal);
-        assert_eq!(one.found.accepted, None);
-        assert!(matches!(&one.owed[0].2, Message::Report(report) if report.call.ballot == 259));
-    }
-
-    fn report(seat: usize, accepted: Option<u64>, end: Option<u64>) -> (Rank, Report) {
-        let change = |trim: u64| Change { trims: [trim].to_vec(), ..Change::default() };
-        let accepted = accepted.map(|ballot| (ballot, change(ballot)));
-        let (call, process) = (call(7), process(seat, 2));
-        (Rank::at(seat), Report { call, process, accepted, ends: [end].to_vec() })
-    }
-
-    #[test]
-    fn r3_what_was_accepted_last_is_proposed_again() {
-        let reports = [report(0, Some(1), None), report(1, Some(3), None), report(2, None, None)];
-        let reports = reports.into_iter().collect();
-        assert_eq!(adopted(&reports, Sound).map(|change| change.trims), Some([3].to_vec()));
-        assert_eq!(adopted(&reports, Planted(Bug::RestartForgets)), None);
-    }
-
-    #[test]
-    fn r4_the_shortest_log_with_the_state_is_the_trim_and_without_one_the_others_are_waited_for() {
-        let fresh = |reports: &[(Rank, Report)], view: &View, planted| {
-            fresh(view, &reports.iter().cloned().collect(), 1, planted)
-        };
-        let none = Planted(Bug::RestartForgets); // not a mistake in this
-        let view = view(7, 3);
-        let two = [report(0, None, Some(9)), report(2, None, Some(6))];
-        let change = fresh(&two, &view, none).expect("two have the state");
-        assert_eq!(
-            (change.trims, change.removed.bits(), change.renewed.len()),
-            ([6].to_vec(), 2, 2)
-        );
-        let without = [report(0, None, None), report(2, None, None)];
-        assert_eq!(fresh(&without, &view, none), None, "the third may have it");
-        assert!(fresh(&without, &view, Planted(Bug::ShardFromNothing)).is_some());
-        let all: Vec<_> = (0..3).map(|seat| report(seat, None, None)).collect();
-        assert!(fresh(&all, &view, none).is_some(), "nothing was delivered in its first view");
-    }
-}
+mod tests;
