@@ -3,11 +3,10 @@
 use super::bugs::Plantings;
 use super::columns::Row;
 use super::detector::Detector;
-use super::durable::Pending;
 use super::journal::Record;
 use super::lane::Lane;
 use super::layout::Layout;
-use super::view::{Standing, View};
+use super::view::{Change, Standing, View};
 use super::wire::Message;
 use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};
@@ -41,6 +40,14 @@ pub(super) struct Current<P> {
     pub(super) pending: Option<Pending>,
     /// Whether the whole row was pushed to every other member.
     is_told: bool,
+}
+
+/// A change that a member accepts as soon as it is synced (W3).
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) standing: Standing,
+    pub(super) change: Change,
+    pub(super) record: Record,
 }
 
 impl<P: Plantings> Current<P> {

@@ -28,7 +28,7 @@
 //!   nothing (W1). Mutant `READY_BEFORE_SYNC`.
 
 use super::bugs::{Bug, Plantings};
-use super::current::Current;
+use super::current::{Current, Pending};
 use super::journal::{Journal, Record};
 use super::layout::Mode;
 use super::outbox::Outbox;
@@ -39,14 +39,6 @@ use super::view::{Change, Standing};
 use super::{Output, Position};
 use alloc::vec::Vec;
 use base::{Port, Rank, SeatSet};
-
-/// A change that this member accepts as soon as it is synced (W3).
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) standing: Standing,
-    change: Change,
-    record: Record,
-}
 
 /// What a member keeps on its disk of its shard of a subgroup, through all views that it is in it.
 #[derive(Clone, Copy, Debug, Default)]

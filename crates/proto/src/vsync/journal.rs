@@ -2,7 +2,8 @@
 //! is synced.
 //!
 //! - J1 *In order.* Records reach the disk in the order in which they were put, so that a crash
-//!   leaves a prefix of them (`disk`, D1): where a record is, all before it are.
+//!   leaves a prefix of them (`disk`, D1): where a record is, all before it are. By construction:
+//!   one queue, of which `write` takes the first.
 //! - J2 *Synced is reported.* [`Journal::is_synced`] says so of a record alone that a flush covers
 //!   which the disk has reported. By construction: `on_event`.
 //! - J3 *Bounds.* Messages are put only while less than [`QUEUE_BYTES_MAX`] wait for room on the
