@@ -263,6 +263,12 @@ pub enum Ended {
     /// The log in its directory is of another group.
     #[error("{}", vsync::End::OtherGroup)]
     OtherGroup,
+    /// The group has to begin again, and no member has the object with which it began.
+    #[error(
+        "this group's founder was gone before the object with which it began was in a log, so \
+         nothing was executed: remove the logs of its members, and found it again"
+    )]
+    NotBegun,
     /// The application did not take its events, and the group's messages could not wait longer.
     #[error(
         "the application took no event for {0:?}: the process has left, so that no member waits"

@@ -1,6 +1,6 @@
 //! Groups on disk: what comes back after all processes are gone, and which logs are refused.
 
-use group::{Error, Options, Replica, replicated};
+use group::{Ended, Error, Group, Options, Replica, Replicated, replicated};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -108,6 +108,19 @@ fn one_of_three_does_not_restart_a_group() {
     assert!(matches!(alone, Err(Error::NoAnswer { .. })), "{:?}", alone.err());
     let members = place.come_back(&[2, 3]);
     assert_eq!(members[0].told_ordered().wait().unwrap(), (5, 1));
+}
+
+#[test]
+fn a_founder_that_was_gone_before_its_object_was_in_its_log_is_told_so() {
+    let place = Place::new();
+    let signatures: Vec<&str> = Sum::METHODS.iter().map(|method| method.signature).collect();
+    let options = place.options(1);
+    let application = format!("{}; {}", options.application, signatures.join("; "));
+    let options = Options { application, keeps_state: true, ..options };
+    // It is asked for its object, and does not give it.
+    drop(Group::found(&options).unwrap());
+    let joined = Replica::<Sum>::join(&place.options(1));
+    assert!(matches!(joined, Err(Error::Ended(Ended::NotBegun))), "{:?}", joined.err());
 }
 
 fn refusal(joined: Result<Replica<Sum>, Error>) -> String {

@@ -503,8 +503,7 @@ impl Coverage {
 
     /// The same, for groups.
     pub fn missing_in_groups(&self) -> impl Iterator<Item = Mark> + '_ {
-        let of_all = |mark: &Mark| mark.can_be_seen_in_groups() && !mark.is_of_durable_groups();
-        self.never().filter(of_all)
+        self.never().filter(|mark| mark.can_be_seen_in_groups())
     }
 
     fn never(&self) -> impl Iterator<Item = Mark> + '_ {

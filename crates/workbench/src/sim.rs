@@ -222,7 +222,10 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
             let can = |mark: &Mark| protocol.can_reach(*mark);
             names(report.coverage.missing_in_clusters().filter(can).collect())
         }
-        SimProtocol::Group(_) => names(report.coverage.missing_in_groups().collect()),
+        SimProtocol::Group(kind) => {
+            let can = |mark: &Mark| kind.can_reach(*mark);
+            names(report.coverage.missing_in_groups().filter(can).collect())
+        }
         SimProtocol::Multicast(_) => Vec::new(),
     }
 }

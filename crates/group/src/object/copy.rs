@@ -11,8 +11,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 /// The copy of an object of any type.
 pub(super) trait Part: Send + Sync {
-    /// Follows this process, on `seat`, into `view`.
-    fn install(&self, view: &View, subgroup: u16, seat: usize);
+    /// Follows this process, on `seat`, into `view`. An error ends the process: its shard begins
+    /// again, and it does not have the object to begin with.
+    fn install(&self, view: &View, subgroup: u16, seat: usize) -> Result<(), Ended>;
 
     /// Executes one call. An error ends the process: its copy may be half changed.
     fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended>;
@@ -42,15 +43,15 @@ pub(super) struct Call<'a> {
 
 /// See the module's text. O1: written by the executing thread alone.
 pub(super) struct Copy<S> {
-    /// Makes the object with which a shard begins.
-    begin: Box<dyn Fn() -> S + Send + Sync>,
+    /// Makes the object with which a shard begins, if this process has it.
+    begin: Box<dyn Fn() -> Option<S> + Send + Sync>,
     object: RwLock<Option<S>>,
     /// The shard, and the view in which it began: a lock of its own, for methods that make calls.
     is_in: Mutex<Option<(u16, u64)>>,
 }
 
 impl<S: Replicated> Copy<S> {
-    pub(super) fn new(begin: impl Fn() -> S + Send + Sync + 'static) -> Copy<S> {
+    pub(super) fn new(begin: impl Fn() -> Option<S> + Send + Sync + 'static) -> Copy<S> {
         Copy { begin: Box::new(begin), object: RwLock::new(None), is_in: Mutex::new(None) }
     }
 
@@ -75,17 +76,18 @@ impl<S: Replicated> Copy<S> {
 }
 
 impl<S: Replicated> Part for Copy<S> {
-    fn install(&self, view: &View, subgroup: u16, seat: usize) {
+    fn install(&self, view: &View, subgroup: u16, seat: usize) -> Result<(), Ended> {
         let shard = view.shard_of(subgroup, seat);
         let is_in = shard.map(|shard| (shard.id.shard, shard.begun));
         // O4
         if *self.is_in() != is_in {
             let begins = shard.is_some_and(|shard| shard.begun == view.number);
-            let first = begins.then(|| (self.begin)());
+            let first = if begins { Some((self.begin)().ok_or(Ended::NotBegun)?) } else { None };
             let mut object = self.write();
             *self.is_in() = is_in;
             *object = first;
         }
+        Ok(())
     }
 
     fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended> {

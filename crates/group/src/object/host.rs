@@ -68,7 +68,7 @@ impl Owner {
             is_unreadable: AtomicBool::new(false),
             patience: options.patience,
         });
-        host.install(view);
+        host.install(view)?;
         let theirs = Arc::clone(&host);
         let thread = std::thread::Builder::new().name(format!("object-{}", options.name));
         let executor =
@@ -134,16 +134,17 @@ impl Host {
         self.parts.get(usize::from(subgroup))?.as_ref()
     }
 
-    fn install(&self, view: View) {
+    fn install(&self, view: View) -> Result<(), Ended> {
         self.calls.keep_asking(&view);
         let seat = self.group.me().seat;
         for (subgroup, part) in (0..).zip(&self.parts) {
             if let Some(part) = part {
-                part.install(&view, subgroup, seat);
+                part.install(&view, subgroup, seat)?;
             }
         }
         *self.view() = view;
         self.next_view.notify_all();
+        Ok(())
     }
 
     /// The reason why this process cannot multicast in a shard.
@@ -207,7 +208,7 @@ impl Host {
 
     fn perform(&self, event: Event) -> Result<(), Ended> {
         match event {
-            Event::View(view) => self.install(view),
+            Event::View(view) => self.install(view)?,
             Event::Delivered(delivered) => self.execute(&delivered)?,
             Event::Letter { from, bytes } => self.take_letter(from, &bytes),
             Event::StateWanted(wanted) => {

@@ -43,10 +43,7 @@ impl<S: Replicated> Replica<S> {
     /// As for [`Group::found`].
     pub fn found(options: &Options, object: S) -> Result<Replica<S>, Error> {
         let object = Mutex::new(Some(object));
-        let first = move || {
-            let object = object.lock().unwrap_or_else(PoisonError::into_inner).take();
-            object.expect("the only shard of a group without a layout begins once")
-        };
+        let first = move || object.lock().unwrap_or_else(PoisonError::into_inner).take();
         Replica::begin(options, true, first)
     }
 
@@ -54,16 +51,17 @@ impl<S: Replicated> Replica<S> {
     /// others' from then on.
     ///
     /// # Errors
-    /// As for [`Group::join`]; and [`Error::NoState`] if no member gives its copy in time, or one
-    /// that cannot be read.
+    /// As for [`Group::join`]; [`Error::NoState`] if no member gives its copy in time, or one that
+    /// cannot be read; and [`Ended::NotBegun`] if the log of a founder is found that was gone
+    /// before the log had its object.
     pub fn join(options: &Options) -> Result<Replica<S>, Error> {
-        Replica::begin(options, false, || unreachable!("a newcomer is given its copy"))
+        Replica::begin(options, false, || None)
     }
 
     fn begin(
         options: &Options,
         founds: bool,
-        first: impl Fn() -> S + Send + Sync + 'static,
+        first: impl Fn() -> Option<S> + Send + Sync + 'static,
     ) -> Result<Replica<S>, Error> {
         if !options.layout.is_empty() {
             let why = "a layout has an object for each subgroup: give them to `Replicas`";
@@ -392,7 +390,7 @@ impl Replicas {
         let is_new = |at: &usize| self.objects.iter().all(|object| object.subgroup != *at);
         match found {
             Some(subgroup) if is_new(&subgroup) => {
-                let copy = Arc::new(Copy::<S>::new(begin));
+                let copy = Arc::new(Copy::<S>::new(move || Some(begin())));
                 let (part, signatures) = (Arc::clone(&copy) as _, signatures::<S>());
                 self.objects.push(Object { subgroup, signatures, part, copy });
             }

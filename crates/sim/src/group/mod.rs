@@ -28,6 +28,7 @@ mod storms;
 mod sweeps;
 mod world;
 
+use crate::coverage::Mark;
 pub(crate) use bugs::Bug;
 pub use sweeps::{mutants, replay, sweep};
 pub(crate) use world::run;
@@ -50,6 +51,17 @@ impl Kind {
         match self {
             Kind::Memory => "vsync",
             Kind::Durable => "vsync-durable",
+        }
+    }
+
+    /// Whether a sweep can reach a case.
+    pub const fn can_reach(self, mark: Mark) -> bool {
+        match self {
+            Kind::Memory => !mark.is_of_durable_groups(),
+            // It has an order, and comes back. A shard that begins again has no member that lives.
+            Kind::Durable => {
+                !matches!(mark, Mark::UnorderedSurvived | Mark::GroupEnded | Mark::ShardBegunAnew)
+            }
         }
     }
 

@@ -10,6 +10,7 @@ use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::Phase;
+use base::Rank;
 use proto::vsync::{ShardId, View, ViewId};
 
 /// The time in which late effects of faults end, and suspicions with them.
@@ -111,8 +112,7 @@ impl World {
             return Some(format!("view {latest:?} has dead members: {}", all()));
         }
         for process in self.living() {
-            // (The last one with a shard's state stays: `vsync`, W5.)
-            if self.history.records[&process.id()].asked_to_leave && !self.is_durable() {
+            if self.has_asked_to_leave(process) && !self.is_needed(process, latest) {
                 return Some(format!("{} has not left: {}", process.knock.seat, all()));
             }
             for subgroup in 0..self.scenario.shape.n_subgroups {
@@ -122,6 +122,20 @@ impl World {
             }
         }
         None
+    }
+
+    fn has_asked_to_leave(&self, process: &Process) -> bool {
+        self.history.records[&process.id()].asked_to_leave
+    }
+
+    /// Whether `process` may stay although it wants to leave: a durable shard would have no log
+    /// without those of its members that want to leave, it among them (`vsync`, W5).
+    fn is_needed(&self, process: &Process, view: &View) -> bool {
+        let stays = |seat: &Rank| {
+            self.living().any(|one| one.knock.seat == *seat && !self.has_asked_to_leave(one))
+        };
+        let mut own = view.shards().filter(|(_, one)| one.seats.contains(&process.knock.seat));
+        self.is_durable() && own.any(|(_, shard)| !shard.seats.iter().any(stays))
     }
 
     /// What `process` lacks in its shard of a subgroup.

@@ -2,25 +2,28 @@
 //! to leave. So no two groups descend from one.
 //!
 //! No false alarm: members are compared as processes, and a leaver asks before it is left out. In a
-//! durable group a member is its log: a process that returns is on the same seat, which no newcomer
-//! can be at that moment.
+//! durable group a member is its log: a process that returns has the seat of the one before, and is
+//! a member since the same view, as no newcomer is.
 
 use super::History;
 use crate::group::history::ProcessId;
 use base::majority;
+use proto::vsync::Member;
 
 pub(super) fn check(history: &History) -> Result<(), String> {
     let views = history.views();
     for (id, view) in &views {
         let Some(next) = views.get(&id.next()) else { continue };
-        let is_counted = |process: &ProcessId| {
-            let is_same =
-                |one: ProcessId| one == *process || history.is_durable && one.0 == process.0;
-            let stays = next.members.iter().any(|one| is_same(ProcessId::of(&one.process)));
-            stays || history.records.get(process).is_some_and(|record| record.asked_to_leave)
+        let is_counted = |member: &&Member| {
+            let process = ProcessId::of(&member.process);
+            let has_log = |one: &Member| (one.seat(), one.since) == (member.seat(), member.since);
+            let is_same = |one: &Member| {
+                ProcessId::of(&one.process) == process || history.is_durable && has_log(one)
+            };
+            let stays = next.members.iter().any(is_same);
+            stays || history.records.get(&process).is_some_and(|record| record.asked_to_leave)
         };
-        let members = view.members.iter().map(|one| ProcessId::of(&one.process));
-        let n_counted = members.filter(is_counted).count();
+        let n_counted = view.members.iter().filter(is_counted).count();
         if n_counted < majority(view.members.len()) {
             return Err(format!(
                 "{n_counted} of the {} members of view {id} are in the next one",
