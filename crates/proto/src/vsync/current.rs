@@ -50,14 +50,6 @@ pub(super) struct Current<P> {
     is_told: bool,
 }
 
-/// A change that a member accepts as soon as it is synced (W3).
-#[derive(Debug)]
-pub(super) struct Pending {
-    pub(super) standing: Standing,
-    pub(super) change: Change,
-    pub(super) record: Record,
-}
-
 impl<P: Plantings> Current<P> {
     /// Begins `view`, of which the process on `config`'s seat is a member.
     pub(super) fn begin(
