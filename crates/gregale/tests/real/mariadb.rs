@@ -84,7 +84,6 @@ fn mariadb_applies_each_acknowledged_transfer_once_while_leaders_die() {
 
 /// Each transfer is noted with its time, which every copy has to have alike.
 #[test]
-#[ignore = "on a busy machine one copy differs in some runs: docs/roadmap.md, time from the log"]
 fn mariadb_by_the_logs_time_notes_the_same_times_while_leaders_die() {
     let genesis = genesis();
     let stranger = MariaDb { password: "wrong", ..CLERK };
