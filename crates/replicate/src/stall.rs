@@ -1,8 +1,8 @@
 //! Stall: the time for which a copy has taken up nothing and said nothing, though that is waited
 //! for.
 //!
-//! - L1 a look counts an [`LOOKS`]th of the limit at most. A process that was stopped itself, and
-//!   its copy with it, does not take the copy for one that stalls.
+//! - L1 a look counts an eighth of the limit at most (`LOOKS`). A process that was stopped itself,
+//!   and its copy with it, does not take the copy for one that stalls.
 
 use base::Instant;
 use core::time::Duration;
