@@ -124,9 +124,9 @@ fn let_add(known: &[Known], but: Option<usize>) {
     }
 }
 
-#[test]
-fn what_was_answered_is_there_once_whichever_members_were_killed() {
-    let mut store = Keeper::start(keeper::free_ports().unwrap(), None, arguments).unwrap();
+/// Clients add at each member while `strike` does something to the store. Returns the sums of what
+/// was answered, and of what may have been executed.
+fn add_meanwhile(store: &mut Keeper, strike: impl FnOnce(&mut Keeper, &[Known])) -> (u64, u64) {
     let ports = store.ports.clone();
     let known: Vec<Known> = ports.iter().map(|_| Known::default()).collect();
     let is_over = AtomicBool::new(false);
@@ -136,24 +136,42 @@ fn what_was_answered_is_there_once_whichever_members_were_killed() {
             scope.spawn(move || add(*port, known, is_over));
         }
         let_add(&known, None);
-        for seat in [1, 3, 2] {
-            let killed = Command::new("kill").args(["-9", &store.pid(seat).to_string()]).status();
-            assert!(killed.unwrap().success());
-            let_add(&known, Some(seat - 1));
-            let by = Instant::now() + PATIENCE;
-            while !store.look_after().unwrap() {
-                assert!(Instant::now() < by, "the process on seat {seat} has ended");
-                std::thread::yield_now();
-            }
-            let_add(&known, None);
-        }
+        strike(store, &known);
         is_over.store(true, Ordering::SeqCst);
     });
     let all = |count: fn(&Known) -> &AtomicU64| -> u64 {
         known.iter().map(|one| count(one).load(Ordering::SeqCst)).sum()
     };
-    let (answered, unknown) = (all(|one| &one.answered), all(|one| &one.unknown));
-    for port in &ports {
+    (all(|one| &one.answered), all(|one| &one.unknown))
+}
+
+fn kill(store: &Keeper, seats: &[usize]) {
+    let pids = seats.iter().map(|seat| store.pid(*seat).to_string());
+    let killed = Command::new("kill").arg("-9").args(pids).status();
+    assert!(killed.unwrap().success());
+}
+
+/// Waits until the keeper has found processes that have ended, and others serve in their place.
+fn replace_the_dead(store: &mut Keeper) {
+    let by = Instant::now() + PATIENCE;
+    while !store.look_after().unwrap() {
+        assert!(Instant::now() < by, "the processes have ended");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_was_answered_is_there_once_whichever_members_were_killed() {
+    let mut store = Keeper::start(keeper::free_ports().unwrap(), None, arguments).unwrap();
+    let (answered, unknown) = add_meanwhile(&mut store, |store, known| {
+        for seat in [1, 3, 2] {
+            kill(store, &[seat]);
+            let_add(known, Some(seat - 1));
+            replace_the_dead(store);
+            let_add(known, None);
+        }
+    });
+    for port in &store.ports {
         let (status, sum) = ask(*port, "GET", "sum", "");
         let sum: u64 = sum.parse().unwrap();
         assert_eq!(status, 200);
@@ -173,33 +191,14 @@ fn a_store_on_disk_has_all_that_was_answered_after_all_its_members_were_killed_a
     let data = data_directory();
     let place = Some(data.path().to_owned());
     let mut store = Keeper::start(keeper::free_ports().unwrap(), place.clone(), arguments).unwrap();
-    let ports = store.ports.clone();
-    let known: Vec<Known> = ports.iter().map(|_| Known::default()).collect();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for (port, known) in ports.iter().zip(&known) {
-            let is_over = &is_over;
-            scope.spawn(move || add(*port, known, is_over));
-        }
-        let_add(&known, None);
+    let (answered, unknown) = add_meanwhile(&mut store, |store, known| {
         for _ in 0..2 {
-            let pids = [1, 2, 3].map(|seat| store.pid(seat).to_string());
-            let killed = Command::new("kill").arg("-9").args(pids).status();
-            assert!(killed.unwrap().success());
-            let by = Instant::now() + PATIENCE;
-            while !store.look_after().unwrap() {
-                assert!(Instant::now() < by, "the processes have ended");
-                std::thread::yield_now();
-            }
-            let_add(&known, None);
+            kill(store, &[1, 2, 3]);
+            replace_the_dead(store);
+            let_add(known, None);
         }
-        is_over.store(true, Ordering::SeqCst);
     });
-    let all = |count: fn(&Known) -> &AtomicU64| -> u64 {
-        known.iter().map(|one| count(one).load(Ordering::SeqCst)).sum()
-    };
-    let (answered, unknown) = (all(|one| &one.answered), all(|one| &one.unknown));
-    let sum: u64 = ask(ports[0], "GET", "sum", "").1.parse().unwrap();
+    let sum: u64 = ask(store.ports[0], "GET", "sum", "").1.parse().unwrap();
     assert!((answered..=answered + unknown).contains(&sum), "{answered} + {unknown}: {sum}");
     // Ended in order, and started again by another keeper.
     drop(store);
