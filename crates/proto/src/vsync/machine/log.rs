@@ -29,7 +29,7 @@ impl<P: Plantings> Machine<P> {
     ) -> Result<Machine<P>, UnreadableError> {
         assert!(config.shape.mode == Mode::Durable && config.keeps_state, "{config:?}");
         let (me, n_subgroups) = (config.me, config.shape.n_subgroups);
-        let found = Found::on(disk, me.seat, n_subgroups, planted).ok_or(UnreadableError)?;
+        let mut found = Found::on(disk, me.seat, n_subgroups, planted).ok_or(UnreadableError)?;
         let mut machine = Machine::outside(config, planted, now);
         machine.journal = Journal::on(disk);
         if matches!(machine.config.start, Start::Found(_)) {
@@ -39,11 +39,10 @@ impl<P: Plantings> Machine<P> {
         machine.journal.put(|| records::life(&me));
         if !found.lives.is_empty() {
             let (n_seats, timing) = (machine.config.shape.n_seats, machine.config.timing);
-            let mut found = found;
             found.lives.push(me.incarnation);
             let returning = Returning::new(me, n_seats, timing, found, planted, now);
-            let returning = Some(Box::new(returning));
-            machine.life = Life::Outside { next_knock_at: now, returning };
+            machine.life =
+                Life::Outside { next_knock_at: now, returning: Some(Box::new(returning)) };
         }
         Ok(machine)
     }
@@ -77,13 +76,13 @@ impl<P: Plantings> Machine<P> {
         let since = current.view.shard(shard).expect("a shard of the view").since;
         if current.is_ready(subgroup) {
             if current.is_wedged() {
-                // What lies before may be an acceptance: it is asked for again in the next view.
+                // What lies before may be an acceptance. A state is asked for again when another
+                // `keep_bytes` of messages have come; the log is longer until then.
                 kept.asked = None;
                 return;
             }
             // What lies before the state is freed: its view has to be behind that.
-            let entry = self.journal.put(|| records::view(&current.view, &current.trims));
-            self.entry = entry;
+            self.entry = self.journal.put(|| records::view(&current.view, &current.trims));
         }
         kept.put((shard, since), at, state, &mut self.journal);
     }
