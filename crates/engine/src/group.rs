@@ -23,8 +23,8 @@ use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, UnreadableError,
-    View,
+    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, Time,
+    UnreadableError, View,
 };
 
 /// What a process of a group stands on.
@@ -34,6 +34,9 @@ pub trait Ground: Port {
 
     /// Sends on its way whatever was posted. The last call of a turn.
     fn flush(&mut self);
+
+    /// What the host's clock shows: by it messages get their times. It may be set, also back.
+    fn wall(&self) -> Time;
 
     /// The stable storage; [`proto::disk::NoDisk`] for a ground without any.
     type Disk: Disk;
@@ -161,6 +164,7 @@ impl<P: Plantings> Process<P> {
             self.machine.on_disk(event);
         }
         self.machine.hold(app.is_full());
+        self.machine.see(ground.wall());
         self.machine.poll(now, ground, &mut self.out);
         let worked = worked || !self.out.is_empty();
         let mut gives = false;
@@ -210,6 +214,12 @@ impl<P: Plantings> Process<P> {
         self.machine.multicast(shard, message)
     }
 
+    /// Takes it that something of this time has led to what is multicast from now on; see
+    /// [`Machine::learn`].
+    pub fn learn(&mut self, time: Time) {
+        self.machine.learn(time);
+    }
+
     /// Whether a message of `n_bytes` would be taken now for `shard`; see [`Machine::accepts`].
     ///
     /// # Errors
@@ -243,6 +253,12 @@ impl<P: Plantings> Process<P> {
     /// The position up to which this process has delivered in its shard of a subgroup.
     pub fn position(&self, subgroup: usize) -> Option<Position> {
         self.machine.position(subgroup)
+    }
+
+    /// The time up to which the order of the own shard of a subgroup is final; see
+    /// [`Machine::frontier`].
+    pub fn frontier(&self, subgroup: usize) -> Time {
+        self.machine.frontier(subgroup)
     }
 
     /// Whether the application has the states of all shards that it is in.

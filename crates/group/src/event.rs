@@ -1,5 +1,6 @@
 //! What a group tells its application.
 
+use crate::time::Time;
 use base::{Incarnation, Rank};
 use proto::vsync::{self, Knock, METADATA_WORDS, Payload, Position, ShardId};
 use std::fmt;
@@ -200,6 +201,9 @@ pub struct Delivered {
     pub view: u64,
     /// Its place in the order of the shard in the view. Places rise, with gaps.
     pub sequence: u64,
+    /// Its time, the same at every member: times do not fall along the order of a shard, and a
+    /// message is later than what its sender had been delivered. Zero without an order.
+    pub time: Time,
     /// Its sender.
     pub sender: Member,
     /// Of a message of this process: the number that [`crate::Group::send`] returned.

@@ -4,13 +4,14 @@
 //!   whether there is one, on a channel that no machine listens to. Every process answers, from the
 //!   moment on at which it polls.
 
+use crate::time;
 use base::verb::Relay;
 use base::{Event, Inbox, Instant, Rank, SeatSet};
 use engine::StableStorage;
 use engine::group::Ground;
 use fabric::Fabric;
 use proto::disk::DiskEvent;
-use proto::vsync::{FLIGHT_BYTES_MAX, WRITE_WORDS_MAX};
+use proto::vsync::{FLIGHT_BYTES_MAX, Time, WRITE_WORDS_MAX};
 use runtime::disk::LogDisk;
 
 /// The first byte of the messages of founders, and of letters.
@@ -119,6 +120,10 @@ impl<F: Fabric> Relay for Place<F> {
 
 impl<F: Fabric> Ground for Place<F> {
     type Disk = LogDisk;
+
+    fn wall(&self) -> Time {
+        time::Time::now().into()
+    }
 
     fn disk(&mut self) -> Option<&mut LogDisk> {
         self.disk.as_mut()

@@ -71,6 +71,7 @@ mod options;
 mod probe;
 mod seat;
 mod teller;
+mod time;
 
 pub use door::Group;
 pub use error::{Error, Refused};
@@ -84,3 +85,4 @@ pub use object::{
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};
+pub use time::Time;

@@ -97,7 +97,7 @@ impl Application for Teller {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { shard, at, sender, message } = delivery;
+        let Delivery { shard, at, time, sender, message } = delivery;
         let is_own = sender == self.me;
         let place = &mut self.places[usize::from(shard.subgroup)];
         place.n_own += u64::from(is_own);
@@ -105,6 +105,7 @@ impl Application for Teller {
             shard,
             view: at.view.0,
             sequence: at.at,
+            time: time.into(),
             sender: Member::of(&sender),
             own: is_own.then_some(place.n_own),
             bytes: message,

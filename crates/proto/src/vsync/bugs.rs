@@ -79,6 +79,22 @@ crate::planted_bugs! {
     TakesTheOld = TAKES_THE_OLD: sweep ["vsync"],
     /// What waits is sent though the subgroup lacks members.
     SendsInadequate = SENDS_INADEQUATE: sweep ["vsync"],
+    /// What was cut off is sent again with a stamp from before.
+    StampKept = STAMP_KEPT: sweep ["vsync"],
+    /// A receiver's clock does not see the stamps of what it receives.
+    StampUnseen = STAMP_UNSEEN: sweep ["vsync"],
+    /// A message is delivered with its stamp for a time.
+    TimeIsStamp = TIME_IS_STAMP: sweep ["vsync"],
+    /// A newcomer does not look at the stamps of what its state covers.
+    SkippedUnread = SKIPPED_UNREAD: tests,
+    /// A view begins without a floor.
+    FloorForgotten = FLOOR_FORGOTTEN: sweep ["vsync"],
+    /// A time is final as soon as all members have shown it, whatever of what they sent is open.
+    FrontierAtOnce = FRONTIER_AT_ONCE: sweep ["vsync"],
+    /// In a durable group a member shows a clock that its next process does not find again.
+    ShowsTheSeen = SHOWS_THE_SEEN: tests,
+    /// A member that has shown no clock yet is not waited for.
+    FrontierOfSome = FRONTIER_OF_SOME: sweep ["vsync"],
     /// A member says that a message is persisted before the disk has synced it.
     PersistedBeforeSync = PERSISTED_BEFORE_SYNC: sweep ["vsync-durable"],
     /// A newcomer's disk counts before it has the state that its messages follow.

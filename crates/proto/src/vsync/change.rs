@@ -49,6 +49,7 @@
 
 use super::End;
 use super::bugs::{Bug, Plantings};
+use super::clock::Time;
 use super::columns::ballot;
 use super::current::Current;
 use super::journal::Journal;
@@ -93,7 +94,7 @@ impl<P: Plantings> Current<P> {
         if !self.planted.has(Bug::EchoSuspected) {
             self.table.freeze(seat);
         }
-        self.raise(self.row.wedged);
+        self.wedge();
         let suspected = self.own(self.row.suspected) | SeatSet::from_iter([seat]).bits();
         self.table.set(self.row.suspected, 0, suspected);
     }
@@ -142,7 +143,7 @@ impl<P: Plantings> Current<P> {
             || !self.suspected(self.me).is_empty()
             || self.leader() == self.me && !self.admitted(self.trusted(), knocks).is_empty();
         if is_due {
-            self.raise(row.wedged);
+            self.wedge();
         }
     }
 
@@ -199,6 +200,7 @@ impl<P: Plantings> Current<P> {
             joined: self.admitted(trusted.difference(left), knocks),
             renewed: Vec::new(),
             trims: self.trims(asked),
+            floor: self.floor(trusted),
             bearers: (0..self.lanes.len()).map(|at| self.bearers(trusted, at)).collect(),
         }
     }
@@ -216,6 +218,13 @@ impl<P: Plantings> Current<P> {
             trims.iter_mut().for_each(|trim| *trim = (*trim).min(first));
         }
         trims
+    }
+
+    /// K4: the latest time that `seats` have seen.
+    fn floor(&self, seats: SeatSet) -> Time {
+        let clocks = seats.iter().map(|seat| self.of(seat, self.row.seen));
+        let latest = clocks.max().filter(|_| !self.planted.has(Bug::FloorForgotten));
+        Time(latest.unwrap_or(0))
     }
 
     /// Those of `seats` that have the state of their shard.

@@ -5,12 +5,14 @@
 //! received    for each seat, how many of its messages the owner holds without a gap
 //! persisted   the lengths of the orders that the owner's disk holds    (durable groups)
 //! delivered   the lengths of the orders that the owner has delivered
+//! clock       the owner's clock: later messages have later stamps      guards `sent`
+//! seen        the latest time that the owner knows of, once it has wedged
 //! beat        a counter that rises while the owner runs
 //! leaving     the owner asked to leave
 //! ready       the owner has the state of its shard
 //! wedged      the owner sends and receives nothing more          guards all above
 //! joiners     for each seat, the process that joins there
-//! ends        removed, left, joined (sets of seats), those with a state, trims
+//! ends        removed, left, joined (sets of seats), the floor, those with a state, trims
 //! proposer    1 + standing of the leader whose change this is    guards joiners and ends
 //! committed   the change is decided                              guards proposer
 //! suspected   seats that the owner suspects                      a promise, see `change`
@@ -20,6 +22,7 @@
 //! *lane* of the row, which belongs to the owner's shard of that subgroup. Of those with a state
 //! there is a set for each subgroup, and a trim for each shard.
 
+use super::clock::Time;
 use super::view::{Change, Knock, METADATA_WORDS, Standing};
 use crate::planted::Planting;
 use crate::sst::{Column, Columns, Kind, Table, bugs};
@@ -40,6 +43,8 @@ pub(super) struct Row {
     pub(super) received: Column,
     pub(super) persisted: Column,
     pub(super) delivered: Column,
+    pub(super) clock: Column,
+    pub(super) seen: Column,
     pub(super) beat: Column,
     pub(super) leaving: Column,
     pub(super) ready: Column,
@@ -55,7 +60,8 @@ pub(super) struct Row {
 const REMOVED: usize = 0;
 const LEFT: usize = 1;
 const JOINED: usize = 2;
-const BEARERS: usize = 3;
+const FLOOR: usize = 3;
+const BEARERS: usize = 4;
 
 impl Row {
     /// Declares the columns of a row among so many seats, subgroups and shards.
@@ -72,6 +78,8 @@ impl Row {
             received: columns.declare(Rising, n_subgroups * n_seats),
             persisted: columns.declare(Rising, n_subgroups),
             delivered: columns.declare(Rising, n_subgroups),
+            clock: columns.declare(Rising, 1),
+            seen: columns.declare(Rising, 1),
             beat: columns.declare(Rising, 1),
             leaving: columns.declare(Rising, 1),
             ready: columns.declare(Rising, n_subgroups),
@@ -117,6 +125,7 @@ impl Row {
             left: set(LEFT),
             joined: seats.map(joiner).collect(),
             renewed: Vec::new(),
+            floor: Time(end(FLOOR)),
             bearers: (0..self.n_subgroups).map(|at| set(BEARERS + at)).collect(),
             trims: (0..self.n_shards).map(|at| end(self.trim(at))).collect(),
         }
@@ -140,6 +149,7 @@ impl Row {
         table.set(self.ends, REMOVED, change.removed.bits());
         table.set(self.ends, LEFT, change.left.bits());
         table.set(self.ends, JOINED, joined.bits());
+        table.set(self.ends, FLOOR, change.floor.0);
         for (at, bearers) in change.bearers.iter().enumerate() {
             table.set(self.ends, BEARERS + at, bearers.bits());
         }

@@ -1,6 +1,7 @@
 //! One member inside one view: its table, its place in the succession, and what it suspects.
 
-use super::bugs::Plantings;
+use super::bugs::{Bug, Plantings};
+use super::clock::{HybridClock, Time};
 use super::columns::Row;
 use super::detector::Detector;
 use super::journal::Record;
@@ -12,6 +13,9 @@ use super::{Config, Position};
 use crate::sst::{Column, Seen, Table};
 use alloc::vec::Vec;
 use base::{Instant, Port, Rank, SeatSet};
+
+/// The time after which a clock is shown again, if there is other news.
+const SHOW_AFTER_NS: u64 = 1_000_000;
 
 /// A change that this member accepts as soon as it is synced (`durable`, W3).
 #[derive(Debug)]
@@ -38,6 +42,9 @@ pub(super) struct Current<P> {
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) table: Table<P>,
     pub(super) detector: Detector,
+    /// This process's clock, and its host's.
+    pub(super) clock: HybridClock,
+    wall: Time,
     /// Words of slots on their way to peers.
     pub(super) scratch: Vec<u64>,
     /// The record of this view in the log (W4).
@@ -81,6 +88,8 @@ impl<P: Plantings> Current<P> {
             lanes,
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
+            clock: HybridClock::at(view.floor),
+            wall: Time::default(),
             view,
             scratch: Vec::new(),
             entry: Record(0),
@@ -90,12 +99,18 @@ impl<P: Plantings> Current<P> {
         }
     }
 
-    /// Takes over what was heard in the view before, in the shards in which this member stays.
+    /// Takes over the clock of the view before, and what was heard in it, in the shards in which
+    /// this member stays.
     pub(super) fn hear_on(&mut self, last: &mut Current<P>) {
+        self.clock.see(last.clock.now());
+        let since = |view: &View, id| view.shard(id).map(|shard| shard.since);
         for (lane, old) in self.lanes.iter_mut().zip(&mut last.lanes) {
             let (Some(lane), Some(old)) = (lane, old) else { continue };
             lane.heard = core::mem::take(&mut old.heard);
             lane.heard.keep(&self.view);
+            if lane.id == old.id && since(&self.view, lane.id) == since(&last.view, old.id) {
+                lane.frontier = old.frontier.passed_on();
+            }
         }
     }
 
@@ -146,6 +161,40 @@ impl<P: Plantings> Current<P> {
         self.table.set(flag, 0, 1);
     }
 
+    /// Takes it that the host's clock shows `wall`.
+    pub(super) fn see(&mut self, wall: Time) {
+        self.wall = wall;
+        self.clock.see(wall);
+    }
+
+    /// The clock that the row may show. K6: in a durable group the host's, which the next process
+    /// on this seat can take up.
+    fn clock_to_show(&self) -> Time {
+        let is_hosts = self.is_durable() && !self.planted.has(Bug::ShowsTheSeen);
+        if is_hosts { self.wall } else { self.clock.now() }
+    }
+
+    /// Shows the clock.
+    pub(super) fn show_clock(&mut self) {
+        self.table.set(self.row.clock, 0, self.clock_to_show().0);
+    }
+
+    /// Shows the clock with other news, if a while has passed.
+    pub(super) fn show_clock_again(&mut self) {
+        let shown = self.own(self.row.clock);
+        if self.clock_to_show().0.saturating_sub(shown) >= SHOW_AFTER_NS {
+            self.show_clock();
+        }
+    }
+
+    /// Sends and receives nothing more, and shows the latest time that it has seen (K2).
+    pub(super) fn wedge(&mut self) {
+        if !self.is_wedged() {
+            self.table.set(self.row.seen, 0, self.clock.now().0);
+        }
+        self.raise(self.row.wedged);
+    }
+
     /// Shows that this member wants to leave.
     pub(super) fn ask_to_leave(&mut self) {
         self.raise(self.row.leaving);
@@ -155,6 +204,7 @@ impl<P: Plantings> Current<P> {
     pub(super) fn beat(&mut self) {
         let beat = self.own(self.row.beat) + 1;
         self.table.set(self.row.beat, 0, beat);
+        self.show_clock();
     }
 
     /// Whether every member that this one does not suspect has committed the change.

@@ -23,6 +23,7 @@
 //!   Mutant `SENDS_INADEQUATE`.
 
 use super::bugs::{Bug, Plantings};
+use super::clock::Time;
 use super::current::Current;
 use super::lane::{Lane, Sender};
 use super::order::RoundRobin;
@@ -30,10 +31,18 @@ use super::outbox::Outbox;
 use super::payload::Payload;
 use super::shard::Shard;
 use super::slots::{Damaged, Header, Run, WRITE_WORDS_MAX, is_small};
+use super::view::Standing;
 use super::{Delivery, Mode, Output};
 use alloc::vec::Vec;
 use base::{At, Port, Rank, SeatSet};
 use core::ops::Range;
+
+/// A message in a ring.
+pub(super) struct Read {
+    pub(super) number: u64,
+    pub(super) stamp: Time,
+    pub(super) message: Payload,
+}
 
 impl<P: Plantings> Current<P> {
     fn mode(&self) -> Mode {
@@ -52,11 +61,12 @@ impl<P: Plantings> Current<P> {
     ) -> Result<(), Damaged> {
         match self.mode() {
             Mode::Ordered | Mode::Durable => {
-                self.note_received(subgroup);
+                self.note_received(subgroup, port)?;
                 if !is_held && self.is_ready(subgroup) {
                     let take = |one| out.push(Output::Deliver(one));
                     let stable = self.stable(subgroup);
                     self.deliver_before(subgroup, stable, outbox, port, take)?;
+                    self.advance_frontier(subgroup);
                 }
             }
             Mode::Unordered if !is_held => self.deliver_received(subgroup, outbox, port, out)?,
@@ -75,11 +85,32 @@ impl<P: Plantings> Current<P> {
         self.table.get(seat, self.row.sent, subgroup)
     }
 
-    pub(super) fn note_received(&mut self, subgroup: usize) {
-        for seat in self.peers(subgroup).iter() {
+    /// Receives what was sent, and sees its stamps (K2).
+    pub(super) fn note_received(
+        &mut self,
+        subgroup: usize,
+        port: &impl Port,
+    ) -> Result<(), Damaged> {
+        for turn in 0..self.lane(subgroup).senders.len() {
+            let sender = self.lane(subgroup).senders[turn];
+            let seat = sender.process.seat;
+            if seat == self.me {
+                continue;
+            }
             let sent = self.sent(subgroup, seat);
+            let new = self.received(subgroup, self.me, seat)..sent;
+            if new.end.saturating_sub(new.start) > u64::from(self.layout.shape.window) {
+                return Err(Damaged(seat));
+            }
+            for index in new {
+                let stamp = self.read_stamp(&sender, index, port);
+                if !self.planted.has(Bug::StampUnseen) {
+                    self.clock.see(stamp);
+                }
+            }
             self.table.set(self.row.received, self.row.of(subgroup, seat), sent);
         }
+        Ok(())
     }
 
     /// Sends what waits, as far as there is room; and nulls, if others wait for this member's turn.
@@ -97,7 +128,7 @@ impl<P: Plantings> Current<P> {
             while outbox.n_sent() < end
                 && (outbox.bytes_since(received) + self.longest() <= FLIGHT_BYTES_MAX
                     || self.planted.has(Bug::FlightUnbounded))
-                && outbox.send_next()
+                && self.send_next(outbox)
             {}
         }
         let due = self.due(subgroup).min(end);
@@ -110,6 +141,14 @@ impl<P: Plantings> Current<P> {
         // The guard of the ring: pushed behind the slots.
         self.table.set(self.row.sent, subgroup, n_sent);
         n_sent > before
+    }
+
+    /// Notes that the next message is sent (K1); false if none waits.
+    fn send_next(&mut self, outbox: &mut Outbox) -> bool {
+        if outbox.is_again() && self.planted.has(Bug::StampKept) {
+            return outbox.send_next(Time::default);
+        }
+        outbox.send_next(|| self.clock.stamp())
     }
 
     /// V16
@@ -240,24 +279,80 @@ impl<P: Plantings> Current<P> {
             let (shard, (sender, index)) = (lane.id, lane.order.turn(at.at));
             let sender = lane.senders[sender.index()];
             let message = if sender.process.seat == self.me {
-                outbox.delivered()
+                let sent = outbox.delivered();
+                sent.message.map(|message| (sent.stamp, message))
             } else {
-                self.read_slot(&sender, index, port)?.map(|(_, message)| message)
+                self.read_slot(&sender, index, port)?.map(|read| (read.stamp, read.message))
             };
             self.table.set(self.row.delivered, subgroup, at.at + 1);
-            if let Some(message) = message {
-                take(Delivery { shard, at, sender: sender.process, message });
+            if let Some((stamp, message)) = message {
+                let time = self.time_of(subgroup, stamp);
+                take(Delivery { shard, at, time, sender: sender.process, message });
             }
         }
     }
 
-    /// Skips to `position`, which a state that was given to this member covers.
-    pub(super) fn skip_to(&mut self, subgroup: usize, position: u64, outbox: &mut Outbox) {
+    /// K3: the time of the next message that is delivered, which has this stamp.
+    fn time_of(&mut self, subgroup: usize, stamp: Time) -> Time {
+        let is_bug = self.planted.has(Bug::TimeIsStamp);
+        let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
+        lane.time = lane.time.max(stamp);
+        if is_bug { stamp } else { lane.time }
+    }
+
+    /// Skips to `position`, which a state that was given to this member covers. (It has not sent
+    /// a message before, as it was not ready.)
+    pub(super) fn skip_to(
+        &mut self,
+        subgroup: usize,
+        position: u64,
+        outbox: &mut Outbox,
+        port: &impl Port,
+    ) {
+        let is_bug = self.planted.has(Bug::SkippedUnread);
+        let first = if is_bug { position } else { self.position(subgroup).at };
+        for at in first..position {
+            let lane = self.lane(subgroup);
+            let (sender, index) = lane.order.turn(at);
+            let sender = lane.senders[sender.index()];
+            if sender.process.seat != self.me {
+                let stamp = self.read_stamp(&sender, index, port);
+                self.time_of(subgroup, stamp);
+            }
+        }
         let n_own = self.turns_before(subgroup, position);
         while outbox.n_delivered() < n_own {
             outbox.delivered();
         }
         self.table.set(self.row.delivered, subgroup, position);
+    }
+
+    /// K5
+    fn advance_frontier(&mut self, subgroup: usize) {
+        let delivered = self.position(subgroup).at;
+        let (lane, is_some) = (self.lane(subgroup), self.planted.has(Bug::FrontierOfSome));
+        let clocks = lane.seats.iter().map(|seat| self.clock_of(seat));
+        let earliest =
+            if is_some { clocks.filter(|time| *time > Time(0)).min() } else { clocks.min() };
+        let mut length = 0;
+        for (turn, sender) in lane.senders.iter().enumerate() {
+            if let Some(last) = self.sent(subgroup, sender.process.seat).checked_sub(1) {
+                length = length.max(lane.order.position(Standing(turn as u16), last) + 1);
+            }
+        }
+        if self.planted.has(Bug::FrontierAtOnce) {
+            length = 0;
+        }
+        let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
+        if lane.frontier.advance(delivered) {
+            lane.frontier.note(earliest.unwrap_or_default(), length);
+            lane.frontier.advance(delivered);
+        }
+    }
+
+    /// The clock that the member on `seat` has shown.
+    fn clock_of(&self, seat: Rank) -> Time {
+        Time(self.table.get(seat, self.row.clock, 0))
     }
 
     // ---- slots ----
@@ -280,16 +375,19 @@ impl<P: Plantings> Current<P> {
         };
         let lane = self.lanes[subgroup].as_ref().expect("a member of one of its shards");
         let ring = lane.senders[lane.turn.index()].ring;
+        let n_head = self.layout.head_words() as usize;
         let mut run = Run::new(&mut self.scratch);
         for index in indices {
             let at = self.layout.slot_of(ring, index);
-            let (header, message) = outbox.sent(index).expect("V7: it is under way");
-            match message {
+            let sent = outbox.sent(index).expect("V7: it is under way");
+            let head = [sent.header.word(), sent.stamp.0];
+            match &sent.message {
                 Some(message) if !is_small(message) => {
-                    write(at, &[header.word()]);
-                    write(at.plus(1), message.words());
+                    write(at, &head[..n_head]);
+                    write(at.plus(n_head as u32), message.words());
                 }
-                small => run.put(at, header, small.map_or(&[], Payload::words), &mut write),
+                Some(small) => run.put(at, &head[..n_head], small.words(), &mut write),
+                None => run.put(at, &head[..1], &[], &mut write),
             }
         }
         run.end(&mut write);
@@ -315,19 +413,30 @@ impl<P: Plantings> Current<P> {
         }
     }
 
-    /// The message in a slot, with its number; `None` for a null.
+    /// The stamp of the message in a slot; zero for a null, and where messages have none.
+    fn read_stamp(&self, sender: &Sender, index: u64, port: &impl Port) -> Time {
+        let at = self.layout.slot_of(sender.ring, index);
+        let is_null = Header::of(port.load(at)) == Header::Null;
+        let has_stamp = self.layout.is_timed() && !is_null;
+        Time(if has_stamp { port.load(at.plus(1)) } else { 0 })
+    }
+
+    /// The message in a slot; `None` for a null.
     pub(super) fn read_slot(
         &self,
         sender: &Sender,
         index: u64,
         port: &impl Port,
-    ) -> Result<Option<(u64, Payload)>, Damaged> {
+    ) -> Result<Option<Read>, Damaged> {
         let at = self.layout.slot_of(sender.ring, index);
         match Header::of(port.load(at)) {
             Header::Null => Ok(None),
             Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
-                let load = |offset, to: &mut [u64]| port.load_into(at.plus(1 + offset), to);
-                Ok(Some((number, Payload::loaded(n_bytes as usize, load))))
+                let (stamp, text) =
+                    (self.read_stamp(sender, index, port), self.layout.head_words());
+                let load = |offset, to: &mut [u64]| port.load_into(at.plus(text + offset), to);
+                let message = Payload::loaded(n_bytes as usize, load);
+                Ok(Some(Read { number, stamp, message }))
             }
             Header::Message { .. } => Err(Damaged(sender.process.seat)),
         }

@@ -28,6 +28,7 @@
 //!   nothing (W1). Mutant `READY_BEFORE_SYNC`.
 
 use super::bugs::{Bug, Plantings};
+use super::clock::Time;
 use super::current::{Current, Pending};
 use super::journal::{Journal, Record};
 use super::layout::Mode;
@@ -83,12 +84,13 @@ impl Kept {
         &mut self,
         (shard, since): (ShardId, ViewId),
         at: Position,
+        clock: Time,
         state: &[u8],
         journal: &mut Journal,
     ) {
         let first = journal.next();
         let mut last = first;
-        for piece in records::states(shard, since, at, state) {
+        for piece in records::states((shard, since), at, clock, state) {
             last = journal.put(|| piece);
         }
         self.asked = None;
@@ -126,20 +128,23 @@ impl<P: Plantings> Current<P> {
             let (sender, index) = lane.order.turn(position);
             let sender = lane.senders[sender.index()];
             let message = if sender.process.seat == self.me {
-                outbox.sent(index).expect("V7: it is under way").1.cloned()
+                let sent = outbox.sent(index).expect("V7: it is under way");
+                sent.message.clone().map(|message| (sent.stamp, message))
             } else {
-                self.read_slot(&sender, index, port)?.map(|(_, message)| message)
+                self.read_slot(&sender, index, port)?.map(|read| (read.stamp, read.message))
             };
             let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
             lane.logged += 1;
-            let Some(message) = message else {
+            let Some((stamp, message)) = message else {
                 lane.note_logged(None);
                 continue;
             };
             kept.n_bytes += message.len() as u64 + records::MESSAGE_OVERHEAD_BYTES;
             let at = Position { view: self.view.id, at: position };
+            lane.logged_time = lane.logged_time.max(stamp);
+            let time = lane.logged_time;
             let record = journal.put(|| {
-                let mut record = records::message(since, at, shard, &sender.process);
+                let mut record = records::message((shard, since), at, time, &sender.process);
                 record.extend_from_slice(&message);
                 record
             });
@@ -266,7 +271,7 @@ mod tests {
         let at = Position { view: ViewId(2), at: 7 };
         kept.ask(at, journal.next());
         assert!(kept.is_begun() && !kept.is_synced(&journal, Sound));
-        kept.put((ShardId::default(), ViewId(1)), at, &[5; 100], &mut journal);
+        kept.put((ShardId::default(), ViewId(1)), at, Time(3), &[5; 100], &mut journal);
         journal.write(&mut disk);
         assert!(!kept.is_synced(&journal, Sound) && kept.needed(&journal).is_none());
         assert!(kept.is_synced(&journal, Planted(Bug::ReadyBeforeSync)));

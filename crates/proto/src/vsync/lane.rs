@@ -1,6 +1,7 @@
 //! A member's own shard of one subgroup, in one view.
 
 use super::bugs::Plantings;
+use super::clock::{Frontier, Time};
 use super::heard::Heard;
 use super::journal::Record;
 use super::layout::Layout;
@@ -26,8 +27,12 @@ pub(super) struct Lane {
     pub(super) is_adequate: bool,
     /// What was heard in this shard, in this view and before.
     pub(super) heard: Heard,
-    /// The length of the order that was put into the log (`durable`).
+    /// The time of the last message that was delivered (K3).
+    pub(super) time: Time,
+    pub(super) frontier: Frontier,
+    /// The length of the order that was put into the log (`durable`), and the time of its end.
     pub(super) logged: u64,
+    pub(super) logged_time: Time,
     /// Lengths of the order that are not told as persisted yet, each with its last record.
     pub(super) marks: VecDeque<(u64, Record)>,
     /// The last records at which messages were put that are not delivered yet, with the length
@@ -67,7 +72,10 @@ impl Lane {
             order: RoundRobin::new(seats.len()),
             is_adequate: view.roster[subgroup].is_adequate,
             heard: Heard::default(),
+            time: view.floor,
+            frontier: Frontier::default(),
             logged: 0,
+            logged_time: view.floor,
             marks: VecDeque::new(),
             open: VecDeque::new(),
         })

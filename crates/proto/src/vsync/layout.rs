@@ -79,7 +79,17 @@ impl Layout {
         rings.plus(subgroup as u32 * ring_words(&self.shape))
     }
 
-    /// The slot of message `index` in `ring`: a header, and the message.
+    /// Whether messages have times: where they have an order.
+    pub(super) fn is_timed(&self) -> bool {
+        self.shape.mode != Mode::Unordered
+    }
+
+    /// The words of a slot before its message.
+    pub(super) fn head_words(&self) -> u32 {
+        head_words(&self.shape)
+    }
+
+    /// The slot of message `index` in `ring`: a header, a stamp, and the message.
     pub(super) fn slot_of(&self, ring: At, index: u64) -> At {
         let slot = (index % u64::from(self.shape.window)) as u32;
         ring.plus(slot * slot_words(&self.shape))
@@ -89,7 +99,7 @@ impl Layout {
     pub(super) fn region(&self) -> Region {
         let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards } = self.shape;
         let text = alloc::format!(
-            "vsync 4 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards}"
+            "vsync 5 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards}"
         );
         Region {
             n_words: self.places.end(n_seats).0,
@@ -102,6 +112,13 @@ const fn ring_words(shape: &Shape) -> u32 {
     shape.window * slot_words(shape)
 }
 
+const fn head_words(shape: &Shape) -> u32 {
+    match shape.mode {
+        Mode::Ordered | Mode::Durable => 2,
+        Mode::Unordered => 1,
+    }
+}
+
 const fn slot_words(shape: &Shape) -> u32 {
-    1 + shape.message_bytes.div_ceil(8)
+    head_words(shape) + shape.message_bytes.div_ceil(8)
 }

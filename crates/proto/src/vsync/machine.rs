@@ -17,6 +17,7 @@ mod passage;
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
+use super::clock::Time;
 use super::current::Current;
 use super::durable::Kept;
 use super::journal::{Journal, Record};
@@ -75,6 +76,8 @@ pub struct Machine<P = Sound> {
     /// Whether the application takes no messages now (V12).
     is_held: bool,
     next_beat_at: Instant,
+    /// The host's clock, as it was told last.
+    wall: Time,
 }
 
 /// Where a process is.
@@ -187,6 +190,7 @@ impl<P: Plantings> Machine<P> {
             is_leaving: false,
             is_held: false,
             next_beat_at: now,
+            wall: Time::default(),
             config,
         }
     }
@@ -260,6 +264,19 @@ impl<P: Plantings> Machine<P> {
         }
     }
 
+    /// Takes it that the host's clock shows this time. To be called before [`Machine::poll`].
+    pub fn see(&mut self, wall: Time) {
+        self.wall = self.wall.max(wall);
+    }
+
+    /// Takes it that something of this time has led to what is multicast from now on: messages get
+    /// later stamps (K1).
+    pub fn learn(&mut self, time: Time) {
+        if let Life::Inside(inside) = &mut self.life {
+            inside.current.clock.see(time);
+        }
+    }
+
     /// Gives the state that [`Output::GiveState`] asked for.
     /// (One that is for this process itself is kept in its log.)
     pub fn give(&mut self, to: Rank, shard: ShardId, at: Position, state: Vec<u8>) {
@@ -280,6 +297,13 @@ impl<P: Plantings> Machine<P> {
     /// The position up to which this process has delivered in its shard of a subgroup.
     pub fn position(&self, subgroup: usize) -> Option<Position> {
         self.inside().map(|inside| inside.current.position(subgroup))
+    }
+
+    /// The time up to which the order of this process's shard of a subgroup is final: nothing is
+    /// delivered there any longer with such a time (K5). Zero while nothing is known of it.
+    pub fn frontier(&self, subgroup: usize) -> Time {
+        let lane = self.inside().and_then(|inside| inside.current.lanes.get(subgroup)?.as_ref());
+        lane.map_or(Time::default(), |lane| lane.frontier.time())
     }
 
     /// Whether this process is a member that has the states of all shards that it is in.
@@ -433,6 +457,7 @@ impl<P: Plantings> Machine<P> {
     fn turn(&mut self, now: Instant, port: &mut impl Port, out: &mut Vec<Output>) -> Turn {
         let Life::Inside(inside) = &mut self.life else { return Turn::Stay };
         let current = &mut inside.current;
+        current.see(self.wall);
         // V10
         if current.look(port) == Seen::Later {
             return Turn::End(End::Excluded);
@@ -450,7 +475,7 @@ impl<P: Plantings> Machine<P> {
         if turn != Turn::Stay {
             return turn;
         }
-        if let Some(end) = self.take_states(out) {
+        if let Some(end) = self.take_states(port, out) {
             return Turn::End(end);
         }
         self.mind_log(out);
@@ -463,7 +488,9 @@ impl<P: Plantings> Machine<P> {
         for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
             while current.has_lane(subgroup) {
                 if current.is_durable() {
-                    current.note_received(subgroup);
+                    if let Err(damaged) = current.note_received(subgroup, port) {
+                        return Turn::End(End::Damaged(damaged.0));
+                    }
                     let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);
                     if let Err(damaged) = current.persist(subgroup, kept, outbox, journal, port) {
                         return Turn::End(End::Damaged(damaged.0));
@@ -550,6 +577,8 @@ impl<P: Plantings> Machine<P> {
                 let is_news = current.has_news() || !renewed.is_empty();
                 if is_beat {
                     current.beat();
+                } else if is_news {
+                    current.show_clock_again();
                 }
                 // In the order in which a member needs them: the end of the last view, messages of
                 // this one, and the row that guards them.

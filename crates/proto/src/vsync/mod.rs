@@ -21,7 +21,7 @@
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
 //! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`; of
 //! durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
-//! `records`.
+//! `records`; K1 to K6, of times, in `clock`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
@@ -47,6 +47,7 @@
 
 pub mod bugs;
 mod change;
+mod clock;
 mod columns;
 mod current;
 mod delivery;
@@ -73,6 +74,7 @@ mod unordered;
 mod view;
 mod wire;
 
+pub use clock::Time;
 pub use delivery::FLIGHT_BYTES_MAX;
 pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
@@ -172,6 +174,8 @@ pub struct Delivery {
     pub shard: ShardId,
     /// Its position in the shard's order. Positions rise; between two there may be nulls.
     pub at: Position,
+    /// Its time (K3). Without an order there is none: zero.
+    pub time: Time,
     /// Its sender.
     pub sender: Knock,
     /// Its bytes.

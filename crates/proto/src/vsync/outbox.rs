@@ -6,6 +6,7 @@
 //!   construction: `delivered` takes from the front, `end_view` puts back what is left.
 
 use super::bugs::Bug;
+use super::clock::Time;
 use super::payload::Payload;
 use super::slots::Header;
 use crate::planted::Planting;
@@ -25,19 +26,23 @@ pub(super) struct Outbox {
     n_before: u64,
     /// The number of own messages and nulls of this view that have been delivered.
     n_delivered: u64,
+    /// The number of messages that wait again.
+    n_again: usize,
 }
 
 /// A message that was sent, or a null.
-#[derive(Debug)]
-struct Sent {
-    message: Option<Payload>,
-    header: Header,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) message: Option<Payload>,
+    pub(super) header: Header,
+    /// The stamp of a message.
+    pub(super) stamp: Time,
     /// The number of bytes of the view's before it.
     bytes_before: u64,
 }
 
 /// The bytes of a slot's header, and of what a fabric adds to it.
-const OVERHEAD_BYTES: u64 = 32;
+const OVERHEAD_BYTES: u64 = 40;
 
 impl Outbox {
     pub(super) fn n_waiting(&self) -> usize {
@@ -54,19 +59,26 @@ impl Outbox {
         self.waiting.push_back(message);
     }
 
-    /// Notes that the next message was sent; false if none waits.
-    pub(super) fn send_next(&mut self) -> bool {
+    /// Whether the next message that waits was sent in a view before.
+    pub(super) const fn is_again(&self) -> bool {
+        self.n_again > 0
+    }
+
+    /// Notes that the next message was sent, with the stamp that `stamp` gives; false if none
+    /// waits.
+    pub(super) fn send_next(&mut self, stamp: impl FnOnce() -> Time) -> bool {
         let Some(next) = self.waiting.pop_front() else { return false };
-        self.note_sent(Some(next));
+        self.note_sent(Some(next), stamp());
+        self.n_again = self.n_again.saturating_sub(1);
         true
     }
 
     /// Notes that a null was sent.
     pub(super) fn send_null(&mut self) {
-        self.note_sent(None);
+        self.note_sent(None, Time::default());
     }
 
-    fn note_sent(&mut self, message: Option<Payload>) {
+    fn note_sent(&mut self, message: Option<Payload>, stamp: Time) {
         let (mut header, bytes_before) = (Header::Null, self.n_bytes);
         self.n_bytes += OVERHEAD_BYTES;
         if let Some(message) = &message {
@@ -74,7 +86,7 @@ impl Outbox {
             header = Header::Message { number: self.n_before, n_bytes: message.len() as u32 };
             self.n_bytes += message.len() as u64;
         }
-        self.under_way.push_back(Sent { message, header, bytes_before });
+        self.under_way.push_back(Sent { message, header, stamp, bytes_before });
     }
 
     /// The number of bytes of what was sent in this view, from message `index` on.
@@ -85,16 +97,16 @@ impl Outbox {
     }
 
     /// The message or null of this view with this index, if it is not delivered yet.
-    pub(super) fn sent(&self, index: u64) -> Option<(Header, Option<&Payload>)> {
+    pub(super) fn sent(&self, index: u64) -> Option<&Sent> {
         let at = index.checked_sub(self.n_delivered)?;
-        self.under_way.get(at as usize).map(|sent| (sent.header, sent.message.as_ref()))
+        self.under_way.get(at as usize)
     }
 
     /// The first of this view that is not delivered: its index is the number of those that are.
-    pub(super) fn delivered(&mut self) -> Option<Payload> {
+    pub(super) fn delivered(&mut self) -> Sent {
         self.n_delivered += 1;
         let first = self.under_way.pop_front();
-        first.expect("V7: what is delivered was sent, and not delivered yet").message
+        first.expect("V7: what is delivered was sent, and not delivered yet")
     }
 
     /// The number of own messages and nulls of this view that have been delivered.
@@ -106,7 +118,7 @@ impl Outbox {
     pub(super) fn drop_all(&mut self) -> usize {
         let under_way = core::mem::take(&mut self.under_way);
         let n_cut_off = under_way.into_iter().filter(|sent| sent.message.is_some()).count();
-        (self.n_delivered, self.n_bytes) = (0, 0);
+        (self.n_delivered, self.n_bytes, self.n_again) = (0, 0, 0);
         n_cut_off + core::mem::take(&mut self.waiting).len()
     }
 
@@ -116,6 +128,7 @@ impl Outbox {
         let cut_off = core::mem::take(&mut self.under_way);
         let cut_off: Vec<Payload> = cut_off.into_iter().filter_map(|sent| sent.message).collect();
         self.n_before -= cut_off.len() as u64;
+        self.n_again += cut_off.len();
         if planted.has(Bug::NotSentAgain) {
             return;
         }
@@ -138,28 +151,39 @@ mod tests {
         for message in [b"a", b"b", b"c", b"d"] {
             outbox.put(message.as_slice().into());
         }
-        assert!(outbox.send_next());
+        let mut n_stamps = 0;
+        let mut stamp = || {
+            n_stamps += 1;
+            Time(n_stamps)
+        };
+        assert!(outbox.send_next(&mut stamp));
         outbox.send_null();
-        assert!(outbox.send_next() && outbox.send_next());
+        assert!(outbox.send_next(&mut stamp) && outbox.send_next(&mut stamp));
         let each = OVERHEAD_BYTES + 1;
         assert_eq!(
             (outbox.bytes_since(0), outbox.bytes_since(2)),
             (3 * each + OVERHEAD_BYTES, 2 * each)
         );
-        assert_eq!(outbox.delivered().as_deref(), Some(&b"a"[..]));
+        assert_eq!(outbox.delivered().message.as_deref(), Some(&b"a"[..]));
         let number = |number| Header::Message { number, n_bytes: 1 };
-        assert_eq!((outbox.sent(0), outbox.sent(1)), (None, Some((Header::Null, None))));
+        let parts = |sent: &Sent| (sent.header, sent.stamp, sent.message.clone());
+        let sent = |outbox: &Outbox, index| outbox.sent(index).map(parts);
+        assert_eq!(sent(&outbox, 0), None);
+        assert_eq!(sent(&outbox, 1), Some((Header::Null, Time(0), None)));
         assert_eq!((outbox.bytes_since(3), outbox.bytes_since(4)), (each, 0));
         let b = Payload::from(&b"b"[..]);
-        assert_eq!((outbox.sent(2), outbox.n_sent()), (Some((number(2), Some(&b))), 4));
+        assert_eq!(sent(&outbox, 2), Some((number(2), Time(2), Some(b))));
+        assert_eq!(outbox.n_sent(), 4);
         outbox.end_view(Sound);
         assert_eq!((outbox.n_sent(), outbox.n_waiting()), (0, 3));
         for (index, message) in [b"b", b"c", b"d"].into_iter().enumerate() {
-            assert!(outbox.send_next(), "no null is sent again");
+            assert_eq!(outbox.is_again(), index < 2, "the third one had not been sent");
+            assert!(outbox.send_next(&mut stamp), "no null is sent again");
             let message = Payload::from(&message[..]);
             let index = index as u64;
-            assert_eq!(outbox.sent(index), Some((number(2 + index), Some(&message))));
+            let stamped = Time(4 + index);
+            assert_eq!(sent(&outbox, index), Some((number(2 + index), stamped, Some(message))));
         }
-        assert!(!outbox.send_next());
+        assert!(!outbox.send_next(&mut stamp));
     }
 }

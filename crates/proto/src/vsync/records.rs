@@ -18,6 +18,7 @@
 //!   it. Mutant `VOTE_FORGOTTEN`.
 
 use super::bugs::{Bug, Plantings};
+use super::clock::Time;
 use super::payload::Payload;
 use super::shard::{ShardId, ViewId};
 use super::view::{Change, Knock, View};
@@ -71,11 +72,11 @@ pub(super) fn accept(ballot: u64, change: &Change) -> Vec<u8> {
     out
 }
 
-/// The pieces of a state: at least one.
+/// The pieces of a state, which is of a time up to `clock`: at least one.
 pub(super) fn states(
-    shard: ShardId,
-    since: ViewId,
+    (shard, since): (ShardId, ViewId),
     at: Position,
+    clock: Time,
     state: &[u8],
 ) -> impl Iterator<Item = Vec<u8>> {
     let n = state.len().div_ceil(PIECE_BYTES).max(1);
@@ -83,7 +84,7 @@ pub(super) fn states(
         let offset = piece * PIECE_BYTES;
         let mut out = alloc::vec![STATE];
         put_shard(&mut out, shard);
-        for word in [since.0, at.view.0, at.at, state.len() as u64, offset as u64] {
+        for word in [since.0, at.view.0, at.at, clock.0, state.len() as u64, offset as u64] {
             put(&mut out, word);
         }
         out.extend(&state[offset..state.len().min(offset + PIECE_BYTES)]);
@@ -91,10 +92,15 @@ pub(super) fn states(
     })
 }
 
-pub(super) fn message(since: ViewId, at: Position, shard: ShardId, sender: &Knock) -> Vec<u8> {
+pub(super) fn message(
+    (shard, since): (ShardId, ViewId),
+    at: Position,
+    time: Time,
+    sender: &Knock,
+) -> Vec<u8> {
     let mut out = alloc::vec![MESSAGE];
     put_shard(&mut out, shard);
-    for word in [since.0, at.view.0, at.at] {
+    for word in [since.0, at.view.0, at.at, time.0] {
         put(&mut out, word);
     }
     put_knock(&mut out, sender);
@@ -155,6 +161,8 @@ pub(super) struct Found {
     pub(super) promised: u64,
     /// The change of this view that was accepted last.
     pub(super) accepted: Option<(u64, Change)>,
+    /// The latest time of the states and messages there.
+    pub(super) clock: Time,
     /// By subgroup.
     pub(super) pasts: Vec<Option<Past>>,
 }
@@ -201,16 +209,18 @@ impl Found {
             STATE => {
                 let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
                 let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
+                self.clock = self.clock.max(Time(take(&mut rest)?));
                 let (n_bytes, offset) = (take(&mut rest)?, take(&mut rest)?);
                 self.past(shard, since)?.take_piece(at, [n_bytes, offset], rest);
             }
             MESSAGE => {
                 let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
                 let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
-                let sender = take_knock(&mut rest)?;
+                let (time, sender) = (Time(take(&mut rest)?), take_knock(&mut rest)?);
+                self.clock = self.clock.max(time);
                 let message = Payload::from(rest);
                 let past = self.past(shard, since)?;
-                past.messages.push(Delivery { shard, at, sender, message });
+                past.messages.push(Delivery { shard, at, time, sender, message });
             }
             _ => return None,
         }
@@ -300,7 +310,7 @@ mod tests {
     }
 
     fn written(at: Position, text: &[u8]) -> Vec<u8> {
-        let mut record = message(ViewId(1), at, SHARD, &process(1, 1));
+        let mut record = message((SHARD, ViewId(1)), at, Time(at.at), &process(1, 1));
         record.extend(text);
         record
     }
@@ -330,7 +340,7 @@ mod tests {
         let next = first.after(&change, &[crate::vsync::Subgroup::whole()], Sound);
         let long: Vec<u8> = (0..PIECE_BYTES + 9).map(|n| n as u8).collect();
         let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
-        records.extend(states(SHARD, ViewId(1), at(1, 0), b""));
+        records.extend(states((SHARD, ViewId(1)), at(1, 0), Time(4), b""));
         records.extend([0, 1, 2].map(|n| written(at(1, n), &[n as u8])));
         records.push(accept(1, &change));
         let before = found(&records, Sound);
@@ -345,7 +355,8 @@ mod tests {
         assert_eq!(texts(&after), [&b"\0"[..], b"\x01", b"next"]);
         assert_eq!((after.accepted.clone(), after.view.clone()), (None, Some(next)));
         assert_eq!(texts(&found(&records, Planted(Bug::UntrimmedLog))).len(), 4);
-        let mut pieces: Vec<Vec<u8>> = states(SHARD, ViewId(1), at(2, 0), &long).collect();
+        let mut pieces: Vec<Vec<u8>> =
+            states((SHARD, ViewId(1)), at(2, 0), Time(40), &long).collect();
         let last = pieces.pop().expect("two pieces");
         records.extend(pieces);
         assert_eq!(texts(&found(&records, Sound)).len(), 3, "a state in part stands for nothing");

@@ -35,6 +35,7 @@
 //! what they were: so what it may still see decided was accepted by one of them, and is found (R3).
 
 use super::bugs::{Bug, Plantings};
+use super::clock::Time;
 use super::journal::{Journal, Record};
 use super::records::{self, Found};
 use super::shard::Subgroup;
@@ -63,6 +64,8 @@ pub(super) struct Returning<P> {
     owed: Vec<(Record, Rank, Message<'static>)>,
     /// The time at which it calls, unless another one does.
     next_call_at: Instant,
+    /// The host's clock.
+    wall: Time,
 }
 
 #[derive(Debug)]
@@ -104,6 +107,7 @@ impl<P: Plantings> Returning<P> {
             n_rounds: 0,
             owed: Vec::new(),
             next_call_at: now,
+            wall: Time::default(),
         };
         returning.wait(now, 1);
         returning
@@ -129,9 +133,20 @@ impl<P: Plantings> Returning<P> {
         round.unwrap_or(self.next_call_at)
     }
 
+    /// The latest time that this process knows of (K4).
+    fn clock(&self) -> Time {
+        let floor = self.found.view.as_ref().map_or(Time::default(), |view| view.floor);
+        self.wall.max(self.found.clock).max(floor)
+    }
+
     fn newest(&self) -> Option<Message<'static>> {
         let view = self.found.view.clone()?;
         Some(Message::Welcome(view, self.found.trims.clone()))
+    }
+
+    /// Takes it that the host's clock shows this time.
+    pub(super) fn see(&mut self, wall: Time) {
+        self.wall = self.wall.max(wall);
     }
 
     /// Takes `view`, which comes after the one that this process knows and has it as a member.
@@ -339,6 +354,7 @@ impl<P: Plantings> Returning<P> {
             process: self.me,
             accepted: self.found.accepted.clone().filter(|_| view == self.view_id()),
             ends: ends.collect(),
+            clock: self.clock(),
         }
     }
 
@@ -474,6 +490,7 @@ fn fresh(
         renewed: renewed.filter(|process| present.contains(process.seat)).collect(),
         trims,
         bearers,
+        floor: reports.values().map(|report| report.clock).max().unwrap_or_default(),
         ..Change::default()
     })
 }

@@ -1,4 +1,9 @@
 //! Slots of rings as words: what a sender writes, and what a receiver reads.
+//!
+//! ```text
+//! slot = header | stamp (where messages have times) | message
+//! ```
+//! Of a null the header alone means something.
 
 use super::payload::Payload;
 use alloc::vec::Vec;
@@ -62,7 +67,7 @@ impl<'a> Run<'a> {
     pub(super) fn put(
         &mut self,
         at: At,
-        header: Header,
+        head: &[u64],
         message: &[u64],
         write: &mut impl FnMut(At, &[u64]),
     ) {
@@ -75,7 +80,7 @@ impl<'a> Run<'a> {
             self.at = at;
         }
         self.words.resize((at.0 - self.at.0) as usize, 0);
-        self.words.push(header.word());
+        self.words.extend_from_slice(head);
         self.words.extend_from_slice(message);
     }
 
@@ -119,16 +124,15 @@ mod tests {
         let (mut words, mut written) = (Vec::new(), Vec::new());
         let mut write = |at: At, words: &[u64]| written.push((at.0, words.to_vec()));
         let mut run = Run::new(&mut words);
-        let one = Header::Message { number: 1, n_bytes: 8 };
-        run.put(At(4), one, &[7], &mut write);
-        run.put(At(8), Header::Null, &[], &mut write);
-        run.put(At(9 + GAP_WORDS_MAX + 1), one, &[8], &mut write);
-        run.put(At(4), Header::Null, &[], &mut write);
+        let one = Header::Message { number: 1, n_bytes: 8 }.word();
+        run.put(At(3), &[one, 6], &[7], &mut write);
+        run.put(At(8), &[NULL], &[], &mut write);
+        run.put(At(9 + GAP_WORDS_MAX + 1), &[one, 6], &[8], &mut write);
+        run.put(At(4), &[NULL], &[], &mut write);
         run.end(&mut write);
-        let word = one.word();
         let expected = [
-            (4, alloc::vec![word, 7, 0, 0, NULL]),
-            (18, alloc::vec![word, 8]),
+            (3, alloc::vec![one, 6, 7, 0, 0, NULL]),
+            (18, alloc::vec![one, 6, 8]),
             (4, alloc::vec![NULL]),
         ];
         assert_eq!(written, expected);

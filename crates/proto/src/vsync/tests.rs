@@ -3,6 +3,7 @@
 
 use super::bugs::{Bug, Plantings};
 use super::change::Turn;
+use super::clock::Time;
 use super::columns::{Row, ballot};
 use super::current::Current;
 use super::delivery::FLIGHT_BYTES_MAX;
@@ -12,6 +13,7 @@ use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::shard::{Candidates, ShardId, Subgroup, ViewId};
+use super::slots::Header;
 use super::view::tests::{founded_by, process};
 use super::view::{Change, Knock, Standing, View};
 use super::{Config, End, Machine, Mode, Position, Start, Timing};
@@ -400,7 +402,7 @@ fn v13_a_sender_writes_no_more_than_a_link_keeps_also_when_it_writes_again() {
     let [first, second, again] = written(Sound);
     let is_most = |bytes: u64| bytes <= FLIGHT_BYTES_MAX && bytes > FLIGHT_BYTES_MAX - (2 << 20);
     assert!(first.into_iter().all(is_most), "{first:?}");
-    assert_eq!(second, [4 * (8 + (1 << 20)); 2], "there is room for what the slower one received");
+    assert_eq!(second, [4 * (16 + (1 << 20)); 2], "there is room for what the slower one received");
     assert!(again[0] == 0 && is_most(again[1]), "{again:?}");
     let unbounded = written(Planted(Bug::FlightUnbounded))[0];
     assert!(unbounded.into_iter().all(|bytes| bytes > FLIGHT_BYTES_MAX), "{unbounded:?}");
@@ -439,7 +441,7 @@ fn persisted<P: Plantings>(planted: P) -> [u64; 3] {
     sync(&mut journal, &mut disk);
     let without = tell(&mut kept, &mut journal);
     let at = Position { view: ViewId::FIRST, at: 0 };
-    kept.put((ShardId::default(), ViewId::FIRST), at, b"state", &mut journal);
+    kept.put((ShardId::default(), ViewId::FIRST), at, Time(1), b"state", &mut journal);
     assert_eq!(tell(&mut kept, &mut journal), without, "the state is not synced");
     sync(&mut journal, &mut disk);
     [put, without, tell(&mut kept, &mut journal)]
@@ -485,4 +487,44 @@ fn w4_nothing_is_told_in_a_view_that_is_not_synced() {
     let [before, behind] = told(Sound);
     assert!(before == 0 && behind > 0, "{before}, {behind}");
     assert!(told(Planted(Bug::RowBeforeView))[0] > 0);
+}
+
+/// The time of the order at a newcomer to it, behind a message of another member that its state
+/// covers, with this stamp.
+fn skipped<P: Plantings>(stamp: u64, planted: P) -> Time {
+    let rows = Rows::of(2);
+    let mut current = rows.read_by(0, planted);
+    let n_words = super::region(&rows.layout.shape).n_words as usize;
+    let mut port = Region { words: vec![0; n_words], ..Region::default() };
+    let sender = current.lane(0).senders[1];
+    let at = rows.layout.slot_of(sender.ring, 0).0 as usize;
+    port.words[at] = Header::Message { number: 1, n_bytes: 1 }.word();
+    port.words[at + 1] = stamp;
+    let mut outbox = Outbox::default();
+    outbox.send_null();
+    current.skip_to(0, 2, &mut outbox, &port);
+    current.lane(0).time
+}
+
+#[test]
+fn k3_a_newcomer_knows_the_times_of_what_its_state_covers() {
+    assert_eq!(skipped(9, Sound), Time(9));
+    assert_eq!(skipped(9, Planted(Bug::SkippedUnread)), Time(0));
+}
+
+/// The clock that a row shows, of a host at 5, where a message of 9 was seen.
+fn clock_shown<P: Plantings>(shape: Shape, planted: P) -> Time {
+    let mut current = Rows::with(1, shape).read_by(0, planted);
+    current.see(Time(5));
+    current.clock.see(Time(9));
+    current.show_clock();
+    Time(current.own(current.row.clock))
+}
+
+#[test]
+fn k6_a_durable_groups_row_shows_what_the_next_process_can_take_up() {
+    let in_memory = Rows::of(1).layout.shape;
+    assert_eq!(clock_shown(in_memory, Sound), Time(9));
+    assert_eq!(clock_shown(ON_DISKS, Sound), Time(5));
+    assert_eq!(clock_shown(ON_DISKS, Planted(Bug::ShowsTheSeen)), Time(9));
 }

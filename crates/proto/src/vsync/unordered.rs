@@ -16,7 +16,9 @@
 //! again, in its first view. A view agrees on members, and its trim means nothing.
 
 use super::bugs::{Bug, Plantings};
+use super::clock::Time;
 use super::current::Current;
+use super::delivery::Read;
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::slots::Damaged;
@@ -42,7 +44,7 @@ impl<P: Plantings> Current<P> {
             }
             let sent = self.sent(subgroup, seat);
             for index in self.received(subgroup, self.me, seat)..sent {
-                if let Some((number, message)) = self.read_slot(&sender, index, port)?
+                if let Some(Read { number, message, .. }) = self.read_slot(&sender, index, port)?
                     && (self.is_news(subgroup, &sender.process, number)
                         || self.planted.has(Bug::RepeatedIsNew))
                 {
@@ -55,7 +57,7 @@ impl<P: Plantings> Current<P> {
         let received = if is_hasty { outbox.n_sent() } else { self.received_of_me(subgroup) };
         let me = self.view.member(self.me).expect("V1: this process is a member").process;
         while outbox.n_delivered() < received {
-            if let Some(message) = outbox.delivered() {
+            if let Some(message) = outbox.delivered().message {
                 out.push(self.next_delivery(subgroup, me, message));
             }
         }
@@ -70,6 +72,6 @@ impl<P: Plantings> Current<P> {
     fn next_delivery(&mut self, subgroup: usize, sender: Knock, message: Payload) -> Output {
         let (shard, at) = (self.lane(subgroup).id, self.position(subgroup));
         self.table.set(self.row.delivered, subgroup, at.at + 1);
-        Output::Deliver(Delivery { shard, at, sender, message })
+        Output::Deliver(Delivery { shard, at, time: Time::default(), sender, message })
     }
 }

@@ -4,6 +4,7 @@
 //! Everything else is told by rows. A message that cannot be read is dropped.
 
 use super::Position;
+use super::clock::Time;
 use super::shard::{SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, ViewId};
 use super::view::{Change, Knock, METADATA_WORDS, Member, View};
 use crate::MESSAGE_CHANNEL;
@@ -63,6 +64,8 @@ pub(super) struct Report {
     pub(super) accepted: Option<(u64, Change)>,
     /// By subgroup, if it has the state of its shard: how much of the view's order it has.
     pub(super) ends: Vec<Option<u64>>,
+    /// The latest time that it knows of (K4).
+    pub(super) clock: Time,
 }
 
 /// The longest piece.
@@ -95,10 +98,11 @@ impl<'a> Message<'a> {
                 out.push(CALL);
                 put_call(&mut out, call);
             }
-            Message::Report(Report { call, process, accepted, ends }) => {
+            Message::Report(Report { call, process, accepted, ends, clock }) => {
                 out.push(REPORT);
                 put_call(&mut out, call);
                 put_knock(&mut out, process);
+                put(&mut out, clock.0);
                 put_trims(
                     &mut out,
                     &ends.iter().map(|end| end.map_or(0, |n| n + 1)).collect::<Vec<_>>(),
@@ -204,9 +208,10 @@ fn put_call(out: &mut Vec<u8>, call: &Call) {
 }
 
 pub(super) fn put_change(out: &mut Vec<u8>, change: &Change) {
-    let Change { removed, left, joined, renewed, trims, bearers } = change;
+    let Change { removed, left, joined, renewed, trims, bearers, floor } = change;
     put(out, removed.bits());
     put(out, left.bits());
+    put(out, floor.0);
     put_trims(out, trims);
     put_trims(out, &bearers.iter().map(|seats| seats.bits()).collect::<Vec<_>>());
     for knocks in [joined, renewed] {
@@ -218,6 +223,7 @@ pub(super) fn put_change(out: &mut Vec<u8>, change: &Change) {
 pub(super) fn put_view(out: &mut Vec<u8>, view: &View) {
     put(out, view.id.0);
     put(out, view.group);
+    put(out, view.floor.0);
     put(out, view.members.len() as u64);
     for member in &view.members {
         put(out, member.since.0);
@@ -268,21 +274,23 @@ fn take_call(rest: &mut &[u8]) -> Option<Call> {
 
 fn take_report(mut rest: &[u8]) -> Option<Report> {
     let (call, process) = (take_call(&mut rest)?, take_knock(&mut rest)?);
+    let clock = Time(take(&mut rest)?);
     let ends = take_trims(&mut rest)?.into_iter().map(|end| end.checked_sub(1)).collect();
     let accepted = match rest {
         [] => None,
         _ => Some((take(&mut rest)?, take_change(&mut rest)?)),
     };
-    Some(Report { call, process, accepted, ends })
+    Some(Report { call, process, accepted, ends, clock })
 }
 
 pub(super) fn take_change(rest: &mut &[u8]) -> Option<Change> {
     let (removed, left) = (SeatSet::from_bits(take(rest)?), SeatSet::from_bits(take(rest)?));
+    let floor = Time(take(rest)?);
     let trims = take_trims(rest)?;
     let bearers = take_trims(rest)?.into_iter().map(SeatSet::from_bits).collect();
     let mut knocks = || (0..take_byte(rest)?).map(|_| take_knock(rest)).collect::<Option<Vec<_>>>();
     let (joined, renewed) = (knocks()?, knocks()?);
-    Some(Change { removed, left, joined, renewed, trims, bearers })
+    Some(Change { removed, left, joined, renewed, trims, bearers, floor })
 }
 
 /// L2 is looked at: no seat is twice in a subgroup.
@@ -317,6 +325,7 @@ pub(super) fn take_knock(rest: &mut &[u8]) -> Option<Knock> {
 
 pub(super) fn take_view(mut rest: &[u8]) -> Option<View> {
     let (id, group) = (ViewId(take(&mut rest)?), take(&mut rest)?);
+    let floor = Time(take(&mut rest)?);
     let mut members: Vec<Member> = Vec::new();
     for _ in 0..take(&mut rest)? {
         let since = ViewId(take(&mut rest)?);
@@ -334,7 +343,7 @@ pub(super) fn take_view(mut rest: &[u8]) -> Option<View> {
     while !rest.is_empty() {
         roster.push(take_seating(&mut rest, view.seats())?);
     }
-    (view.roster, view.group) = (roster, group);
+    (view.roster, view.group, view.floor) = (roster, group, floor);
     (view.roster.len() <= SUBGROUPS_MAX).then_some(view)
 }
 
@@ -345,7 +354,8 @@ mod tests {
 
     #[test]
     fn messages_come_back_as_they_were_and_cut_ones_do_not() {
-        let view = founded_by(&[process(3, 1), process(9, 4)]);
+        let founded = founded_by(&[process(3, 1), process(9, 4)]);
+        let view = View { floor: Time(9), ..founded };
         let at = Position { view: ViewId(7), at: 12 };
         let shard = ShardId { subgroup: 3, shard: 513 };
         let call = Call { group: 77, view: ViewId(3), ballot: 259 };
@@ -355,6 +365,7 @@ mod tests {
             renewed: [process(3, 9)].to_vec(),
             trims: [8].to_vec(),
             bearers: [SeatSet::from_bits(2)].to_vec(),
+            floor: Time(31),
             ..Change::default()
         };
         let messages = [
@@ -366,6 +377,7 @@ mod tests {
                 process: process(2, 7),
                 accepted: Some((5, change.clone())),
                 ends: [None, Some(0), Some(9)].to_vec(),
+                clock: Time(17),
             }),
             Message::Propose(call, change),
             Message::Accepted(call),
@@ -385,6 +397,7 @@ mod tests {
     fn a_view_with_two_members_on_one_seat_is_no_view() {
         let mut bytes = alloc::vec![MESSAGE_CHANNEL, WELCOME, 0];
         put(&mut bytes, 3);
+        put(&mut bytes, 0);
         put(&mut bytes, 0);
         put(&mut bytes, 2);
         for incarnation in [1, 2] {

@@ -84,7 +84,7 @@ impl<P: Plantings> Machine<P> {
             // What lies before the state is freed: its view has to be behind that.
             self.entry = self.journal.put(|| records::view(&current.view, &current.trims));
         }
-        kept.put((shard, since), at, state, &mut self.journal);
+        kept.put((shard, since), at, current.clock.now(), state, &mut self.journal);
     }
 
     /// Asks for states to keep, takes those that are kept for the own, and frees what they cover.
@@ -156,6 +156,7 @@ impl<P: Plantings> Machine<P> {
     /// What a process does that returns, and is in no view yet.
     pub(super) fn restart(&mut self, now: Instant, port: &mut impl Port) {
         let Life::Outside { returning: Some(returning), .. } = &mut self.life else { return };
+        returning.see(self.wall);
         let said = returning.turn(&self.subgroups, &mut self.journal, now, port);
         self.tell_restarted(said, now, port);
     }

@@ -71,6 +71,8 @@ impl<P: Plantings> Machine<P> {
         if let Some(last) = &mut last {
             current.hear_on(last);
         }
+        current.see(self.wall);
+        current.show_clock();
         if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
             current.ask_to_leave();
         }
@@ -123,12 +125,17 @@ impl<P: Plantings> Machine<P> {
     }
 
     /// Takes the states that have come.
-    pub(super) fn take_states(&mut self, out: &mut Vec<Output>) -> Option<End> {
-        (0..self.subgroups.len()).find_map(|subgroup| self.take_state(subgroup, out))
+    pub(super) fn take_states(&mut self, port: &impl Port, out: &mut Vec<Output>) -> Option<End> {
+        (0..self.subgroups.len()).find_map(|subgroup| self.take_state(subgroup, port, out))
     }
 
     /// Takes a state that is complete, once this member is where it belongs (V9).
-    fn take_state(&mut self, subgroup: usize, out: &mut Vec<Output>) -> Option<End> {
+    fn take_state(
+        &mut self,
+        subgroup: usize,
+        port: &impl Port,
+        out: &mut Vec<Output>,
+    ) -> Option<End> {
         let Life::Inside(inside) = &mut self.life else { return None };
         let (want, current) = (inside.wants[subgroup].as_ref()?, &mut inside.current);
         if want.held.len() > HELD_MAX {
@@ -152,7 +159,7 @@ impl<P: Plantings> Machine<P> {
                 let covered = if at.view == position.view { at.at } else { 0 };
                 let lane = current.lanes[subgroup].as_mut().expect("it waits in this lane");
                 kept.ask(at, lane.first_open(covered, journal.next()));
-                kept.put((shard, since), at, want.bytes(), journal);
+                kept.put((shard, since), at, current.clock.now(), want.bytes(), journal);
             }
             if !kept.is_synced(journal, self.planted) {
                 return None;
@@ -162,7 +169,7 @@ impl<P: Plantings> Machine<P> {
         out.push(Output::TakeState { shard, at, bytes });
         let repeats = self.planted.has(Bug::StateRepeated);
         if at.view == position.view && !repeats {
-            current.skip_to(subgroup, at.at.max(position.at), &mut self.outboxes[subgroup]);
+            current.skip_to(subgroup, at.at.max(position.at), &mut self.outboxes[subgroup], port);
         }
         let follows = |one: &Delivery| one.at >= at || repeats;
         out.extend(held.into_iter().filter(follows).map(Output::Deliver));

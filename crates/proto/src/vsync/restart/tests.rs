@@ -79,7 +79,8 @@ fn report(seat: usize, accepted: Option<u64>, end: Option<u64>) -> (Rank, Report
     let change = |trim: u64| Change { trims: [trim].to_vec(), ..Change::default() };
     let accepted = accepted.map(|ballot| (ballot, change(ballot)));
     let (call, process) = (call(7), process(seat, 2));
-    (Rank::at(seat), Report { call, process, accepted, ends: [end].to_vec() })
+    let clock = Time(end.unwrap_or(0));
+    (Rank::at(seat), Report { call, process, accepted, ends: [end].to_vec(), clock })
 }
 
 #[test]
