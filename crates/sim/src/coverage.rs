@@ -189,6 +189,8 @@ pub enum Mark {
     GroupWentDark,
     /// A process of a durable group began with what its log held.
     LogReplayed,
+    /// A member learned that the order of its shard is final up to a later time.
+    FrontierRose,
     /// A member was moved from one shard to another.
     MemberMoved,
     /// A shard lost all its members with the state, and began again.
@@ -201,7 +203,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 95] = [
+    pub const ALL: [Mark; 96] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -293,6 +295,7 @@ impl Mark {
         Mark::DurableSurvived,
         Mark::GroupWentDark,
         Mark::LogReplayed,
+        Mark::FrontierRose,
         Mark::MemberMoved,
         Mark::ShardBegunAnew,
         Mark::SubgroupInadequate,
@@ -314,6 +317,7 @@ impl Mark {
                 | Mark::GroupSurvived
                 | Mark::UnorderedSurvived
                 | Mark::ShardsSurvived
+                | Mark::FrontierRose
                 | Mark::MemberMoved
                 | Mark::ShardBegunAnew
                 | Mark::SubgroupInadequate

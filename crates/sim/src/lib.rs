@@ -128,6 +128,8 @@ pub enum Property {
     SameTrim,
     /// The same messages are delivered between two views.
     VirtualSynchrony,
+    /// A position has one time, times rise, and what is final stays.
+    Times,
     /// What its sender saw delivered is not lost.
     Kept,
     /// The state is not lost by members that leave.

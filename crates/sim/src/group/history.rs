@@ -1,7 +1,7 @@
 //! What every process of a run was told, in its order: what the checks look at.
 
 use base::{Incarnation, Rank};
-use proto::vsync::{End, Knock, Position, ShardId, View, ViewId};
+use proto::vsync::{End, Knock, Position, ShardId, Time, View, ViewId};
 use std::collections::BTreeMap;
 
 /// The name of a message: its shard, its sender, and its ordinal of these, from 1.
@@ -32,12 +32,15 @@ pub(super) enum Told {
     Deliver {
         shard: ShardId,
         at: Position,
+        time: Time,
         id: MessageId,
         /// The application's digest then.
         digest: u64,
     },
     /// The state of a shard that covers everything before a position.
     Take { shard: ShardId, at: Position, digest: u64 },
+    /// The order of a shard is final up to a time.
+    Frontier { shard: ShardId, time: Time },
     /// It is no longer in the group.
     Ended(End),
 }
@@ -48,6 +51,10 @@ pub(super) struct Record {
     pub(super) told: Vec<Told>,
     /// The number of messages that it multicast in each shard, and that were not given back.
     pub(super) n_multicast: BTreeMap<ShardId, u64>,
+    /// The latest time of what was delivered to it.
+    pub(super) latest: Time,
+    /// By message: what that was when it multicast it.
+    pub(super) causes: BTreeMap<(ShardId, u64), Time>,
     pub(super) asked_to_leave: bool,
     /// Whether a newcomer delivers from its first view on, without a state.
     pub(super) is_stateless: bool,
@@ -62,14 +69,24 @@ impl Record {
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         self.told.iter().filter_map(|told| match told {
             Told::View(view) => Some(view),
-            Told::Deliver { .. } | Told::Take { .. } | Told::Ended(_) => None,
+            Told::Deliver { .. } | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => {
+                None
+            }
         })
     }
 
     pub(super) fn deliveries(&self) -> impl Iterator<Item = Delivered> + '_ {
         self.told.iter().filter_map(|told| match told {
             Told::Deliver { at, id, digest, .. } => Some((*at, *id, *digest)),
-            Told::View(_) | Told::Take { .. } | Told::Ended(_) => None,
+            Told::View(_) | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
+        })
+    }
+
+    /// The times of what was delivered, with the positions.
+    pub(super) fn times(&self) -> impl Iterator<Item = (Position, Time, MessageId)> + '_ {
+        self.told.iter().filter_map(|told| match told {
+            Told::Deliver { at, time, id, .. } => Some((*at, *time, *id)),
+            Told::View(_) | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
         })
     }
 
@@ -77,7 +94,7 @@ impl Record {
     pub(super) fn taken(&self) -> Option<(Position, u64)> {
         self.told.iter().find_map(|told| match told {
             Told::Take { at, digest, .. } => Some((*at, *digest)),
-            Told::View(_) | Told::Deliver { .. } | Told::Ended(_) => None,
+            Told::View(_) | Told::Deliver { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
         })
     }
 
@@ -156,7 +173,9 @@ impl History {
                 }
                 let of = match told {
                     Told::View(_) | Told::Ended(_) => None,
-                    Told::Deliver { shard, .. } | Told::Take { shard, .. } => Some(*shard),
+                    Told::Deliver { shard, .. }
+                    | Told::Take { shard, .. }
+                    | Told::Frontier { shard, .. } => Some(*shard),
                 };
                 for (shard, (since, stay)) in
                     now.iter().filter(|(id, _)| of.is_none_or(|of| of == **id))
@@ -252,6 +271,7 @@ pub(super) mod made_up {
             let told = Told::Deliver {
                 shard: ShardId::default(),
                 at: at(position.0, position.1),
+                time: Time(10 * position.0 + position.1),
                 id: id(message.0, message.1),
                 digest: 0,
             };

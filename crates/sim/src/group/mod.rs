@@ -18,6 +18,7 @@ mod aims;
 mod app;
 mod bugs;
 mod checks;
+mod date;
 mod history;
 mod operator;
 mod phases;

@@ -3,6 +3,7 @@
 
 use super::app::{self, App};
 use super::bugs::Bug;
+use super::date::Date;
 use super::history::{MessageId, ProcessId, Record, Told};
 use crate::coverage::Mark;
 use crate::disk::Disk;
@@ -17,7 +18,7 @@ use engine::group::{self, Application, Ground, Installed, Turn};
 use proto::disk::DiskEvent;
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, View, ViewId};
+use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, Time, View, ViewId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -45,6 +46,7 @@ trait Life {
     fn suspect(&mut self, seat: Rank);
     fn view(&self) -> Option<&View>;
     fn position(&self, subgroup: usize) -> Option<Position>;
+    fn frontier(&self, subgroup: usize) -> Time;
     fn is_ready(&self) -> bool;
     fn is_wedged(&self) -> bool;
     fn echoed(&self) -> Option<Rank>;
@@ -80,6 +82,10 @@ impl<P: Plantings> Life for group::Process<P> {
         group::Process::position(self, subgroup)
     }
 
+    fn frontier(&self, subgroup: usize) -> Time {
+        group::Process::frontier(self, subgroup)
+    }
+
     fn is_ready(&self) -> bool {
         group::Process::is_ready(self)
     }
@@ -96,6 +102,7 @@ impl<P: Plantings> Life for group::Process<P> {
 /// What a simulated process stands on.
 struct SimGround<'a> {
     port: &'a mut SimPort,
+    date: Date,
     /// In a durable group.
     disk: Option<&'a mut Disk>,
 }
@@ -121,6 +128,10 @@ impl Ground for SimGround<'_> {
 
     fn flush(&mut self) {
         self.port.breaks_are_heard();
+    }
+
+    fn wall(&self) -> Time {
+        self.date.at(self.port.net().borrow().now())
     }
 
     fn disk(&mut self) -> Option<&mut Disk> {
@@ -166,6 +177,8 @@ struct Place {
     is_in: Option<(ShardId, ViewId)>,
     /// The state of that.
     app: App,
+    /// The time up to which its order is final.
+    frontier: Time,
     /// By shard, the ordinal of its own message that it delivered last.
     own: BTreeMap<ShardId, u64>,
 }
@@ -175,6 +188,8 @@ pub(super) struct Process {
     pub(super) knock: Knock,
     life: Box<dyn Life>,
     port: SimPort,
+    /// The clock of its host.
+    date: Date,
     /// The state of its shard in each subgroup.
     places: Vec<Place>,
     /// The most bytes of ballast in its messages, and in its states.
@@ -191,7 +206,7 @@ impl Process {
     pub(super) fn new(
         config: Config,
         bug: Option<Bug>,
-        (net, disk): (&Rc<RefCell<Net>>, Option<&mut Disk>),
+        (net, disk, date): (&Rc<RefCell<Net>>, Option<&mut Disk>, Date),
         n_ballast: usize,
         is_silent: bool,
     ) -> Process {
@@ -209,6 +224,7 @@ impl Process {
             knock,
             life,
             port,
+            date,
             places,
             n_ballast,
             is_ended: false,
@@ -235,8 +251,24 @@ impl Process {
             n_ballast: self.n_ballast.1,
             is_ended: &mut self.is_ended,
         };
-        let mut ground = SimGround { port: &mut self.port, disk };
-        self.life.turn(now, &mut ground, &mut listener).due
+        let mut ground = SimGround { port: &mut self.port, date: self.date, disk };
+        let due = self.life.turn(now, &mut ground, &mut listener).due;
+        self.note_frontiers(record);
+        due
+    }
+
+    /// Writes down what is final now.
+    fn note_frontiers(&mut self, record: &mut Record) {
+        for (subgroup, place) in self.places.iter_mut().enumerate() {
+            let (Some((shard, _)), time) = (place.is_in, self.life.frontier(subgroup)) else {
+                continue;
+            };
+            if time > place.frontier && !self.is_ended {
+                place.frontier = time;
+                record.told.push(Told::Frontier { shard, time });
+                self.port.net().borrow_mut().coverage.hit(Mark::FrontierRose);
+            }
+        }
     }
 
     fn trace(&self, topic: Topic, a: u64, b: u64) {
@@ -256,6 +288,7 @@ impl Process {
         let message = app::message(MessageId { shard, sender, incarnation, ordinal }, n_ballast);
         if self.life.multicast(shard, message[..].into()) {
             *n_multicast = ordinal;
+            record.causes.insert((shard, ordinal), record.latest);
             self.trace(Topic::Propose, ordinal, 0);
         }
     }
@@ -361,7 +394,7 @@ impl Listener<'_> {
                 self.hit(if is_moved { Mark::MemberMoved } else { Mark::ShardBegunAnew });
             }
             let place = &mut self.places[subgroup];
-            (place.is_in, place.app) = (is_in, App::default());
+            (place.is_in, place.app, place.frontier) = (is_in, App::default(), Time::default());
         }
     }
 }
@@ -409,7 +442,14 @@ impl Application for Listener<'_> {
         }
         place.app.execute(id);
         let (shard, digest) = (delivery.shard, place.app.digest());
-        self.record.told.push(Told::Deliver { shard, at: delivery.at, id, digest });
+        self.record.latest = self.record.latest.max(delivery.time);
+        self.record.told.push(Told::Deliver {
+            shard,
+            at: delivery.at,
+            time: delivery.time,
+            id,
+            digest,
+        });
     }
 
     fn give(&mut self, _: Rank, shard: ShardId, _: Position) -> Option<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! What a seed decides about a group before its first event.
 
+use super::date::Date;
 use crate::disks::Disks;
 use crate::plan::{Kind, MS, Plan};
 use crate::{Config, Provider, group};
@@ -30,6 +31,8 @@ pub(super) struct Scenario {
     /// Subgroups; none in a group without a layout.
     pub(super) layout: Vec<Subgroup>,
     pub(super) timing: Timing,
+    /// The clock of each seat's host.
+    pub(super) dates: Vec<Date>,
     pub(super) n_founders: usize,
     pub(super) manner: Manner,
     /// The mean time between two acts of the operator.
@@ -60,12 +63,15 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    pub(super) fn draw(kind: group::Kind, config: &Config, rng: &mut Rng) -> Scenario {
+    pub(super) fn draw(kind: group::Kind, config: &Config, seed: u64, rng: &mut Rng) -> Scenario {
         let drawn = Scenario::draw_in_memory(config, rng);
-        match kind {
+        let drawn = match kind {
             group::Kind::Memory => drawn,
             group::Kind::Durable => drawn.on_disks(rng),
-        }
+        };
+        let mut rng_of_dates = Rng::new(seed ^ 0x0064_6174_6573);
+        let dates = (0..drawn.shape.n_seats).map(|_| Date::draw(kind, &mut rng_of_dates));
+        Scenario { dates: dates.collect(), ..drawn }
     }
 
     /// The same on disks: its power fails too.
@@ -158,6 +164,7 @@ impl Scenario {
             n_installers: rarely(rng, 3),
             n_farewells: rarely(rng, 3),
             n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
+            dates: Vec::new(),
             plan,
         };
         // (No draw of its own, so that older seeds meet what they met.)

@@ -62,7 +62,7 @@ pub(crate) fn run(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> O
 impl World {
     fn new(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> World {
         let mut rng = Rng::new(seed ^ 0x6772_6f75_7073);
-        let scenario = Scenario::draw(kind, config, &mut rng);
+        let scenario = Scenario::draw(kind, config, seed, &mut rng);
         let n_seats = scenario.shape.n_seats;
         let n_words = vsync::region(&scenario.shape).n_words as usize;
         let weather = scenario.plan.weather;
@@ -260,7 +260,8 @@ impl World {
         };
         let is_silent = self.rng.chance(self.scenario.n_silent, 8);
         let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
-        let below = (&self.net, self.disks.get_mut(seat));
+        let date = self.scenario.dates[seat];
+        let below = (&self.net, self.disks.get_mut(seat), date);
         let mut process = Process::new(config, self.bug, below, n_ballast, is_silent);
         process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
         self.processes[seat] = Some(process);

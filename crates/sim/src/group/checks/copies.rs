@@ -41,7 +41,7 @@ pub(super) fn check(history: &History) -> Result<(), String> {
 mod tests {
     use super::*;
     use crate::group::history::made_up::{at, id, process};
-    use proto::vsync::ShardId;
+    use proto::vsync::{ShardId, Time};
 
     #[test]
     fn different_states_at_one_position_are_a_violation() {
@@ -49,7 +49,7 @@ mod tests {
         let told = |seat, position, digest| {
             let id = id(0, position + 1);
             let shard = ShardId::default();
-            (process(seat), Told::Deliver { shard, at: at(1, position), id, digest })
+            (process(seat), Told::Deliver { shard, at: at(1, position), time: Time(0), id, digest })
         };
         for (process, told) in [told(0, 0, 5), told(0, 1, 7), told(1, 0, 5)] {
             history.record(process).told.push(told);

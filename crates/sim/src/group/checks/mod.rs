@@ -9,6 +9,7 @@ mod same_trim;
 mod sender_fifo;
 mod shards;
 mod state_kept;
+mod times;
 mod total_order;
 mod validity;
 mod view_agreement;
@@ -20,19 +21,20 @@ use crate::Property;
 type Check = fn(&History) -> Result<(), String>;
 
 /// Each property with its check, the most telling first: those of every group ...
-const OF_ALL: [(Property, Check); 5] = [
+const OF_ALL: [(Property, Check); 6] = [
     (Property::ViewAgreement, view_agreement::check),
     (Property::Minority, minority::check),
     (Property::Shards, shards::check),
     (Property::Validity, validity::check),
     (Property::Restored, durability::reborn),
+    (Property::Times, times::causes),
 ];
 
 /// ... those of every shard of one ...
 const OF_SHARDS: [(Property, Check); 1] = [(Property::SenderFifo, sender_fifo::check)];
 
 /// ... and those of every shard with an order.
-const OF_ORDERED: [(Property, Check); 7] = [
+const OF_ORDERED: [(Property, Check); 8] = [
     (Property::TotalOrder, total_order::check),
     (Property::SameTrim, same_trim::check),
     (Property::VirtualSynchrony, virtual_synchrony::check),
@@ -40,6 +42,7 @@ const OF_ORDERED: [(Property, Check); 7] = [
     (Property::Digest, copies::check),
     (Property::StateKept, state_kept::check),
     (Property::Restored, durability::check),
+    (Property::Times, times::check),
 ];
 
 /// The first property that does not hold.

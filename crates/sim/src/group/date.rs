@@ -1,0 +1,41 @@
+//! The clocks of hosts, by which a group's messages get their times: ahead of each other, and set
+//! forward and back.
+
+use super::Kind;
+use crate::plan::MS;
+use base::Rng;
+use proto::vsync::Time;
+
+/// What the clock of a host shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Date {
+    /// How far it is ahead of the slowest one.
+    ahead_ns: u64,
+    /// How far it is set forward, and back after a while, and forward again.
+    swing_ns: u64,
+    swing_every_ns: u64,
+}
+
+/// The date at which the world begins.
+const BEGINNING_NS: u64 = 1 << 60;
+
+impl Date {
+    /// A host's clock. Those of durable groups are never set back, which these do not promise to
+    /// survive (`vsync`, K6).
+    pub(super) fn draw(kind: Kind, rng: &mut Rng) -> Date {
+        let spread_ns = [0, MS / 10, 30 * MS, 3000 * MS][rng.below(4) as usize];
+        let swings = kind == Kind::Memory && rng.chance(1, 4);
+        Date {
+            ahead_ns: rng.below(spread_ns + 1),
+            swing_ns: if swings { rng.below(200 * MS) } else { 0 },
+            swing_every_ns: MS * rng.range(20, 400),
+        }
+    }
+
+    /// What it shows at the world's time `now`.
+    pub(super) const fn at(&self, now: u64) -> Time {
+        let is_forward = now / self.swing_every_ns % 2 == 1;
+        let swing_ns = if is_forward { self.swing_ns } else { 0 };
+        Time(BEGINNING_NS + now + self.ahead_ns + swing_ns)
+    }
+}
