@@ -54,18 +54,28 @@ pub(super) struct Kept {
     needed: Record,
     /// The bytes of messages since the last state.
     pub(super) n_bytes: u64,
+    /// The bytes of that state.
+    n_state_bytes: u64,
 }
 
 impl Kept {
-    /// What was found on the disk: so many bytes of messages behind a state.
-    pub(super) fn found(n_bytes: u64) -> Kept {
-        Kept { base: Some((Record(0), Record(0))), n_bytes, ..Kept::default() }
+    /// What was found on the disk: a state, and messages behind it.
+    pub(super) fn found(past: &records::Past) -> Kept {
+        let n_state_bytes = past.base.as_ref().map_or(0, |(_, state)| state.len() as u64);
+        let base = Some((Record(0), Record(0)));
+        Kept { base, n_bytes: past.n_bytes(), n_state_bytes, ..Kept::default() }
     }
 
     /// Whether the state is on the disk (W6).
     pub(super) fn is_synced(&self, journal: &Journal, planted: impl Plantings) -> bool {
         let is_there = self.base.is_some_and(|(_, last)| journal.is_synced(last));
         is_there || self.base.is_some() && planted.has(Bug::ReadyBeforeSync)
+    }
+
+    /// Whether the state is to be written again: behind as many bytes as it has itself, so that a
+    /// long one costs no more than the messages do.
+    pub(super) fn is_due(&self, keep_bytes: u64) -> bool {
+        self.n_bytes >= keep_bytes.max(self.n_state_bytes)
     }
 
     /// Whether it was asked for or put.
@@ -88,6 +98,7 @@ impl Kept {
         state: &[u8],
         journal: &mut Journal,
     ) {
+        self.n_state_bytes = state.len() as u64;
         let first = journal.next();
         let mut last = first;
         for piece in records::states((shard, since), at, clock, state) {

@@ -140,7 +140,7 @@ pub struct Config {
     /// every view, so that a log of another group is not taken for one of this.
     pub group: u64,
     /// In a durable group: the bytes of messages of a shard after which its state is written into
-    /// the log again, and what it covers is freed.
+    /// the log again, and what it covers is freed; as many as the state has, if that is longer.
     pub keep_bytes: u64,
     /// The subgroups, the same at every member. None are one with one shard of all members.
     pub layout: Vec<Subgroup>,

@@ -100,7 +100,7 @@ impl<P: Plantings> Machine<P> {
                 continue;
             }
             let kept = &mut self.kept[subgroup];
-            let is_due = kept.n_bytes >= self.config.keep_bytes && !current.is_wedged();
+            let is_due = kept.is_due(self.config.keep_bytes) && !current.is_wedged();
             let is_ready = current.is_ready(subgroup);
             let wants = if is_ready { is_due && kept.asked.is_none() } else { !kept.is_begun() };
             if wants && inside.wants[subgroup].is_none() {

@@ -56,7 +56,7 @@ impl<P: Plantings> Machine<P> {
             is_ready[subgroup] = self.pass(subgroup, last.as_ref(), &view, want);
             if let Some(past) = &found[subgroup] {
                 (is_ready[subgroup], *want) = (true, None);
-                self.kept[subgroup] = Kept::found(past.n_bytes());
+                self.kept[subgroup] = Kept::found(past);
             }
         }
         let n_tolerated = view.n_tolerated();
