@@ -1,6 +1,7 @@
 //! The board between the thread that runs a process and the threads that call it.
 //!
-//! - B1 *Bounds.* Messages that wait to be sent are at most a window; events that wait to be taken
+//! - B1 *Bounds.* Messages that wait to be sent are at most a window, times that are asked for at
+//!   most [`ASKED_MAX`]; events that wait to be taken
 //!   are at most [`Options::events`], and behind them what a view ends with (`engine::group`, G3).
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 
@@ -11,15 +12,19 @@ use crate::ground::LETTER_BYTES_MAX;
 use crate::layout;
 use crate::options::Options;
 use crate::teller::Place;
+use crate::time::Time;
 use base::{Rank, SeatSet};
 use proto::vsync::{Payload, ShardId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The most times that are asked for: the latest ones are dropped.
+pub(crate) const ASKED_MAX: usize = 1024;
 
 /// What is written on the board.
 #[derive(Debug, Default)]
@@ -30,6 +35,10 @@ pub(crate) struct Notes {
     pub(crate) letters: VecDeque<(Rank, Vec<u8>)>,
     /// States that the application gave, at most one for each that was wanted.
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
+    /// By subgroup, the times up to which the application asks for the order to be final.
+    pub(crate) asked: BTreeSet<(u16, Time)>,
+    /// The latest time that has led to what is sent.
+    pub(crate) learned: Time,
     /// Seats that the application takes for failed.
     pub(crate) suspects: SeatSet,
     /// What the application has not taken.
@@ -246,6 +255,16 @@ impl Board {
                 None => return Ok(Fate::Open),
             }
         }
+    }
+
+    /// Asks for an order to be final up to `time`.
+    pub(crate) fn ask_final(&self, subgroup: u16, time: Time) {
+        self.tell(|notes| {
+            notes.asked.insert((subgroup, time));
+            if notes.asked.len() > ASKED_MAX {
+                notes.asked.pop_last();
+            }
+        });
     }
 
     /// Changes the notes, and wakes the process.

@@ -7,6 +7,7 @@ use crate::event::{Ended, Event, Fate, Member, StateWanted};
 use crate::node;
 use crate::options::Options;
 use crate::seat::Founds;
+use crate::time::Time;
 use base::Rank;
 use proto::vsync::ShardId;
 use std::collections::VecDeque;
@@ -221,6 +222,21 @@ impl Group {
             Some(seat) => self.board.tell_member(seat, letter, patience),
             None => Ok(()), // no such member: it is lost
         }
+    }
+
+    /// Asks to be told when the order of the own shard of a subgroup is final up to `time`: by
+    /// [`Event::Final`], behind every message that has that time or an earlier one. It takes about
+    /// a beat ([`crate::Timing`]) after the clocks of all members' hosts show the time. A process
+    /// that is moved meanwhile is told of its next shard.
+    pub fn ask_final(&self, subgroup: u16, time: Time) {
+        self.board.ask_final(subgroup, time);
+    }
+
+    /// Takes it that something of this time has led to what is sent from now on, which gets later
+    /// times. (What was delivered to this process has done so anyhow.)
+    pub fn learn(&self, time: Time) {
+        let mut notes = self.board.notes();
+        notes.learned = notes.learned.max(time);
     }
 
     /// Gives a newcomer the state that [`Event::StateWanted`] asked for.

@@ -56,6 +56,14 @@ pub enum Event {
         /// What the other member gave.
         bytes: Vec<u8>,
     },
+    /// The order of a shard is final up to a time, which [`crate::Group::ask_final`] asked for:
+    /// no message that follows has it, or an earlier one.
+    Final {
+        /// The shard.
+        shard: ShardId,
+        /// The time: the one that was asked for, or a later one.
+        time: Time,
+    },
     /// This process is no longer in the group. Nothing follows.
     Ended(Ended),
 }

@@ -25,6 +25,7 @@ use crate::options::{Options, Transport};
 use crate::probe::Probes;
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
+use crate::time::Time;
 use base::{Instant, SeatSet};
 use engine::StableStorage;
 use engine::group::{Application, Process};
@@ -34,7 +35,7 @@ use proto::vsync::{self, Knock, Payload, Refused, ShardId, Start};
 use runtime::clock::Clock;
 use runtime::disk::LogDisk;
 use runtime::{Interest, Poller, Ready};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
@@ -309,6 +310,7 @@ impl Node {
     fn take_calls(&mut self) -> bool {
         let mut notes = self.board.notes();
         let mut worked = false;
+        self.process.learn(notes.learned.into());
         for (subgroup, sends) in (0..).zip(&mut notes.sends) {
             worked |= take_sends(&mut self.process, &mut self.app, subgroup, sends);
         }
@@ -354,6 +356,7 @@ impl Node {
     /// Writes the events of a turn on the board, and looks at how the application takes them.
     fn tell(&mut self, now: Instant, trouble: Option<&str>) {
         let mut notes = self.board.notes();
+        tell_finals(&self.process, &mut self.app, &mut notes.asked);
         if notes.trouble.as_deref() != trouble {
             notes.trouble = trouble.map(str::to_owned);
         }
@@ -387,6 +390,22 @@ impl Node {
         notes.ended = Some(ended);
         drop(notes);
         self.board.announce();
+    }
+}
+
+/// Tells which of the times that were asked for have come: behind what was delivered.
+fn tell_finals(process: &Process, app: &mut Teller, asked: &mut BTreeSet<(u16, Time)>) {
+    if asked.is_empty() {
+        return;
+    }
+    for (subgroup, place) in (0..).zip(&app.places) {
+        let (Some(shard), n_asked) = (place.shard, asked.len()) else { continue };
+        let time = process.frontier(subgroup.into()).into();
+        asked.retain(|(of, asked)| *of != subgroup || *asked > time);
+        if asked.len() < n_asked {
+            let shard = ShardId { subgroup, shard };
+            app.events.push_back(Event::Final { shard, time });
+        }
     }
 }
 

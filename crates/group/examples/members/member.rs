@@ -84,7 +84,8 @@ pub(crate) fn run(words: &str) {
             Some(Event::Inadequate { members }) => say(&format!("inadequate: {members} members")),
             Some(Event::Ended(why)) => return say(&format!("ended: {why}")),
             Some(Event::InadequateSubgroup { .. } | Event::Unsent { .. }) => {}
-            Some(Event::Letter { .. } | Event::StateWanted(_) | Event::State { .. }) | None => {}
+            Some(Event::Letter { .. } | Event::StateWanted(_) | Event::State { .. }) => {}
+            Some(Event::Final { .. }) | None => {}
         }
         let next = (chats && n_sent == n_own).then(|| format!("{}.{}", me.seat, n_sent + 1));
         let mut send = |text: &str| {
