@@ -17,11 +17,11 @@ pub(crate) fn expand(block: Block) -> TokenStream {
 fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
     let list = methods.iter().map(|method| {
         let (name, signature) = (method.name.to_string(), method.signature());
-        let is_query = method.kind == Kind::Query;
+        let is_query = method.kind != Kind::Ordered;
         quote! { ::group::Method { name: #name, signature: #signature, is_query: #is_query } }
     });
-    let ordered = arms(methods, Kind::Ordered);
-    let queries = arms(methods, Kind::Query);
+    let ordered = arms(methods, |kind| kind == Kind::Ordered);
+    let queries = arms(methods, |kind| kind != Kind::Ordered);
     quote! {
         impl ::group::Replicated for #object {
             const METHODS: &'static [::group::Method] = &[#(#list),*];
@@ -51,10 +51,10 @@ fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
     }
 }
 
-/// From a number and arguments to a method and its result, for the methods of one kind.
-fn arms(methods: &[Method], kind: Kind) -> impl Iterator<Item = TokenStream> {
+/// From a number and arguments to a method and its result, for methods of some kinds.
+fn arms(methods: &[Method], is_meant: impl Fn(Kind) -> bool) -> impl Iterator<Item = TokenStream> {
     let numbered = (0u16..).zip(methods);
-    numbered.filter(move |(_, method)| method.kind == kind).map(|(number, method)| {
+    numbered.filter(move |(_, method)| is_meant(method.kind)).map(|(number, method)| {
         let name = &method.name;
         let (names, types) = split(method);
         quote! {
@@ -74,6 +74,7 @@ fn handle(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
     let calls = (0u16..).zip(methods).map(|(number, method)| match method.kind {
         Kind::Ordered => ordered_call(number, method),
         Kind::Query => query_calls(number, method),
+        Kind::Temporal => temporal_call(number, method),
     });
     quote! {
         #[doc = #docs]
@@ -151,6 +152,24 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
         #[doc = "Answered by the copy of the member on `seat`."]
         #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
             self.0.ask(seat, #number, &(#(#names,)*))
+        }
+    }
+}
+
+fn temporal_call(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    let then = names[0];
+    quote! {
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered by a copy that has executed all that can have this time, or an earlier"]
+        #[doc = "one: by this member's, or by that of a member of the shard."]
+        #visibility fn #name(
+            &self,
+            #(#names: #types),*
+        ) -> ::core::result::Result<#result, ::group::CallError> {
+            self.0.ask_then(#number, #then, &(#(#names,)*))
         }
     }
 }

@@ -14,8 +14,8 @@ mod methods;
 use proc_macro::TokenStream;
 use syn::{ItemImpl, parse_macro_input};
 
-/// Makes a replicated object of a type: its methods that are marked `#[ordered]` or `#[query]` can
-/// be called at any member of a group, through a handle that this macro makes.
+/// Makes a replicated object of a type: its methods that are marked `#[ordered]`, `#[query]`
+/// or `#[temporal]` can be called at any member of a group, through a handle that this macro makes.
 #[proc_macro_attribute]
 pub fn replicated(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let block = parse_macro_input!(item as ItemImpl);

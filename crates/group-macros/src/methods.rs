@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Ordered,
     /// At one member.
     Query,
+    /// At one member, as of a time.
+    Temporal,
 }
 
 /// A marked method.
@@ -32,7 +34,11 @@ pub(crate) struct Method {
 impl Method {
     /// The name and the types, which all members have to agree on.
     pub(crate) fn signature(&self) -> String {
-        let kind = if self.kind == Kind::Ordered { "ordered" } else { "query" };
+        let kind = match self.kind {
+            Kind::Ordered => "ordered",
+            Kind::Query => "query",
+            Kind::Temporal => "temporal",
+        };
         let types = self.arguments.iter().map(|(_, kind)| text(kind)).collect::<Vec<_>>();
         format!("{kind} {}({}) -> {}", self.name, types.join(", "), text(&self.result))
     }
@@ -79,7 +85,8 @@ pub(crate) fn collect(arguments: TokenStream, mut block: ItemImpl) -> syn::Resul
         }
     }
     if methods.is_empty() {
-        let text = "no method is marked #[ordered] or #[query]: there is nothing to call";
+        let text = "no method is marked #[ordered], #[query] or #[temporal]: there is nothing to \
+                    call";
         return Err(Error::new(block.self_ty.span(), text));
     }
     Ok(Block { block, name, methods })
@@ -87,7 +94,8 @@ pub(crate) fn collect(arguments: TokenStream, mut block: ItemImpl) -> syn::Resul
 
 fn take_mark(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Kind>> {
     let mut marks = Vec::new();
-    for (name, kind) in [("ordered", Kind::Ordered), ("query", Kind::Query)] {
+    let kinds = [("ordered", Kind::Ordered), ("query", Kind::Query), ("temporal", Kind::Temporal)];
+    for (name, kind) in kinds {
         let marked = attributes.extract_if(.., |attribute| attribute.path().is_ident(name));
         marks.extend(marked.map(|attribute| (kind, attribute)));
     }
@@ -123,12 +131,16 @@ fn method(kind: Kind, function: &ImplItemFn) -> syn::Result<Method> {
         Kind::Ordered if !(is_by_reference && is_mutable) => {
             return Err(Error::new(receiver.span(), "an ordered method takes `&mut self`"));
         }
-        Kind::Query if !is_by_reference || is_mutable => {
+        Kind::Query | Kind::Temporal if !is_by_reference || is_mutable => {
             return Err(Error::new(receiver.span(), "a query takes `&self`: it changes nothing"));
         }
-        Kind::Ordered | Kind::Query => {}
+        Kind::Ordered | Kind::Query | Kind::Temporal => {}
     }
-    let arguments = inputs.map(argument).collect::<syn::Result<_>>()?;
+    let arguments = inputs.map(argument).collect::<syn::Result<Vec<_>>>()?;
+    if kind == Kind::Temporal && arguments.is_empty() {
+        let text = "a temporal query has the time as its first argument: `then: Time`";
+        return Err(Error::new(signature.span(), text));
+    }
     let result = match &signature.output {
         ReturnType::Default => parse_quote!(()),
         ReturnType::Type(_, kind) => owned(kind)?.clone(),

@@ -53,7 +53,8 @@
 //!
 //! [`replicated`] makes an object of it: each member has a copy, an *ordered* method runs at all of
 //! them at the same place of the order, and a *query* at the member that is asked. A newcomer is
-//! given a copy. [`Group`] is the layer below, with views and messages of bytes as [`Event`]s.
+//! given a copy. Fields that keep their versions ([`Persistent`]) can be asked for the past.
+//! [`Group`] is the layer below, with views and messages of bytes as [`Event`]s.
 #![forbid(unsafe_code)]
 
 mod board;
@@ -80,8 +81,9 @@ pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
 pub use layout::{Shards, Subgroup};
 pub use object::{
-    CallError, Key, Method, Objects, Pending, Replica, Replicas, Replicated, Undecodable, decode,
-    encode,
+    CallError, Changing, Delta, Deltas, HistoryError, Keep, Key, Method, Moment, Objects, Pending,
+    Persistent, Replica, Replicas, Replicated, Undecodable, VERSIONS_KEPT, Version, Volatile,
+    Whole, decode, encode,
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};

@@ -195,7 +195,7 @@ impl Calls {
 /// The outcome of a call that was made here for another process, as it is told there.
 pub(super) fn told(outcome: &Outcome) -> Result<&[u8], NoAnswer> {
     match outcome {
-        Ok(result) => Ok(result),
+        Ok(reply) => Ok(&reply.bytes),
         Err(CallError::NotExecuted(_)) => Err(NoAnswer::Declined),
         Err(_) => Err(NoAnswer::Undecodable),
     }

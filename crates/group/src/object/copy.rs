@@ -2,9 +2,10 @@
 //! one.
 
 use super::codec::{Undecodable, decode, encode};
-use super::handler::in_handler;
-use super::pending::{CallError, Outcome};
+use super::handler::in_order;
+use super::pending::{CallError, Outcome, Reply};
 use super::replicated::{Method, Replicated};
+use super::versions::{Moment, Version};
 use crate::event::{Delivered, Ended, View};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -138,8 +139,11 @@ fn handle(
     delivered: &Delivered,
     run: impl FnOnce() -> Result<Vec<u8>, Undecodable>,
 ) -> Result<Outcome, Ended> {
-    match in_handler(|| catch_unwind(AssertUnwindSafe(run))) {
-        Ok(result) => Ok(result.map_err(|Undecodable| CallError::Undecodable)),
+    let version = Version { view: delivered.view, sequence: delivered.sequence };
+    let moment = Moment { version, time: delivered.time };
+    match in_order(moment, || catch_unwind(AssertUnwindSafe(run))) {
+        Ok(Ok(bytes)) => Ok(Ok(Reply { bytes, time: delivered.time })),
+        Ok(Err(Undecodable)) => Ok(Err(CallError::Undecodable)),
         Err(_panic) => Err(Ended::Panicked {
             method: method.name,
             view: delivered.view,

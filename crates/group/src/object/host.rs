@@ -4,6 +4,7 @@
 use super::calls::{Calls, Owed, Waiter, told};
 use super::codec::{Undecodable, decode_call, encode_call_bytes};
 use super::copy::{Call, Part};
+use super::finals::{Finals, Held};
 use super::handler::in_handler;
 use super::letters::{Letter, NoAnswer, outcome};
 use crate::deadline::deadline;
@@ -13,10 +14,11 @@ use crate::event::{Delivered, Ended, Event, Member, View};
 use crate::ground::LETTER_BYTES_MAX;
 use crate::layout;
 use crate::options::Options;
+use crate::time::Time;
 use proto::vsync::ShardId;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,8 +26,11 @@ use std::time::{Duration, Instant};
 /// The longest wait for events, behind which nothing is looked for but more events.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
+/// The time after which a time is asked for again that may have been dropped.
+const ASK_AGAIN_EVERY: Duration = Duration::from_millis(500);
+
 /// The longest arguments, or result, of which a letter has room beside its head.
-pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 16;
+pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 32;
 
 /// What the clones of replicas share, and the executing thread not.
 pub(super) struct Owner {
@@ -44,6 +49,9 @@ pub(super) struct Host {
     next_view: Condvar,
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
+    finals: Finals,
+    /// The latest time that this process knows of (O5).
+    latest: AtomicU64,
     pub(super) patience: Duration,
 }
 
@@ -66,6 +74,8 @@ impl Owner {
             view: Mutex::new(view.clone()),
             next_view: Condvar::new(),
             is_unreadable: AtomicBool::new(false),
+            finals: Finals::default(),
+            latest: AtomicU64::new(0),
             patience: options.patience,
         });
         host.install(view)?;
@@ -142,6 +152,8 @@ impl Host {
                 part.install(&view, subgroup, seat)?;
             }
         }
+        let is_in = |shard: ShardId| view.shard_of(shard.subgroup, seat).map(|own| own.id);
+        self.finals.keep(|shard| is_in(shard) == Some(shard));
         *self.view() = view;
         self.next_view.notify_all();
         Ok(())
@@ -162,6 +174,8 @@ impl Host {
         patience: Duration,
     ) {
         let message = encode_call_bytes(ticket, call.method, call.arguments);
+        // O5
+        self.group.learn(self.latest());
         let owed = match self.group.send_in(shard, &message, patience) {
             Ok(number) => {
                 let why = self.other_shard(shard);
@@ -179,8 +193,53 @@ impl Host {
             let result = told(&outcome).and_then(|result| {
                 if result.len() <= BODY_BYTES_MAX { Ok(result) } else { Err(NoAnswer::TooLong) }
             });
-            let _lost = self.group.tell(seat, &Letter::Answer { ticket, result }.encode());
+            let time = self.latest();
+            let _lost = self.group.tell(seat, &Letter::Answer { ticket, time, result }.encode());
         }
+    }
+
+    // ---- times ----
+
+    /// The latest time that this process knows of.
+    pub(super) fn latest(&self) -> Time {
+        Time::from_nanos(self.latest.load(Ordering::SeqCst))
+    }
+
+    fn learn(&self, time: Time) {
+        self.latest.fetch_max(time.as_nanos(), Ordering::SeqCst);
+    }
+
+    /// Waits until the own copy of `shard` is final up to `then`. False after `patience`, and if
+    /// the process is not in the shard any longer.
+    pub(super) fn wait_final(
+        &self,
+        shard: ShardId,
+        then: Time,
+        patience: Duration,
+    ) -> Result<bool, Ended> {
+        let by = deadline(patience);
+        while !self.finals.has(shard, then) {
+            self.calls.check()?;
+            let left = by.saturating_duration_since(Instant::now());
+            let is_here = self.part(shard.subgroup).and_then(|part| part.shard());
+            if left.is_zero() || is_here != Some(shard.shard) {
+                return Ok(false);
+            }
+            self.group.ask_final(shard.subgroup, then);
+            let holds = |_: &View| self.finals.has(shard, then) || self.calls.check().is_err();
+            let _waited = self.wait_view(holds, left.min(ASK_AGAIN_EVERY));
+        }
+        Ok(true)
+    }
+
+    /// Notes that the own copy of `shard` is final up to `time`, and answers what waits for that.
+    fn note_final(&self, shard: ShardId, time: Time) {
+        for ((seat, ticket), held) in self.finals.note(shard, time) {
+            let call = Call { method: held.method, arguments: &held.arguments };
+            self.answer_letter(seat, ticket, shard, call);
+        }
+        drop(self.view());
+        self.next_view.notify_all();
     }
 
     // ---- the executing thread ----
@@ -229,6 +288,7 @@ impl Host {
                 self.pay(self.calls.unsent(shard.subgroup, &numbers, &why));
             }
             Event::Ended(ended) => return Err(ended),
+            Event::Final { shard, time } => self.note_final(shard, time),
             Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
         }
         Ok(())
@@ -236,6 +296,7 @@ impl Host {
 
     fn execute(&self, delivered: &Delivered) -> Result<(), Ended> {
         let subgroup = delivered.shard.subgroup;
+        self.learn(delivered.time);
         let (Some(part), Some((ticket, method, arguments))) =
             (self.part(subgroup), decode_call(&delivered.bytes))
         else {
@@ -252,25 +313,43 @@ impl Host {
     /// Answers a member's question, makes its call, or takes its answer.
     fn take_letter(&self, from: Member, bytes: &[u8]) {
         match Letter::decode(bytes) {
-            Some(Letter::Ask { ticket, shard, method, arguments }) => {
-                if let Some(result) = self.answer(shard, Call { method, arguments }) {
-                    let result = result.as_deref().map_err(|why| *why);
-                    // Without room the answer is lost, and the question comes again.
-                    let answer = Letter::Answer { ticket, result }.encode();
-                    let _lost = self.group.tell(from.seat, &answer);
+            Some(Letter::Ask { ticket, then, shard, method, arguments }) => {
+                let waits = then > Time::default() && !self.finals.has(shard, then);
+                if waits && self.is_in(shard) {
+                    let held = Held { shard, then, method, arguments: arguments.to_vec() };
+                    self.finals.hold((from.seat, ticket), held);
+                    return self.group.ask_final(shard.subgroup, then);
                 }
+                self.answer_letter(from.seat, ticket, shard, Call { method, arguments });
             }
-            Some(Letter::Order { ticket, shard, method, arguments }) => {
+            Some(Letter::Order { ticket, after, shard, method, arguments }) => {
+                self.learn(after);
                 let own = self.calls.ticket();
                 let waiter = Waiter::There { seat: from.seat, ticket };
                 if self.calls.enter(own, waiter).is_ok() {
                     self.multicast(shard, own, Call { method, arguments }, Duration::ZERO);
                 }
             }
-            Some(Letter::Answer { ticket, result }) => {
-                self.calls.settle(ticket, outcome(from.seat, result));
+            Some(Letter::Answer { ticket, time, result }) => {
+                self.learn(time);
+                self.calls.settle(ticket, outcome(from.seat, time, result));
             }
             None => {}
+        }
+    }
+
+    /// Whether this process has the copy of `shard`.
+    fn is_in(&self, shard: ShardId) -> bool {
+        self.part(shard.subgroup).is_some_and(|part| part.shard() == Some(shard.shard))
+    }
+
+    /// Answers the question of the member on `seat`.
+    fn answer_letter(&self, seat: usize, ticket: u64, shard: ShardId, call: Call<'_>) {
+        if let Some(result) = self.answer(shard, call) {
+            let (time, result) = (self.latest(), result.as_deref().map_err(|why| *why));
+            // Without room the answer is lost, and the question comes again.
+            let answer = Letter::Answer { ticket, time, result }.encode();
+            let _lost = self.group.tell(seat, &answer);
         }
     }
 

@@ -1,17 +1,23 @@
 //! What one member asks another one for, and its answers, as letters.
+//!
+//! ```text
+//! letter = kind (1) | ticket (8) | time (8) | subgroup, shard, method (2 each), if it asks | body
+//! ```
 
-use super::pending::{CallError, Outcome};
+use super::pending::{CallError, Outcome, Reply};
+use crate::time::Time;
 use proto::vsync::ShardId;
 
 /// A letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Letter<'a> {
-    /// A query, of the receiver's copy of a shard.
-    Ask { ticket: u64, shard: ShardId, method: u16, arguments: &'a [u8] },
-    /// A call that the receiver is to multicast in a shard. It is sent once.
-    Order { ticket: u64, shard: ShardId, method: u16, arguments: &'a [u8] },
-    /// The outcome: the result's bytes, or none.
-    Answer { ticket: u64, result: Result<&'a [u8], NoAnswer> },
+    /// A query, of the receiver's copy of a shard, once that is final up to a time; zero for now.
+    Ask { ticket: u64, then: Time, shard: ShardId, method: u16, arguments: &'a [u8] },
+    /// A call that the receiver is to multicast in a shard, later than what the caller knows of. It
+    /// is sent once.
+    Order { ticket: u64, after: Time, shard: ShardId, method: u16, arguments: &'a [u8] },
+    /// The outcome: the result's bytes, or none; and the latest time that led to it.
+    Answer { ticket: u64, time: Time, result: Result<&'a [u8], NoAnswer> },
 }
 
 /// The reason why a member that was asked has no result.
@@ -34,18 +40,22 @@ const ORDER: u8 = 5;
 
 impl<'a> Letter<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
-        let (kind, ticket, bytes) = match *self {
-            Letter::Ask { ticket, arguments, .. } => (ASK, ticket, arguments),
-            Letter::Order { ticket, arguments, .. } => (ORDER, ticket, arguments),
-            Letter::Answer { ticket, result } => match result {
-                Ok(result) => (ANSWER, ticket, result),
-                Err(NoAnswer::Undecodable) => (UNDECODABLE, ticket, &[][..]),
-                Err(NoAnswer::TooLong) => (TOO_LONG, ticket, &[][..]),
-                Err(NoAnswer::Declined) => (DECLINED, ticket, &[][..]),
-            },
+        let (kind, ticket, time, bytes) = match *self {
+            Letter::Ask { ticket, then, arguments, .. } => (ASK, ticket, then, arguments),
+            Letter::Order { ticket, after, arguments, .. } => (ORDER, ticket, after, arguments),
+            Letter::Answer { ticket, time, result } => {
+                let (kind, result) = match result {
+                    Ok(result) => (ANSWER, result),
+                    Err(NoAnswer::Undecodable) => (UNDECODABLE, &[][..]),
+                    Err(NoAnswer::TooLong) => (TOO_LONG, &[][..]),
+                    Err(NoAnswer::Declined) => (DECLINED, &[][..]),
+                };
+                (kind, ticket, time, result)
+            }
         };
         let mut out = vec![kind];
         out.extend(ticket.to_le_bytes());
+        out.extend(time.as_nanos().to_le_bytes());
         if let Letter::Ask { shard, method, .. } | Letter::Order { shard, method, .. } = self {
             out.extend([shard.subgroup, shard.shard, *method].map(u16::to_le_bytes).concat());
         }
@@ -56,17 +66,19 @@ impl<'a> Letter<'a> {
     pub(super) fn decode(bytes: &'a [u8]) -> Option<Letter<'a>> {
         let (kind, rest) = bytes.split_first()?;
         let (ticket, rest) = rest.split_first_chunk()?;
+        let (time, rest) = rest.split_first_chunk()?;
         let ticket = u64::from_le_bytes(*ticket);
-        let answer = |result| Some(Letter::Answer { ticket, result });
+        let time = Time::from_nanos(u64::from_le_bytes(*time));
+        let answer = |result| Some(Letter::Answer { ticket, time, result });
         match *kind {
             ASK | ORDER => {
                 let (head, arguments) = rest.split_first_chunk::<6>()?;
                 let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
                 let (shard, method) = (ShardId { subgroup: word(0), shard: word(2) }, word(4));
                 Some(if *kind == ASK {
-                    Letter::Ask { ticket, shard, method, arguments }
+                    Letter::Ask { ticket, then: time, shard, method, arguments }
                 } else {
-                    Letter::Order { ticket, shard, method, arguments }
+                    Letter::Order { ticket, after: time, shard, method, arguments }
                 })
             }
             ANSWER => answer(Ok(rest)),
@@ -79,9 +91,9 @@ impl<'a> Letter<'a> {
 }
 
 /// What the caller is told.
-pub(super) fn outcome(seat: usize, result: Result<&[u8], NoAnswer>) -> Outcome {
+pub(super) fn outcome(seat: usize, time: Time, result: Result<&[u8], NoAnswer>) -> Outcome {
     match result {
-        Ok(bytes) => Ok(bytes.to_vec()),
+        Ok(bytes) => Ok(Reply { bytes: bytes.to_vec(), time }),
         Err(NoAnswer::Undecodable) => Err(CallError::Undecodable),
         Err(NoAnswer::TooLong) => Err(CallError::ResultTooLong),
         Err(NoAnswer::Declined) => Err(CallError::Declined(seat)),
@@ -95,17 +107,18 @@ mod tests {
     #[test]
     fn letters_come_back_and_cut_ones_do_not() {
         let shard = ShardId { subgroup: 2, shard: 300 };
+        let time = Time::from_nanos(11);
         for letter in [
-            Letter::Ask { ticket: 7, shard, method: 3, arguments: b"abc" },
-            Letter::Order { ticket: 7, shard, method: 3, arguments: b"" },
-            Letter::Answer { ticket: 9, result: Ok(b"") },
-            Letter::Answer { ticket: 9, result: Err(NoAnswer::Undecodable) },
-            Letter::Answer { ticket: 9, result: Err(NoAnswer::TooLong) },
-            Letter::Answer { ticket: 9, result: Err(NoAnswer::Declined) },
+            Letter::Ask { ticket: 7, then: time, shard, method: 3, arguments: b"abc" },
+            Letter::Order { ticket: 7, after: time, shard, method: 3, arguments: b"" },
+            Letter::Answer { ticket: 9, time, result: Ok(b"") },
+            Letter::Answer { ticket: 9, time, result: Err(NoAnswer::Undecodable) },
+            Letter::Answer { ticket: 9, time, result: Err(NoAnswer::TooLong) },
+            Letter::Answer { ticket: 9, time, result: Err(NoAnswer::Declined) },
         ] {
             let bytes = letter.encode();
             assert_eq!(Letter::decode(&bytes), Some(letter));
-            assert_eq!(Letter::decode(&bytes[..8]), None);
+            assert_eq!(Letter::decode(&bytes[..16]), None);
         }
         assert_eq!(Letter::decode(&[9; 20]), None);
     }

@@ -12,20 +12,29 @@
 //! - O4 *A shard's copy.* A process has a copy of the shard that it is in, and of no other: it
 //!   begins with the shard, or is given. A call names its shard, and is executed there or not at
 //!   all; one that another process is to make is asked for once. Tested by `objects_in_shards`.
+//! - O5 *Times follow causes.* A call is later than every call of which its caller knew the
+//!   outcome, in whichever shard: letters carry the latest time that their writer knows of, and a
+//!   member that multicasts has learned it. Tested by `a_cut_through_shards_is_causal`.
 //! - O3 *No handler waits for itself.* A method that runs at its place in the order may call the
 //!   object, and is refused where it would wait. Tested by `a_handler_that_would_wait_is_refused`.
 
 mod calls;
 mod codec;
 mod copy;
+mod finals;
 mod handler;
 mod host;
 mod letters;
 mod pending;
 mod replica;
 mod replicated;
+mod versions;
 
 pub use codec::{Key, Undecodable, decode, encode};
 pub use pending::{CallError, Pending};
 pub use replica::{Objects, Replica, Replicas};
 pub use replicated::{Method, Replicated};
+pub use versions::{
+    Changing, Delta, Deltas, HistoryError, Keep, Moment, Persistent, VERSIONS_KEPT, Version,
+    Volatile, Whole,
+};

@@ -5,6 +5,7 @@ use super::handler::is_in_handler;
 use crate::deadline::deadline;
 use crate::error::Refused;
 use crate::event::Ended;
+use crate::time::Time;
 use serde::de::DeserializeOwned;
 use std::marker::PhantomData;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -52,8 +53,16 @@ pub enum CallError {
     Undecodable,
 }
 
-/// The outcome of a call: the result's bytes.
-pub(super) type Outcome = Result<Vec<u8>, CallError>;
+/// The outcome of a call.
+pub(super) type Outcome = Result<Reply, CallError>;
+
+/// The result of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) bytes: Vec<u8>,
+    /// The time of the call, or the latest one that the member knew of which answered.
+    pub(super) time: Time,
+}
 
 /// The place of an outcome.
 #[derive(Debug, Default)]
@@ -143,10 +152,23 @@ impl<R: DeserializeOwned> Pending<R> {
     /// # Errors
     /// [`CallError`].
     pub fn wait_for(&self, span: Duration) -> Result<R, CallError> {
+        self.wait_timed(span).map(|(result, _)| result)
+    }
+
+    /// Waits for the outcome, and the time of an ordered call: of the version that it made, if it
+    /// made one. A query in the past as of this time, or a later one, sees the call, in whichever
+    /// shard it was.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub fn wait_timed(&self, span: Duration) -> Result<(R, Time), CallError> {
         // O3: what is there already needs no wait.
         let patience = if is_in_handler() { Duration::ZERO } else { span };
         match self.slot.wait(patience) {
-            Some(Ok(bytes)) => decode(&bytes).map_err(|_| CallError::Undecodable),
+            Some(Ok(Reply { bytes, time })) => {
+                let result = decode(&bytes).map_err(|_| CallError::Undecodable);
+                result.map(|result| (result, time))
+            }
             Some(Err(error)) => Err(error),
             None if is_in_handler() => Err(CallError::InHandler),
             None => Err(CallError::Late(span)),

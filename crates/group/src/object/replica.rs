@@ -1,7 +1,7 @@
 //! A process's way to one object.
 
 use super::calls::{Waiter, Wish};
-use super::codec::encode;
+use super::codec::{decode, encode};
 use super::copy::{Call, Copy, Part};
 use super::handler::is_in_handler;
 use super::host::{BODY_BYTES_MAX, Host, Owner};
@@ -13,8 +13,10 @@ use crate::door::Group;
 use crate::error::{Error, Refused};
 use crate::event::{Ended, Member, View};
 use crate::options::Options;
+use crate::time::Time;
 use proto::vsync::ShardId;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
@@ -197,7 +199,8 @@ impl<S: Replicated> Replica<S> {
         drop(view);
         match entered {
             Ok((ticket, seat)) => {
-                let letter = Letter::Order { ticket, shard, method, arguments }.encode();
+                let after = host.latest();
+                let letter = Letter::Order { ticket, after, shard, method, arguments }.encode();
                 if let Err(refused) = host.group.tell_within(seat, &letter, host.send_patience()) {
                     host.calls.settle(ticket, Err(refused.into()));
                 }
@@ -210,6 +213,16 @@ impl<S: Replicated> Replica<S> {
     /// does.
     #[doc(hidden)]
     pub fn ask<R>(&self, seat: usize, method: u16, arguments: &impl Serialize) -> Pending<R> {
+        self.ask_as_of(seat, Time::default(), method, arguments)
+    }
+
+    fn ask_as_of<R>(
+        &self,
+        seat: usize,
+        then: Time,
+        method: u16,
+        arguments: &impl Serialize,
+    ) -> Pending<R> {
         let host = self.host();
         let (ticket, arguments) = (host.calls.ticket(), encode(arguments));
         let view = host.view();
@@ -217,7 +230,8 @@ impl<S: Replicated> Replica<S> {
         let own = view.shard_of(self.subgroup, seat).map(|shard| shard.id);
         let meant = self.shard.map(|shard| ShardId { subgroup: self.subgroup, shard });
         let shard = own.filter(|own| meant.is_none_or(|meant| meant == *own));
-        let slot = Arc::new(Slot::of(self.question(seat, shard, ticket, method, &arguments)));
+        let slot =
+            Arc::new(Slot::of(self.question(seat, then, shard, (ticket, method, &arguments))));
         let entered = match (asked, shard) {
             _ if arguments.len() > BODY_BYTES_MAX => Err(too_long(&arguments).into()),
             (None, _) => Err(CallError::Gone(seat)),
@@ -236,16 +250,52 @@ impl<S: Replicated> Replica<S> {
         self.pending(&slot)
     }
 
+    /// Answers the query with this number as of the time `then`: when the copy that is asked, this
+    /// member's or that of a member of the shard, is final up to there. `#[replicated]` makes the
+    /// code that calls this.
+    #[doc(hidden)]
+    pub fn ask_then<R: DeserializeOwned>(
+        &self,
+        method: u16,
+        then: Time,
+        arguments: &impl Serialize,
+    ) -> Result<R, CallError> {
+        if is_in_handler() {
+            return Err(CallError::InHandler);
+        }
+        let (own, patience) = (self.copy.shard(), self.patience());
+        let meant = self.shard.or(own).ok_or(CallError::NoCopy)?;
+        if own != Some(meant) {
+            let seats = self.seats();
+            let at = self.me().seat.checked_rem(seats.len()).unwrap_or(0);
+            let seat = *seats.get(at).ok_or(CallError::NoCopy)?;
+            return self.ask_as_of(seat, then, method, arguments).wait();
+        }
+        let shard = ShardId { subgroup: self.subgroup, shard: meant };
+        if !self.host().wait_final(shard, then, patience).map_err(CallError::Unknown)? {
+            return Err(CallError::Late(patience));
+        }
+        let arguments = encode(arguments);
+        let answer = self.copy.look(Some(meant), |object| object.answer(method, &arguments));
+        let bytes = answer.ok_or(CallError::NoCopy)?.map_err(|_| CallError::Undecodable)?;
+        decode(&bytes).map_err(|_| CallError::Undecodable)
+    }
+
+    /// The latest time that this process knows of: that of every call whose outcome it has, and of
+    /// all that its copies have executed. A query as of this time sees all of it.
+    pub fn latest(&self) -> Time {
+        self.host().latest()
+    }
+
     fn question(
         &self,
         seat: usize,
+        then: Time,
         shard: Option<ShardId>,
-        ticket: u64,
-        method: u16,
-        arguments: &[u8],
+        (ticket, method, arguments): (u64, u16, &[u8]),
     ) -> Question {
         let shard = shard.unwrap_or_default();
-        let letter = Letter::Ask { ticket, shard, method, arguments }.encode();
+        let letter = Letter::Ask { ticket, then, shard, method, arguments }.encode();
         let theirs = Arc::downgrade(self.host());
         Question(Box::new(move |patience| {
             let host = theirs.upgrade();
