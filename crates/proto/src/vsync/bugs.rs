@@ -87,8 +87,8 @@ crate::planted_bugs! {
     TimeIsStamp = TIME_IS_STAMP: sweep ["vsync"],
     /// A newcomer does not look at the stamps of what its state covers.
     SkippedUnread = SKIPPED_UNREAD: tests,
-    /// A view begins without a floor.
-    FloorForgotten = FLOOR_FORGOTTEN: sweep ["vsync"],
+    /// A view has no time that its messages are later than.
+    ViewWithoutTime = VIEW_WITHOUT_TIME: sweep ["vsync"],
     /// A time is final as soon as all members have shown it, whatever of what they sent is open.
     FrontierAtOnce = FRONTIER_AT_ONCE: sweep ["vsync"],
     /// In a durable group a member shows a clock that its next process does not find again.

@@ -200,7 +200,7 @@ impl<P: Plantings> Current<P> {
             joined: self.admitted(trusted.difference(left), knocks),
             renewed: Vec::new(),
             trims: self.trims(asked),
-            floor: self.floor(trusted),
+            time: self.latest_seen(trusted),
             bearers: (0..self.lanes.len()).map(|at| self.bearers(trusted, at)).collect(),
         }
     }
@@ -221,9 +221,9 @@ impl<P: Plantings> Current<P> {
     }
 
     /// K4: the latest time that `seats` have seen.
-    fn floor(&self, seats: SeatSet) -> Time {
+    fn latest_seen(&self, seats: SeatSet) -> Time {
         let clocks = seats.iter().map(|seat| self.of(seat, self.row.seen));
-        let latest = clocks.max().filter(|_| !self.planted.has(Bug::FloorForgotten));
+        let latest = clocks.max().filter(|_| !self.planted.has(Bug::ViewWithoutTime));
         Time(latest.unwrap_or(0))
     }
 

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! stamp     of a message: its sender's clock as it is sent
-//! time      of a position: the view's floor, or the latest stamp up to there if that is later
+//! time      of a position: the view's, or the latest stamp up to there if that is later
 //! frontier  of a shard at a member: nothing is delivered there any longer with a time up to it
 //! ```
 //!
@@ -18,17 +18,17 @@
 //!   the order of a shard. (Stamps of several senders do, in the order of their turns.) A newcomer
 //!   reads the stamps of what its state covers of its view. Mutants `TIME_IS_STAMP`,
 //!   `SKIPPED_UNREAD`.
-//! - K4 *Floor.* A view begins with a floor, which its change carries: the latest time in the rows
-//!   that the change was made of, all of them wedged. So it is not before any time or frontier of
-//!   the view that it ends (K2). Members' clocks begin there. Mutant `FLOOR_FORGOTTEN`.
+//! - K4 *Views have times.* The change that ends a view gives the next one a time: the latest in
+//!   the rows that the change was made of, all of them wedged. So it is not before any time or
+//!   frontier of the view that ends (K2). Members' clocks begin there, and all messages are later.
+//!   Mutant `VIEW_WITHOUT_TIME`.
 //! - K5 *Frontier.* The earliest clock in the rows of the shard's members, once what they had sent
 //!   as they showed it is delivered: what they send later has later stamps (K1), and later times.
-//!   In the next view everything is later than the floor. Mutants `FRONTIER_AT_ONCE`,
+//!   In the next view everything is later than the view's time. Mutants `FRONTIER_AT_ONCE`,
 //!   `FRONTIER_OF_SOME`.
-//!
 //! - K6 *Kept by clocks.* In a durable group a row shows the clock of its host and not what was
-//!   seen of others; and a restart takes for the floor the latest time that a log tells, or the
-//!   clock of a host that returns. So a frontier outlives the death of all processes, if the clock
+//!   seen of others; and a restart gives its view the latest time that a log tells, or that of
+//!   the clock of a host that returns. So a frontier outlives the death of all processes, if the clock
 //!   of no host goes back meanwhile. Mutant `SHOWS_THE_SEEN`.
 
 use core::ops::AddAssign;

@@ -12,7 +12,7 @@
 //! ready       the owner has the state of its shard
 //! wedged      the owner sends and receives nothing more          guards all above
 //! joiners     for each seat, the process that joins there
-//! ends        removed, left, joined (sets of seats), the floor, those with a state, trims
+//! ends        removed, left, joined (sets of seats), the time, those with a state, trims
 //! proposer    1 + standing of the leader whose change this is    guards joiners and ends
 //! committed   the change is decided                              guards proposer
 //! suspected   seats that the owner suspects                      a promise, see `change`
@@ -60,7 +60,7 @@ pub(super) struct Row {
 const REMOVED: usize = 0;
 const LEFT: usize = 1;
 const JOINED: usize = 2;
-const FLOOR: usize = 3;
+const TIME: usize = 3;
 const BEARERS: usize = 4;
 
 impl Row {
@@ -125,7 +125,7 @@ impl Row {
             left: set(LEFT),
             joined: seats.map(joiner).collect(),
             renewed: Vec::new(),
-            floor: Time(end(FLOOR)),
+            time: Time(end(TIME)),
             bearers: (0..self.n_subgroups).map(|at| set(BEARERS + at)).collect(),
             trims: (0..self.n_shards).map(|at| end(self.trim(at))).collect(),
         }
@@ -149,7 +149,7 @@ impl Row {
         table.set(self.ends, REMOVED, change.removed.bits());
         table.set(self.ends, LEFT, change.left.bits());
         table.set(self.ends, JOINED, joined.bits());
-        table.set(self.ends, FLOOR, change.floor.0);
+        table.set(self.ends, TIME, change.time.0);
         for (at, bearers) in change.bearers.iter().enumerate() {
             table.set(self.ends, BEARERS + at, bearers.bits());
         }

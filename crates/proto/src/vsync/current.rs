@@ -88,7 +88,7 @@ impl<P: Plantings> Current<P> {
             lanes,
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
-            clock: HybridClock::at(view.floor),
+            clock: HybridClock::at(view.time),
             wall: Time::default(),
             view,
             scratch: Vec::new(),

@@ -72,10 +72,10 @@ impl Lane {
             order: RoundRobin::new(seats.len()),
             is_adequate: view.roster[subgroup].is_adequate,
             heard: Heard::default(),
-            time: view.floor,
+            time: view.time,
             frontier: Frontier::default(),
             logged: 0,
-            logged_time: view.floor,
+            logged_time: view.time,
             marks: VecDeque::new(),
             open: VecDeque::new(),
         })

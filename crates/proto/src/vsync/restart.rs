@@ -135,8 +135,8 @@ impl<P: Plantings> Returning<P> {
 
     /// The latest time that this process knows of (K4).
     fn clock(&self) -> Time {
-        let floor = self.found.view.as_ref().map_or(Time::default(), |view| view.floor);
-        self.wall.max(self.found.clock).max(floor)
+        let since = self.found.view.as_ref().map_or(Time::default(), |view| view.time);
+        self.wall.max(self.found.clock).max(since)
     }
 
     fn newest(&self) -> Option<Message<'static>> {
@@ -490,7 +490,7 @@ fn fresh(
         renewed: renewed.filter(|process| present.contains(process.seat)).collect(),
         trims,
         bearers,
-        floor: reports.values().map(|report| report.clock).max().unwrap_or_default(),
+        time: reports.values().map(|report| report.clock).max().unwrap_or_default(),
         ..Change::default()
     })
 }

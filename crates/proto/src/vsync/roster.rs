@@ -55,7 +55,7 @@ impl View {
         let staying = self.members.iter().filter(stays).copied().map(renewed);
         let next = View::new(id, staying.chain(joined).collect());
         let roster = seat(layout, &self.roster, change, &next, planted);
-        View { roster, group: self.group, floor: change.floor, ..next }
+        View { roster, group: self.group, time: change.time, ..next }
     }
 }
 

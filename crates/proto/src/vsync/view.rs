@@ -56,8 +56,8 @@ pub struct View {
     pub id: ViewId,
     /// The group, where its founder named it ([`Config::group`](super::Config::group)).
     pub group: u64,
-    /// The time behind which its messages are (K4).
-    pub floor: Time,
+    /// The time that its messages are later than (K4).
+    pub time: Time,
     /// Its members in the order of succession: the eldest first, those of one age by seat.
     pub members: Vec<Member>,
     /// Its subgroups, in the order of their descriptions (`roster`).
@@ -80,8 +80,8 @@ pub(super) struct Change {
     /// position is delivered, and none from it on. Deliveries end at the first gap of the order, so
     /// one number says it for all senders of a shard.
     pub trims: Vec<u64>,
-    /// The floor of the next view (K4).
-    pub floor: Time,
+    /// The time of the next view (K4).
+    pub time: Time,
     /// For each subgroup the members that have the state of their shard in it.
     pub bearers: Vec<SeatSet>,
 }
@@ -100,7 +100,7 @@ impl View {
     /// If two of them have one seat.
     pub fn new(id: ViewId, mut members: Vec<Member>) -> View {
         members.sort_by_key(|member| (member.since, member.seat()));
-        let view = View { id, group: 0, floor: Time::default(), members, roster: Vec::new() };
+        let view = View { id, group: 0, time: Time::default(), members, roster: Vec::new() };
         assert_eq!(view.seats().len(), view.members.len(), "V1: a seat has one member: {view:?}");
         view
     }

@@ -208,10 +208,10 @@ fn put_call(out: &mut Vec<u8>, call: &Call) {
 }
 
 pub(super) fn put_change(out: &mut Vec<u8>, change: &Change) {
-    let Change { removed, left, joined, renewed, trims, bearers, floor } = change;
+    let Change { removed, left, joined, renewed, trims, bearers, time } = change;
     put(out, removed.bits());
     put(out, left.bits());
-    put(out, floor.0);
+    put(out, time.0);
     put_trims(out, trims);
     put_trims(out, &bearers.iter().map(|seats| seats.bits()).collect::<Vec<_>>());
     for knocks in [joined, renewed] {
@@ -223,7 +223,7 @@ pub(super) fn put_change(out: &mut Vec<u8>, change: &Change) {
 pub(super) fn put_view(out: &mut Vec<u8>, view: &View) {
     put(out, view.id.0);
     put(out, view.group);
-    put(out, view.floor.0);
+    put(out, view.time.0);
     put(out, view.members.len() as u64);
     for member in &view.members {
         put(out, member.since.0);
@@ -285,12 +285,12 @@ fn take_report(mut rest: &[u8]) -> Option<Report> {
 
 pub(super) fn take_change(rest: &mut &[u8]) -> Option<Change> {
     let (removed, left) = (SeatSet::from_bits(take(rest)?), SeatSet::from_bits(take(rest)?));
-    let floor = Time(take(rest)?);
+    let time = Time(take(rest)?);
     let trims = take_trims(rest)?;
     let bearers = take_trims(rest)?.into_iter().map(SeatSet::from_bits).collect();
     let mut knocks = || (0..take_byte(rest)?).map(|_| take_knock(rest)).collect::<Option<Vec<_>>>();
     let (joined, renewed) = (knocks()?, knocks()?);
-    Some(Change { removed, left, joined, renewed, trims, bearers, floor })
+    Some(Change { removed, left, joined, renewed, trims, bearers, time })
 }
 
 /// L2 is looked at: no seat is twice in a subgroup.
@@ -325,7 +325,7 @@ pub(super) fn take_knock(rest: &mut &[u8]) -> Option<Knock> {
 
 pub(super) fn take_view(mut rest: &[u8]) -> Option<View> {
     let (id, group) = (ViewId(take(&mut rest)?), take(&mut rest)?);
-    let floor = Time(take(&mut rest)?);
+    let time = Time(take(&mut rest)?);
     let mut members: Vec<Member> = Vec::new();
     for _ in 0..take(&mut rest)? {
         let since = ViewId(take(&mut rest)?);
@@ -343,7 +343,7 @@ pub(super) fn take_view(mut rest: &[u8]) -> Option<View> {
     while !rest.is_empty() {
         roster.push(take_seating(&mut rest, view.seats())?);
     }
-    (view.roster, view.group, view.floor) = (roster, group, floor);
+    (view.roster, view.group, view.time) = (roster, group, time);
     (view.roster.len() <= SUBGROUPS_MAX).then_some(view)
 }
 
@@ -355,7 +355,7 @@ mod tests {
     #[test]
     fn messages_come_back_as_they_were_and_cut_ones_do_not() {
         let founded = founded_by(&[process(3, 1), process(9, 4)]);
-        let view = View { floor: Time(9), ..founded };
+        let view = View { time: Time(9), ..founded };
         let at = Position { view: ViewId(7), at: 12 };
         let shard = ShardId { subgroup: 3, shard: 513 };
         let call = Call { group: 77, view: ViewId(3), ballot: 259 };
@@ -365,7 +365,7 @@ mod tests {
             renewed: [process(3, 9)].to_vec(),
             trims: [8].to_vec(),
             bearers: [SeatSet::from_bits(2)].to_vec(),
-            floor: Time(31),
+            time: Time(31),
             ..Change::default()
         };
         let messages = [
