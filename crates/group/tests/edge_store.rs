@@ -208,6 +208,38 @@ fn a_store_on_disk_has_all_that_was_answered_after_all_its_members_were_killed_a
     }
 }
 
+/// The time of the last call that a member has executed.
+fn latest(port: u16) -> String {
+    let (_, text) = ask(port, "GET", "", "");
+    text.lines().find_map(|line| line.strip_prefix("at ")).expect("a time").to_owned()
+}
+
+#[test]
+fn what_a_key_held_is_told_by_every_member_also_after_the_death_of_all() {
+    let data = data_directory();
+    let place = Some(data.path().to_owned());
+    let mut store = Keeper::start(keeper::free_ports().unwrap(), place, arguments).unwrap();
+    let first = store.ports[0];
+    let mut times = Vec::new();
+    for n in 0..40 {
+        assert!(ask(first, "PUT", "a", &n.to_string()).0 <= 201);
+        times.push(latest(first));
+    }
+    assert_eq!(ask(first, "DELETE", "a", "").0, 200);
+    let tell = |port: u16| -> Vec<_> {
+        times.iter().map(|time| ask(port, "GET", &format!("a?at={time}"), "")).collect()
+    };
+    let told: Vec<_> = (0..40).map(|n| (200, n.to_string())).collect();
+    for port in &store.ports {
+        assert_eq!((tell(*port), ask(*port, "GET", "a?ago=0", "").0), (told.clone(), 404));
+    }
+    kill(&store, &[1, 2, 3]);
+    replace_the_dead(&mut store);
+    for port in &store.ports {
+        assert_eq!((tell(*port), ask(*port, "GET", "a", "").0), (told.clone(), 404));
+    }
+}
+
 #[test]
 fn the_front_door_says_what_it_does_not_do() {
     let store = Keeper::start(keeper::free_ports().unwrap(), None, arguments).unwrap();
@@ -218,6 +250,7 @@ fn the_front_door_says_what_it_does_not_do() {
     assert_eq!(ask(first, "POST", "a", "1").0, 409, "it is no number");
     assert_eq!(ask(first, "POST", "b", "z").0, 400);
     assert_eq!(ask(first, "PATCH", "a", "").0, 405);
+    assert_eq!(ask(first, "GET", "a?when=1", "").0, 400);
     assert_eq!(ask(first, "PUT", "a", &"x".repeat(http::BODY_BYTES_MAX + 1)).0, 400);
     assert_eq!(ask(first, "GET", "a%20b", "").0, 400);
     assert_eq!((ask(second, "DELETE", "a", "").0, ask(second, "DELETE", "a", "").0), (200, 404));

@@ -59,6 +59,7 @@ fn reason(status: u16) -> &'static str {
         404 => "Not Found",
         405 => "Method Not Allowed",
         409 => "Conflict",
+        410 => "Gone",
         503 => "Service Unavailable",
         504 => "Gateway Timeout",
         _ => "Unknown",

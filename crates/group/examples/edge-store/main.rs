@@ -5,6 +5,7 @@
 //! $ cargo run -p gregale-group --example edge-store
 //! $ curl -X PUT -d hello localhost:8401/greeting
 //! $ curl localhost:8402/greeting
+//! $ curl localhost:8402/greeting?ago=5
 //! ```
 
 mod http;
@@ -84,7 +85,10 @@ fn keep(ports: Vec<u16>, data: Option<PathBuf>) -> Result<(), Box<dyn std::error
     println!("  curl localhost:{second}/greeting          # in the order of all calls");
     println!("  curl localhost:{second}/greeting?local    # this member's copy");
     println!("  curl -X POST -d 1 localhost:{first}/visits  # adds");
-    println!("  curl localhost:{second}/                  # the view");
+    println!("  curl localhost:{second}/greeting?ago=5    # as it was five seconds ago");
+    println!(
+        "  curl localhost:{second}/                  # the view, and the time of the last call"
+    );
     println!(
         "  kill -9 {}                         # another process takes its place",
         store.pid(1)

@@ -2,7 +2,7 @@
 
 use super::http::{self, Answer, Request};
 use super::store::{Store, StoreHandle};
-use group::{CallError, Options, Replica};
+use group::{CallError, HistoryError, Options, Replica, Time};
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -71,6 +71,12 @@ fn answer(store: &StoreHandle, request: &Request) -> Answer {
     let answered = match (method.as_str(), query.as_str()) {
         ("GET", "") => store.get_ordered(key).wait().map(found),
         ("GET", "local") => store.get(key).map(found),
+        ("GET", query) => match time(query) {
+            Some(then) => store.held(then, key).map(held),
+            None => {
+                return Answer(400, "GET, GET ?local, GET ?at=NANOSECONDS or ?ago=SECONDS".into());
+            }
+        },
         ("PUT", "") => store.put(key, body.clone()).wait().map(|is_new| {
             let status = if is_new { 201 } else { 200 };
             Answer(status, String::new())
@@ -86,7 +92,7 @@ fn answer(store: &StoreHandle, request: &Request) -> Answer {
             }),
             Err(_) => return Answer(400, "POST adds a number, which is the body".into()),
         },
-        _ => return Answer(405, "GET, GET ?local, PUT, DELETE, or POST to add a number".into()),
+        _ => return Answer(405, "GET, PUT, DELETE, or POST to add a number".into()),
     };
     answered.unwrap_or_else(|error| {
         // Nothing happened, or it is unknown what did.
@@ -99,9 +105,28 @@ fn found(value: Option<String>) -> Answer {
     value.map_or_else(|| Answer(404, String::new()), |value| Answer(200, value))
 }
 
+fn held(value: Result<Option<String>, HistoryError>) -> Answer {
+    value.map_or_else(|pruned| Answer(410, pruned.to_string()), found)
+}
+
+/// The time that a question is about: `at=NANOSECONDS` since 1970, or `ago=SECONDS`.
+fn time(query: &str) -> Option<Time> {
+    match query.split_once('=')? {
+        ("at", ns) => ns.parse().ok().map(Time::from_nanos),
+        ("ago", seconds) => {
+            let span = Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?;
+            Some(Time::now().before(span))
+        }
+        _ => None,
+    }
+}
+
 fn overview(store: &StoreHandle) -> Answer {
     match store.len() {
-        Ok(n_keys) => Answer(200, format!("{}\n{n_keys} keys\n", store.view())),
+        Ok(n_keys) => {
+            let (view, time) = (store.view(), store.latest().as_nanos());
+            Answer(200, format!("{view}\n{n_keys} keys\nat {time}\n"))
+        }
         Err(error) => Answer(503, error.to_string()),
     }
 }
