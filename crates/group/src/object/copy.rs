@@ -3,9 +3,9 @@
 
 use super::codec::{Undecodable, decode, encode};
 use super::handler::in_order;
+use super::moment::{Moment, Version};
 use super::pending::{CallError, Outcome, Reply};
 use super::replicated::{Method, Replicated};
-use super::versions::{Moment, Version};
 use crate::event::{Delivered, Ended, View};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};

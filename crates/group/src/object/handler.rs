@@ -1,6 +1,6 @@
 //! The mark of a thread that executes a method at its place in the order (O3), and that place.
 
-use super::versions::Moment;
+use super::moment::Moment;
 use std::cell::Cell;
 
 thread_local! {

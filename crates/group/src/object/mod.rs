@@ -25,16 +25,17 @@ mod finals;
 mod handler;
 mod host;
 mod letters;
+mod moment;
 mod pending;
 mod replica;
 mod replicated;
 mod versions;
 
 pub use codec::{Key, Undecodable, decode, encode};
+pub use moment::{Moment, Version};
 pub use pending::{CallError, Pending};
 pub use replica::{Objects, Replica, Replicas};
 pub use replicated::{Method, Replicated};
 pub use versions::{
-    Changing, Delta, Deltas, HistoryError, Keep, Moment, Persistent, VERSIONS_KEPT, Version,
-    Volatile, Whole,
+    Changing, Delta, Deltas, HistoryError, Keep, Persistent, VERSIONS_KEPT, Volatile, Whole,
 };

@@ -13,6 +13,7 @@
 //!   executed. By construction of [`Keep::restore`].
 
 use super::handler;
+use super::moment::{Moment, Version};
 use crate::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -21,34 +22,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-
-/// The place of a call in the order of its shard, through all views.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub struct Version {
-    /// The number of the view.
-    pub view: u64,
-    /// The place in the order of the view.
-    pub sequence: u64,
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.view, self.sequence)
-    }
-}
-
-/// The place and the time of a call.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
-pub struct Moment {
-    /// The place.
-    pub version: Version,
-    /// The time.
-    pub time: Time,
-}
 
 /// The reason why there is no value of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

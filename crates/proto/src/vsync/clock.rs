@@ -28,8 +28,8 @@
 //!   `FRONTIER_OF_SOME`.
 //! - K6 *Kept by clocks.* In a durable group a row shows the clock of its host and not what was
 //!   seen of others; and a restart gives its view the latest time that a log tells, or that of
-//!   the clock of a host that returns. So a frontier outlives the death of all processes, if the clock
-//!   of no host goes back meanwhile. Mutant `SHOWS_THE_SEEN`.
+//!   the clock of a host that returns. So a frontier outlives the death of all processes, if the
+//!   clock of no host goes back meanwhile. Mutant `SHOWS_THE_SEEN`.
 
 use core::ops::AddAssign;
 
@@ -44,30 +44,44 @@ impl AddAssign<u64> for Time {
     }
 }
 
-/// The clock of a process.
+/// The clock of a process, and that of its host.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct HybridClock(Time);
+pub(super) struct HybridClock {
+    now: Time,
+    host: Time,
+}
 
 impl HybridClock {
     /// A clock that shows `time`.
     pub(super) const fn at(time: Time) -> HybridClock {
-        HybridClock(time)
+        HybridClock { now: time, host: Time(0) }
     }
 
-    /// Takes it that a time has come: the host's, or that of a message.
+    /// Takes it that a time has come.
     pub(super) fn see(&mut self, time: Time) {
-        self.0 = self.0.max(time);
+        self.now = self.now.max(time);
+    }
+
+    /// Takes it that the host's clock shows `time`.
+    pub(super) fn see_host(&mut self, time: Time) {
+        self.host = time;
+        self.see(time);
+    }
+
+    /// What the host's clock showed last.
+    pub(super) const fn host(&self) -> Time {
+        self.host
     }
 
     /// What the clock shows. Later stamps are later.
     pub(super) const fn now(&self) -> Time {
-        self.0
+        self.now
     }
 
     /// The stamp of a message that is sent now (K1).
     pub(super) fn stamp(&mut self) -> Time {
-        self.0 += 1;
-        self.0
+        self.now += 1;
+        self.now
     }
 }
 
@@ -114,7 +128,7 @@ mod tests {
     fn k1_a_stamp_is_later_than_everything_before() {
         let mut clock = HybridClock::at(Time(7));
         assert_eq!((clock.stamp(), clock.stamp()), (Time(8), Time(9)));
-        clock.see(Time(3));
+        clock.see_host(Time(3));
         assert_eq!(clock.now(), Time(9), "a host's clock that is set back is waited for");
         clock.see(Time(20));
         assert_eq!((clock.now(), clock.stamp()), (Time(20), Time(21)));

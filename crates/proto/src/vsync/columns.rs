@@ -12,7 +12,7 @@
 //! ready       the owner has the state of its shard
 //! wedged      the owner sends and receives nothing more          guards all above
 //! joiners     for each seat, the process that joins there
-//! ends        removed, left, joined (sets of seats), the next view's time, those with a state, trims
+//! ends        sets of seats: removed, left, joined; the next view's time; bearers, trims
 //! proposer    1 + standing of the leader whose change this is    guards joiners and ends
 //! committed   the change is decided                              guards proposer
 //! suspected   seats that the owner suspects                      a promise, see `change`

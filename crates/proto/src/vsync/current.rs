@@ -42,9 +42,7 @@ pub(super) struct Current<P> {
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) table: Table<P>,
     pub(super) detector: Detector,
-    /// This process's clock, and its host's.
     pub(super) clock: HybridClock,
-    wall: Time,
     /// Words of slots on their way to peers.
     pub(super) scratch: Vec<u64>,
     /// The record of this view in the log (W4).
@@ -89,7 +87,6 @@ impl<P: Plantings> Current<P> {
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
             clock: HybridClock::at(view.time),
-            wall: Time::default(),
             view,
             scratch: Vec::new(),
             entry: Record(0),
@@ -161,17 +158,11 @@ impl<P: Plantings> Current<P> {
         self.table.set(flag, 0, 1);
     }
 
-    /// Takes it that the host's clock shows `wall`.
-    pub(super) fn see(&mut self, wall: Time) {
-        self.wall = wall;
-        self.clock.see(wall);
-    }
-
     /// The clock that the row may show. K6: in a durable group the host's, which the next process
     /// on this seat can take up.
     fn clock_to_show(&self) -> Time {
         let is_hosts = self.is_durable() && !self.planted.has(Bug::ShowsTheSeen);
-        if is_hosts { self.wall } else { self.clock.now() }
+        if is_hosts { self.clock.host() } else { self.clock.now() }
     }
 
     /// Shows the clock.

@@ -14,6 +14,7 @@
 
 mod log;
 mod passage;
+mod status;
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
@@ -287,50 +288,6 @@ impl<P: Plantings> Machine<P> {
         }
     }
 
-    // ---- what is told ----
-
-    /// The view that this process is in.
-    pub fn view(&self) -> Option<&View> {
-        self.inside().map(|inside| &inside.current.view)
-    }
-
-    /// The position up to which this process has delivered in its shard of a subgroup.
-    pub fn position(&self, subgroup: usize) -> Option<Position> {
-        self.inside().map(|inside| inside.current.position(subgroup))
-    }
-
-    /// The time up to which the order of this process's shard of a subgroup is final: nothing is
-    /// delivered there any longer with such a time (K5). Zero while nothing is known of it.
-    pub fn frontier(&self, subgroup: usize) -> Time {
-        let lane = self.inside().and_then(|inside| inside.current.lanes.get(subgroup)?.as_ref());
-        lane.map_or(Time::default(), |lane| lane.frontier.time())
-    }
-
-    /// Whether this process is a member that has the states of all shards that it is in.
-    pub fn is_ready(&self) -> bool {
-        let is_all = |current: &Current<P>| {
-            let mut own = (0..current.lanes.len()).filter(|at| current.has_lane(*at));
-            own.all(|at| current.is_ready(at))
-        };
-        self.inside().is_some_and(|inside| is_all(&inside.current))
-    }
-
-    /// Whether this process sends and receives nothing more in its view.
-    pub fn is_wedged(&self) -> bool {
-        self.inside().is_some_and(|inside| inside.current.is_wedged())
-    }
-
-    /// The leader whose change of its view this process has echoed last; itself, if it proposed.
-    pub fn echoed(&self) -> Option<Rank> {
-        let current = &self.inside()?.current;
-        let ballot = current.own(current.row.proposer).checked_sub(1)?;
-        current.view.members.get(ballot as usize).map(|member| member.seat())
-    }
-
-    fn inside(&self) -> Option<&Inside<P>> {
-        if let Life::Inside(inside) = &self.life { Some(inside) } else { None }
-    }
-
     /// The time at which [`Machine::poll`] is due even if nothing happens.
     pub fn deadline(&self) -> Instant {
         match &self.life {
@@ -457,7 +414,7 @@ impl<P: Plantings> Machine<P> {
     fn turn(&mut self, now: Instant, port: &mut impl Port, out: &mut Vec<Output>) -> Turn {
         let Life::Inside(inside) = &mut self.life else { return Turn::Stay };
         let current = &mut inside.current;
-        current.see(self.wall);
+        current.clock.see_host(self.wall);
         // V10
         if current.look(port) == Seen::Later {
             return Turn::End(End::Excluded);

@@ -174,7 +174,7 @@ pub struct Delivery {
     pub shard: ShardId,
     /// Its position in the shard's order. Positions rise; between two there may be nulls.
     pub at: Position,
-    /// Its time (K3). Without an order there is none: zero.
+    /// Its time (K3). Zero without an order.
     pub time: Time,
     /// Its sender.
     pub sender: Knock,

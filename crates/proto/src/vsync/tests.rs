@@ -515,7 +515,7 @@ fn k3_a_newcomer_knows_the_times_of_what_its_state_covers() {
 /// The clock that a row shows, of a host at 5, where a message of 9 was seen.
 fn clock_shown<P: Plantings>(shape: Shape, planted: P) -> Time {
     let mut current = Rows::with(1, shape).read_by(0, planted);
-    current.see(Time(5));
+    current.clock.see_host(Time(5));
     current.clock.see(Time(9));
     current.show_clock();
     Time(current.own(current.row.clock))

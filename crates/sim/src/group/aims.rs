@@ -23,7 +23,9 @@ impl World {
         if let Some(stopped) = self.stopped_proposer.take_if(|stopped| *stopped != seat) {
             self.mend(Fault::Pause(stopped as u8));
         }
-        if self.phase != Phase::Safety || !self.outages.rng.chance(self.scenario.n_proposers, 8) {
+        if self.phase != Phase::Safety
+            || !self.outages.rng.chance(self.scenario.aims.n_proposers, 8)
+        {
             return;
         }
         self.net.borrow_mut().coverage.hit(Mark::ProposerStruck);
@@ -78,7 +80,9 @@ impl World {
 
     /// A4
     pub(super) fn strike_installer(&mut self, seat: usize) {
-        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_installers, 8) {
+        if self.phase == Phase::Safety
+            && self.outages.rng.chance(self.scenario.aims.n_installers, 8)
+        {
             self.net.borrow_mut().coverage.hit(Mark::InstallerStruck);
             self.crash_for(seat);
         }
@@ -86,7 +90,8 @@ impl World {
 
     /// A5
     pub(super) fn lay_ambush(&mut self, seat: usize) {
-        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.n_ambushes, 8) {
+        if self.phase == Phase::Safety && self.outages.rng.chance(self.scenario.aims.n_ambushes, 8)
+        {
             let weather = &self.scenario.plan.weather;
             let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
             let leader = self.leader().filter(|_| self.outages.rng.chance(1, 2));
@@ -111,7 +116,9 @@ impl World {
 
     /// A6
     pub(super) fn bid_farewell(&mut self, newcomer: usize) {
-        if self.phase != Phase::Safety || !self.outages.rng.chance(self.scenario.n_farewells, 8) {
+        if self.phase != Phase::Safety
+            || !self.outages.rng.chance(self.scenario.aims.n_farewells, 8)
+        {
             return;
         }
         for seat in (0..self.n_seats()).filter(|seat| *seat != newcomer) {

@@ -51,6 +51,13 @@ pub(super) struct Scenario {
     pub(super) n_ballast: u64,
     /// Whether memory outlives its process, where it is shared.
     pub(super) keeps_memory: bool,
+    pub(super) aims: Aims,
+    pub(super) n_adequate: usize,
+}
+
+/// How often faults are aimed (`aims`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Aims {
     /// Of 8 ends of views those that a process dies or stops in...
     pub(super) n_ambushes: u64,
     /// ... of 8 proposals those whose proposer dies at once...
@@ -59,7 +66,6 @@ pub(super) struct Scenario {
     pub(super) n_installers: u64,
     /// Of 8 newcomers those at whose arrival the others leave.
     pub(super) n_farewells: u64,
-    pub(super) n_adequate: usize,
 }
 
 impl Scenario {
@@ -159,10 +165,12 @@ impl Scenario {
             keeps_state: true,
             n_ballast: if rng.chance(1, 4) { 20_000 } else { 100 },
             keeps_memory: rng.chance(1, 2),
-            n_ambushes: rarely(rng, 3),
-            n_proposers: rarely(rng, 4),
-            n_installers: rarely(rng, 3),
-            n_farewells: rarely(rng, 3),
+            aims: Aims {
+                n_ambushes: rarely(rng, 3),
+                n_proposers: rarely(rng, 4),
+                n_installers: rarely(rng, 3),
+                n_farewells: rarely(rng, 3),
+            },
             n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
             dates: Vec::new(),
             plan,

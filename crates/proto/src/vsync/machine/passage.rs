@@ -71,7 +71,7 @@ impl<P: Plantings> Machine<P> {
         if let Some(last) = &mut last {
             current.hear_on(last);
         }
-        current.see(self.wall);
+        current.clock.see_host(self.wall);
         current.show_clock();
         if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {
             current.ask_to_leave();
