@@ -255,6 +255,21 @@ impl<P: Plantings> Process<P> {
         self.machine.position(subgroup)
     }
 
+    /// The end of the lease; see [`Machine::lease_until`].
+    pub fn lease_until(&self) -> Instant {
+        self.machine.lease_until()
+    }
+
+    /// The time from which on answers may be given; see [`Machine::answers_from`].
+    pub fn answers_from(&self, subgroup: usize) -> Instant {
+        self.machine.answers_from(subgroup)
+    }
+
+    /// The position that a read has to see; see [`Machine::held`].
+    pub fn held(&self, subgroup: usize) -> Option<Position> {
+        self.machine.held(subgroup)
+    }
+
     /// The time up to which the order of the own shard of a subgroup is final; see
     /// [`Machine::frontier`].
     pub fn frontier(&self, subgroup: usize) -> Time {

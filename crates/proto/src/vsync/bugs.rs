@@ -95,6 +95,20 @@ crate::planted_bugs! {
     ShowsTheSeen = SHOWS_THE_SEEN: tests,
     /// A member that has shown no clock yet is not waited for.
     FrontierOfSome = FRONTIER_OF_SOME: sweep ["vsync"],
+    /// Reads are answered without a lease.
+    LeaseUnchecked = LEASE_UNCHECKED: sweep ["vsync"],
+    /// The echo of one other member is a lease.
+    LeaseOfOne = LEASE_OF_ONE_ECHO: sweep ["vsync"],
+    /// A lease counts from when an echo is seen.
+    LeaseFromEcho = LEASE_FROM_ECHO: sweep ["vsync"],
+    /// A member that has wedged tells which beats it sees.
+    HearsWedged = HEARS_WEDGED: tests,
+    /// A lease is counted as long as others wait, whatever the clocks' rates.
+    LeaseRateIgnored = LEASE_RATE_IGNORED: tests,
+    /// A view answers at once, whatever leases those have that it has lost.
+    AnswersAtOnce = ANSWERS_AT_ONCE: sweep ["vsync"],
+    /// A read sees what is delivered, and not all that its member holds.
+    ReadsWhatIsThere = READS_WHAT_IS_THERE: sweep ["vsync"],
     /// A member says that a message is persisted before the disk has synced it.
     PersistedBeforeSync = PERSISTED_BEFORE_SYNC: sweep ["vsync-durable"],
     /// A newcomer's disk counts before it has the state that its messages follow.

@@ -8,6 +8,7 @@
 //! clock       the owner's clock: later messages have later stamps      guards `sent`
 //! seen        the latest time that the owner knows of, once it has wedged
 //! beat        a counter that rises while the owner runs
+//! heard       for each seat, the last of its beats that the owner had seen (with leases)
 //! leaving     the owner asked to leave
 //! ready       the owner has the state of its shard
 //! wedged      the owner sends and receives nothing more          guards all above
@@ -46,6 +47,7 @@ pub(super) struct Row {
     pub(super) clock: Column,
     pub(super) seen: Column,
     pub(super) beat: Column,
+    pub(super) heard: Column,
     pub(super) leaving: Column,
     pub(super) ready: Column,
     pub(super) wedged: Column,
@@ -81,6 +83,7 @@ impl Row {
             clock: columns.declare(Rising, 1),
             seen: columns.declare(Rising, 1),
             beat: columns.declare(Rising, 1),
+            heard: columns.declare(Rising, n_seats),
             leaving: columns.declare(Rising, 1),
             ready: columns.declare(Rising, n_subgroups),
             wedged: columns.declare(Rising, 1),

@@ -5,8 +5,10 @@ use super::clock::{HybridClock, Time};
 use super::columns::Row;
 use super::detector::Detector;
 use super::journal::Record;
-use super::lane::Lane;
+use super::lane::{Lane, Sender};
 use super::layout::Layout;
+use super::lease::{Answers, Lease};
+use super::shard::ViewId;
 use super::view::{Change, Standing, View};
 use super::wire::Message;
 use super::{Config, Position};
@@ -43,6 +45,7 @@ pub(super) struct Current<P> {
     pub(super) table: Table<P>,
     pub(super) detector: Detector,
     pub(super) clock: HybridClock,
+    pub(super) lease: Lease,
     /// Words of slots on their way to peers.
     pub(super) scratch: Vec<u64>,
     /// The record of this view in the log (W4).
@@ -87,6 +90,7 @@ impl<P: Plantings> Current<P> {
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
             clock: HybridClock::at(view.time),
+            lease: Lease::new(config.lease),
             view,
             scratch: Vec::new(),
             entry: Record(0),
@@ -108,6 +112,24 @@ impl<P: Plantings> Current<P> {
             if lane.id == old.id && since(&self.view, lane.id) == since(&last.view, old.id) {
                 lane.frontier = old.frontier.passed_on();
             }
+        }
+    }
+
+    /// E2: what this member may answer in its shards, behind the `last` view.
+    pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>) {
+        if self.lease.span().is_none() || self.planted.has(Bug::AnswersAtOnce) {
+            return;
+        }
+        for at in 0..self.lanes.len() {
+            let old = last.and_then(|last| last.lanes[at].as_ref());
+            let Some(lane) = &self.lanes[at] else { continue };
+            let has = |one: &Sender| lane.senders.iter().any(|own| own.process == one.process);
+            let answers = match old.filter(|old| old.id == lane.id) {
+                Some(old) if old.senders.iter().all(has) => old.answers,
+                None if last.is_none() && self.view.id == ViewId::FIRST => Answers::Free,
+                _ => Answers::AfterNext,
+            };
+            self.lanes[at].as_mut().expect("it is there").answers = answers;
         }
     }
 
@@ -192,9 +214,10 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Shows that this member runs.
-    pub(super) fn beat(&mut self) {
+    pub(super) fn beat(&mut self, now: Instant) {
         let beat = self.own(self.row.beat) + 1;
         self.table.set(self.row.beat, 0, beat);
+        self.tell_heard(beat, now);
         self.show_clock();
     }
 

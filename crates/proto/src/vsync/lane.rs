@@ -5,6 +5,7 @@ use super::clock::{Frontier, Time};
 use super::heard::Heard;
 use super::journal::Record;
 use super::layout::Layout;
+use super::lease::Answers;
 use super::order::RoundRobin;
 use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
@@ -30,6 +31,8 @@ pub(super) struct Lane {
     /// The time of the last message that was delivered (K3).
     pub(super) time: Time,
     pub(super) frontier: Frontier,
+    /// When this member may answer (`lease`).
+    pub(super) answers: Answers,
     /// The length of the order that was put into the log (`durable`), and the time of its end.
     pub(super) logged: u64,
     pub(super) logged_time: Time,
@@ -74,6 +77,7 @@ impl Lane {
             heard: Heard::default(),
             time: view.time,
             frontier: Frontier::default(),
+            answers: Answers::Free,
             logged: 0,
             logged_time: view.time,
             marks: VecDeque::new(),

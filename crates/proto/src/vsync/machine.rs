@@ -295,7 +295,8 @@ impl<P: Plantings> Machine<P> {
                 let deadline = returning.as_ref().map(|returning| returning.deadline());
                 deadline.map_or(*next_knock_at, |deadline| deadline.min(*next_knock_at))
             }
-            Life::Inside(_) | Life::Leaving { .. } => self.next_beat_at,
+            Life::Inside(inside) => inside.current.next_answer_at().min(self.next_beat_at),
+            Life::Leaving { .. } => self.next_beat_at,
             Life::Ended => Instant(u64::MAX),
         }
     }
@@ -415,10 +416,12 @@ impl<P: Plantings> Machine<P> {
         let Life::Inside(inside) = &mut self.life else { return Turn::Stay };
         let current = &mut inside.current;
         current.clock.see_host(self.wall);
+        current.tick_answers(now);
         // V10
         if current.look(port) == Seen::Later {
             return Turn::End(End::Excluded);
         }
+        current.renew_lease(now);
         let (table, beat) = (&current.table, current.row.beat);
         let trusted = current.trusted().intersection(current.others());
         let silent = current.detector.look(trusted, |seat| table.get(seat, beat, 0), now);
@@ -533,7 +536,7 @@ impl<P: Plantings> Machine<P> {
                 let current = &mut inside.current;
                 let is_news = current.has_news() || !renewed.is_empty();
                 if is_beat {
-                    current.beat();
+                    current.beat(now);
                 } else if is_news {
                     current.show_clock_again();
                 }
@@ -559,7 +562,7 @@ impl<P: Plantings> Machine<P> {
             }
             Life::Leaving { current, .. } => {
                 if is_beat {
-                    current.beat();
+                    current.beat(now);
                 }
                 current.push(renewed, port);
             }

@@ -15,13 +15,14 @@
 //! and nothing that one posted takes effect any longer (shm: its lock; tcp: its incarnation). A
 //! process that lost its memory comes back with a higher incarnation, as another member. In memory,
 //! what all members of a shard forget at once is lost; a durable group ([`Mode::Durable`]) has
-//! disks (D1 to D5 of [`crate::disk`]) and is restarted from them. Leases are to come.
+//! disks (D1 to D5 of [`crate::disk`]) and is restarted from them. Leases alone assume something of
+//! clocks (E3).
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
 //! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`; of
 //! durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
-//! `records`; K1 to K6, of times, in `clock`.
+//! `records`; K1 to K6, of times, in `clock`, E1 to E4, of leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
@@ -57,6 +58,7 @@ mod heard;
 mod journal;
 mod lane;
 mod layout;
+mod lease;
 mod machine;
 mod order;
 mod outbox;
@@ -136,6 +138,9 @@ pub struct Config {
     /// Whether the application has a state that a newcomer needs. Without one, a newcomer delivers
     /// from the beginning of its first view on (V9).
     pub keeps_state: bool,
+    /// The time for which a view that has lost members answers nothing, so that members can have
+    /// leases; without one they have none.
+    pub lease: Option<Duration>,
     /// The name of the group, if this process founds it: another one each time. It is a part of
     /// every view, so that a log of another group is not taken for one of this.
     pub group: u64,

@@ -11,7 +11,7 @@ pub const ROW: Row = Row {
     consistency: "virtual synchrony: total order, and the same messages between two views",
     survives: "the crash of any minority of each view; on disk, of all members",
     write_cost: "one write to every member and one back",
-    read_cost: "none: local, and possibly stale (no leases yet)",
+    read_cost: "none: local, and possibly stale; with a lease, a wait for what is on its way",
     leader_change: "a view change: three one-way delays after the suspicion",
     fabrics: &["shm", "tcp", "sim"],
     needs: "",

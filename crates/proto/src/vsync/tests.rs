@@ -10,6 +10,7 @@ use super::delivery::FLIGHT_BYTES_MAX;
 use super::durable::Kept;
 use super::journal::Journal;
 use super::layout::{Layout, Shape};
+use super::lease::Lease;
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::shard::{Candidates, ShardId, Subgroup, ViewId};
@@ -25,6 +26,7 @@ use crate::value::Region;
 use alloc::vec;
 use alloc::vec::Vec;
 use base::{Instant, Rank, SeatSet};
+use core::time::Duration;
 
 /// The rows of a view, as one member's memory has them.
 struct Rows {
@@ -107,6 +109,7 @@ impl Rows {
             timing: Timing::default(),
             n_adequate: 1,
             keeps_state: true,
+            lease: None,
             group: 0,
             keep_bytes: 0,
             layout: self.subgroups.clone(),
@@ -463,6 +466,7 @@ fn told<P: Plantings>(planted: P) -> [usize; 2] {
         timing: Timing::default(),
         n_adequate: 1,
         keeps_state: true,
+        lease: None,
         group: 0,
         keep_bytes: 0,
         layout: Vec::new(),
@@ -527,4 +531,43 @@ fn k6_a_durable_groups_row_shows_what_the_next_process_can_take_up() {
     assert_eq!(clock_shown(in_memory, Sound), Time(9));
     assert_eq!(clock_shown(ON_DISKS, Sound), Time(5));
     assert_eq!(clock_shown(ON_DISKS, Planted(Bug::ShowsTheSeen)), Time(9));
+}
+
+/// The end of the lease of one of five, in milliseconds, at 120: its beat left at 100, others that
+/// have seen it said so by then, and it is counted for 90 of 110.
+fn leased<P: Plantings>(n_echoes: usize, planted: P) -> u64 {
+    let ms = |ms: u64| Instant(ms * 1_000_000);
+    let mut rows = Rows::of(5);
+    let mut current = rows.read_by(0, planted);
+    current.lease = Lease::new(Some(Duration::from_millis(110)));
+    current.beat(ms(100));
+    (1..=n_echoes).for_each(|seat| rows.tell(seat, |row, table| table.set(row.heard, 0, 1)));
+    rows.show(&mut current);
+    current.renew_lease(ms(120));
+    current.lease.until().0 / 1_000_000
+}
+
+/// The beat of another member that a row tells to be seen, once its owner has wedged.
+fn heard_wedged<P: Plantings>(planted: P) -> u64 {
+    let mut rows = Rows::of(2);
+    rows.tell(1, |row, table| table.set(row.beat, 0, 7));
+    let mut current = rows.read_by(0, planted);
+    current.lease = Lease::new(Some(Duration::from_millis(110)));
+    current.wedge();
+    current.beat(Instant::ZERO);
+    current.table.get(Rank::at(0), current.row.heard, 1)
+}
+
+#[test]
+fn e1_a_member_that_has_wedged_hears_nothing_more() {
+    assert_eq!(heard_wedged(Sound), 0);
+    assert_eq!(heard_wedged(Planted(Bug::HearsWedged)), 7);
+}
+
+#[test]
+fn e1_a_lease_counts_from_the_beat_that_a_majority_has_seen() {
+    assert_eq!([0, 1, 2, 4].map(|n| leased(n, Sound)), [0, 0, 190, 190]);
+    assert_eq!(leased(1, Planted(Bug::LeaseOfOne)), 190);
+    assert_eq!(leased(2, Planted(Bug::LeaseFromEcho)), 210);
+    assert_eq!(leased(2, Planted(Bug::LeaseRateIgnored)), 210);
 }

@@ -1,11 +1,11 @@
 //! What a process of a group tells of itself.
 
-use super::super::bugs::Plantings;
+use super::super::bugs::{Bug, Plantings};
 use super::super::clock::Time;
 use super::super::current::Current;
 use super::super::view::View;
 use super::{Inside, Life, Machine, Position};
-use base::Rank;
+use base::{Instant, Rank};
 
 impl<P: Plantings> Machine<P> {
     /// The view that this process is in.
@@ -16,6 +16,38 @@ impl<P: Plantings> Machine<P> {
     /// The position up to which this process has delivered in its shard of a subgroup.
     pub fn position(&self, subgroup: usize) -> Option<Position> {
         self.inside().map(|inside| inside.current.position(subgroup))
+    }
+
+    /// The end of this process's lease, on its clock: whether there is one is to be asked once more
+    /// when a read is executed (E1).
+    pub fn lease_until(&self) -> Instant {
+        let current = self.inside().map(|inside| &inside.current);
+        match current {
+            Some(current) if self.planted.has(Bug::LeaseUnchecked) && !current.is_wedged() => {
+                Instant(u64::MAX)
+            }
+            current => current.map_or(Instant::ZERO, |current| current.lease.until()),
+        }
+    }
+
+    /// The time from which on this process may answer updates and reads of its shard of a subgroup,
+    /// on its clock (E2).
+    pub fn answers_from(&self, subgroup: usize) -> Instant {
+        let lane = self.inside().and_then(|inside| inside.current.lanes.get(subgroup)?.as_ref());
+        lane.map_or(Instant::ZERO, |lane| lane.answers.from())
+    }
+
+    /// The position up to which a read that comes now has to see the order (E4).
+    pub fn held(&self, subgroup: usize) -> Option<Position> {
+        let current = &self.inside()?.current;
+        if !current.has_lane(subgroup) {
+            return None;
+        }
+        let delivered = current.position(subgroup);
+        if self.planted.has(Bug::ReadsWhatIsThere) {
+            return Some(delivered);
+        }
+        Some(Position { at: current.held_by(subgroup, current.me).max(delivered.at), ..delivered })
     }
 
     /// The time up to which the order of this process's shard of a subgroup is final: nothing is

@@ -1,0 +1,198 @@
+//! Leases: a member that has one may answer reads of its own state, and no update that it does not
+//! have was answered anywhere.
+//!
+//! ```text
+//! member m:    beat b ---> the others see it     row: heard[m] = b, not wedged
+//!              lease: from when b left, for as long as a lease is counted
+//! next view without m:     begins ---- lease ----> answers
+//! ```
+//! A read waits until everything is delivered that the member held when the read came, and is
+//! answered if there is a lease *then*.
+//!
+//! - E1 *Echoed by a majority.* A lease counts from the time at which a beat left that a majority
+//!   of the view has seen, this member among them, before they wedged: a member that has wedged
+//!   hears nothing more. A change needs a majority that has wedged (C8), so one of them wedged
+//!   after that time. Mutants `LEASE_OF_ONE_ECHO`, `LEASE_UNCHECKED`,
+//!   `LEASE_FROM_ECHO`, `HEARS_WEDGED`.
+//! - E2 *The next view waits.* A member of a shard that has lost one, or that is new to it, answers
+//!   nothing for as long as a lease lasts, from a time that was told after it had begun the view:
+//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutant `ANSWERS_AT_ONCE`.
+//! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
+//!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
+//! - E4 *Held is delivered.* What was answered before a read came had been received by every member
+//!   of the shard (V3), so it is a part of what this member held. Mutant `READS_WHAT_IS_THERE`.
+
+use super::bugs::{Bug, Plantings};
+use super::current::Current;
+use crate::multipaxos::lease::CLOCK_RATE_PERMILLE;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use base::{Instant, majority};
+use core::time::Duration;
+
+/// The most beats whose times are known: an echo that is later is no echo.
+const BEATS_MAX: usize = 64;
+
+/// The lease of a member in a view.
+#[derive(Debug)]
+pub(super) struct Lease {
+    /// The time that others wait; without one there are no leases.
+    span: Option<Duration>,
+    /// The times at which the last beats left.
+    beats: VecDeque<(u64, Instant)>,
+    /// The end of the lease.
+    until: Instant,
+}
+
+impl Lease {
+    pub(super) const fn new(span: Option<Duration>) -> Lease {
+        Lease { span, beats: VecDeque::new(), until: Instant::ZERO }
+    }
+
+    pub(super) const fn span(&self) -> Option<Duration> {
+        self.span
+    }
+
+    pub(super) const fn until(&self) -> Instant {
+        self.until
+    }
+
+    fn note_beat(&mut self, beat: u64, now: Instant) {
+        if self.span.is_some() {
+            self.beats.push_back((beat, now));
+            if self.beats.len() > BEATS_MAX {
+                self.beats.pop_front();
+            }
+        }
+    }
+
+    fn left_at(&self, beat: u64) -> Option<Instant> {
+        self.beats.iter().find(|(of, _)| *of == beat).map(|(_, at)| *at)
+    }
+}
+
+/// When a member may answer, in a shard (E2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// At once.
+    #[default]
+    Free,
+    /// As long after the next time that is told as a lease lasts.
+    AfterNext,
+    /// From a time on.
+    From(Instant),
+}
+
+impl Answers {
+    /// Takes the time of a turn after the one in which the view began.
+    pub(super) fn tick(&mut self, span: Option<Duration>, now: Instant) {
+        match (*self, span) {
+            (Answers::AfterNext, Some(span)) => *self = Answers::From(now.plus(span)),
+            (Answers::From(from), _) if from <= now => *self = Answers::Free,
+            _ => {}
+        }
+    }
+
+    /// The time from which on it may.
+    pub(super) const fn from(self) -> Instant {
+        match self {
+            Answers::Free => Instant::ZERO,
+            Answers::AfterNext => Instant(u64::MAX),
+            Answers::From(from) => from,
+        }
+    }
+}
+
+impl<P: Plantings> Current<P> {
+    /// Notes that a beat leaves now, and tells which beats of the others this member has seen.
+    pub(super) fn tell_heard(&mut self, beat: u64, now: Instant) {
+        self.lease.note_beat(beat, now);
+        let is_deaf = self.is_wedged() && !self.planted.has(Bug::HearsWedged);
+        if self.lease.span.is_none() || is_deaf {
+            return;
+        }
+        for seat in self.others().iter() {
+            let beat = self.of(seat, self.row.beat);
+            self.table.set(self.row.heard, seat.index(), beat);
+        }
+    }
+
+    /// E2: takes the time of a turn.
+    pub(super) fn tick_answers(&mut self, now: Instant) {
+        let span = self.lease.span;
+        for lane in self.lanes.iter_mut().flatten() {
+            lane.answers.tick(span, now);
+        }
+    }
+
+    /// The next time at which this member may answer what it may not yet.
+    pub(super) fn next_answer_at(&self) -> Instant {
+        let held = self.lanes.iter().flatten().filter_map(|lane| match lane.answers {
+            Answers::Free => None,
+            Answers::AfterNext => Some(Instant::ZERO),
+            Answers::From(from) => Some(from),
+        });
+        held.min().unwrap_or(Instant(u64::MAX))
+    }
+
+    /// E1
+    pub(super) fn renew_lease(&mut self, now: Instant) {
+        let Some(span) = self.lease.span else { return };
+        if self.is_wedged() {
+            self.lease.until = Instant::ZERO;
+            return;
+        }
+        let mut since: Vec<Instant> = self
+            .others()
+            .iter()
+            .filter_map(|seat| {
+                let beat = self.table.get(seat, self.row.heard, self.me.index());
+                let left = self.lease.left_at(beat);
+                if self.planted.has(Bug::LeaseFromEcho) { left.map(|_| now) } else { left }
+            })
+            .collect();
+        since.sort_unstable_by(|a, b| b.cmp(a));
+        let n_others = majority(self.view.members.len()) - 1;
+        let n_others = if self.planted.has(Bug::LeaseOfOne) { n_others.min(1) } else { n_others };
+        let is_ignored = self.planted.has(Bug::LeaseRateIgnored);
+        let counted = if is_ignored { span } else { counted(span) };
+        let from = n_others.checked_sub(1).map_or(Some(now), |last| since.get(last).copied());
+        if let Some(from) = from {
+            self.lease.until = self.lease.until.max(from.plus(counted));
+        }
+    }
+}
+
+/// How long a lease is counted for which others wait `span` (E3).
+fn counted(span: Duration) -> Duration {
+    span * (1000 - CLOCK_RATE_PERMILLE) / (1000 + CLOCK_RATE_PERMILLE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn e2_answers_wait_from_a_time_that_is_told_behind_the_views_beginning() {
+        let (span, at) = (Some(Duration::from_millis(50)), |ms: u64| Instant(ms * 1_000_000));
+        let mut answers = Answers::AfterNext;
+        assert_eq!(answers.from(), Instant(u64::MAX));
+        answers.tick(span, at(100));
+        assert_eq!(answers.from(), at(150));
+        answers.tick(span, at(149));
+        assert_eq!(answers.from(), at(150));
+        answers.tick(span, at(150));
+        assert_eq!(answers, Answers::Free);
+    }
+
+    #[test]
+    fn e3_the_faster_of_two_clocks_waits_longer_than_the_slower_one_counts() {
+        let span = Duration::from_millis(110);
+        let slow = counted(span).as_nanos() * 1000 / 900;
+        let fast = span.as_nanos() * 1000 / 1100;
+        assert!(slow <= fast, "{slow} {fast}");
+        let mut lease = Lease::new(Some(span));
+        (0..2 * BEATS_MAX as u64).for_each(|beat| lease.note_beat(beat, Instant(beat)));
+        assert_eq!((lease.left_at(1), lease.left_at(127)), (None, Some(Instant(127))));
+    }
+}
