@@ -191,6 +191,8 @@ pub enum Mark {
     LogReplayed,
     /// A member learned that the order of its shard is final up to a later time.
     FrontierRose,
+    /// A read was answered by a lease.
+    LeasedRead,
     /// A member was moved from one shard to another.
     MemberMoved,
     /// A shard lost all its members with the state, and began again.
@@ -203,7 +205,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 96] = [
+    pub const ALL: [Mark; 97] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -296,6 +298,7 @@ impl Mark {
         Mark::GroupWentDark,
         Mark::LogReplayed,
         Mark::FrontierRose,
+        Mark::LeasedRead,
         Mark::MemberMoved,
         Mark::ShardBegunAnew,
         Mark::SubgroupInadequate,
@@ -318,6 +321,7 @@ impl Mark {
                 | Mark::UnorderedSurvived
                 | Mark::ShardsSurvived
                 | Mark::FrontierRose
+                | Mark::LeasedRead
                 | Mark::MemberMoved
                 | Mark::ShardBegunAnew
                 | Mark::SubgroupInadequate

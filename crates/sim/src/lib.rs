@@ -130,6 +130,8 @@ pub enum Property {
     VirtualSynchrony,
     /// A position has one time, times rise, and what is final stays.
     Times,
+    /// A read by a lease sees what was answered before it.
+    Leases,
     /// What its sender saw delivered is not lost.
     Kept,
     /// The state is not lost by members that leave.

@@ -8,8 +8,11 @@
 //! - A5 *A member dies or stops soon after it has wedged*; or its leader does.
 //! - A7 *A member that wedges is given messages*, which it may not be able to send in its shard any
 //!   longer: in groups with subgroups.
+//! - A8 *A reader is cut off*: in groups with leases, one or two members hear none of the others,
+//!   which are heard, and are suspected by one of them at once; reads come there meanwhile.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
+use super::scenario::Manner;
 use super::world::World;
 use crate::coverage::Mark;
 use crate::plan::MS;
@@ -112,6 +115,32 @@ impl World {
                 }
             });
         }
+    }
+
+    /// A8
+    pub(super) fn cut_readers_off(&mut self) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild || !self.rng_of_reads.chance(1, 48) {
+            return;
+        }
+        let members: Vec<usize> = match self.latest() {
+            Some(view) if view.members.len() > 2 => {
+                view.members.iter().map(|one| one.seat().index()).collect()
+            }
+            _ => return,
+        };
+        let n = members.len();
+        let first = self.rng_of_reads.below(n as u64) as usize;
+        let n_readers = if n > 4 { 1 + self.rng_of_reads.below(2) as usize } else { 1 };
+        self.readers = (0..n_readers).map(|at| members[(first + at) % n]).collect();
+        let others: Vec<usize> =
+            members.into_iter().filter(|seat| !self.readers.contains(seat)).collect();
+        let accuser = others[self.rng_of_reads.below(others.len() as u64) as usize];
+        for reader in self.readers.clone() {
+            others.iter().for_each(|other| self.cut(*other, reader));
+            self.with(accuser, |process, _| process.suspect(Rank::at(reader)));
+        }
+        self.run_soon(accuser);
     }
 
     /// A6

@@ -39,6 +39,10 @@ pub(super) enum Told {
     },
     /// The state of a shard that covers everything before a position.
     Take { shard: ShardId, at: Position, digest: u64 },
+    /// Its own update was answered, and all that is before a position.
+    Answered { shard: ShardId, to: Position, at_ns: u64 },
+    /// A read that came at a time of the world was answered from the state before a position.
+    Read { shard: ShardId, from_ns: u64, to: Position, at_ns: u64 },
     /// The order of a shard is final up to a time.
     Frontier { shard: ShardId, time: Time },
     /// It is no longer in the group.
@@ -69,16 +73,24 @@ impl Record {
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
         self.told.iter().filter_map(|told| match told {
             Told::View(view) => Some(view),
-            Told::Deliver { .. } | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => {
-                None
-            }
+            Told::Deliver { .. }
+            | Told::Take { .. }
+            | Told::Frontier { .. }
+            | Told::Answered { .. }
+            | Told::Read { .. }
+            | Told::Ended(_) => None,
         })
     }
 
     pub(super) fn deliveries(&self) -> impl Iterator<Item = Delivered> + '_ {
         self.told.iter().filter_map(|told| match told {
             Told::Deliver { at, id, digest, .. } => Some((*at, *id, *digest)),
-            Told::View(_) | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
+            Told::View(_)
+            | Told::Take { .. }
+            | Told::Frontier { .. }
+            | Told::Answered { .. }
+            | Told::Read { .. }
+            | Told::Ended(_) => None,
         })
     }
 
@@ -86,7 +98,12 @@ impl Record {
     pub(super) fn times(&self) -> impl Iterator<Item = (Position, Time, MessageId)> + '_ {
         self.told.iter().filter_map(|told| match told {
             Told::Deliver { at, time, id, .. } => Some((*at, *time, *id)),
-            Told::View(_) | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
+            Told::View(_)
+            | Told::Take { .. }
+            | Told::Frontier { .. }
+            | Told::Answered { .. }
+            | Told::Read { .. }
+            | Told::Ended(_) => None,
         })
     }
 
@@ -94,7 +111,12 @@ impl Record {
     pub(super) fn taken(&self) -> Option<(Position, u64)> {
         self.told.iter().find_map(|told| match told {
             Told::Take { at, digest, .. } => Some((*at, *digest)),
-            Told::View(_) | Told::Deliver { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
+            Told::View(_)
+            | Told::Deliver { .. }
+            | Told::Frontier { .. }
+            | Told::Answered { .. }
+            | Told::Read { .. }
+            | Told::Ended(_) => None,
         })
     }
 
@@ -175,6 +197,8 @@ impl History {
                     Told::View(_) | Told::Ended(_) => None,
                     Told::Deliver { shard, .. }
                     | Told::Take { shard, .. }
+                    | Told::Answered { shard, .. }
+                    | Told::Read { shard, .. }
                     | Told::Frontier { shard, .. } => Some(*shard),
                 };
                 for (shard, (since, stay)) in

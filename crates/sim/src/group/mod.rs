@@ -24,6 +24,7 @@ mod operator;
 mod phases;
 mod power;
 mod process;
+mod reads;
 mod scenario;
 mod storms;
 mod sweeps;

@@ -18,6 +18,7 @@ impl World {
             Phase::Liveness if !self.is_quiet => self.multicast(2),
             Phase::Healing | Phase::Liveness | Phase::Over => {}
         }
+        self.read_by_lease();
         let mean = if self.phase == Phase::Safety { self.scenario.act_every_ns } else { CALM_NS };
         let pause = 1 + self.rng.below(2 * mean);
         self.push_in(pause, Happening::Operate);
@@ -75,6 +76,21 @@ impl World {
             });
         }
         self.run_soon(seat);
+    }
+
+    /// Reads come, at members that may be cut off or excluded.
+    fn read_by_lease(&mut self) {
+        if self.scenario.lease.is_none() || self.phase == Phase::Over {
+            return;
+        }
+        self.cut_readers_off();
+        let seats = [0, 1].map(|_| self.rng_of_reads.below(self.processes.len() as u64) as usize);
+        for seat in seats.into_iter().chain(self.readers.clone()) {
+            let rng = &mut self.rng_of_reads;
+            let subgroup = rng.below(self.scenario.shape.n_subgroups as u64) as usize;
+            self.with(seat, |process, _| process.read(subgroup));
+            self.run_soon(seat);
+        }
     }
 
     pub(super) fn run_soon(&self, seat: usize) {

@@ -5,6 +5,7 @@ use super::app::{self, App};
 use super::bugs::Bug;
 use super::date::Date;
 use super::history::{MessageId, ProcessId, Record, Told};
+use super::reads::{Reads, Standing};
 use crate::coverage::Mark;
 use crate::disk::Disk;
 use crate::stored::Store;
@@ -47,6 +48,9 @@ trait Life {
     fn view(&self) -> Option<&View>;
     fn position(&self, subgroup: usize) -> Option<Position>;
     fn frontier(&self, subgroup: usize) -> Time;
+    fn held(&self, subgroup: usize) -> Option<Position>;
+    fn answers_from(&self, subgroup: usize) -> Instant;
+    fn lease_until(&self) -> Instant;
     fn is_ready(&self) -> bool;
     fn is_wedged(&self) -> bool;
     fn echoed(&self) -> Option<Rank>;
@@ -84,6 +88,18 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn frontier(&self, subgroup: usize) -> Time {
         group::Process::frontier(self, subgroup)
+    }
+
+    fn held(&self, subgroup: usize) -> Option<Position> {
+        group::Process::held(self, subgroup)
+    }
+
+    fn answers_from(&self, subgroup: usize) -> Instant {
+        group::Process::answers_from(self, subgroup)
+    }
+
+    fn lease_until(&self) -> Instant {
+        group::Process::lease_until(self)
     }
 
     fn is_ready(&self) -> bool {
@@ -200,6 +216,8 @@ pub(super) struct Process {
     /// Whether its application takes no messages for half of the time.
     pub(super) is_slow: bool,
     n_turns: u64,
+    /// What it has to answer, in a group with leases.
+    reads: Option<Reads>,
 }
 
 impl Process {
@@ -215,6 +233,7 @@ impl Process {
         let n_ballast = (config.shape.message_bytes as usize - 24, n_ballast);
         let now = port.now();
         let places = vec![Place::default(); config.shape.n_subgroups];
+        let reads = config.lease.map(|_| Reads::default());
         let life: Box<dyn Life> = match bug {
             None => begun(config, disk, Sound, now),
             Some(Bug::View(bug)) => begun(config, disk, Planted(bug), now),
@@ -231,6 +250,7 @@ impl Process {
             is_silent,
             is_slow: false,
             n_turns: 0,
+            reads,
         }
     }
 
@@ -247,6 +267,7 @@ impl Process {
             knock: self.knock,
             net: Rc::clone(self.port.net()),
             places: &mut self.places,
+            reads: self.reads.as_mut(),
             record,
             n_ballast: self.n_ballast.1,
             is_ended: &mut self.is_ended,
@@ -254,7 +275,38 @@ impl Process {
         let mut ground = SimGround { port: &mut self.port, date: self.date, disk };
         let due = self.life.turn(now, &mut ground, &mut listener).due;
         self.note_frontiers(record);
+        self.answer(record);
         due
+    }
+
+    /// Answers updates and reads, in a group with leases.
+    fn answer(&mut self, record: &mut Record) {
+        let Some(reads) = self.reads.as_mut().filter(|_| !self.is_ended) else { return };
+        let (life, places) = (&self.life, &self.places);
+        let standing = |subgroup: u16| {
+            let subgroup = usize::from(subgroup);
+            Standing {
+                shard: places[subgroup].is_in.map(|(shard, _)| shard),
+                // A newcomer without a state reads nothing.
+                position: life.position(subgroup).filter(|_| life.is_ready()),
+                held: life.held(subgroup),
+                answers_from: life.answers_from(subgroup),
+            }
+        };
+        let (now, net) = (self.port.now(), self.port.net());
+        let now_ns = net.borrow().now();
+        let n_read = reads.answer(standing, (now, now_ns), life.lease_until(), record);
+        if n_read > 0 {
+            net.borrow_mut().coverage.hit(Mark::LeasedRead);
+        }
+    }
+
+    /// A read of its shard of a subgroup comes.
+    pub(super) fn read(&mut self, subgroup: usize) {
+        let (now_ns, place) = (self.port.net().borrow().now(), &self.places[subgroup]);
+        if let (Some(reads), Some((shard, _))) = (&mut self.reads, place.is_in) {
+            reads.ask(shard, now_ns);
+        }
     }
 
     /// Writes down what is final now.
@@ -359,6 +411,7 @@ struct Listener<'a> {
     knock: Knock,
     net: Rc<RefCell<Net>>,
     places: &'a mut [Place],
+    reads: Option<&'a mut Reads>,
     record: &'a mut Record,
     n_ballast: usize,
     is_ended: &'a mut bool,
@@ -439,6 +492,9 @@ impl Application for Listener<'_> {
         let place = &mut self.places[usize::from(delivery.shard.subgroup)];
         if delivery.sender == self.knock {
             place.own.insert(delivery.shard, id.ordinal);
+            if let Some(reads) = &mut self.reads {
+                reads.owe(delivery.shard, delivery.at);
+            }
         }
         place.app.execute(id);
         let (shard, digest) = (delivery.shard, place.app.digest());

@@ -31,6 +31,8 @@ pub(super) struct Scenario {
     /// Subgroups; none in a group without a layout.
     pub(super) layout: Vec<Subgroup>,
     pub(super) timing: Timing,
+    /// What a view waits that has lost members, if there are leases.
+    pub(super) lease: Option<Duration>,
     /// The clock of each seat's host.
     pub(super) dates: Vec<Date>,
     pub(super) n_founders: usize,
@@ -75,9 +77,20 @@ impl Scenario {
             group::Kind::Memory => drawn,
             group::Kind::Durable => drawn.on_disks(rng),
         };
+        let drawn = drawn.with_leases(&mut Rng::new(seed ^ 0x006c_6561_7365));
         let mut rng_of_dates = Rng::new(seed ^ 0x0064_6174_6573);
         let dates = (0..drawn.shape.n_seats).map(|_| Date::draw(kind, &mut rng_of_dates));
         Scenario { dates: dates.collect(), ..drawn }
+    }
+
+    /// The same with leases, as a rule longer than it takes to exclude a member: then clocks run at
+    /// their rates, and do not jump.
+    fn with_leases(mut self, rng: &mut Rng) -> Scenario {
+        if self.shape.mode != Mode::Unordered && rng.chance(1, 3) {
+            self.lease = Some(self.timing.suspect_after * rng.range(2, 9) as u32 / 2);
+            self.plan.kinds.retain(|kind| *kind != Kind::Jump);
+        }
+        self
     }
 
     /// The same on disks: its power fails too.
@@ -173,6 +186,7 @@ impl Scenario {
             },
             n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
             dates: Vec::new(),
+            lease: None,
             plan,
         };
         // (No draw of its own, so that older seeds meet what they met.)

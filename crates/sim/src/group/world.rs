@@ -32,6 +32,10 @@ pub(super) struct World {
     pub(super) rng: Rng,
     /// The choices of subgroups.
     pub(super) rng_of_layout: Rng,
+    /// The choices of reads.
+    pub(super) rng_of_reads: Rng,
+    /// Members that were cut off, and are asked (`aims`, A8).
+    pub(super) readers: Vec<usize>,
     /// Processes by seat; one that is dead stays until the next one begins.
     pub(super) processes: Vec<Option<Process>>,
     pub(super) history: History,
@@ -76,6 +80,8 @@ impl World {
             net: Rc::new(RefCell::new(net)),
             rng,
             rng_of_layout: Rng::new(seed ^ 0x7368_6172_6473),
+            rng_of_reads: Rng::new(seed ^ 0x7265_6164_7300),
+            readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
             history: History { is_unordered, is_durable, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
@@ -254,6 +260,7 @@ impl World {
             timing: self.scenario.timing,
             n_adequate: self.scenario.n_adequate,
             keeps_state: self.scenario.keeps_state,
+            lease: self.scenario.lease,
             group: 1,
             keep_bytes: self.scenario.plan.disks.snapshot_every,
             layout: self.scenario.layout.clone(),

@@ -4,6 +4,7 @@
 mod copies;
 mod durability;
 mod kept;
+mod leases;
 mod minority;
 mod same_trim;
 mod sender_fifo;
@@ -34,7 +35,7 @@ const OF_ALL: [(Property, Check); 6] = [
 const OF_SHARDS: [(Property, Check); 1] = [(Property::SenderFifo, sender_fifo::check)];
 
 /// ... and those of every shard with an order.
-const OF_ORDERED: [(Property, Check); 8] = [
+const OF_ORDERED: [(Property, Check); 9] = [
     (Property::TotalOrder, total_order::check),
     (Property::SameTrim, same_trim::check),
     (Property::VirtualSynchrony, virtual_synchrony::check),
@@ -43,6 +44,7 @@ const OF_ORDERED: [(Property, Check); 8] = [
     (Property::StateKept, state_kept::check),
     (Property::Restored, durability::check),
     (Property::Times, times::check),
+    (Property::Leases, leases::check),
 ];
 
 /// The first property that does not hold.

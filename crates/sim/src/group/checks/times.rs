@@ -56,7 +56,7 @@ fn stays(
                     ));
                 }
             }
-            Told::Ended(_) => {}
+            Told::Answered { .. } | Told::Read { .. } | Told::Ended(_) => {}
         }
     }
     Ok(())

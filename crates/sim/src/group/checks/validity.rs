@@ -15,7 +15,12 @@ pub(super) fn check(history: &History) -> Result<(), String> {
         let mut seen = BTreeSet::new();
         let delivered = record.told.iter().filter_map(|told| match told {
             Told::Deliver { shard, at, id, .. } => Some((*shard, *at, *id)),
-            Told::View(_) | Told::Take { .. } | Told::Frontier { .. } | Told::Ended(_) => None,
+            Told::View(_)
+            | Told::Take { .. }
+            | Told::Frontier { .. }
+            | Told::Answered { .. }
+            | Told::Read { .. }
+            | Told::Ended(_) => None,
         });
         for (shard, at, id) in delivered {
             let sender = ProcessId(id.sender, id.incarnation);
