@@ -129,6 +129,7 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
     let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
+    let leased = format_ident!("{name}_leased");
     quote! {
         #(#docs)*
         #[doc = ""]
@@ -145,6 +146,17 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
         #[doc = "Answered at a place of the group's order: it sees every call that ended before."]
         #visibility fn #ordered(&self, #(#names: #types),*) -> ::group::Pending<#result> {
             self.0.call(#number, &(#(#names,)*))
+        }
+
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered by this member's copy, in a group with leases: it sees every call that"]
+        #[doc = "ended before, and no message is sent."]
+        #visibility fn #leased(
+            &self,
+            #(#names: #types),*
+        ) -> ::core::result::Result<#result, ::group::CallError> {
+            self.0.ask_leased(#number, &(#(#names,)*))
         }
 
         #(#docs)*

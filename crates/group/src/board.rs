@@ -37,6 +37,10 @@ pub(crate) struct Notes {
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
     /// By subgroup, the times up to which the application asks for the order to be final.
     pub(crate) asked: BTreeSet<(u16, Time)>,
+    /// By subgroup, reads that wait until what is received now is delivered.
+    pub(crate) reads: Vec<(u16, u64)>,
+    /// The end of the lease, on the clock of the host.
+    pub(crate) lease_until: base::Instant,
     /// The latest time that has led to what is sent.
     pub(crate) learned: Time,
     /// Seats that the application takes for failed.
@@ -243,7 +247,17 @@ impl Board {
         let until = deadline(timeout);
         let mut notes = self.notes();
         loop {
-            if let Some(place) = notes.places.get(subgroup).filter(|place| place.n_own >= number) {
+            let place = notes.places.get(subgroup).filter(|place| place.n_own >= number);
+            if let Some(left) = place.and_then(Place::answers_in) {
+                let by = until.min(Instant::now() + left);
+                match self.wait(notes, by) {
+                    Some(again) => notes = again,
+                    None if by < until => notes = self.notes(),
+                    None => return Ok(Fate::Open),
+                }
+                continue;
+            }
+            if let Some(place) = place {
                 let is_unsent = place.unsent.iter().any(|numbers| numbers.contains(&number));
                 return Ok(if is_unsent { Fate::Unsent } else { Fate::Delivered });
             }

@@ -10,6 +10,7 @@ use crate::seat::Founds;
 use crate::time::Time;
 use base::Rank;
 use proto::vsync::ShardId;
+use runtime::clock::boot_now;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -230,6 +231,32 @@ impl Group {
     /// that is moved meanwhile is told of its next shard.
     pub fn ask_final(&self, subgroup: u16, time: Time) {
         self.board.ask_final(subgroup, time);
+    }
+
+    /// Asks to be told, by [`Event::CaughtUp`], when everything is delivered in a subgroup that this
+    /// process has received now: what was answered before by any member of its shard is a part of
+    /// it. A read from what is there then is linearizable, if the process [`Group::has_lease`]
+    /// behind it.
+    pub fn catch_up(&self, subgroup: u16, token: u64) {
+        self.board.tell(|notes| notes.reads.push((subgroup, token)));
+    }
+
+    /// Whether this process may answer reads of its shard of a subgroup from what it has, now
+    /// ([`Options::lease`]).
+    pub fn has_lease(&self, subgroup: u16) -> bool {
+        let notes = self.board.notes();
+        let is_free = notes
+            .places
+            .get(usize::from(subgroup))
+            .is_some_and(|place| place.answers_in().is_none() && place.shard.is_some());
+        // The clock is read last, behind the read (`vsync`, E1).
+        is_free && notes.ended.is_none() && boot_now() < notes.lease_until
+    }
+
+    /// How long updates of a subgroup must not be answered yet, which others may have leases
+    /// against. ([`Group::wait_fate`] waits for it.)
+    pub fn answers_in(&self, subgroup: u16) -> Option<Duration> {
+        self.board.notes().places.get(usize::from(subgroup))?.answers_in()
     }
 
     /// Takes it that something of this time has led to what is sent from now on, which gets later

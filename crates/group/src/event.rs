@@ -64,6 +64,12 @@ pub enum Event {
         /// The time: the one that was asked for, or a later one.
         time: Time,
     },
+    /// Everything is delivered that this process had received when [`crate::Group::catch_up`] was
+    /// called with this token.
+    CaughtUp {
+        /// The token.
+        token: u64,
+    },
     /// This process is no longer in the group. Nothing follows.
     Ended(Ended),
 }

@@ -31,8 +31,8 @@ use engine::StableStorage;
 use engine::group::{Application, Process};
 use fabric::Setup;
 use proto::planted::Sound;
-use proto::vsync::{self, Knock, Payload, Refused, ShardId, Start};
-use runtime::clock::Clock;
+use proto::vsync::{self, Knock, Payload, Position, Refused, ShardId, Start};
+use runtime::clock::boot_now;
 use runtime::disk::LogDisk;
 use runtime::{Interest, Poller, Ready};
 use std::collections::{BTreeSet, VecDeque};
@@ -116,7 +116,6 @@ fn begin<F: Seated>(
         }
         Founds::No => Start::Join,
     };
-    let clock = Clock::start();
     let config = vsync::Config {
         me,
         start,
@@ -124,13 +123,14 @@ fn begin<F: Seated>(
         timing: options.timing,
         n_adequate: options.adequate,
         keeps_state: options.keeps_state,
+        lease: options.lease,
         group: data::new_name(),
         keep_bytes: options.keep_bytes,
         layout: layout::described(&options.layout),
     };
     let process = match &mut place.disk {
-        None => Process::new(config, clock.now()),
-        Some(disk) => Process::on(config, disk, Sound, clock.now()).map_err(|_| {
+        None => Process::new(config, boot_now()),
+        Some(disk) => Process::on(config, disk, Sound, boot_now()).map_err(|_| {
             let why = disk.failure().unwrap_or("it has the records of something else").to_owned();
             data::refused(options.data.as_deref().unwrap_or("".as_ref()), why)
         })?,
@@ -140,7 +140,6 @@ fn begin<F: Seated>(
         app: Teller::new(me, options),
         board: Arc::clone(board),
         options: options.clone(),
-        clock,
         poller,
         ready: Vec::new(),
         probes: Probes::new(&options.transport),
@@ -150,6 +149,7 @@ fn begin<F: Seated>(
         is_abandoned: false,
         is_inside: false,
         n_taken: vec![0; options.layout.len().max(1)],
+        reads: Vec::new(),
     })
 }
 
@@ -159,7 +159,6 @@ struct Node {
     app: Teller,
     board: Arc<Board>,
     options: Options,
-    clock: Clock,
     poller: Poller,
     ready: Vec<Ready>,
     probes: Probes,
@@ -175,11 +174,13 @@ struct Node {
     is_inside: bool,
     /// The number of messages that the application has sent in each subgroup.
     n_taken: Vec<u64>,
+    /// Reads that wait for deliveries: the subgroup, the token, and the position.
+    reads: Vec<(u16, u64, Option<Position>)>,
 }
 
 impl Node {
     fn run<F: Seated>(&mut self, place: &mut Place<F>, report: &Report) -> Result<Ended, Error> {
-        let join_by = self.clock.now().plus(self.options.patience);
+        let join_by = boot_now().plus(self.options.patience);
         loop {
             let (_, worked) = self.advance(place);
             if let Some(ended) = self.look_around(place, join_by, report)? {
@@ -194,7 +195,7 @@ impl Node {
             let wait_for_view = (!self.is_inside).then_some(join_by);
             let next = self.leave_by.into_iter().chain(wait_for_view).fold(due, Instant::min);
             let look = place.disk.as_ref().and_then(LogDisk::look_within).unwrap_or(SLEEP_MAX);
-            let idle = next.since(self.clock.now()).min(look);
+            let idle = next.since(boot_now()).min(look);
             let is_busy = worked || self.app.ended.is_some();
             let span = if is_busy { Duration::ZERO } else { idle };
             let waited = self.poller.wait(Some(span), &mut self.ready);
@@ -238,7 +239,7 @@ impl Node {
         if let Some((seat, why)) = place.fabric.refused() {
             return Err(refused(&self.options, seat, why));
         }
-        if self.clock.now() < join_by {
+        if boot_now() < join_by {
             return Ok(());
         }
         let (name, patience) = (self.options.name.clone(), self.options.patience);
@@ -250,7 +251,7 @@ impl Node {
         if self.is_abandoned {
             return Some(Ended::LeftInHaste);
         }
-        let is_late = self.leave_by.is_some_and(|by| by <= self.clock.now());
+        let is_late = self.leave_by.is_some_and(|by| by <= boot_now());
         let patience = self.options.patience;
         let ended =
             if self.app.is_sluggish { Ended::Sluggish(patience) } else { Ended::LeftInHaste };
@@ -262,7 +263,7 @@ impl Node {
     fn advance<F: Seated>(&mut self, place: &mut Place<F>) -> (Instant, bool) {
         let mut worked = self.take_calls();
         worked |= self.send_letters(place);
-        let now = self.clock.now();
+        let now = boot_now();
         let turn = self.process.turn(now, place, &mut self.app);
         worked |= turn.worked;
         let broken = std::mem::replace(&mut place.broken, SeatSet::EMPTY);
@@ -272,6 +273,7 @@ impl Node {
             Some(_) | None => Standing::Outside,
         };
         self.take_letters(place);
+        self.tell_reads();
         self.tell(now, place.disk.as_ref().and_then(LogDisk::trouble));
         (turn.due, worked)
     }
@@ -318,6 +320,10 @@ impl Node {
             self.process.give(to, shard, at, bytes);
             worked = true;
         }
+        for (subgroup, token) in notes.reads.drain(..) {
+            self.reads.push((subgroup, token, None));
+            worked = true;
+        }
         for seat in std::mem::replace(&mut notes.suspects, SeatSet::EMPTY).iter() {
             self.process.suspect(seat);
             worked = true;
@@ -326,7 +332,7 @@ impl Node {
         self.is_abandoned = notes.is_abandoned;
         if let (Some(by), None) = (notes.leave_by, self.leave_by) {
             let left = by.saturating_duration_since(std::time::Instant::now());
-            self.leave_by = Some(self.clock.now().plus(left));
+            self.leave_by = Some(boot_now().plus(left));
         }
         drop(notes);
         if worked {
@@ -338,7 +344,7 @@ impl Node {
     /// N3
     fn leave_if_due(&mut self) -> bool {
         let Some(by) = self.leave_by.filter(|_| !self.is_leaving) else { return false };
-        let is_late = by.since(self.clock.now()) < self.options.patience / 2;
+        let is_late = by.since(boot_now()) < self.options.patience / 2;
         let is_settled = self
             .app
             .places
@@ -363,6 +369,7 @@ impl Node {
         let is_news = !self.app.events.is_empty();
         move_all(&mut self.app.events, &mut notes.events);
         notes.places.clone_from(&self.app.places);
+        notes.lease_until = self.process.lease_until();
         notes.inadequate = self.app.inadequate;
         self.app.is_full = notes.events.len() >= self.board.events_max;
         let takes = std::mem::take(&mut notes.has_taken);
@@ -380,6 +387,25 @@ impl Node {
             self.is_leaving = true;
             self.process.leave();
         }
+    }
+
+    /// Tells which reads have everything that they wait for: behind what was delivered.
+    fn tell_reads(&mut self) {
+        for (subgroup, place) in self.app.places.iter_mut().enumerate() {
+            place.answers_from = self.process.answers_from(subgroup);
+        }
+        let (process, events) = (&self.process, &mut self.app.events);
+        self.reads.retain_mut(|(subgroup, token, held)| {
+            let subgroup = usize::from(*subgroup);
+            *held = held.or_else(|| process.held(subgroup));
+            let (Some(held), Some(delivered)) = (*held, process.position(subgroup)) else {
+                return false; // it is in no view, or in no shard
+            };
+            if delivered >= held {
+                events.push_back(Event::CaughtUp { token: *token });
+            }
+            delivered < held
+        });
     }
 
     /// N4

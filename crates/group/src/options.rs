@@ -74,6 +74,10 @@ pub struct Options {
     /// In a durable group: the bytes of messages of a shard after which its state is written into
     /// the log again, and what it covers is freed.
     pub keep_bytes: u64,
+    /// The time for which a view that has lost members answers nothing, if members are to have
+    /// leases: a leased query asks no other member. Less than four beats are refused. The clocks of hosts are assumed to run at rates within 10 % of
+    /// the true one, also while a host is suspended.
+    pub lease: Option<Duration>,
     /// The spans after which a member acts.
     pub timing: Timing,
     /// The most events that wait for the application. While it takes none, the members' messages
@@ -103,6 +107,7 @@ impl Options {
             keeps_state: false,
             data: None,
             keep_bytes: 16 << 20,
+            lease: None,
             timing: Timing::default(),
             events: 4096,
             patience: Duration::from_secs(10),
@@ -162,6 +167,13 @@ impl Options {
                 "suspect_after {:?} is less than four beats of {:?}: a delay would be a failure",
                 timing.suspect_after, timing.beat_every
             )
+        } else if self.lease.is_some_and(|lease| lease < 4 * timing.beat_every) {
+            format!(
+                "lease {:?} is less than four beats of {:?}: it would end before it is renewed",
+                self.lease, timing.beat_every
+            )
+        } else if self.lease.is_some() && self.mode == Mode::Unordered {
+            "lease: without an order there is no state to read from".into()
         } else {
             return self.check_transport();
         };
@@ -234,9 +246,10 @@ impl Options {
 
     /// What the processes of a group agree on besides name, secret and sizes.
     fn fingerprint(&self, sizes: u64) -> u64 {
-        let Options { application, adequate, keeps_state, timing, layout, .. } = self;
+        let Options { application, adequate, keeps_state, timing, lease, layout, .. } = self;
         let text = format!(
-            "group 2 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {layout:?}"
+            "group 3 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
+             {layout:?}"
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
     }
@@ -248,8 +261,8 @@ impl Options {
         format!(
             "application {application:?}, {mode:?}, {seats} seats, window {window}, message_bytes \
              {message_bytes}, adequate {adequate}, keeps_state {}, timing {beat_every:?} \
-             {suspect_after:?} {ask_every:?}, layout {:?}",
-            self.keeps_state, self.layout
+             {suspect_after:?} {ask_every:?}, lease {:?}, layout {:?}",
+            self.keeps_state, self.lease, self.layout
         )
     }
 }
@@ -290,6 +303,11 @@ mod tests {
         let mut hasty = options();
         hasty.timing.suspect_after = hasty.timing.beat_every;
         assert!(refused(hasty).contains("four beats"));
+        let short = Options { lease: Some(Duration::from_millis(39)), ..options() };
+        assert!(refused(short).contains("lease"));
+        let lease = Some(Duration::from_millis(200));
+        let unordered = Options { lease, mode: Mode::Unordered, ..options() };
+        assert!(refused(unordered).contains("order"));
         let tcp = Options::tcp("test", "sesame", "app 1", vec!["127.0.0.1:1".parse().unwrap()]);
         assert!(tcp.check().is_ok());
         assert!(refused(Options { seats: 2, ..tcp }).contains("1 addresses for 2 seats"));
@@ -309,6 +327,7 @@ mod tests {
             Options { message_bytes: 8, ..options() },
             Options { adequate: 2, ..options() },
             Options { keeps_state: true, ..options() },
+            Options { lease: Some(Duration::from_millis(100)), ..options() },
             Options { layout: vec![Subgroup::new("all")], ..options() },
             slow,
         ];

@@ -4,12 +4,16 @@
 use crate::event::{Delivered, Ended, Event, Member, StateWanted, View};
 use crate::layout;
 use crate::options::Options;
-use base::Rank;
+use base::{Instant, Rank};
 use engine::group::{Application, Installed};
 use proto::vsync::{self, Delivery, Knock, Position, ShardId};
+use runtime::clock::boot_now;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Duration;
+
+/// The longest wait for the time from which on answers may be given, which may be unknown.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// See the module's text.
 pub(crate) struct Teller {
@@ -57,12 +61,22 @@ impl Teller {
 pub(crate) struct Place {
     /// Its shard.
     pub(crate) shard: Option<u16>,
+    /// The time from which on this process may answer there, on the clock of its host.
+    pub(crate) answers_from: Instant,
     /// Whether the subgroup lacks members.
     pub(crate) is_inadequate: bool,
     /// The number of own messages that were delivered, or not sent.
     pub(crate) n_own: u64,
     /// Those of them that were not sent, in order.
     pub(crate) unsent: Vec<RangeInclusive<u64>>,
+}
+
+impl Place {
+    /// How long this process must not answer there yet.
+    pub(crate) fn answers_in(&self) -> Option<Duration> {
+        let now = boot_now();
+        (now < self.answers_from).then(|| self.answers_from.since(now).min(LOOK_EVERY))
+    }
 }
 
 impl Application for Teller {

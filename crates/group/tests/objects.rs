@@ -275,3 +275,34 @@ fn what_does_not_fit_into_a_letter_is_refused() {
     let error = ask(200_000, 0).unwrap_err();
     assert!(matches!(error, CallError::NotExecuted(Refused::TooLong { .. })), "{error}");
 }
+
+#[test]
+fn a_leased_query_sees_what_was_answered_and_asks_no_member() {
+    let directory = directory();
+    let mut with_leases = options(directory.path());
+    with_leases.lease = Some(Duration::from_millis(200));
+    let join = || WordsHandle::from(Replica::join(&with_leases).unwrap());
+    let first = WordsHandle::from(Replica::found(&with_leases, Words::default()).unwrap());
+    let (second, third) = (join(), join());
+    let members = [&first, &second, &third];
+    for word in 0..50 {
+        let writer = members[word % 3];
+        writer.write(writer.me().seat, word as u64).wait().unwrap();
+        for reader in members {
+            assert_eq!(reader.all_leased().unwrap().len(), word + 1, "{:?}", reader.me());
+        }
+    }
+    // A member that is gone may have had a lease: what is written behind it is answered later.
+    let gone = third.me().seat;
+    drop(third);
+    let n = second.write(2, 50).wait().unwrap();
+    assert_eq!((n, first.all_leased().unwrap().len()), (50, 51));
+    assert!(first.view().members.iter().all(|one| one.seat != gone));
+}
+
+#[test]
+fn a_group_without_leases_says_so() {
+    let directory = directory();
+    let member = found(directory.path());
+    assert_eq!(member.all_leased(), Err(CallError::NoLease(PATIENCE)));
+}

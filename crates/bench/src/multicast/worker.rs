@@ -203,7 +203,8 @@ impl Member<'_> {
                 Event::Ended(why) => return Err(why.into()),
                 Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
                 Event::Unsent { .. } | Event::Letter { .. } => {}
-                Event::StateWanted(_) | Event::State { .. } | Event::Final { .. } => {}
+                Event::StateWanted(_) | Event::State { .. } => {}
+                Event::Final { .. } | Event::CaughtUp { .. } => {}
             }
         }
         Ok(())

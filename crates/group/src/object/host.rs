@@ -7,6 +7,7 @@ use super::copy::{Call, Part};
 use super::finals::{Finals, Held};
 use super::handler::in_handler;
 use super::letters::{Letter, NoAnswer, outcome};
+use super::pending::Outcome;
 use crate::deadline::deadline;
 use crate::door::Group;
 use crate::error::{Error, Refused};
@@ -16,7 +17,7 @@ use crate::layout;
 use crate::options::Options;
 use crate::time::Time;
 use proto::vsync::ShardId;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -50,6 +51,11 @@ pub(super) struct Host {
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
     finals: Finals,
+    /// Outcomes that others may have leases against, in order: the subgroup, the ticket.
+    owed: Mutex<VecDeque<(u16, u64, Outcome)>>,
+    pub(super) has_leases: bool,
+    /// Reads that wait until what was received is executed, and whether it is.
+    reads: Mutex<BTreeMap<u64, bool>>,
     /// The latest time that this process knows of (O5).
     latest: AtomicU64,
     pub(super) patience: Duration,
@@ -75,6 +81,9 @@ impl Owner {
             next_view: Condvar::new(),
             is_unreadable: AtomicBool::new(false),
             finals: Finals::default(),
+            owed: Mutex::default(),
+            has_leases: options.lease.is_some(),
+            reads: Mutex::default(),
             latest: AtomicU64::new(0),
             patience: options.patience,
         });
@@ -255,8 +264,42 @@ impl Host {
                     return;
                 }
             }
-            self.group.take(&mut events, LOOK_EVERY);
+            let wait = self.settle_owed();
+            self.group.take(&mut events, wait);
         }
+    }
+
+    fn owed(&self) -> MutexGuard<'_, VecDeque<(u16, u64, Outcome)>> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives calls their outcomes that no lease is against any longer. Returns the time after which
+    /// to look again.
+    fn settle_owed(&self) -> Duration {
+        let mut owed = self.owed();
+        while let Some((subgroup, ticket, outcome)) = owed.pop_front() {
+            if let Some(wait) = self.group.answers_in(subgroup) {
+                owed.push_front((subgroup, ticket, outcome));
+                return wait;
+            }
+            self.pay(self.calls.settle(ticket, outcome));
+        }
+        LOOK_EVERY
+    }
+
+    fn reads(&self) -> MutexGuard<'_, BTreeMap<u64, bool>> {
+        self.reads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until everything is executed that this process has received now in a subgroup. False
+    /// after the timeout.
+    pub(super) fn catch_up(&self, subgroup: u16, timeout: Duration) -> bool {
+        let token = self.calls.ticket();
+        self.reads().insert(token, false);
+        self.group.catch_up(subgroup, token);
+        let holds = |_: &View| self.reads().get(&token) == Some(&true);
+        let _waited = self.wait_view(|view| holds(view) || self.calls.check().is_err(), timeout);
+        self.reads().remove(&token) == Some(true)
     }
 
     fn end(&self, ended: &Ended) {
@@ -288,6 +331,11 @@ impl Host {
                 self.pay(self.calls.unsent(shard.subgroup, &numbers, &why));
             }
             Event::Ended(ended) => return Err(ended),
+            Event::CaughtUp { token } => {
+                self.reads().entry(token).and_modify(|is_there| *is_there = true);
+                drop(self.view());
+                self.next_view.notify_all();
+            }
             Event::Final { shard, time } => self.note_final(shard, time),
             Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
         }
@@ -305,7 +353,11 @@ impl Host {
         let outcome = part.execute(delivered, &Call { method, arguments })?;
         if let (Some(number), Some(outcome)) = (delivered.own, outcome) {
             self.calls.delivered(subgroup, number);
-            self.pay(self.calls.settle(ticket, outcome));
+            if self.has_leases && self.group.answers_in(subgroup).is_some() {
+                self.owed().push_back((subgroup, ticket, outcome));
+            } else {
+                self.pay(self.calls.settle(ticket, outcome));
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use super::host::{BODY_BYTES_MAX, Host, Owner};
 use super::letters::Letter;
 use super::pending::{CallError, Pending, Question, Slot};
 use super::replicated::Replicated;
+use crate::deadline::deadline;
 #[cfg(doc)]
 use crate::door::Group;
 use crate::error::{Error, Refused};
@@ -21,7 +22,10 @@ use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// The time after which a member that had no lease looks for one again.
+const LEASE_EVERY: Duration = Duration::from_millis(5);
 
 /// This process's copy of a replicated object, which is a member of a group, or of one of its
 /// shards. Clones are the same copy. When the last one is dropped, the process is gone from the
@@ -279,6 +283,41 @@ impl<S: Replicated> Replica<S> {
         let answer = self.copy.look(Some(meant), |object| object.answer(method, &arguments));
         let bytes = answer.ok_or(CallError::NoCopy)?.map_err(|_| CallError::Undecodable)?;
         decode(&bytes).map_err(|_| CallError::Undecodable)
+    }
+
+    /// Answers the query with this number from the own copy, by a lease: `#[replicated]` makes the
+    /// code that calls this.
+    #[doc(hidden)]
+    pub fn ask_leased<R: DeserializeOwned>(
+        &self,
+        method: u16,
+        arguments: &impl Serialize,
+    ) -> Result<R, CallError> {
+        if is_in_handler() {
+            return Err(CallError::InHandler);
+        }
+        let (host, arguments) = (self.host(), encode(arguments));
+        let (patience, by) = (self.patience(), deadline(self.patience()));
+        loop {
+            host.calls.check().map_err(CallError::Unknown)?;
+            let own = self.copy.shard().ok_or(CallError::NoCopy)?;
+            let meant = self.shard.unwrap_or(own);
+            let left = by.saturating_duration_since(Instant::now());
+            if host.catch_up(self.subgroup, left) {
+                let answer = |object: &S| object.answer(method, &arguments);
+                let bytes = self.copy.look(Some(meant), answer).ok_or(CallError::NoCopy)?;
+                // Behind the read: what is answered from now on may not be in it.
+                if host.group.has_lease(self.subgroup) {
+                    let bytes = bytes.map_err(|_| CallError::Undecodable)?;
+                    return decode(&bytes).map_err(|_| CallError::Undecodable);
+                }
+            }
+            if left.is_zero() || !host.has_leases {
+                return Err(CallError::NoLease(patience));
+            }
+            // A lease comes with the others' next beats, or when others' leases are over.
+            let _waited = host.wait_view(|_| host.calls.check().is_err(), left.min(LEASE_EVERY));
+        }
     }
 
     /// The latest time that this process knows of: that of every call whose outcome it has, and of
