@@ -233,10 +233,10 @@ impl Group {
         self.board.ask_final(subgroup, time);
     }
 
-    /// Asks to be told, by [`Event::CaughtUp`], when everything is delivered in a subgroup that this
-    /// process has received now: what was answered before by any member of its shard is a part of
-    /// it. A read from what is there then is linearizable, if the process [`Group::has_lease`]
-    /// behind it.
+    /// Asks to be told, by [`Event::CaughtUp`], when everything is delivered in a subgroup that
+    /// this process has received now: what was answered before by any member of its shard is a
+    /// part of it. A read from what is there then is linearizable, if the process
+    /// [`Group::has_lease`] behind it.
     pub fn catch_up(&self, subgroup: u16, token: u64) {
         self.board.tell(|notes| notes.reads.push((subgroup, token)));
     }

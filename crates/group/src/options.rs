@@ -75,8 +75,9 @@ pub struct Options {
     /// the log again, and what it covers is freed.
     pub keep_bytes: u64,
     /// The time for which a view that has lost members answers nothing, if members are to have
-    /// leases: a leased query asks no other member. Less than four beats are refused. The clocks of hosts are assumed to run at rates within 10 % of
-    /// the true one, also while a host is suspended.
+    /// leases: a leased query asks no other member. Less than four beats are refused. The clocks of
+    /// hosts are assumed to run at rates within 10 % of the true one, also while a host is
+    /// suspended.
     pub lease: Option<Duration>,
     /// The spans after which a member acts.
     pub timing: Timing,

@@ -41,8 +41,8 @@ pub enum CallError {
     /// executed.
     #[error("not executed: seat {0} is not in the shard, or has no room; try again")]
     Declined(usize),
-    /// This process has had no lease for so long, or its group gives none ([`crate::Options::lease`]).
-    /// Ask at a place of the order.
+    /// This process has had no lease for so long, or its group gives none
+    /// ([`crate::Options::lease`]). Ask at a place of the order.
     #[error("no lease within {0:?}: ask at a place of the order")]
     NoLease(Duration),
     /// This process has no copy: it is not in the shard, or in none.

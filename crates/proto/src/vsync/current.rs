@@ -5,10 +5,9 @@ use super::clock::{HybridClock, Time};
 use super::columns::Row;
 use super::detector::Detector;
 use super::journal::Record;
-use super::lane::{Lane, Sender};
+use super::lane::Lane;
 use super::layout::Layout;
-use super::lease::{Answers, Lease};
-use super::shard::ViewId;
+use super::lease::Lease;
 use super::view::{Change, Standing, View};
 use super::wire::Message;
 use super::{Config, Position};
@@ -112,24 +111,6 @@ impl<P: Plantings> Current<P> {
             if lane.id == old.id && since(&self.view, lane.id) == since(&last.view, old.id) {
                 lane.frontier = old.frontier.passed_on();
             }
-        }
-    }
-
-    /// E2: what this member may answer in its shards, behind the `last` view.
-    pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>) {
-        if self.lease.span().is_none() || self.planted.has(Bug::AnswersAtOnce) {
-            return;
-        }
-        for at in 0..self.lanes.len() {
-            let old = last.and_then(|last| last.lanes[at].as_ref());
-            let Some(lane) = &self.lanes[at] else { continue };
-            let has = |one: &Sender| lane.senders.iter().any(|own| own.process == one.process);
-            let answers = match old.filter(|old| old.id == lane.id) {
-                Some(old) if old.senders.iter().all(has) => old.answers,
-                None if last.is_none() && self.view.id == ViewId::FIRST => Answers::Free,
-                _ => Answers::AfterNext,
-            };
-            self.lanes[at].as_mut().expect("it is there").answers = answers;
         }
     }
 

@@ -16,18 +16,16 @@
 //!   `LEASE_FROM_ECHO`, `HEARS_WEDGED`.
 //! - E2 *The next view waits.* A member of a shard that has lost one, or that is new to it, answers
 //!   nothing for as long as a lease lasts, from a time that was told after it had begun the view:
-//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutant `ANSWERS_AT_ONCE`.
+//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutant
+//!   `ANSWERS_AT_ONCE`.
 //! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
 //!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
 //! - E4 *Held is delivered.* What was answered before a read came had been received by every member
 //!   of the shard (V3), so it is a part of what this member held. Mutant `READS_WHAT_IS_THERE`.
 
-use super::bugs::{Bug, Plantings};
-use super::current::Current;
 use crate::multipaxos::lease::CLOCK_RATE_PERMILLE;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
-use base::{Instant, majority};
+use base::Instant;
 use core::time::Duration;
 
 /// The most beats whose times are known: an echo that is later is no echo.
@@ -57,7 +55,17 @@ impl Lease {
         self.until
     }
 
-    fn note_beat(&mut self, beat: u64, now: Instant) {
+    /// It has a lease until `until`, or a later time.
+    pub(super) fn extend(&mut self, until: Instant) {
+        self.until = self.until.max(until);
+    }
+
+    /// It has none.
+    pub(super) const fn end(&mut self) {
+        self.until = Instant::ZERO;
+    }
+
+    pub(super) fn note_beat(&mut self, beat: u64, now: Instant) {
         if self.span.is_some() {
             self.beats.push_back((beat, now));
             if self.beats.len() > BEATS_MAX {
@@ -66,7 +74,7 @@ impl Lease {
         }
     }
 
-    fn left_at(&self, beat: u64) -> Option<Instant> {
+    pub(super) fn left_at(&self, beat: u64) -> Option<Instant> {
         self.beats.iter().find(|(of, _)| *of == beat).map(|(_, at)| *at)
     }
 }
@@ -103,68 +111,8 @@ impl Answers {
     }
 }
 
-impl<P: Plantings> Current<P> {
-    /// Notes that a beat leaves now, and tells which beats of the others this member has seen.
-    pub(super) fn tell_heard(&mut self, beat: u64, now: Instant) {
-        self.lease.note_beat(beat, now);
-        let is_deaf = self.is_wedged() && !self.planted.has(Bug::HearsWedged);
-        if self.lease.span.is_none() || is_deaf {
-            return;
-        }
-        for seat in self.others().iter() {
-            let beat = self.of(seat, self.row.beat);
-            self.table.set(self.row.heard, seat.index(), beat);
-        }
-    }
-
-    /// E2: takes the time of a turn.
-    pub(super) fn tick_answers(&mut self, now: Instant) {
-        let span = self.lease.span;
-        for lane in self.lanes.iter_mut().flatten() {
-            lane.answers.tick(span, now);
-        }
-    }
-
-    /// The next time at which this member may answer what it may not yet.
-    pub(super) fn next_answer_at(&self) -> Instant {
-        let held = self.lanes.iter().flatten().filter_map(|lane| match lane.answers {
-            Answers::Free => None,
-            Answers::AfterNext => Some(Instant::ZERO),
-            Answers::From(from) => Some(from),
-        });
-        held.min().unwrap_or(Instant(u64::MAX))
-    }
-
-    /// E1
-    pub(super) fn renew_lease(&mut self, now: Instant) {
-        let Some(span) = self.lease.span else { return };
-        if self.is_wedged() {
-            self.lease.until = Instant::ZERO;
-            return;
-        }
-        let mut since: Vec<Instant> = self
-            .others()
-            .iter()
-            .filter_map(|seat| {
-                let beat = self.table.get(seat, self.row.heard, self.me.index());
-                let left = self.lease.left_at(beat);
-                if self.planted.has(Bug::LeaseFromEcho) { left.map(|_| now) } else { left }
-            })
-            .collect();
-        since.sort_unstable_by(|a, b| b.cmp(a));
-        let n_others = majority(self.view.members.len()) - 1;
-        let n_others = if self.planted.has(Bug::LeaseOfOne) { n_others.min(1) } else { n_others };
-        let is_ignored = self.planted.has(Bug::LeaseRateIgnored);
-        let counted = if is_ignored { span } else { counted(span) };
-        let from = n_others.checked_sub(1).map_or(Some(now), |last| since.get(last).copied());
-        if let Some(from) = from {
-            self.lease.until = self.lease.until.max(from.plus(counted));
-        }
-    }
-}
-
 /// How long a lease is counted for which others wait `span` (E3).
-fn counted(span: Duration) -> Duration {
+pub(super) fn counted(span: Duration) -> Duration {
     span * (1000 - CLOCK_RATE_PERMILLE) / (1000 + CLOCK_RATE_PERMILLE)
 }
 

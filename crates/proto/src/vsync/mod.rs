@@ -64,6 +64,7 @@ mod order;
 mod outbox;
 mod payload;
 mod records;
+mod renewal;
 mod restart;
 mod roster;
 mod shard;
