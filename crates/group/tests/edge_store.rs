@@ -56,10 +56,18 @@ impl Client {
     }
 
     fn ask(&mut self, method: &str, target: &str, body: &str) -> io::Result<(u16, String)> {
+        self.send(method, target, body)?;
+        self.answer()
+    }
+
+    fn send(&mut self, method: &str, target: &str, body: &str) -> io::Result<()> {
         let length = body.len();
         let request =
             format!("{method} /{target} HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
-        self.0.get_mut().write_all(request.as_bytes())?;
+        self.0.get_mut().write_all(request.as_bytes())
+    }
+
+    fn answer(&mut self) -> io::Result<(u16, String)> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if self.0.read_line(&mut head)? == 0 {
@@ -206,6 +214,55 @@ fn a_store_on_disk_has_all_that_was_answered_after_all_its_members_were_killed_a
     for port in &again.ports {
         assert_eq!(ask(*port, "GET", "sum", ""), (200, sum.to_string()));
     }
+}
+
+fn signal(store: &Keeper, seat: usize, name: &str) {
+    let done = Command::new("kill").args([name, &store.pid(seat).to_string()]).status();
+    assert!(done.unwrap().success());
+}
+
+#[test]
+fn a_member_that_was_stopped_answers_nothing_old_by_its_lease() {
+    let mut store = Keeper::start(keeper::free_ports().unwrap(), None, arguments).unwrap();
+    let [first, .., third] = store.ports[..] else { unreachable!("there are three") };
+    let mut sum = 0;
+    for _ in 0..3 {
+        let mut add = || {
+            sum += 1;
+            assert_eq!(ask(first, "POST", "sum", "1"), (200, sum.to_string()));
+        };
+        add();
+        let mut reader = Client::connect(third).unwrap();
+        assert_eq!(reader.ask("GET", "sum?leased", "").unwrap(), (200, sum_of(first)));
+        signal(&store, 3, "-STOP");
+        wait_until_out(first, 3);
+        add();
+        reader.send("GET", "sum?leased", "").unwrap();
+        signal(&store, 3, "-CONT");
+        match reader.answer() {
+            Ok((200, old)) => panic!("{old} of {sum}, by a member that is not in the group"),
+            Ok((503 | 504, _)) | Err(_) => {}
+            Ok(other) => panic!("{other:?}"),
+        }
+        replace_the_dead(&mut store);
+        assert_eq!(ask(third, "GET", "sum?leased", ""), (200, sum.to_string()));
+    }
+}
+
+/// Waits until the group is without the member on a seat.
+fn wait_until_out(port: u16, seat: usize) {
+    let by = Instant::now() + PATIENCE;
+    while ask(port, "GET", "", "").1.lines().next().is_some_and(|view| {
+        let members = view.split("; ").next().unwrap_or("");
+        members.split(' ').any(|word| word == seat.to_string())
+    }) {
+        assert!(Instant::now() < by, "a member that is stopped is excluded");
+        std::thread::yield_now();
+    }
+}
+
+fn sum_of(port: u16) -> String {
+    ask(port, "GET", "sum", "").1
 }
 
 /// The time of the last call that a member has executed.

@@ -83,6 +83,7 @@ fn keep(ports: Vec<u16>, data: Option<PathBuf>) -> Result<(), Box<dyn std::error
     println!("Three members serve, at ports {ports:?}. Try:");
     println!("  curl -X PUT -d hello localhost:{first}/greeting");
     println!("  curl localhost:{second}/greeting          # in the order of all calls");
+    println!("  curl localhost:{second}/greeting?leased   # as fresh, and no message is sent");
     println!("  curl localhost:{second}/greeting?local    # this member's copy");
     println!("  curl -X POST -d 1 localhost:{first}/visits  # adds");
     println!("  curl localhost:{second}/greeting?ago=5    # as it was five seconds ago");

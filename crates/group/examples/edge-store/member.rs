@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// The longest time for leaving in order.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// What the others wait for after a member is gone, which may answer by its lease.
+const LEASE: Duration = Duration::from_millis(300);
 /// The longest wait for the end of the membership, after which it is waited for again.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -32,6 +34,7 @@ pub(crate) fn run(role: &Role) -> Result<(), Box<dyn std::error::Error>> {
     options.seat = Some(role.seat);
     // On a machine with other work a process may wait longer than usual for its turn.
     options.timing.suspect_after = Duration::from_secs(1);
+    options.lease = Some(LEASE);
     if let Some(data) = &role.data {
         options = options.durable(role.seat, data);
     }
@@ -71,10 +74,14 @@ fn answer(store: &StoreHandle, request: &Request) -> Answer {
     let answered = match (method.as_str(), query.as_str()) {
         ("GET", "") => store.get_ordered(key).wait().map(found),
         ("GET", "local") => store.get(key).map(found),
+        ("GET", "leased") => store.get_leased(key).map(found),
         ("GET", query) => match time(query) {
             Some(then) => store.held(then, key).map(held),
             None => {
-                return Answer(400, "GET, GET ?local, GET ?at=NANOSECONDS or ?ago=SECONDS".into());
+                return Answer(
+                    400,
+                    "GET, with ?local, ?leased, ?at=NANOSECONDS or ?ago=SECONDS".into(),
+                );
             }
         },
         ("PUT", "") => store.put(key, body.clone()).wait().map(|is_new| {

@@ -83,11 +83,11 @@ impl Scenario {
         Scenario { dates: dates.collect(), ..drawn }
     }
 
-    /// The same with leases, as a rule longer than it takes to exclude a member: then clocks run at
-    /// their rates, and do not jump.
+    /// The same with leases, shorter and longer than the silence that is suspected: then clocks run
+    /// at their rates, and do not jump.
     fn with_leases(mut self, rng: &mut Rng) -> Scenario {
         if self.shape.mode != Mode::Unordered && rng.chance(1, 3) {
-            self.lease = Some(self.timing.suspect_after * rng.range(2, 9) as u32 / 2);
+            self.lease = Some(self.timing.suspect_after * rng.range(1, 9) as u32 / 4);
             self.plan.kinds.retain(|kind| *kind != Kind::Jump);
         }
         self
