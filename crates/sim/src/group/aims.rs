@@ -73,6 +73,10 @@ impl World {
     /// Cuts one direction between two seats for a while.
     fn cut(&mut self, from: usize, to: usize) {
         let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
+        self.cut_for(from, to, lasts);
+    }
+
+    fn cut_for(&mut self, from: usize, to: usize, lasts: u64) {
         let net = &mut *self.net.borrow_mut();
         let wire = net.link_index(from, to);
         if !self.outages.is_cut(wire) {
@@ -136,8 +140,10 @@ impl World {
         let others: Vec<usize> =
             members.into_iter().filter(|seat| !self.readers.contains(seat)).collect();
         let accuser = others[self.rng_of_reads.below(others.len() as u64) as usize];
+        // Until they suspect the others themselves, and longer.
+        let lasts = 2 * self.scenario.timing.suspect_after.as_nanos() as u64;
         for reader in self.readers.clone() {
-            others.iter().for_each(|other| self.cut(*other, reader));
+            others.iter().for_each(|other| self.cut_for(*other, reader, lasts));
             self.with(accuser, |process, _| process.suspect(Rank::at(reader)));
         }
         self.run_soon(accuser);
