@@ -204,9 +204,12 @@ pub(super) fn decode(bytes: &[u8], members: usize) -> Result<(Header, Body<'_>),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::bytes::{self, Example};
 
     const HEADER: Header = Header { counts: true, runs: [7, 1 << 40, 0, 0, 0, 0, 0] };
     const TAG: Tag = Tag { counter: 300, rank: 2, run: Incarnation(1 << 41) };
+
+    const TWO_ENTRIES: &[u8] = &[1, b'a', 3, 2, 9, 0, 2, b'b', b'c', 0, 0, 1, 1, b'v'];
 
     fn bodies() -> Vec<Body<'static>> {
         alloc::vec![
@@ -218,24 +221,25 @@ mod tests {
             Body::Fetch { piece: 0, giver: 0, after: None },
             Body::Fetch { piece: 3, giver: 1 << 33, after: Some(b"") },
             Body::Piece { piece: 3, run: 9, is_last: true, entries: Entries::NONE },
+            Body::Piece { piece: 4, run: 9, is_last: false, entries: Entries::of(TWO_ENTRIES) },
         ]
     }
 
-    #[test]
-    fn a_message_is_read_as_it_was_written_and_nothing_else_is() {
+    fn example(message: (Header, Body<'_>)) -> Example {
         let mut out = Vec::new();
-        for body in bodies() {
-            encode(&HEADER, 3, &body, &mut out);
-            assert_eq!(decode(&out, 3), Ok((HEADER, body)));
-            assert_eq!(decode(&out, 5), Err(Malformed));
-            for n in 0..out.len() {
-                assert!(decode(&out[..n], 3).is_err(), "{body:?} cut at {n}");
-            }
-            if !matches!(body, Body::Piece { .. }) {
-                out.push(0);
-                assert!(decode(&out, 3).is_err(), "{body:?} with more behind it");
-            }
-        }
+        encode(&message.0, 3, &message.1, &mut out);
+        Example::new((message.1, message.0), out)
+    }
+
+    #[test]
+    fn golden_bytes_of_each_message() {
+        let examples: Vec<_> = bodies().into_iter().map(|body| example((HEADER, body))).collect();
+        bytes::check("abd/scripts/bytes.txt", 1, &examples, &|bytes| {
+            decode(bytes, 3).ok().map(example)
+        });
+        let mut of_three = Vec::new();
+        encode(&HEADER, 3, &Body::Beat, &mut of_three);
+        assert_eq!(decode(&of_three, 5), Err(Malformed));
     }
 
     #[test]

@@ -153,38 +153,38 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::bytes::{self, Example};
     use alloc::vec;
 
     #[test]
-    fn messages_come_back_and_anything_else_is_dropped() {
-        let ballot = Ballot(1 << 50);
-        let incarnation = Incarnation(7);
-        for message in [
+    fn golden_bytes_of_each_message() {
+        let (ballot, incarnation) = (Ballot(1 << 50), Incarnation(7));
+        let example = |message: Message| Example::new(&message, message.encode());
+        let run = |first, ballot| Run { first: Slot(first), ballot: Ballot(ballot) };
+        let begin = Begin {
+            ballot,
+            stream: 5,
+            committed: Prefix(2),
+            end: Prefix(12),
+            members: (Prefix(1), Members::first(base::MemberSet::all(3))),
+            runs: vec![run(0, 1), run(7, 9)],
+        };
+        let most = Begin { runs: vec![run(7, 9); RUNS_MAX], ..begin.clone() };
+        let examples = [
             Message::RequestVote { ballot, incarnation, last: Ballot(3), end: Prefix(9) },
             Message::Vote { ballot, incarnation, candidate: Incarnation(8) },
             Message::Denied { ballot, promised: Ballot(9), older: true },
-            Message::Begin(Begin {
-                ballot,
-                stream: 5,
-                committed: Prefix(2),
-                end: Prefix(12),
-                members: (Prefix(1), Members::first(base::MemberSet::all(3))),
-                runs: vec![
-                    Run { first: Slot(0), ballot: Ballot(1) },
-                    Run { first: Slot(7), ballot: Ballot(9) },
-                ],
-            }),
+            Message::Begin(begin.clone()),
+            Message::Begin(most),
             Message::Ready { ballot, stream: 5, verified: Prefix(8), incarnation },
             Message::Behind { ballot, start: Prefix(77) },
             Message::Check { ballot, stream: 5, written: 640 },
             Message::Astray { ballot, stream: 5 },
-        ] {
-            let mut bytes = message.encode();
-            assert_eq!(Message::decode(&bytes), Some(message.clone()));
-            assert_eq!(Message::decode(&bytes[1..]), None);
-            assert_eq!(Message::decode(&bytes[..bytes.len() - 1]), None);
-            bytes[1] = 99;
-            assert_eq!(Message::decode(&bytes), None);
-        }
+        ];
+        bytes::check("durable/scripts/bytes.txt", 1, &examples.map(example), &|bytes| {
+            Message::decode(bytes).map(example)
+        });
+        let too_many = Begin { runs: vec![run(7, 9); RUNS_MAX + 1], ..begin };
+        assert_eq!(Message::decode(&Message::Begin(too_many).encode()), None);
     }
 }

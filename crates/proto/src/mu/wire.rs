@@ -51,20 +51,19 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::bytes::{self, Example};
 
     #[test]
-    fn messages_come_back_and_anything_else_is_dropped() {
+    fn golden_bytes_of_each_message() {
         let ballot = Ballot(1 << 50);
-        for message in [
+        let example = |message: Message| Example::new(message, message.encode().to_vec());
+        let examples = [
             Message::Request { ballot, from: Slot(76) },
             Message::Granted { ballot, top: Slot(77) },
             Message::Denied { ballot, promised: Ballot(9) },
-        ] {
-            let mut bytes = message.encode();
-            assert_eq!(Message::decode(&bytes), Some(message));
-            assert_eq!(Message::decode(&bytes[1..]), None);
-            bytes[1] = 9;
-            assert_eq!(Message::decode(&bytes), None);
-        }
+        ];
+        bytes::check("mu/scripts/bytes.txt", 1, &examples.map(example), &|bytes| {
+            Message::decode(bytes).map(example)
+        });
     }
 }

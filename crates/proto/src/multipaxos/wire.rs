@@ -105,45 +105,35 @@ impl<'a> Message<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::bytes::{self, Example};
 
-    #[test]
-    fn messages_come_back_and_anything_else_is_dropped() {
-        let (ballot, stream, at) = (Ballot(1 << 50), 5, Instant(77));
-        let (slot, prefix) = (Slot(9), Prefix(12));
-        let (accepted, value) = (Ballot(3), &b"value"[..]);
-        for message in [
-            Message::Prepare { ballot, stream, from: prefix },
-            Message::Held { ballot, stream, index: 2, slot, accepted, value },
-            Message::Promise { ballot, stream, n_held: 3, floor: Prefix(4), position: prefix },
-            Message::Denied { ballot, promised: Ballot(1 << 51) },
-            Message::Accept { ballot, stream, slot, committed: prefix, value },
-            Message::Accept { ballot, stream, slot, committed: prefix, value: &[] },
-            Message::Decided { ballot, stream, committed: prefix },
-            Message::Accepted {
-                ballot,
-                stream,
-                position: prefix,
-                decided: Prefix(8),
-                applied: Prefix(7),
-            },
-            Message::Behind { ballot, start: prefix },
-            Message::Ask { ballot, number: 6, at },
-            Message::Granted { ballot, number: 6, at },
-        ] {
-            let mut bytes = Vec::new();
-            message.encode(&mut bytes);
-            assert_eq!(Message::decode(&bytes), Some(message));
-            assert_eq!(Message::decode(&bytes[..HEAD_BYTES - 1]), None);
-            bytes[1] = 99;
-            assert_eq!(Message::decode(&bytes), None);
-        }
+    fn example(message: Message<'_>) -> Example {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        Example::new(message, bytes)
     }
 
     #[test]
-    fn what_has_no_value_carries_none() {
-        let mut bytes = Vec::new();
-        Message::Behind { ballot: Ballot(1), start: Prefix(2) }.encode(&mut bytes);
-        bytes.push(0);
-        assert_eq!(Message::decode(&bytes), None);
+    fn golden_bytes_of_each_message() {
+        let (ballot, stream, at) = (Ballot(1 << 50), 5, Instant(77));
+        let (slot, from, floor) = (Slot(9), Prefix(12), Prefix(4));
+        let (decided, applied) = (Prefix(8), Prefix(7));
+        let (accepted, value) = (Ballot(3), &b"value"[..]);
+        let examples = [
+            Message::Prepare { ballot, stream, from },
+            Message::Held { ballot, stream, index: 2, slot, accepted, value },
+            Message::Promise { ballot, stream, n_held: 3, floor, position: from },
+            Message::Denied { ballot, promised: Ballot(1 << 51) },
+            Message::Accept { ballot, stream, slot, committed: from, value },
+            Message::Accept { ballot, stream, slot, committed: from, value: &[] },
+            Message::Decided { ballot, stream, committed: from },
+            Message::Accepted { ballot, stream, position: from, decided, applied },
+            Message::Behind { ballot, start: from },
+            Message::Ask { ballot, number: 6, at },
+            Message::Granted { ballot, number: 6, at },
+        ];
+        bytes::check("multipaxos/scripts/bytes.txt", 1, &examples.map(example), &|bytes| {
+            Message::decode(bytes).map(example)
+        });
     }
 }

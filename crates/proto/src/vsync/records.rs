@@ -290,6 +290,7 @@ impl Past {
 mod tests {
     use super::*;
     use crate::planted::{Planted, Sound};
+    use crate::stage::bytes::{self, Example};
     use crate::vsync::view::tests::{founded_by, process};
     use base::SeatSet;
 
@@ -316,6 +317,34 @@ mod tests {
     fn texts(found: &Found) -> Vec<Vec<u8>> {
         let past = found.pasts[0].as_ref().expect("of this shard");
         past.messages.iter().map(|one| one.message.to_vec()).collect()
+    }
+
+    /// A record, and what is found where it is the only one.
+    fn example(record: &[u8]) -> Option<Example> {
+        let names = ["Fresh", "Life", "View", "Promise", "Accept", "State", "Message"];
+        let mut found = Found { pasts: alloc::vec![None; 2], ..Found::default() };
+        found.take(record, Rank::at(1), Sound)?;
+        Some(Example::new(format_args!("{} {found:?}", names[record[0] as usize]), record.to_vec()))
+    }
+
+    #[test]
+    fn golden_bytes_of_each_record() {
+        let shard = ShardId { subgroup: 1, shard: 513 };
+        let joined = [process(4, 2)].to_vec();
+        let change = Change { joined, trims: [8].to_vec(), ..Change::default() };
+        let mut records = [
+            fresh(),
+            life(&process(1, 3)),
+            view(&founded_by(&[process(3, 1), process(9, 4)]), &[3, 1]),
+            promise(257),
+            accept(259, &change),
+        ]
+        .to_vec();
+        records.extend(states(shard, ViewId(1), at(2, 7), b"state"));
+        records.push(message(ViewId(1), at(2, 7), shard, &process(1, 1)));
+        records.push(written(at(2, 7), b"text"));
+        let examples: Vec<_> = records.iter().filter_map(|record| example(record)).collect();
+        bytes::check("vsync/scripts/records.txt", 0, &examples, &example);
     }
 
     #[test]

@@ -341,11 +341,13 @@ pub(super) fn take_view(mut rest: &[u8]) -> Option<View> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stage::bytes::{self, Example};
     use crate::vsync::view::tests::{founded_by, process};
 
     #[test]
-    fn messages_come_back_as_they_were_and_cut_ones_do_not() {
+    fn golden_bytes_of_each_message() {
         let view = founded_by(&[process(3, 1), process(9, 4)]);
+        let example = |message: Message<'_>| Example::new(&message, message.encoded());
         let at = Position { view: ViewId(7), at: 12 };
         let shard = ShardId { subgroup: 3, shard: 513 };
         let call = Call { group: 77, view: ViewId(3), ballot: 259 };
@@ -364,6 +366,12 @@ mod tests {
             Message::Report(Report {
                 call,
                 process: process(2, 7),
+                accepted: None,
+                ends: Vec::new(),
+            }),
+            Message::Report(Report {
+                call,
+                process: process(2, 7),
                 accepted: Some((5, change.clone())),
                 ends: [None, Some(0), Some(9)].to_vec(),
             }),
@@ -372,12 +380,9 @@ mod tests {
             Message::WantState(shard),
             Message::Piece(Piece { shard, at, n_bytes: 9, offset: 4, bytes: b"state" }),
         ];
-        for message in messages {
-            let bytes = message.encoded();
-            assert_eq!(Message::decoded(&bytes), Some(message.clone()));
-            let shorter = &bytes[..bytes.len() - 1];
-            assert_ne!(Message::decoded(shorter), Some(message));
-        }
+        bytes::check("vsync/scripts/bytes.txt", 1, &messages.map(example), &|bytes| {
+            Message::decoded(bytes).map(example)
+        });
         assert_eq!(Message::decoded(&[1, KNOCK]), None, "of another channel");
     }
 

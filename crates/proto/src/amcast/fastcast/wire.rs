@@ -207,3 +207,33 @@ impl Wire for FastcastWire {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::wire::golden_bytes;
+
+    #[test]
+    fn golden_bytes_of_each_message() {
+        let id = MessageId { sender: 3, sequence: 900 };
+        let (dest, ts) = (GroupSet::all(3), Timestamp(5));
+        let (epoch, current) = (Ballot(7), Ballot(300));
+        let log = [Entry::Hard { id, dest, ts }, Entry::Sync(Timestamp(1 << 50))];
+        let [hard, sync] = log.clone();
+        let (log, message) = (log.to_vec(), Arc::new(Message::new(id, dest, *b"payload")));
+        let bodies = [message.clone()].to_vec();
+        let examples = [
+            FastcastWire::Soft { id, dest, ts },
+            FastcastWire::Hard { id, dest, ts },
+            FastcastWire::Append { epoch, index: 200, entry: hard },
+            FastcastWire::Append { epoch, index: 3, entry: sync },
+            FastcastWire::Accepted { epoch, length: 201 },
+            FastcastWire::Pull(id),
+            FastcastWire::Body(message),
+            FastcastWire::NewEpoch(epoch),
+            FastcastWire::Promise { epoch, current, log: log.clone(), bodies: bodies.clone() },
+            FastcastWire::NewState { epoch, log, bodies },
+        ];
+        golden_bytes("amcast/fastcast/scripts/bytes.txt", &examples);
+    }
+}

@@ -453,3 +453,40 @@ impl<P: Planting<Bug>> Machine<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::wire::golden_bytes;
+
+    #[test]
+    fn golden_bytes_of_each_change() {
+        let id = MessageId { sender: 3, sequence: 900 };
+        let message = Arc::new(Message::new(id, GroupSet::all(3), *b"payload"));
+        let logged = Logged { epoch: Ballot(7), ts: Timestamp(300), message: message.clone() };
+        let (last, audience) = ((Timestamp(5), id), GroupSet::all(2));
+        let (promised, current, clock) = (Ballot(9), Ballot(7), Timestamp(1 << 50));
+        let head =
+            Head { promised, current, has_begun: true, clock, length: 4, floor: last, audience };
+        let mut seen = Seen::default();
+        seen.insert(id);
+        let stable = Stable {
+            head,
+            last,
+            seen,
+            log: [logged.clone()].to_vec(),
+            kept: [(Timestamp(6), message.clone())].to_vec(),
+            members: Members::founders(3, Ballot(1)),
+            incarnation: 2,
+        };
+        let examples = [
+            Change::Head(head),
+            Change::Append(logged),
+            Change::Delivered(Timestamp(5), id, None),
+            Change::Delivered(Timestamp(5), id, Some(message)),
+            Change::Replaced(Box::new(stable), Some(b"app".to_vec())),
+            Change::Replaced(Box::default(), None),
+        ];
+        golden_bytes("amcast/primcast/scripts/changes.txt", &examples);
+    }
+}

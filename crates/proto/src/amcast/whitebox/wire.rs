@@ -185,3 +185,33 @@ impl Wire for WhiteboxWire {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::wire::golden_bytes;
+
+    #[test]
+    fn golden_bytes_of_each_message() {
+        let id = MessageId { sender: 3, sequence: 900 };
+        let dest = GroupSet::all(3);
+        let (ballot, current, clock) = (Ballot(7), Ballot(300), Timestamp(1 << 50));
+        let message = Arc::new(Message::new(id, dest, *b"payload"));
+        let kept = [None, Some(Timestamp(9))];
+        let kept = kept
+            .map(|global| Kept { message: message.clone(), local: Timestamp(8), global })
+            .to_vec();
+        let examples = [
+            WhiteboxWire::Accept { id, dest, ballot, ts: Timestamp(5) },
+            WhiteboxWire::Ack { id, ballots: [0, 2].map(|at| (GroupId::at(at), ballot)).to_vec() },
+            WhiteboxWire::Deliver { id, ballot, global: Timestamp(5) },
+            WhiteboxWire::Pull(id),
+            WhiteboxWire::Body(message),
+            WhiteboxWire::NewLeader(ballot),
+            WhiteboxWire::NewLeaderAck { ballot, current, clock, kept: kept.clone() },
+            WhiteboxWire::NewState { ballot, clock, kept },
+            WhiteboxWire::NewStateAck(ballot),
+        ];
+        golden_bytes("amcast/whitebox/scripts/bytes.txt", &examples);
+    }
+}
