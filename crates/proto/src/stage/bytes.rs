@@ -57,8 +57,8 @@ fn hex(bytes: &[u8]) -> String {
     bytes.chunks(8).map(group).collect::<Vec<_>>().join(" ")
 }
 
-/// Compares `examples`, whose tag is the byte at `tag_at`, with the file at `path`. `read` decodes a
-/// message and encodes it again.
+/// Compares `examples`, whose tag is the byte at `tag_at`, with the file at `path`. `read` decodes
+/// a message and encodes it again.
 ///
 /// # Panics
 /// If they differ, or a message is not read as it was written.
