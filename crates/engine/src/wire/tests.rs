@@ -67,7 +67,7 @@ proptest! {
             frame.encode(&mut again);
             prop_assert_eq!(&raw[..again.len()], &again[..]);
         }
-        let _ = Frame::of(kind, &body);
+        let _ = codec::decode::<Words, Frame<'_>>(&[&[kind][..], &body].concat());
     }
 }
 
