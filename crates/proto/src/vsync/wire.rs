@@ -154,8 +154,8 @@ impl<'a> Message<'a> {
             }
             REPORT => take_report(rest).map(Message::Report),
             PROPOSE => {
-                let call = take_call(&mut rest)?;
-                Some(Message::Propose(call, take_change(&mut rest)?))
+                let (call, change) = (take_call(&mut rest)?, take_change(&mut rest)?);
+                rest.is_empty().then_some(Message::Propose(call, change))
             }
             ACCEPTED => {
                 let call = take_call(&mut rest)?;
@@ -273,7 +273,7 @@ fn take_report(mut rest: &[u8]) -> Option<Report> {
         [] => None,
         _ => Some((take(&mut rest)?, take_change(&mut rest)?)),
     };
-    Some(Report { call, process, accepted, ends })
+    rest.is_empty().then_some(Report { call, process, accepted, ends })
 }
 
 pub(super) fn take_change(rest: &mut &[u8]) -> Option<Change> {
