@@ -246,6 +246,8 @@ macro_rules! numbers {
     )*};
 }
 
+pub(crate) use numbers;
+
 numbers! { Ballot Incarnation Instant Prefix Slot }
 
 impl Coded<'_, Varints> for u16 {

@@ -21,54 +21,65 @@ use super::bugs::{Bug, Plantings};
 use super::payload::Payload;
 use super::shard::{ShardId, ViewId};
 use super::view::{Change, Knock, View};
-use super::wire::{
-    PIECE_BYTES, put, put_change, put_knock, put_shard, put_trims, put_view, take, take_byte,
-    take_change, take_knock, take_shard, take_trims, take_view,
-};
+use super::wire::PIECE_BYTES;
 use super::{Delivery, Position};
+use crate::codec::{self, Coded, Reader, Words};
 use crate::disk::Disk;
 use alloc::vec::Vec;
 use base::{Incarnation, Rank, Slot};
 
-const FRESH: u8 = 0;
-const LIFE: u8 = 1;
-const VIEW: u8 = 2;
-const PROMISE: u8 = 3;
-const ACCEPT: u8 = 4;
-const STATE: u8 = 5;
-const MESSAGE: u8 = 6;
+codec::coded! {
+    enum Record<'a> in Words {
+        Fresh = 0,
+        Life(Knock) = 1,
+        View { trims: Vec<u64>, view: View } = 2,
+        Promise(u64) = 3,
+        Accept { ballot: u64, change: Change } = 4,
+        State {
+            shard: ShardId,
+            since: ViewId,
+            at: Position,
+            n_bytes: u64,
+            offset: u64,
+            bytes: &'a [u8],
+        } = 5,
+        Message {
+            shard: ShardId,
+            since: ViewId,
+            at: Position,
+            sender: Knock,
+            message: &'a [u8],
+        } = 6,
+    }
+}
 
 /// The bytes of a message's record beside the message, more or less.
 pub(super) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
 
+fn written(record: &Record<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    record.put(&mut out);
+    out
+}
+
 pub(super) fn fresh() -> Vec<u8> {
-    alloc::vec![FRESH]
+    written(&Record::Fresh)
 }
 
 pub(super) fn life(me: &Knock) -> Vec<u8> {
-    let mut out = alloc::vec![LIFE];
-    put_knock(&mut out, me);
-    out
+    written(&Record::Life(*me))
 }
 
 pub(super) fn view(view: &View, trims: &[u64]) -> Vec<u8> {
-    let mut out = alloc::vec![VIEW];
-    put_trims(&mut out, trims);
-    put_view(&mut out, view);
-    out
+    written(&Record::View { trims: trims.to_vec(), view: view.clone() })
 }
 
 pub(super) fn promise(ballot: u64) -> Vec<u8> {
-    let mut out = alloc::vec![PROMISE];
-    put(&mut out, ballot);
-    out
+    written(&Record::Promise(ballot))
 }
 
 pub(super) fn accept(ballot: u64, change: &Change) -> Vec<u8> {
-    let mut out = alloc::vec![ACCEPT];
-    put(&mut out, ballot);
-    put_change(&mut out, change);
-    out
+    written(&Record::Accept { ballot, change: change.clone() })
 }
 
 /// The pieces of a state: at least one.
@@ -81,24 +92,15 @@ pub(super) fn states(
     let n = state.len().div_ceil(PIECE_BYTES).max(1);
     (0..n).map(move |piece| {
         let offset = piece * PIECE_BYTES;
-        let mut out = alloc::vec![STATE];
-        put_shard(&mut out, shard);
-        for word in [since.0, at.view.0, at.at, state.len() as u64, offset as u64] {
-            put(&mut out, word);
-        }
-        out.extend(&state[offset..state.len().min(offset + PIECE_BYTES)]);
-        out
+        let bytes = &state[offset..state.len().min(offset + PIECE_BYTES)];
+        let (n_bytes, offset) = (state.len() as u64, offset as u64);
+        written(&Record::State { shard, since, at, n_bytes, offset, bytes })
     })
 }
 
+/// The record of a message, which the message itself is to follow.
 pub(super) fn message(since: ViewId, at: Position, shard: ShardId, sender: &Knock) -> Vec<u8> {
-    let mut out = alloc::vec![MESSAGE];
-    put_shard(&mut out, shard);
-    for word in [since.0, at.view.0, at.at] {
-        put(&mut out, word);
-    }
-    put_knock(&mut out, sender);
-    out
+    written(&Record::Message { shard, since, at, sender: *sender, message: &[] })
 }
 
 /// What is found of one shard.
@@ -178,41 +180,30 @@ impl Found {
     }
 
     fn take(&mut self, record: &[u8], seat: Rank, planted: impl Plantings) -> Option<()> {
-        let mut rest = record;
-        match take_byte(&mut rest)? {
+        // (What stands behind a record is not looked at.)
+        match Record::take(&mut Reader::new(record)).ok()? {
             // P2: (a crash may follow at once) its processes are what they were.
-            FRESH => {
+            Record::Fresh => {
                 self.pasts.fill(None);
                 if planted.has(Bug::VoteForgotten) {
                     (self.view, self.promised, self.accepted) = (None, 0, None);
                 }
             }
-            LIFE => self.lives.push(take_knock(&mut rest)?.incarnation),
-            VIEW => {
-                let trims = take_trims(&mut rest)?;
-                self.enter(take_view(rest)?, trims, seat, planted);
-            }
-            PROMISE => self.promised = take(&mut rest)?,
-            ACCEPT => {
-                let ballot = take(&mut rest)?;
-                self.accepted = Some((ballot, take_change(&mut rest)?));
+            Record::Life(process) => self.lives.push(process.incarnation),
+            Record::View { trims, view } => self.enter(view, trims, seat, planted),
+            Record::Promise(ballot) => self.promised = ballot,
+            Record::Accept { ballot, change } => {
+                self.accepted = Some((ballot, change));
                 self.promised = self.promised.max(ballot);
             }
-            STATE => {
-                let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
-                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
-                let (n_bytes, offset) = (take(&mut rest)?, take(&mut rest)?);
-                self.past(shard, since)?.take_piece(at, [n_bytes, offset], rest);
+            Record::State { shard, since, at, n_bytes, offset, bytes } => {
+                self.past(shard, since)?.take_piece(at, [n_bytes, offset], bytes);
             }
-            MESSAGE => {
-                let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
-                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
-                let sender = take_knock(&mut rest)?;
-                let message = Payload::from(rest);
+            Record::Message { shard, since, at, sender, message } => {
+                let message = Payload::from(message);
                 let past = self.past(shard, since)?;
                 past.messages.push(Delivery { shard, at, sender, message });
             }
-            _ => return None,
         }
         Some(())
     }
@@ -300,7 +291,7 @@ mod tests {
         Position { view: ViewId(view), at }
     }
 
-    fn written(at: Position, text: &[u8]) -> Vec<u8> {
+    fn record_of(at: Position, text: &[u8]) -> Vec<u8> {
         let mut record = message(ViewId(1), at, SHARD, &process(1, 1));
         record.extend(text);
         record
@@ -342,7 +333,7 @@ mod tests {
         .to_vec();
         records.extend(states(shard, ViewId(1), at(2, 7), b"state"));
         records.push(message(ViewId(1), at(2, 7), shard, &process(1, 1)));
-        records.push(written(at(2, 7), b"text"));
+        records.push(record_of(at(2, 7), b"text"));
         let examples: Vec<_> = records.iter().filter_map(|record| example(record)).collect();
         bytes::check("vsync/scripts/records.txt", 0, &examples, &example);
     }
@@ -360,7 +351,7 @@ mod tests {
         let long: Vec<u8> = (0..PIECE_BYTES + 9).map(|n| n as u8).collect();
         let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
         records.extend(states(SHARD, ViewId(1), at(1, 0), b""));
-        records.extend([0, 1, 2].map(|n| written(at(1, n), &[n as u8])));
+        records.extend([0, 1, 2].map(|n| record_of(at(1, n), &[n as u8])));
         records.push(accept(1, &change));
         let before = found(&records, Sound);
         assert_eq!(before.accepted, Some((1, change.clone())));
@@ -369,7 +360,7 @@ mod tests {
             (3, 3)
         );
         records.push(view(&next, &change.trims));
-        records.push(written(at(2, 0), b"next"));
+        records.push(record_of(at(2, 0), b"next"));
         let after = found(&records, Sound);
         assert_eq!(texts(&after), [&b"\0"[..], b"\x01", b"next"]);
         assert_eq!((after.accepted.clone(), after.view.clone()), (None, Some(next)));
@@ -388,7 +379,7 @@ mod tests {
     fn p2_a_newcomer_has_its_vote_until_the_next_view_is_there() {
         let first = founded_by(&[process(0, 1), process(1, 1)]);
         let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
-        records.push(written(at(1, 0), b"of no use"));
+        records.push(record_of(at(1, 0), b"of no use"));
         records.extend([accept(1, &Change::default()), promise(257), fresh()]);
         let crashed = found(&records, Sound);
         assert_eq!(crashed.pasts, [None]);
