@@ -52,7 +52,7 @@ pub trait Tagged<'a, F>: Sized {
 /// Reads a message that takes all of `bytes`.
 ///
 /// # Errors
-/// [`Malformed`]: it takes more, or less, or is none.
+/// [`Malformed`]: it takes more, or less, or is no message.
 pub fn decode<'a, F, T: Coded<'a, F>>(bytes: &'a [u8]) -> Result<T, Malformed> {
     let mut from = Reader::new(bytes);
     let message = T::take(&mut from)?;
