@@ -93,26 +93,6 @@ pub(crate) fn round_trip<W: Wire>(wire: &W) -> W {
     back
 }
 
-/// Compares the bytes of each of `messages` with those in the file at `path`.
-///
-/// # Panics
-/// If they differ.
-#[cfg(test)]
-pub(crate) fn golden_bytes<W: Wire>(path: &str, messages: &[W]) {
-    use crate::stage::bytes::{self, Example};
-    let example = |message: &W| {
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes);
-        Example::new(message, bytes)
-    };
-    let examples: Vec<_> = messages.iter().map(example).collect();
-    bytes::check(path, 0, &examples, &|bytes| {
-        let mut from = Reader::new(bytes);
-        let message = W::decode(&mut from).ok()?;
-        from.is_at_end().then(|| example(&message))
-    });
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,8 @@
 //! the hash of what was read: a decoder that takes more or less than before has another one.
 
 use super::golden;
+use crate::amcast::wire::Wire;
+use crate::codec::Reader;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -79,6 +81,24 @@ pub(crate) fn check(
         _ => panic!("{path}: {words:?}"),
     });
     assert_eq!(next.next(), None, "{path} does not name all examples");
+}
+
+/// Compares the bytes of each of `messages` with those in the file at `path`.
+///
+/// # Panics
+/// If they differ.
+pub(crate) fn golden_bytes<W: Wire>(path: &str, messages: &[W]) {
+    let example = |message: &W| {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        Example::new(message, bytes)
+    };
+    let examples: Vec<_> = messages.iter().map(example).collect();
+    check(path, 0, &examples, &|bytes| {
+        let mut from = Reader::new(bytes);
+        let message = W::decode(&mut from).ok()?;
+        from.is_at_end().then(|| example(&message))
+    });
 }
 
 fn damaged(n: usize, examples: &[Example], read: &dyn Fn(&[u8]) -> Option<Example>) -> Vec<String> {

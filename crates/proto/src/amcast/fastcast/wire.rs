@@ -94,7 +94,7 @@ codec::coded! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::wire::golden_bytes;
+    use crate::stage::bytes::golden_bytes;
 
     #[test]
     fn golden_bytes_of_each_message() {

@@ -361,7 +361,7 @@ impl<P: Planting<Bug>> Machine<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::wire::golden_bytes;
+    use crate::stage::bytes::golden_bytes;
 
     #[test]
     fn golden_bytes_of_each_change() {

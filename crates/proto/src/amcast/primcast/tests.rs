@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::amcast::linear::Level;
-use crate::amcast::wire::golden_bytes;
 use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
+use crate::stage::bytes::golden_bytes;
 
 #[test]
 fn golden_bytes_of_each_message() {

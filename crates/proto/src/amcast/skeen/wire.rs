@@ -51,7 +51,7 @@ mod tests {
     use super::super::super::GroupId;
     use super::*;
     use crate::amcast::linear::Level;
-    use crate::amcast::wire::golden_bytes;
+    use crate::stage::bytes::golden_bytes;
 
     #[test]
     fn golden_bytes_of_each_message() {

@@ -97,7 +97,7 @@ impl Coded<'_, OneMore> for Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::wire::golden_bytes;
+    use crate::stage::bytes::golden_bytes;
 
     #[test]
     fn golden_bytes_of_each_message() {
