@@ -17,9 +17,10 @@
 //!   will never understand each other cost next to nothing.
 
 use crate::detour::{Detours, Direction};
-use crate::wire::{Frame, Malformed};
+use crate::wire::Frame;
 use base::{Instant, MAX_MEMBERS, MemberSet, Port, Rank};
 use core::time::Duration;
+use proto::codec::Malformed;
 
 /// The first byte of every message that is the runtime's.
 pub const CHANNEL: u8 = 0x52;
@@ -258,7 +259,7 @@ impl Incoming {
             peer.partial.extend_from_slice(bytes);
             take_all(&peer.partial, &mut take).map(|n| drop(peer.partial.drain(..n)))
         };
-        if let Err(Malformed(_)) = taken {
+        if let Err(Malformed) = taken {
             self.n_malformed += 1;
             *peer = In { unread: Some(stream), ..peer.renewed() };
         }

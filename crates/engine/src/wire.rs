@@ -14,6 +14,7 @@
 //!   so it would be taken for the answer to something else. By [`Frame::meant_for`].
 
 use base::{Prefix, Slot};
+use proto::codec::{self, Coded, Malformed, Out, Reader, Words};
 
 /// The longest frame. An answer that is longer is not sent to a peer but replaced by an error.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
@@ -21,183 +22,182 @@ pub const FRAME_BYTES_MAX: usize = 64 << 20;
 /// The bytes in front of a body.
 pub const FRAME_HEADER_BYTES: usize = 5;
 
-/// One frame. `life` names the life of the process whose numbers the items bear, so that what was
-/// meant for an earlier life is recognised.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame<'a> {
-    /// Commands of the sender's clients, for the leader to propose, in order. Ids are sequences.
-    Commands {
-        /// The sender's.
-        life: u64,
-        /// The sender's count of attempts: after a refusal only a higher one is listened to, so
-        /// that a later command never overtakes a refused one.
-        attempt: u64,
-        /// The commands.
-        items: Items<'a>,
-    },
-    /// The addressee's commands of this attempt, from some frame on, were not proposed.
-    CommandsRefused {
-        /// The addressee's.
-        life: u64,
-        /// Of which attempt.
-        attempt: u64,
-    },
-    /// Answers to the addressee's commands. Ids are sequences.
-    Answers {
-        /// The addressee's.
-        life: u64,
-        /// They were executed in this slot (for WAIT).
-        slot: Slot,
-        /// The answers.
-        items: Items<'a>,
-    },
-    /// Reads of the sender's clients. Ids are the sender's.
-    Reads {
-        /// The sender's.
-        life: u64,
-        /// The reads.
-        items: Items<'a>,
-    },
-    /// Answers to the addressee's reads.
-    ReadAnswers {
-        /// The addressee's.
-        life: u64,
-        /// The answers.
-        items: Items<'a>,
-    },
-    /// These reads of the addressee were not performed: their ids stand in items without bytes.
-    ReadsRefused {
-        /// The addressee's.
-        life: u64,
-        /// The reads.
-        items: Items<'a>,
-    },
-    /// The sender has executed `have` and cannot continue by itself. It asks for the values from
-    /// there, or for a state.
-    StateWanted {
-        /// The sender's number for this transfer.
-        transfer: u64,
-        /// What it has executed.
-        have: Prefix,
-    },
-    /// The sender has no state to give, or cannot give it now.
-    StateRefused {
-        /// Which transfer.
-        transfer: u64,
-        /// It has none: it waits for one itself.
-        learner: bool,
-    },
-    /// A state follows, in chunks, and then its end.
-    StateBegins {
-        /// Which transfer.
-        transfer: u64,
-        /// The slots that it has executed.
-        prefix: Prefix,
-    },
-    /// The next bytes of the state.
-    StateChunk {
-        /// Which transfer.
-        transfer: u64,
-        /// Where they belong.
-        offset: u64,
-        /// XXH3 of them, seeded with that of the chunk before; of the first, with 0.
-        check: u64,
-        /// The bytes.
-        bytes: &'a [u8],
-    },
-    /// The state is complete.
-    StateEnds {
-        /// Which transfer.
-        transfer: u64,
-        /// Its length.
-        n_bytes: u64,
-        /// The last chunk's.
-        check: u64,
-    },
-    /// The link broke, or bytes were damaged: the state's bytes below `offset` have arrived, and
-    /// all others are wanted again.
-    StateAgain {
-        /// Which transfer.
-        transfer: u64,
-        /// How many.
-        offset: u64,
-    },
-    /// The state's bytes below `offset` have arrived.
-    StateTaken {
-        /// Which transfer.
-        transfer: u64,
-        /// How many.
-        offset: u64,
-    },
-    /// Values of consecutive slots. Ids are slots.
-    Values {
-        /// Which transfer.
-        transfer: u64,
-        /// These are all that the sender has executed so far.
-        last: bool,
-        /// The values.
-        items: Items<'a>,
-    },
-    /// What goes with the state that the addressee will have when it has executed `prefix`: sent
-    /// before the values that lead there.
-    StateHead {
-        /// Which transfer.
-        transfer: u64,
-        /// The slots that the sender has executed.
-        prefix: Prefix,
-        /// [`proto::members::StateHead`], encoded.
-        head: &'a [u8],
-    },
-    /// The sender is this incarnation of the member on its seat.
-    Seat {
-        /// Which.
-        incarnation: u64,
-        /// It begins with an empty disk: put it there.
-        wants: bool,
-    },
-    /// The addressee takes part no more, if it is this incarnation.
-    Parted {
-        /// Which.
-        incarnation: u64,
-        /// The newest that ever had the seat.
-        last: u64,
-        /// That one has it now.
-        is_replaced: bool,
-    },
-    /// The addressee is to pass `frame` on, which the sender cannot tell `to` itself.
-    Pass {
-        /// The rank of the member that it is for.
-        to: u64,
-        /// Of a request: the sender's attempt that it belongs to.
-        attempt: u64,
-        /// The frame, encoded.
-        frame: &'a [u8],
-    },
-    /// `frame` is from `peer`, and the sender passes it on.
-    Passed {
-        /// The rank of the member that it is from.
-        peer: u64,
-        /// The frame, encoded.
-        frame: &'a [u8],
-    },
-    /// The sender passes nothing more of this attempt of the addressee on.
-    PassBroken {
-        /// Which.
-        attempt: u64,
-    },
-    /// The slots below `next` have been executed: continue from there.
-    ValuesTaken {
-        /// Which transfer.
-        transfer: u64,
-        /// The first slot that is missing.
-        next: Slot,
-    },
+codec::coded! {
+    /// One frame. `life` names the life of the process whose numbers the items bear, so that what
+    /// was meant for an earlier life is recognised.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Frame<'a> in Words {
+        /// Commands of the sender's clients, for the leader to propose, in order. Ids are
+        /// sequences.
+        Commands {
+            /// The sender's.
+            life: u64,
+            /// The sender's count of attempts: after a refusal only a higher one is listened to, so
+            /// that a later command never overtakes a refused one.
+            attempt: u64,
+            /// The commands.
+            items: Items<'a>,
+        } = 1,
+        /// The addressee's commands of this attempt, from some frame on, were not proposed.
+        CommandsRefused {
+            /// The addressee's.
+            life: u64,
+            /// Of which attempt.
+            attempt: u64,
+        } = 2,
+        /// Answers to the addressee's commands. Ids are sequences.
+        Answers {
+            /// The addressee's.
+            life: u64,
+            /// They were executed in this slot (for WAIT).
+            slot: Slot,
+            /// The answers.
+            items: Items<'a>,
+        } = 3,
+        /// Reads of the sender's clients. Ids are the sender's.
+        Reads {
+            /// The sender's.
+            life: u64,
+            /// The reads.
+            items: Items<'a>,
+        } = 4,
+        /// Answers to the addressee's reads.
+        ReadAnswers {
+            /// The addressee's.
+            life: u64,
+            /// The answers.
+            items: Items<'a>,
+        } = 5,
+        /// These reads of the addressee were not performed: their ids stand in items without bytes.
+        ReadsRefused {
+            /// The addressee's.
+            life: u64,
+            /// The reads.
+            items: Items<'a>,
+        } = 6,
+        /// The sender has executed `have` and cannot continue by itself. It asks for the values
+        /// from there, or for a state.
+        StateWanted {
+            /// The sender's number for this transfer.
+            transfer: u64,
+            /// What it has executed.
+            have: Prefix,
+        } = 7,
+        /// The sender has no state to give, or cannot give it now.
+        StateRefused {
+            /// Which transfer.
+            transfer: u64,
+            /// It has none: it waits for one itself.
+            learner: bool,
+        } = 8,
+        // Tags 9 and 10 were a state whose length was said before it.
+        /// A state follows, in chunks, and then its end.
+        StateBegins {
+            /// Which transfer.
+            transfer: u64,
+            /// The slots that it has executed.
+            prefix: Prefix,
+        } = 17,
+        /// The next bytes of the state.
+        StateChunk {
+            /// Which transfer.
+            transfer: u64,
+            /// Where they belong.
+            offset: u64,
+            /// XXH3 of them, seeded with that of the chunk before; of the first, with 0.
+            check: u64,
+            /// The bytes.
+            bytes: &'a [u8],
+        } = 18,
+        /// The state is complete.
+        StateEnds {
+            /// Which transfer.
+            transfer: u64,
+            /// Its length.
+            n_bytes: u64,
+            /// The last chunk's.
+            check: u64,
+        } = 19,
+        /// The link broke, or bytes were damaged: the state's bytes below `offset` have arrived,
+        /// and all others are wanted again.
+        StateAgain {
+            /// Which transfer.
+            transfer: u64,
+            /// How many.
+            offset: u64,
+        } = 20,
+        /// The state's bytes below `offset` have arrived.
+        StateTaken {
+            /// Which transfer.
+            transfer: u64,
+            /// How many.
+            offset: u64,
+        } = 11,
+        /// Values of consecutive slots. Ids are slots.
+        Values {
+            /// Which transfer.
+            transfer: u64,
+            /// These are all that the sender has executed so far.
+            last: bool,
+            /// The values.
+            items: Items<'a>,
+        } = 12,
+        /// What goes with the state that the addressee will have when it has executed `prefix`:
+        /// sent before the values that lead there.
+        StateHead {
+            /// Which transfer.
+            transfer: u64,
+            /// The slots that the sender has executed.
+            prefix: Prefix,
+            /// [`proto::members::StateHead`], encoded.
+            head: &'a [u8],
+        } = 16,
+        /// The sender is this incarnation of the member on its seat.
+        Seat {
+            /// Which.
+            incarnation: u64,
+            /// It begins with an empty disk: put it there.
+            wants: bool,
+        } = 14,
+        /// The addressee takes part no more, if it is this incarnation.
+        Parted {
+            /// Which.
+            incarnation: u64,
+            /// The newest that ever had the seat.
+            last: u64,
+            /// That one has it now.
+            is_replaced: bool,
+        } = 15,
+        /// The addressee is to pass `frame` on, which the sender cannot tell `to` itself.
+        Pass {
+            /// The rank of the member that it is for.
+            to: u64,
+            /// Of a request: the sender's attempt that it belongs to.
+            attempt: u64,
+            /// The frame, encoded.
+            frame: &'a [u8],
+        } = 21,
+        /// `frame` is from `peer`, and the sender passes it on.
+        Passed {
+            /// The rank of the member that it is from.
+            peer: u64,
+            /// The frame, encoded.
+            frame: &'a [u8],
+        } = 22,
+        /// The sender passes nothing more of this attempt of the addressee on.
+        PassBroken {
+            /// Which.
+            attempt: u64,
+        } = 23,
+        /// The slots below `next` have been executed: continue from there.
+        ValuesTaken {
+            /// Which transfer.
+            transfer: u64,
+            /// The first slot that is missing.
+            next: Slot,
+        } = 13,
+    }
 }
-
-/// Bytes that are not what a member of this version would send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("malformed frame: {0}")]
-pub struct Malformed(pub &'static str);
 
 /// A checked list of (id, bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +214,7 @@ impl<'a> Items<'a> {
     pub fn check(bytes: &'a [u8]) -> Result<Items<'a>, Malformed> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (_, _, behind) = split_item(rest).ok_or(Malformed("a cut item"))?;
+            let (_, _, behind) = split_item(rest).ok_or(Malformed)?;
             rest = behind;
         }
         Ok(Items(bytes))
@@ -237,6 +237,16 @@ impl<'a> Items<'a> {
     }
 }
 
+impl<'a: 'b, 'b> Coded<'a, Words> for Items<'b> {
+    fn put(&self, out: &mut impl Out) {
+        out.extend_from_slice(self.0);
+    }
+
+    fn take(from: &mut Reader<'a>) -> Result<Items<'b>, Malformed> {
+        Items::check(from.take_rest())
+    }
+}
+
 /// Appends an item to a list.
 pub fn push_item(list: &mut Vec<u8>, id: u64, bytes: &[u8]) {
     list.extend_from_slice(&id.to_le_bytes());
@@ -253,29 +263,6 @@ fn split_item(list: &[u8]) -> Option<(u64, &[u8], &[u8])> {
     let (bytes, behind) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
     Some((u64::from_le_bytes(*id), bytes, behind))
 }
-
-const COMMANDS: u8 = 1;
-const COMMANDS_REFUSED: u8 = 2;
-const ANSWERS: u8 = 3;
-const READS: u8 = 4;
-const READ_ANSWERS: u8 = 5;
-const READS_REFUSED: u8 = 6;
-const STATE_WANTED: u8 = 7;
-const STATE_REFUSED: u8 = 8;
-// 9 and 10 were a state whose length was said before it.
-const STATE_TAKEN: u8 = 11;
-const VALUES: u8 = 12;
-const VALUES_TAKEN: u8 = 13;
-const SEAT: u8 = 14;
-const PARTED: u8 = 15;
-const STATE_HEAD: u8 = 16;
-const STATE_BEGINS: u8 = 17;
-const STATE_CHUNK: u8 = 18;
-const STATE_ENDS: u8 = 19;
-const STATE_AGAIN: u8 = 20;
-const PASS: u8 = 21;
-const PASSED: u8 = 22;
-const PASS_BROKEN: u8 = 23;
 
 impl<'a> Frame<'a> {
     /// This frame, unless it answers what another life of the addressee than `own` asked (I3).
@@ -308,107 +295,11 @@ impl<'a> Frame<'a> {
     /// Appends this frame to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
-        out.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
-        let kind = match *self {
-            Frame::Commands { life, attempt, items } => {
-                numbers(out, &[life, attempt]);
-                out.extend_from_slice(items.0);
-                COMMANDS
-            }
-            Frame::CommandsRefused { life, attempt } => {
-                numbers(out, &[life, attempt]);
-                COMMANDS_REFUSED
-            }
-            Frame::Answers { life, slot, items } => {
-                numbers(out, &[life, slot.0]);
-                out.extend_from_slice(items.0);
-                ANSWERS
-            }
-            Frame::Reads { life, items } => {
-                numbers(out, &[life]);
-                out.extend_from_slice(items.0);
-                READS
-            }
-            Frame::ReadAnswers { life, items } => {
-                numbers(out, &[life]);
-                out.extend_from_slice(items.0);
-                READ_ANSWERS
-            }
-            Frame::ReadsRefused { life, items } => {
-                numbers(out, &[life]);
-                out.extend_from_slice(items.0);
-                READS_REFUSED
-            }
-            Frame::StateWanted { transfer, have } => {
-                numbers(out, &[transfer, have.0]);
-                STATE_WANTED
-            }
-            Frame::StateRefused { transfer, learner } => {
-                numbers(out, &[transfer, u64::from(learner)]);
-                STATE_REFUSED
-            }
-            Frame::StateBegins { transfer, prefix } => {
-                numbers(out, &[transfer, prefix.0]);
-                STATE_BEGINS
-            }
-            Frame::StateChunk { transfer, offset, check, bytes } => {
-                numbers(out, &[transfer, offset, check]);
-                out.extend_from_slice(bytes);
-                STATE_CHUNK
-            }
-            Frame::StateEnds { transfer, n_bytes, check } => {
-                numbers(out, &[transfer, n_bytes, check]);
-                STATE_ENDS
-            }
-            Frame::StateAgain { transfer, offset } => {
-                numbers(out, &[transfer, offset]);
-                STATE_AGAIN
-            }
-            Frame::StateTaken { transfer, offset } => {
-                numbers(out, &[transfer, offset]);
-                STATE_TAKEN
-            }
-            Frame::Values { transfer, last, items } => {
-                numbers(out, &[transfer, u64::from(last)]);
-                out.extend_from_slice(items.0);
-                VALUES
-            }
-            Frame::StateHead { transfer, prefix, head } => {
-                numbers(out, &[transfer, prefix.0]);
-                out.extend_from_slice(head);
-                STATE_HEAD
-            }
-            Frame::Seat { incarnation, wants } => {
-                numbers(out, &[incarnation, u64::from(wants)]);
-                SEAT
-            }
-            Frame::Parted { incarnation, last, is_replaced } => {
-                numbers(out, &[incarnation, last, u64::from(is_replaced)]);
-                PARTED
-            }
-            Frame::Pass { to, attempt, frame } => {
-                numbers(out, &[to, attempt]);
-                out.extend_from_slice(frame);
-                PASS
-            }
-            Frame::Passed { peer, frame } => {
-                numbers(out, &[peer]);
-                out.extend_from_slice(frame);
-                PASSED
-            }
-            Frame::PassBroken { attempt } => {
-                numbers(out, &[attempt]);
-                PASS_BROKEN
-            }
-            Frame::ValuesTaken { transfer, next } => {
-                numbers(out, &[transfer, next.0]);
-                VALUES_TAKEN
-            }
-        };
+        out.extend_from_slice(&[0; 4]);
+        self.put(out);
         let length = out.len() - start - 4;
         assert!(length <= FRAME_BYTES_MAX, "a frame of {length} bytes");
         out[start..start + 4].copy_from_slice(&(length as u32).to_le_bytes());
-        out[start + 4] = kind;
     }
 
     /// The first frame of `bytes` and how many bytes it takes, or `None` if it is not all there.
@@ -419,106 +310,10 @@ impl<'a> Frame<'a> {
         let Some((length, rest)) = bytes.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length == 0 || length > FRAME_BYTES_MAX {
-            return Err(Malformed("an impossible length"));
+            return Err(Malformed);
         }
         let Some(frame) = rest.get(..length) else { return Ok(None) };
-        Ok(Some((Frame::of(frame[0], &frame[1..])?, 4 + length)))
-    }
-
-    fn of(kind: u8, body: &'a [u8]) -> Result<Frame<'a>, Malformed> {
-        let mut body = Body(body);
-        let frame = match kind {
-            COMMANDS => Frame::Commands {
-                life: body.number()?,
-                attempt: body.number()?,
-                items: body.items()?,
-            },
-            COMMANDS_REFUSED => {
-                Frame::CommandsRefused { life: body.number()?, attempt: body.number()? }
-            }
-            ANSWERS => Frame::Answers {
-                life: body.number()?,
-                slot: Slot(body.number()?),
-                items: body.items()?,
-            },
-            READS => Frame::Reads { life: body.number()?, items: body.items()? },
-            READ_ANSWERS => Frame::ReadAnswers { life: body.number()?, items: body.items()? },
-            READS_REFUSED => Frame::ReadsRefused { life: body.number()?, items: body.items()? },
-            STATE_WANTED => {
-                Frame::StateWanted { transfer: body.number()?, have: Prefix(body.number()?) }
-            }
-            STATE_REFUSED => {
-                Frame::StateRefused { transfer: body.number()?, learner: body.flag()? }
-            }
-            STATE_BEGINS => {
-                Frame::StateBegins { transfer: body.number()?, prefix: Prefix(body.number()?) }
-            }
-            STATE_CHUNK => Frame::StateChunk {
-                transfer: body.number()?,
-                offset: body.number()?,
-                check: body.number()?,
-                bytes: body.rest(),
-            },
-            STATE_ENDS => Frame::StateEnds {
-                transfer: body.number()?,
-                n_bytes: body.number()?,
-                check: body.number()?,
-            },
-            STATE_AGAIN => Frame::StateAgain { transfer: body.number()?, offset: body.number()? },
-            STATE_TAKEN => Frame::StateTaken { transfer: body.number()?, offset: body.number()? },
-            VALUES => {
-                Frame::Values { transfer: body.number()?, last: body.flag()?, items: body.items()? }
-            }
-            VALUES_TAKEN => {
-                Frame::ValuesTaken { transfer: body.number()?, next: Slot(body.number()?) }
-            }
-            STATE_HEAD => Frame::StateHead {
-                transfer: body.number()?,
-                prefix: Prefix(body.number()?),
-                head: body.rest(),
-            },
-            SEAT => Frame::Seat { incarnation: body.number()?, wants: body.flag()? },
-            PARTED => Frame::Parted {
-                incarnation: body.number()?,
-                last: body.number()?,
-                is_replaced: body.flag()?,
-            },
-            PASS => Frame::Pass { to: body.number()?, attempt: body.number()?, frame: body.rest() },
-            PASSED => Frame::Passed { peer: body.number()?, frame: body.rest() },
-            PASS_BROKEN => Frame::PassBroken { attempt: body.number()? },
-            _ => return Err(Malformed("an unknown kind")),
-        };
-        if body.0.is_empty() { Ok(frame) } else { Err(Malformed("bytes behind the frame")) }
-    }
-}
-
-fn numbers(out: &mut Vec<u8>, numbers: &[u64]) {
-    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-}
-
-struct Body<'a>(&'a [u8]);
-
-impl<'a> Body<'a> {
-    fn number(&mut self) -> Result<u64, Malformed> {
-        let (number, rest) = self.0.split_first_chunk::<8>().ok_or(Malformed("a cut number"))?;
-        self.0 = rest;
-        Ok(u64::from_le_bytes(*number))
-    }
-
-    fn flag(&mut self) -> Result<bool, Malformed> {
-        match self.number()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(Malformed("a flag that is neither")),
-        }
-    }
-
-    fn rest(&mut self) -> &'a [u8] {
-        core::mem::take(&mut self.0)
-    }
-
-    fn items(&mut self) -> Result<Items<'a>, Malformed> {
-        Items::check(self.rest())
+        Ok(Some((codec::decode(frame)?, 4 + length)))
     }
 }
 

@@ -23,6 +23,7 @@ use proto::amcast::wire::{Malformed, Reader, Wire, list, number};
 use proto::amcast::{
     Cut, GroupId, GroupSet, Host, Message, MessageId, Pid, Place, RealClock, Timestamp, To,
 };
+use proto::codec::{Coded, Out, Varints};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -53,14 +54,14 @@ pub(crate) struct Named {
     pub(crate) sequences: Vec<u64>,
 }
 
-impl Wire for Named {
-    fn encode(&self, out: &mut Vec<u8>) {
+impl Coded<'_, Varints> for Named {
+    fn put(&self, out: &mut impl Out) {
         out.push(self.group.index() as u8);
         number(self.sender, out);
         list(&self.sequences, out, |sequence, out| number(*sequence, out));
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Named, Malformed> {
+    fn take(from: &mut Reader<'_>) -> Result<Named, Malformed> {
         let group = GroupId::new(from.byte()?.into()).ok_or(Malformed)?;
         let sender = from.number()?;
         let sequences = from.list(Reader::number)?;

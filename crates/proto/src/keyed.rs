@@ -14,19 +14,22 @@
 //! - K3 an operation is never begun again by a machine: a client that tries again has another one.
 //!   By construction: [`KeyedMachine::submit`] alone begins one.
 
+use crate::codec::{self, Varints};
 use base::{Event, Incarnation, Instant, MemberSet, Port, Rank};
 
 pub use crate::Ticket;
 
-/// A version of one key's value. Versions are ordered by counter, then rank, then run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag {
-    /// The number of the write: above every one that its writer knew for this key.
-    pub counter: u64,
-    /// The writer's position.
-    pub rank: u16,
-    /// The process run of the writer: a later run has a higher one.
-    pub run: Incarnation,
+codec::coded! {
+    /// A version of one key's value. Versions are ordered by counter, then rank, then run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct Tag in Varints {
+        /// The number of the write: above every one that its writer knew for this key.
+        pub counter: u64,
+        /// The writer's position.
+        pub rank: u16,
+        /// The process run of the writer: a later run has a higher one.
+        pub run: Incarnation,
+    }
 }
 
 impl Tag {

@@ -12,6 +12,7 @@
 //! - [`mu`]: one-sided writes under a permission (for comparison).
 //! - [`multipaxos`]: two-sided Paxos with a stable leader and a read lease.
 //! - [`durable`]: Falcon's Paxos over one-sided writes, on disk before it is acknowledged (003).
+//! - [`codec`]: messages as bytes.
 //! - [`disk`]: stable storage, as a machine uses it.
 //! - [`claims`]: what members' memory says, for judges.
 //! - [`omega`]: the member that should lead (the papers' Ω).
@@ -32,6 +33,7 @@ pub mod amcast;
 mod candidacy;
 pub mod claims;
 mod clock;
+pub mod codec;
 pub mod disk;
 pub mod durable;
 pub mod keyed;

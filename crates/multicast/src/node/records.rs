@@ -6,7 +6,6 @@ use crate::world::{Parcel, Record};
 use base::{Event, Instant, Rank};
 use fabric::Fabric;
 use proto::amcast::Multicast;
-use proto::amcast::wire::Wire;
 
 impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     pub(super) fn poll(&mut self) -> bool {
@@ -76,6 +75,6 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let Record::Parcel(_, Parcel::Wire(_, wire)) = record else { return false };
         let is_held = || self.world.streams.has_backlog(from);
         let asker = (from, self.world.streams.life(from));
-        wire.asks() && (is_held() || self.repeats.has(asker, bytes, self.desk.now))
+        M::asks(wire) && (is_held() || self.repeats.has(asker, bytes, self.desk.now))
     }
 }

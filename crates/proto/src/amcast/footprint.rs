@@ -13,8 +13,7 @@
 //! - F4 What conflicts with a union conflicts with one of its parts. So a message is compared with
 //!   any number of others at once, and a look at all that is pending is one walk.
 
-use super::wire::{Malformed, Reader, Wire, number};
-use alloc::vec::Vec;
+use crate::codec::{Coded, Malformed, Out, Reader, Varints, number};
 
 /// The classes that a message reads and writes, as sets of 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +81,8 @@ const fn class_of(key: &[u8]) -> u32 {
     (hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as u32
 }
 
-impl Wire for Footprint {
-    fn encode(&self, out: &mut Vec<u8>) {
+impl Coded<'_, Varints> for Footprint {
+    fn put(&self, out: &mut impl Out) {
         // A message without a footprint pays one byte.
         let says = *self != Footprint::ALL;
         out.push(u8::from(says));
@@ -93,7 +92,7 @@ impl Wire for Footprint {
         }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         if !from.flag()? {
             return Ok(Footprint::ALL);
         }

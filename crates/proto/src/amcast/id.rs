@@ -1,5 +1,6 @@
 //! The names of atomic multicast: processes, groups, messages, and timestamps.
 
+use crate::codec::{self, Varints};
 use alloc::vec::Vec;
 use base::{Rank, majority};
 use core::fmt;
@@ -164,13 +165,15 @@ impl fmt::Debug for Pid {
     }
 }
 
-/// A message's name, unique for ever, and the tie-breaker between equal timestamps.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MessageId {
-    /// The sender.
-    pub sender: u64,
-    /// The ordinal of the message at that sender.
-    pub sequence: u64,
+codec::coded! {
+    /// A message's name, unique for ever, and the tie-breaker between equal timestamps.
+    #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct MessageId in Varints {
+        /// The sender.
+        pub sender: u64,
+        /// The ordinal of the message at that sender.
+        pub sequence: u64,
+    }
 }
 
 impl fmt::Debug for MessageId {

@@ -18,8 +18,8 @@
 //!   Global: the same checker.
 
 use super::bugs::Bug;
-use super::wire::{self, Malformed, Reader, Wire};
 use super::{GroupId, GroupSet, Layout, MessageId, Place, RealClock, Timestamp};
+use crate::codec::{self, Coded, Malformed, Out, Reader, Varints};
 use crate::planted::Planting;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -66,17 +66,29 @@ impl Level {
     }
 }
 
-/// One undelivered proposal of a group, as its primary lists it for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed {
-    /// A lower bound of its final timestamp.
-    pub bound: Timestamp,
-    /// Its name.
-    pub id: MessageId,
-    /// Its destinations.
-    pub dest: GroupSet,
-    /// Its harmlessness.
-    pub level: Level,
+impl Coded<'_, Varints> for Level {
+    fn put(&self, out: &mut impl Out) {
+        out.push(self.0);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Level, Malformed> {
+        from.byte().map(Level)
+    }
+}
+
+codec::coded! {
+    /// One undelivered proposal of a group, as its primary lists it for others.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Listed in Varints {
+        /// A lower bound of its final timestamp.
+        pub bound: Timestamp,
+        /// Its name.
+        pub id: MessageId,
+        /// Its destinations.
+        pub dest: GroupSet,
+        /// Its harmlessness.
+        pub level: Level,
+    }
 }
 
 impl Listed {
@@ -86,29 +98,6 @@ impl Listed {
     pub const fn matters_to(&self, group: GroupId, dest: GroupSet) -> bool {
         !self.dest.contains(group) && !self.dest.is_within(dest)
     }
-}
-
-impl Wire for Listed {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.bound.encode(out);
-        self.id.encode(out);
-        self.dest.encode(out);
-        out.push(self.level.0);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Listed {
-            bound: Timestamp::decode(from)?,
-            id: MessageId::decode(from)?,
-            dest: GroupSet::decode(from)?,
-            level: Level(from.byte()?),
-        })
-    }
-}
-
-/// Appends a list of proposals.
-pub fn encode_listed(listed: &[Listed], out: &mut Vec<u8>) {
-    wire::list(listed, out, |one, out| one.encode(out));
 }
 
 /// The last list of one group's primary.

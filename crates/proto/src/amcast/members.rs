@@ -1,27 +1,28 @@
 //! The members of a group: its seats, and the incarnation on each.
 
 use super::Timestamp;
-use super::wire::{Malformed, Reader, Wire, number};
-use alloc::vec::Vec;
+use crate::codec::{self, Varints};
 use base::{Ballot, Incarnation, MAX_MEMBERS, MemberSet, Rank, majority};
 
 /// The incarnation of every process that was there when the system began.
 pub const FOUNDER: Incarnation = Incarnation(1);
 
-/// The members of one group, as they are from one epoch on.
-///
-/// A rank is a seat. A process that replaces one that died with its memory is another incarnation
-/// of the seat: its predecessor's words do not count for it, nor the reverse.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Members {
-    /// The epoch that began with them.
-    pub since: Ballot,
-    /// The clock with which it began: no earlier delivery is above it.
-    pub from: Timestamp,
-    /// The voters.
-    pub voters: MemberSet,
-    /// The last incarnation on each seat.
-    pub incarnations: [u64; MAX_MEMBERS],
+codec::coded! {
+    /// The members of one group, as they are from one epoch on.
+    ///
+    /// A rank is a seat. A process that replaces one that died with its memory is another
+    /// incarnation of the seat: its predecessor's words do not count for it, nor the reverse.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Members in Varints {
+        /// The epoch that began with them.
+        pub since: Ballot,
+        /// The clock with which it began: no earlier delivery is above it.
+        pub from: Timestamp,
+        /// The voters.
+        pub voters: MemberSet,
+        /// The last incarnation on each seat.
+        pub incarnations: [u64; MAX_MEMBERS],
+    }
 }
 
 impl Members {
@@ -72,26 +73,6 @@ impl Members {
         self.voters.insert(rank);
         self.incarnations[rank.index()] = incarnation.0;
         self
-    }
-}
-
-impl Wire for Members {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.since.encode(out);
-        self.from.encode(out);
-        self.voters.encode(out);
-        self.incarnations.iter().for_each(|incarnation| number(*incarnation, out));
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let since = Ballot::decode(from)?;
-        let clock = Timestamp::decode(from)?;
-        let voters = MemberSet::decode(from)?;
-        let mut incarnations = [0; MAX_MEMBERS];
-        for incarnation in &mut incarnations {
-            *incarnation = from.number()?;
-        }
-        Ok(Members { since, from: clock, voters, incarnations })
     }
 }
 

@@ -251,6 +251,12 @@ pub trait Multicast: Sized + 'static {
     /// Whether a group continues when a minority of it dies.
     const SURVIVES_CRASHES: bool;
 
+    /// Whether a message is a request for something that may be long, which is repeated after a
+    /// patience if no answer comes. A host may skip one that it has just handed on.
+    fn asks(_wire: &Self::Wire) -> bool {
+        false
+    }
+
     /// A process in its initial state.
     fn new(config: &Config, me: Pid, planted: Self::Planted) -> Self;
 

@@ -5,7 +5,7 @@
 //! - S2 A sender costs [`WINDOW`] bits at most. By construction.
 
 use super::MessageId;
-use super::wire::{Malformed, Reader, Wire, list, number};
+use crate::codec::{Coded, Malformed, Out, Reader, Varints, list, number};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -62,8 +62,8 @@ impl Seen {
     }
 }
 
-impl Wire for Seen {
-    fn encode(&self, out: &mut Vec<u8>) {
+impl Coded<'_, Varints> for Seen {
+    fn put(&self, out: &mut impl Out) {
         number(self.senders.len() as u64, out);
         for (sender, marks) in &self.senders {
             number(*sender, out);
@@ -73,17 +73,11 @@ impl Wire for Seen {
         }
     }
 
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
+    fn take(from: &mut Reader<'_>) -> Result<Self, Malformed> {
         let senders = from.list(|from| {
             let sender = from.number()?;
             let n_below = from.number()?;
-            let words = from.list(|from| {
-                let mut bytes = [0; 8];
-                for byte in &mut bytes {
-                    *byte = from.byte()?;
-                }
-                Ok(u64::from_le_bytes(bytes))
-            })?;
+            let words = from.list(Reader::word)?;
             Ok((sender, Marks { n_below, words: words.into() }))
         })?;
         Ok(Seen { senders: senders.into_iter().collect() })

@@ -1,6 +1,7 @@
 //! Plain memory, links that a test holds, and disks, for machines that a test steps; and the golden
 //! scripts of the protocols' folders ([`golden`]).
 
+pub(crate) mod bytes;
 pub(crate) mod disk;
 pub(crate) mod golden;
 

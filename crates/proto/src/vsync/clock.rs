@@ -31,12 +31,15 @@
 //!   the clock of a host that returns. So a frontier outlives the death of all processes, if the
 //!   clock of no host goes back meanwhile. Mutant `SHOWS_THE_SEEN`.
 
+use crate::codec::numbers;
 use core::ops::AddAssign;
 
 /// A time of a group, in nanoseconds since 1970 by the clocks of its hosts: close to theirs, and
 /// later than every time that led to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
+
+numbers! { Time }
 
 impl AddAssign<u64> for Time {
     fn add_assign(&mut self, ns: u64) {

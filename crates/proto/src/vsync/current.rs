@@ -116,7 +116,7 @@ impl<P: Plantings> Current<P> {
 
     /// What a process is told that is in this view, or has an older log.
     pub(super) fn welcome(&self) -> Message<'static> {
-        Message::Welcome(self.view.clone(), self.trims.clone())
+        Message::Welcome { trims: self.trims.clone(), view: self.view.clone() }
     }
 
     // ---- rows ----

@@ -327,10 +327,11 @@ impl<P: Plantings> Machine<P> {
     fn on_message(&mut self, from: Rank, message: Message<'_>, now: Instant, port: &mut impl Port) {
         match message {
             Message::Knock(knock) => self.on_knock(from, knock, port),
-            Message::Welcome(view, trims) => self.on_welcome(view, trims, now),
-            Message::Call(_) | Message::Report(_) | Message::Propose(..) | Message::Accepted(_) => {
-                self.on_restart(from, message, now, port)
-            }
+            Message::Welcome { trims, view } => self.on_welcome(view, trims, now),
+            Message::Call(_)
+            | Message::Report(_)
+            | Message::Propose { .. }
+            | Message::Accepted(_) => self.on_restart(from, message, now, port),
             Message::WantState(shard) => self.on_want_state(from, shard),
             Message::Piece(piece) => self.on_piece(from, &piece, now),
         }
@@ -496,7 +497,8 @@ impl<P: Plantings> Machine<P> {
         let next = current.view.after(change, &self.subgroups, self.planted);
         let begun = Begun { view: next, trims: change.trims.clone(), left: change.left };
         for joiner in &change.joined {
-            let welcome = Message::Welcome(begun.view.clone(), begun.trims.clone());
+            let (trims, view) = (begun.trims.clone(), begun.view.clone());
+            let welcome = Message::Welcome { trims, view };
             let _ = port.send(joiner.seat, &welcome.encoded());
         }
         let still_suspected = current.suspected(me);

@@ -89,6 +89,7 @@ pub use slots::WRITE_WORDS_MAX;
 pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View};
 
+use crate::codec::{self, Words};
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
 use core::time::Duration;
@@ -163,14 +164,16 @@ impl Config {
     }
 }
 
-/// A point of the order of a shard through all views: everything before `at` in `view`, and all
-/// earlier views.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Position {
-    /// The view.
-    pub view: ViewId,
-    /// The number of messages and nulls of the view before it.
-    pub at: u64,
+codec::coded! {
+    /// A point of the order of a shard through all views: everything before `at` in `view`, and all
+    /// earlier views.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct Position in Words {
+        /// The view.
+        pub view: ViewId,
+        /// The number of messages and nulls of the view before it.
+        pub at: u64,
+    }
 }
 
 /// A message that is delivered.

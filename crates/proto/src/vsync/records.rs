@@ -22,54 +22,67 @@ use super::clock::Time;
 use super::payload::Payload;
 use super::shard::{ShardId, ViewId};
 use super::view::{Change, Knock, View};
-use super::wire::{
-    PIECE_BYTES, put, put_change, put_knock, put_shard, put_trims, put_view, take, take_byte,
-    take_change, take_knock, take_shard, take_trims, take_view,
-};
+use super::wire::PIECE_BYTES;
 use super::{Delivery, Position};
+use crate::codec::{self, Coded, Reader, Words};
 use crate::disk::Disk;
 use alloc::vec::Vec;
 use base::{Incarnation, Rank, Slot};
 
-const FRESH: u8 = 0;
-const LIFE: u8 = 1;
-const VIEW: u8 = 2;
-const PROMISE: u8 = 3;
-const ACCEPT: u8 = 4;
-const STATE: u8 = 5;
-const MESSAGE: u8 = 6;
+codec::coded! {
+    enum Record<'a> in Words {
+        Fresh = 0,
+        Life(Knock) = 1,
+        View { trims: Vec<u64>, view: View } = 2,
+        Promise(u64) = 3,
+        Accept { ballot: u64, change: Change } = 4,
+        State {
+            shard: ShardId,
+            since: ViewId,
+            at: Position,
+            clock: Time,
+            n_bytes: u64,
+            offset: u64,
+            bytes: &'a [u8],
+        } = 5,
+        Message {
+            shard: ShardId,
+            since: ViewId,
+            at: Position,
+            time: Time,
+            sender: Knock,
+            message: &'a [u8],
+        } = 6,
+    }
+}
 
 /// The bytes of a message's record beside the message, more or less.
 pub(super) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
 
+fn written(record: &Record<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    record.put(&mut out);
+    out
+}
+
 pub(super) fn fresh() -> Vec<u8> {
-    alloc::vec![FRESH]
+    written(&Record::Fresh)
 }
 
 pub(super) fn life(me: &Knock) -> Vec<u8> {
-    let mut out = alloc::vec![LIFE];
-    put_knock(&mut out, me);
-    out
+    written(&Record::Life(*me))
 }
 
 pub(super) fn view(view: &View, trims: &[u64]) -> Vec<u8> {
-    let mut out = alloc::vec![VIEW];
-    put_trims(&mut out, trims);
-    put_view(&mut out, view);
-    out
+    written(&Record::View { trims: trims.to_vec(), view: view.clone() })
 }
 
 pub(super) fn promise(ballot: u64) -> Vec<u8> {
-    let mut out = alloc::vec![PROMISE];
-    put(&mut out, ballot);
-    out
+    written(&Record::Promise(ballot))
 }
 
 pub(super) fn accept(ballot: u64, change: &Change) -> Vec<u8> {
-    let mut out = alloc::vec![ACCEPT];
-    put(&mut out, ballot);
-    put_change(&mut out, change);
-    out
+    written(&Record::Accept { ballot, change: change.clone() })
 }
 
 /// The pieces of a state, which is of a time up to `clock`: at least one.
@@ -82,29 +95,20 @@ pub(super) fn states(
     let n = state.len().div_ceil(PIECE_BYTES).max(1);
     (0..n).map(move |piece| {
         let offset = piece * PIECE_BYTES;
-        let mut out = alloc::vec![STATE];
-        put_shard(&mut out, shard);
-        for word in [since.0, at.view.0, at.at, clock.0, state.len() as u64, offset as u64] {
-            put(&mut out, word);
-        }
-        out.extend(&state[offset..state.len().min(offset + PIECE_BYTES)]);
-        out
+        let bytes = &state[offset..state.len().min(offset + PIECE_BYTES)];
+        let (n_bytes, offset) = (state.len() as u64, offset as u64);
+        written(&Record::State { shard, since, at, clock, n_bytes, offset, bytes })
     })
 }
 
+/// The record of a message, which the message itself is to follow.
 pub(super) fn message(
     (shard, since): (ShardId, ViewId),
     at: Position,
     time: Time,
     sender: &Knock,
 ) -> Vec<u8> {
-    let mut out = alloc::vec![MESSAGE];
-    put_shard(&mut out, shard);
-    for word in [since.0, at.view.0, at.at, time.0] {
-        put(&mut out, word);
-    }
-    put_knock(&mut out, sender);
-    out
+    written(&Record::Message { shard, since, at, time, sender: *sender, message: &[] })
 }
 
 /// What is found of one shard.
@@ -186,43 +190,32 @@ impl Found {
     }
 
     fn take(&mut self, record: &[u8], seat: Rank, planted: impl Plantings) -> Option<()> {
-        let mut rest = record;
-        match take_byte(&mut rest)? {
+        // (What stands behind a record is not looked at.)
+        match Record::take(&mut Reader::new(record)).ok()? {
             // P2: (a crash may follow at once) its processes are what they were.
-            FRESH => {
+            Record::Fresh => {
                 self.pasts.fill(None);
                 if planted.has(Bug::VoteForgotten) {
                     (self.view, self.promised, self.accepted) = (None, 0, None);
                 }
             }
-            LIFE => self.lives.push(take_knock(&mut rest)?.incarnation),
-            VIEW => {
-                let trims = take_trims(&mut rest)?;
-                self.enter(take_view(rest)?, trims, seat, planted);
-            }
-            PROMISE => self.promised = take(&mut rest)?,
-            ACCEPT => {
-                let ballot = take(&mut rest)?;
-                self.accepted = Some((ballot, take_change(&mut rest)?));
+            Record::Life(process) => self.lives.push(process.incarnation),
+            Record::View { trims, view } => self.enter(view, trims, seat, planted),
+            Record::Promise(ballot) => self.promised = ballot,
+            Record::Accept { ballot, change } => {
+                self.accepted = Some((ballot, change));
                 self.promised = self.promised.max(ballot);
             }
-            STATE => {
-                let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
-                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
-                self.clock = self.clock.max(Time(take(&mut rest)?));
-                let (n_bytes, offset) = (take(&mut rest)?, take(&mut rest)?);
-                self.past(shard, since)?.take_piece(at, [n_bytes, offset], rest);
+            Record::State { shard, since, at, clock, n_bytes, offset, bytes } => {
+                self.clock = self.clock.max(clock);
+                self.past(shard, since)?.take_piece(at, [n_bytes, offset], bytes);
             }
-            MESSAGE => {
-                let (shard, since) = (take_shard(&mut rest)?, ViewId(take(&mut rest)?));
-                let at = Position { view: ViewId(take(&mut rest)?), at: take(&mut rest)? };
-                let (time, sender) = (Time(take(&mut rest)?), take_knock(&mut rest)?);
+            Record::Message { shard, since, at, time, sender, message } => {
                 self.clock = self.clock.max(time);
-                let message = Payload::from(rest);
+                let message = Payload::from(message);
                 let past = self.past(shard, since)?;
                 past.messages.push(Delivery { shard, at, time, sender, message });
             }
-            _ => return None,
         }
         Some(())
     }
@@ -300,6 +293,7 @@ impl Past {
 mod tests {
     use super::*;
     use crate::planted::{Planted, Sound};
+    use crate::stage::bytes::{self, Example};
     use crate::vsync::view::tests::{founded_by, process};
     use base::SeatSet;
 
@@ -309,7 +303,7 @@ mod tests {
         Position { view: ViewId(view), at }
     }
 
-    fn written(at: Position, text: &[u8]) -> Vec<u8> {
+    fn record_of(at: Position, text: &[u8]) -> Vec<u8> {
         let mut record = message((SHARD, ViewId(1)), at, Time(at.at), &process(1, 1));
         record.extend(text);
         record
@@ -328,6 +322,34 @@ mod tests {
         past.messages.iter().map(|one| one.message.to_vec()).collect()
     }
 
+    /// A record, and what is found where it is the only one.
+    fn example(record: &[u8]) -> Option<Example> {
+        let names = ["Fresh", "Life", "View", "Promise", "Accept", "State", "Message"];
+        let mut found = Found { pasts: alloc::vec![None; 2], ..Found::default() };
+        found.take(record, Rank::at(1), Sound)?;
+        Some(Example::new(format_args!("{} {found:?}", names[record[0] as usize]), record.to_vec()))
+    }
+
+    #[test]
+    fn golden_bytes_of_each_record() {
+        let shard = ShardId { subgroup: 1, shard: 513 };
+        let joined = [process(4, 2)].to_vec();
+        let change = Change { joined, trims: [8].to_vec(), ..Change::default() };
+        let mut records = [
+            fresh(),
+            life(&process(1, 3)),
+            view(&founded_by(&[process(3, 1), process(9, 4)]), &[3, 1]),
+            promise(257),
+            accept(259, &change),
+        ]
+        .to_vec();
+        records.extend(states((shard, ViewId(1)), at(2, 7), Time(12), b"state"));
+        records.push(message((shard, ViewId(1)), at(2, 7), Time(13), &process(1, 1)));
+        records.push(record_of(at(2, 7), b"text"));
+        let examples: Vec<_> = records.iter().filter_map(|record| example(record)).collect();
+        bytes::check("vsync/scripts/records.txt", 0, &examples, &example);
+    }
+
     #[test]
     fn p1_what_a_trim_cut_off_is_not_found_and_a_state_stands_for_what_it_covers() {
         let first = founded_by(&[process(0, 1), process(1, 1)]);
@@ -341,7 +363,7 @@ mod tests {
         let long: Vec<u8> = (0..PIECE_BYTES + 9).map(|n| n as u8).collect();
         let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
         records.extend(states((SHARD, ViewId(1)), at(1, 0), Time(4), b""));
-        records.extend([0, 1, 2].map(|n| written(at(1, n), &[n as u8])));
+        records.extend([0, 1, 2].map(|n| record_of(at(1, n), &[n as u8])));
         records.push(accept(1, &change));
         let before = found(&records, Sound);
         assert_eq!(before.accepted, Some((1, change.clone())));
@@ -350,7 +372,7 @@ mod tests {
             (3, 3)
         );
         records.push(view(&next, &change.trims));
-        records.push(written(at(2, 0), b"next"));
+        records.push(record_of(at(2, 0), b"next"));
         let after = found(&records, Sound);
         assert_eq!(texts(&after), [&b"\0"[..], b"\x01", b"next"]);
         assert_eq!((after.accepted.clone(), after.view.clone()), (None, Some(next)));
@@ -370,7 +392,7 @@ mod tests {
     fn p2_a_newcomer_has_its_vote_until_the_next_view_is_there() {
         let first = founded_by(&[process(0, 1), process(1, 1)]);
         let mut records = [life(&process(1, 1)), view(&first, &[])].to_vec();
-        records.push(written(at(1, 0), b"of no use"));
+        records.push(record_of(at(1, 0), b"of no use"));
         records.extend([accept(1, &Change::default()), promise(257), fresh()]);
         let crashed = found(&records, Sound);
         assert_eq!(crashed.pasts, [None]);

@@ -141,7 +141,7 @@ impl<P: Plantings> Returning<P> {
 
     fn newest(&self) -> Option<Message<'static>> {
         let view = self.found.view.clone()?;
-        Some(Message::Welcome(view, self.found.trims.clone()))
+        Some(Message::Welcome { trims: self.found.trims.clone(), view })
     }
 
     /// Takes it that the host's clock shows this time.
@@ -228,7 +228,7 @@ impl<P: Plantings> Returning<P> {
             None => self.say_to_all(&Message::Call(call), port),
             Some(change) => {
                 let open = round.reports.keys().filter(|seat| !round.accepts.contains(**seat));
-                let propose = Message::Propose(call, change).encoded();
+                let propose = Message::Propose { call, change }.encoded();
                 for seat in open.filter(|seat| **seat != self.me.seat) {
                     let _ = port.send(*seat, &propose);
                 }
@@ -287,10 +287,10 @@ impl<P: Plantings> Returning<P> {
         match message {
             Message::Call(call) => self.on_call(from, call, journal, now, port),
             Message::Report(report) => self.on_report(from, report, now, port),
-            Message::Propose(call, change) => self.on_propose(from, call, change, journal),
+            Message::Propose { call, change } => self.on_propose(from, call, change, journal),
             Message::Accepted(call) => return self.on_accepted(from, call, subgroups),
             Message::Knock(_)
-            | Message::Welcome(..)
+            | Message::Welcome { .. }
             | Message::WantState(_)
             | Message::Piece(_) => {}
         }

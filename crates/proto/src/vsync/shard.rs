@@ -1,5 +1,6 @@
 //! Subgroups and shards, as values: their descriptions, and what they are in a view.
 
+use crate::codec::{self, Words, numbers};
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -21,6 +22,8 @@ impl ViewId {
         ViewId(self.0 + 1)
     }
 }
+
+numbers! { ViewId }
 
 impl fmt::Display for ViewId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,13 +79,15 @@ impl Subgroup {
     }
 }
 
-/// A shard of a group: the number of its subgroup, and its own there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ShardId {
-    /// The subgroup, from 0.
-    pub subgroup: u16,
-    /// The shard, from 0.
-    pub shard: u16,
+codec::coded! {
+    /// A shard of a group: the number of its subgroup, and its own there.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub struct ShardId in Words {
+        /// The subgroup, from 0.
+        pub subgroup: u16,
+        /// The shard, from 0.
+        pub shard: u16,
+    }
 }
 
 impl fmt::Display for ShardId {

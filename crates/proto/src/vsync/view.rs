@@ -2,6 +2,7 @@
 
 use super::clock::Time;
 use super::shard::{Seating, Shard, ShardId, ViewId};
+use crate::codec::{self, Words};
 use alloc::vec::Vec;
 use base::{Incarnation, Rank, SeatSet, majority};
 
@@ -9,15 +10,17 @@ use base::{Incarnation, Rank, SeatSet, majority};
 /// them, but for tags that a layout asks for ([`TAGS_WORD`](super::TAGS_WORD)).
 pub const METADATA_WORDS: usize = 2;
 
-/// What a process says of itself when it asks to be a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Knock {
-    /// The seat of the process, free of any earlier one.
-    pub seat: Rank,
-    /// The process: a later one on the same seat has a higher number.
-    pub incarnation: Incarnation,
-    /// The words that it carries in every view.
-    pub metadata: [u64; METADATA_WORDS],
+codec::coded! {
+    /// What a process says of itself when it asks to be a member.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct Knock in Words {
+        /// The seat of the process, free of any earlier one.
+        pub seat: Rank,
+        /// The process: a later one on the same seat has a higher number.
+        pub incarnation: Incarnation,
+        /// The words that it carries in every view.
+        pub metadata: [u64; METADATA_WORDS],
+    }
 }
 
 /// One member of a view.
@@ -64,26 +67,28 @@ pub struct View {
     pub roster: Vec<Seating>,
 }
 
-/// The agreed end of a view: what the next one is, and how much of this one's order its survivors
-/// deliver.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
-    /// Members that were suspected.
-    pub removed: SeatSet,
-    /// Members that asked to leave.
-    pub left: SeatSet,
-    /// Processes that are members from the next view on, in order of their seats.
-    pub joined: Vec<Knock>,
-    /// Processes that take the places of those on their seats, with their logs (`restart`).
-    pub renewed: Vec<Knock>,
-    /// The ragged trims, of all shards in order: every message of a shard's order before this
-    /// position is delivered, and none from it on. Deliveries end at the first gap of the order, so
-    /// one number says it for all senders of a shard.
-    pub trims: Vec<u64>,
-    /// The time of the next view (K4).
-    pub time: Time,
-    /// For each subgroup the members that have the state of their shard in it.
-    pub bearers: Vec<SeatSet>,
+codec::coded! {
+    /// The agreed end of a view: what the next one is, and how much of this one's order its
+    /// survivors deliver.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub(super) struct Change in Words {
+        /// Members that were suspected.
+        pub removed: SeatSet,
+        /// Members that asked to leave.
+        pub left: SeatSet,
+        /// The time of the next view (K4).
+        pub time: Time,
+        /// The ragged trims, of all shards in order: every message of a shard's order before this
+        /// position is delivered, and none from it on. Deliveries end at the first gap of the
+        /// order, so one number says it for all senders of a shard.
+        pub trims: Vec<u64>,
+        /// For each subgroup the members that have the state of their shard in it.
+        pub bearers: Vec<SeatSet>,
+        /// Processes that are members from the next view on, in order of their seats.
+        pub joined: Vec<Knock>,
+        /// Processes that take the places of those on their seats, with their logs (`restart`).
+        pub renewed: Vec<Knock>,
+    }
 }
 
 impl Change {

@@ -33,6 +33,7 @@ pub(super) trait Process<W> {
     fn remove(&mut self, seat: Rank) -> Result<(), NoChange>;
     fn members(&self) -> Option<(Members, bool)>;
     fn has_parted(&self) -> bool;
+    fn asks(&self, wire: &W) -> bool;
 }
 
 impl<M: Multicast> Process<M::Wire> for M {
@@ -102,6 +103,10 @@ impl<M: Multicast> Process<M::Wire> for M {
 
     fn has_parted(&self) -> bool {
         Multicast::has_parted(self)
+    }
+
+    fn asks(&self, wire: &M::Wire) -> bool {
+        M::asks(wire)
     }
 }
 

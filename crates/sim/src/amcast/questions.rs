@@ -1,9 +1,9 @@
 //! The questions that hosts do not hand on.
 //!
-//! A host may skip a question of a node that lags: it is repeated ([`Wire::asks`]). Here some are
-//! skipped at any time.
+//! A host may skip a question of a node that lags: it is repeated ([`Multicast::asks`]). Here some
+//! are skipped at any time.
 //!
-//! [`Wire::asks`]: proto::amcast::wire::Wire::asks
+//! [`Multicast::asks`]: proto::amcast::Multicast::asks
 
 use base::Rng;
 

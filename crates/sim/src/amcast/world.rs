@@ -432,10 +432,11 @@ impl<W: Wire> World<W> {
                 if is_news && life > FOUNDER.0 {
                     self.processes[process].machine.meet(from, Incarnation(life));
                 }
+                let machine = &mut self.processes[process].machine;
                 if let What::Arrive { parcel: Parcel::Wire(wire), .. } = &what
-                    && !(wire.asks() && self.questions.pass_over())
+                    && !(machine.asks(wire) && self.questions.pass_over())
                 {
-                    self.processes[process].machine.on_wire(from, wire, now, &mut out);
+                    machine.on_wire(from, wire, now, &mut out);
                 }
             }
             What::Tick(_) => {

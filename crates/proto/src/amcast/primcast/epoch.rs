@@ -1,13 +1,13 @@
 //! Algorithm 3: how a group changes its primary.
 //!
-//! - P24 Hosts may skip a message that asks for something long ([`Wire::asks`]), so a process that
-//!   waits for an answer asks again after each patience: a candidate repeats NEW-EPOCH or
+//! - P24 Hosts may skip a message that asks for something long ([`Multicast::asks`]), so a process
+//!   that waits for an answer asks again after each patience: a candidate repeats NEW-EPOCH or
 //!   NEW-STATE, a process that has promised tells the leader so, a newcomer asks for the part that
 //!   it lacks. A process that learns of a promise above its own was skipped itself: it tells the
 //!   candidate of that promise what it has promised, and is asked again. The member that leads, by
 //!   Ω, asks for a higher epoch then. Planted bugs `PROMISE_ONCE`, `WAIT_TO_BE_ASKED`.
 //!
-//! [`Wire::asks`]: crate::amcast::wire::Wire::asks
+//! [`Multicast::asks`]: crate::amcast::Multicast::asks
 
 use super::transfer::Promise;
 use super::turns::Turns;

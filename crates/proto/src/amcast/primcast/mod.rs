@@ -327,6 +327,17 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
 
     const CHANGES_MEMBERS: bool = true;
 
+    fn asks(wire: &PrimcastWire) -> bool {
+        matches!(
+            wire,
+            PrimcastWire::Pull { .. }
+                | PrimcastWire::NewEpoch { .. }
+                | PrimcastWire::Promise { .. }
+                | PrimcastWire::More { .. }
+                | PrimcastWire::Fetch(_)
+        )
+    }
+
     fn new(config: &Config, me: Pid, planted: P) -> Machine<P> {
         config.check().expect("the configuration is checked before it comes here");
         let layout = &config.layout;

@@ -25,13 +25,12 @@
 
 use super::delivered::Delivered;
 use super::record::Record;
-use super::wire::{place, read_place};
 use super::{Logged, Machine, Phase, PrimcastWire};
 use crate::amcast::bugs::Bug;
-use crate::amcast::wire::{Malformed, Reader, Wire, list, number};
 use crate::amcast::{
     Config, GroupSet, Host, Members, Message, MessageId, Multicast, Pid, Place, Seen, Timestamp, To,
 };
+use crate::codec::{self, Coded, Malformed, Reader, Varints};
 use crate::planted::Planting;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -39,148 +38,52 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{Ballot, Incarnation, Instant};
 
-/// The part that changes with nearly every step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Head {
-    promised: Ballot,
-    current: Ballot,
-    /// Whether `current` has begun here: a quorum has accepted it.
-    has_begun: bool,
-    clock: Timestamp,
-    /// The number of tuples that the log ever had.
-    length: u64,
-    floor: Place,
-    /// The groups that ever received a clock.
-    audience: GroupSet,
-}
-
-impl Wire for Head {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.promised.encode(out);
-        self.current.encode(out);
-        out.push(u8::from(self.has_begun));
-        self.clock.encode(out);
-        number(self.length, out);
-        place(self.floor, out);
-        self.audience.encode(out);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Head {
-            promised: Ballot::decode(from)?,
-            current: Ballot::decode(from)?,
-            has_begun: from.flag()?,
-            clock: Timestamp::decode(from)?,
-            length: from.number()?,
-            floor: read_place(from)?,
-            audience: GroupSet::decode(from)?,
-        })
+codec::coded! {
+    /// The part that changes with nearly every step.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    struct Head in Varints {
+        promised: Ballot,
+        current: Ballot,
+        /// Whether `current` has begun here: a quorum has accepted it.
+        has_begun: bool,
+        clock: Timestamp,
+        /// The number of tuples that the log ever had.
+        length: u64,
+        floor: Place,
+        /// The groups that ever received a clock.
+        audience: GroupSet,
     }
 }
 
-/// The state that has to be on stable storage before any other process learns of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Stable {
-    head: Head,
-    last: Place,
-    seen: Seen,
-    log: Vec<Logged>,
-    /// The delivered messages that are kept for others, with the final timestamps.
-    kept: Vec<(Timestamp, Arc<Message>)>,
-    /// The members of `current`.
-    members: Members,
-    /// The incarnation on its seat.
-    incarnation: u64,
-}
-
-impl Wire for Stable {
-    fn encode(&self, out: &mut Vec<u8>) {
-        self.head.encode(out);
-        place(self.last, out);
-        self.seen.encode(out);
-        list(&self.log, out, Wire::encode);
-        list(&self.kept, out, |(at, message), out| {
-            at.encode(out);
-            message.encode(out);
-        });
-        self.members.encode(out);
-        number(self.incarnation, out);
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(Stable {
-            head: Head::decode(from)?,
-            last: read_place(from)?,
-            seen: Seen::decode(from)?,
-            log: from.list(Logged::decode)?,
-            kept: from.list(|from| Ok((Timestamp::decode(from)?, Wire::decode(from)?)))?,
-            members: Members::decode(from)?,
-            incarnation: from.number()?,
-        })
+codec::coded! {
+    /// The state that has to be on stable storage before any other process learns of it.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    struct Stable in Varints {
+        head: Head,
+        last: Place,
+        seen: Seen,
+        log: Vec<Logged>,
+        /// The delivered messages that are kept for others, with the final timestamps.
+        kept: Vec<(Timestamp, Arc<Message>)>,
+        /// The members of `current`.
+        members: Members,
+        /// The incarnation on its seat.
+        incarnation: u64,
     }
 }
 
-/// A change of the state.
-#[derive(Clone, Debug, PartialEq)]
-enum Change {
-    Head(Head),
-    /// A proposal entered the log.
-    Append(Logged),
-    /// A message was delivered; it is included if it was not in the log.
-    Delivered(Timestamp, MessageId, Option<Arc<Message>>),
-    /// NEW-STATE has replaced the log, or another member's state the delivered messages: then the
-    /// application's state is included.
-    Replaced(Box<Stable>, Option<Vec<u8>>),
-}
-
-impl Wire for Change {
-    fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Change::Head(head) => {
-                out.push(0);
-                head.encode(out);
-            }
-            Change::Append(logged) => {
-                out.push(1);
-                logged.encode(out);
-            }
-            Change::Delivered(at, id, message) => {
-                out.push(2);
-                at.encode(out);
-                id.encode(out);
-                out.push(u8::from(message.is_some()));
-                if let Some(message) = message {
-                    message.encode(out);
-                }
-            }
-            Change::Replaced(stable, app) => {
-                out.push(3);
-                stable.encode(out);
-                out.push(u8::from(app.is_some()));
-                if let Some(app) = app {
-                    number(app.len() as u64, out);
-                    out.extend_from_slice(app);
-                }
-            }
-        }
-    }
-
-    fn decode(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        Ok(match from.byte()? {
-            0 => Change::Head(Head::decode(from)?),
-            1 => Change::Append(Logged::decode(from)?),
-            2 => {
-                let (at, id) = (Timestamp::decode(from)?, MessageId::decode(from)?);
-                let message = if from.flag()? { Some(Wire::decode(from)?) } else { None };
-                Change::Delivered(at, id, message)
-            }
-            3 => {
-                let stable = Box::new(Stable::decode(from)?);
-                let app = if from.flag()? { Some(from.bytes()?.to_vec()) } else { None };
-                Change::Replaced(stable, app)
-            }
-            _ => return Err(Malformed),
-        })
+codec::coded! {
+    /// A change of the state.
+    #[derive(Clone, Debug, PartialEq)]
+    enum Change in Varints {
+        Head(Head) = 0,
+        /// A proposal entered the log.
+        Append(Logged) = 1,
+        /// A message was delivered; it is included if it was not in the log.
+        Delivered { at: Timestamp, id: MessageId, message: Option<Arc<Message>> } = 2,
+        /// NEW-STATE has replaced the log, or another member's state the delivered messages: then
+        /// the application's state is included.
+        Replaced { stable: Box<Stable>, app: Option<Vec<u8>> } = 3,
     }
 }
 
@@ -218,7 +121,7 @@ impl Replay {
                 self.messages.insert(logged.message.id, logged.message.clone());
                 self.stable.log.push(logged);
             }
-            Change::Delivered(at, id, message) => {
+            Change::Delivered { at, id, message } => {
                 let message = message.or_else(|| self.messages.get(&id).cloned());
                 let message = message.ok_or(Malformed)?;
                 if (at, id) <= self.stable.last {
@@ -229,7 +132,7 @@ impl Replay {
                 self.stable.seen.insert(id);
                 self.stable.kept.push((at, message));
             }
-            Change::Replaced(stable, app) => {
+            Change::Replaced { stable, app } => {
                 if let Some(app) = app {
                     host.install(&app, stable.last);
                 }
@@ -264,7 +167,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     fn note(&mut self, change: &Change) {
         if let Some(journal) = &mut self.journal {
-            change.encode(&mut journal.changes);
+            change.put(&mut journal.changes);
         }
     }
 
@@ -286,13 +189,14 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         let record = self.records.known(id);
         let message = if record.tuple.is_some() { None } else { record.body.clone() };
-        self.note(&Change::Delivered(at, id, message));
+        self.note(&Change::Delivered { at, id, message });
     }
 
     /// Notes that the log, or, with the application's state, the deliveries were replaced.
     pub(super) fn note_replaced(&mut self, app: Option<&[u8]>) {
         if self.journal.is_some() {
-            self.note(&Change::Replaced(Box::new(self.whole()), app.map(<[u8]>::to_vec)));
+            let (stable, app) = (Box::new(self.whole()), app.map(<[u8]>::to_vec));
+            self.note(&Change::Replaced { stable, app });
         }
     }
 
@@ -300,7 +204,7 @@ impl<P: Planting<Bug>> Machine<P> {
         assert!(!self.config.commutes, "what was delivered ahead (P15) is not written down");
         let stable = self.whole();
         self.journal = Some(Journal { changes: Vec::new(), head: stable.head });
-        stable.encode(out);
+        stable.put(out);
     }
 
     pub(super) fn write_changes(&mut self, out: &mut Vec<u8>) {
@@ -309,7 +213,7 @@ impl<P: Planting<Bug>> Machine<P> {
         out.append(&mut journal.changes);
         if journal.head != head {
             journal.head = head;
-            Change::Head(head).encode(out);
+            Change::Head(head).put(out);
         }
     }
 
@@ -323,14 +227,14 @@ impl<P: Planting<Bug>> Machine<P> {
         host: &mut H,
     ) -> Result<Machine<P>, Malformed> {
         let mut from = Reader::new(stable);
-        let mut replay = Replay::new(Stable::decode(&mut from)?);
+        let mut replay = Replay::new(Stable::take(&mut from)?);
         if !from.is_at_end() {
             return Err(Malformed);
         }
         for changes in changes {
             let mut from = Reader::new(changes);
             while !from.is_at_end() {
-                replay.take(Change::decode(&mut from)?, host)?;
+                replay.take(Change::take(&mut from)?, host)?;
             }
         }
         Ok(Machine::come_back(config, me, planted, replay.stable, now))
@@ -451,5 +355,42 @@ impl<P: Planting<Bug>> Machine<P> {
             self.enter(Phase::Promised, now);
             self.stand(now, host);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::bytes::golden_bytes;
+
+    #[test]
+    fn golden_bytes_of_each_change() {
+        let id = MessageId { sender: 3, sequence: 900 };
+        let message = Arc::new(Message::new(id, GroupSet::all(3), *b"payload"));
+        let logged = Logged { epoch: Ballot(7), ts: Timestamp(300), message: message.clone() };
+        let (last, audience) = ((Timestamp(5), id), GroupSet::all(2));
+        let (promised, current, clock) = (Ballot(9), Ballot(7), Timestamp(1 << 50));
+        let head =
+            Head { promised, current, has_begun: true, clock, length: 4, floor: last, audience };
+        let mut seen = Seen::default();
+        seen.insert(id);
+        let stable = Stable {
+            head,
+            last,
+            seen,
+            log: [logged.clone()].to_vec(),
+            kept: [(Timestamp(6), message.clone())].to_vec(),
+            members: Members::founders(3, Ballot(1)),
+            incarnation: 2,
+        };
+        let examples = [
+            Change::Head(head),
+            Change::Append(logged),
+            Change::Delivered { at: Timestamp(5), id, message: None },
+            Change::Delivered { at: Timestamp(5), id, message: Some(message) },
+            Change::Replaced { stable: Box::new(stable), app: Some(b"app".to_vec()) },
+            Change::Replaced { stable: Box::default(), app: None },
+        ];
+        golden_bytes("amcast/primcast/scripts/changes.txt", &examples);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::amcast::linear::Level;
-use crate::amcast::wire::round_trip;
 use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
+use crate::stage::bytes::golden_bytes;
 
 #[test]
-fn what_travels_comes_back() {
+fn golden_bytes_of_each_message() {
     let id = MessageId { sender: 3, sequence: 900 };
     let dest = GroupSet::all(3).without(GroupId::at(1));
     let listed = Listed { bound: Timestamp(7), id, dest, level: Level(1) };
@@ -25,7 +25,7 @@ fn what_travels_comes_back() {
     let told = [None, Some(Timestamp(6))];
     let told = told.map(|at| Told { logged: log[0].clone(), at });
     let part = Part { after: Timestamp(3), log: told.to_vec(), is_last: true };
-    for wire in [
+    let examples = [
         PrimcastWire::Ack {
             id,
             dest,
@@ -83,9 +83,8 @@ fn what_travels_comes_back() {
             kept: log.iter().map(|one| (Timestamp(8), one.message.clone())).collect(),
             app: alloc::vec![3],
         }),
-    ] {
-        assert_eq!(round_trip(&wire), wire);
-    }
+    ];
+    golden_bytes("amcast/primcast/scripts/bytes.txt", &examples);
 }
 
 /// A host that keeps the messages sent.

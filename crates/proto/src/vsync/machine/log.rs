@@ -188,7 +188,7 @@ impl<P: Plantings> Machine<P> {
 
     fn tell_restarted(&mut self, said: Option<Restarted>, now: Instant, port: &mut impl Port) {
         let Some(Restarted { next, trims, to }) = said else { return };
-        let welcome = Message::Welcome(next.clone(), trims.clone());
+        let welcome = Message::Welcome { trims: trims.clone(), view: next.clone() };
         let bytes = welcome.encoded();
         for seat in to.iter().filter(|seat| *seat != self.config.me.seat) {
             let _ = port.send(seat, &bytes);
