@@ -1,5 +1,5 @@
-//! The code that a block becomes: the numbered methods of the object, and the handle that calls
-//! them.
+//! The code that a block becomes: the numbered methods of the object, and the handles that call
+//! them, in a member and outside of the group.
 
 use crate::methods::{Block, Kind, Method};
 use proc_macro2::{Ident, TokenStream};
@@ -10,7 +10,8 @@ pub(crate) fn expand(block: Block) -> TokenStream {
     let Block { block, name, methods } = block;
     let object = dispatch(&block.self_ty, &methods);
     let handle = handle(&name, &block.self_ty, &methods);
-    quote! { #block #object #handle }
+    let remote = remote(&name, &block.self_ty, &methods);
+    quote! { #block #object #handle #remote }
 }
 
 /// The object as the group's runtime calls it.
@@ -108,6 +109,85 @@ fn handle(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
             fn deref(&self) -> &Self::Target {
                 &self.0
             }
+        }
+    }
+}
+
+/// The handle of a client outside of the group.
+fn remote(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
+    let handle = format_ident!("{name}Remote");
+    let visibility = widest(methods);
+    let docs = format!("Calls [`{name}`], which is replicated, from outside of its group.");
+    let calls = (0u16..).zip(methods).map(|(number, method)| remote_calls(number, method));
+    quote! {
+        #[doc = #docs]
+        #[derive(Clone, Debug)]
+        #[allow(dead_code, reason = "a program need not have clients")]
+        #visibility struct #handle(::group::Remote<#object>);
+
+        #[allow(dead_code, reason = "a program need not call every method")]
+        impl #handle {
+            /// The same in another shard of the object's subgroup, from 0.
+            #visibility fn in_shard(&self, shard: usize) -> Self {
+                #handle(self.0.in_shard(shard))
+            }
+
+            /// The same in the shard that `key` belongs to.
+            #visibility fn for_key(&self, key: &impl ::group::Key) -> Self {
+                #handle(self.0.in_shard(self.0.shard_for(key)))
+            }
+
+            #(#calls)*
+        }
+
+        impl ::core::convert::From<::group::Remote<#object>> for #handle {
+            fn from(remote: ::group::Remote<#object>) -> Self {
+                #handle(remote)
+            }
+        }
+
+        impl ::core::ops::Deref for #handle {
+            type Target = ::group::Remote<#object>;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+    }
+}
+
+fn remote_calls(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    let result = quote!(::core::result::Result<#result, ::group::RemoteError>);
+    let one = |name: &Ident, call: TokenStream, text: &str| {
+        quote! {
+            #(#docs)*
+            #[doc = ""]
+            #[doc = #text]
+            #visibility fn #name(&self, #(#names: #types),*) -> #result {
+                #call
+            }
+        }
+    };
+    let arguments = quote!(&(#(#names,)*));
+    match method.kind {
+        Kind::Ordered => {
+            let text = "Every member executes it, at the same place of the group's order.";
+            one(name, quote!(self.0.call(#number, #arguments)), text)
+        }
+        Kind::Query => {
+            let ordered = format_ident!("{name}_ordered");
+            let here = "Answered by a member's copy at once, which may lag behind others'.";
+            let there = "Answered at a place of the group's order.";
+            let here = one(name, quote!(self.0.query(#number, #arguments)), here);
+            let there = one(&ordered, quote!(self.0.call(#number, #arguments)), there);
+            quote!(#here #there)
+        }
+        Kind::Temporal => {
+            let then = names[0];
+            let text = "Answered by a copy that has executed all that can have this time.";
+            one(name, quote!(self.0.query_then(#number, #then, #arguments)), text)
         }
     }
 }

@@ -81,9 +81,9 @@ pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
 pub use layout::{Shards, Subgroup};
 pub use object::{
-    CallError, Changing, Delta, Deltas, HistoryError, Keep, Key, Method, Moment, Objects, Pending,
-    Persistent, Replica, Replicas, Replicated, Undecodable, VERSIONS_KEPT, Version, Volatile,
-    Whole, decode, encode,
+    Access, CallError, Changing, Clients, Delta, Deltas, HistoryError, Keep, Key, Method, Moment,
+    Objects, Pending, Persistent, Remote, RemoteError, Replica, Replicas, Replicated, Undecodable,
+    VERSIONS_KEPT, Version, Volatile, Whole, decode, encode,
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};

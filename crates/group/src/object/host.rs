@@ -46,6 +46,9 @@ pub(super) struct Host {
     /// By subgroup; without one the subgroup has no object here.
     parts: Vec<Option<Arc<dyn Part>>>,
     names: Vec<String>,
+    /// The name of the group, and its secret.
+    access: (String, String),
+    has_layout: bool,
     view: Mutex<View>,
     next_view: Condvar,
     /// Whether a copy that was given could not be read.
@@ -75,6 +78,8 @@ impl Owner {
         let host = Arc::new(Host {
             calls: Calls::new(parts.len()),
             names: layout::names(&options.layout),
+            access: (options.name.clone(), options.secret.clone()),
+            has_layout: !options.layout.is_empty(),
             parts,
             group,
             view: Mutex::new(view.clone()),
@@ -149,6 +154,17 @@ impl Host {
         Ok(())
     }
 
+    /// The group's name and its secret, which its clients have to know.
+    pub(super) fn access(&self) -> (&str, &str) {
+        (&self.access.0, &self.access.1)
+    }
+
+    /// The name of a subgroup; empty in a group without a layout.
+    pub(super) fn name_of(&self, subgroup: u16) -> &str {
+        let name = self.names.get(usize::from(subgroup)).filter(|_| self.has_layout);
+        name.map_or("", String::as_str)
+    }
+
     fn part(&self, subgroup: u16) -> Option<&Arc<dyn Part>> {
         self.parts.get(usize::from(subgroup))?.as_ref()
     }
@@ -214,7 +230,7 @@ impl Host {
         Time::from_nanos(self.latest.load(Ordering::SeqCst))
     }
 
-    fn learn(&self, time: Time) {
+    pub(super) fn learn(&self, time: Time) {
         self.latest.fetch_max(time.as_nanos(), Ordering::SeqCst);
     }
 

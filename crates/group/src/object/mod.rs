@@ -19,21 +19,28 @@
 //!   object, and is refused where it would wait. Tested by `a_handler_that_would_wait_is_refused`.
 
 mod calls;
+mod clients;
 mod codec;
 mod copy;
 mod finals;
+mod frames;
+mod front;
 mod handler;
 mod host;
 mod letters;
 mod moment;
 mod pending;
+mod remote;
 mod replica;
 mod replicated;
 mod versions;
 
+pub use clients::Clients;
 pub use codec::{Key, Undecodable, decode, encode};
+pub use frames::RemoteError;
 pub use moment::{Moment, Version};
 pub use pending::{CallError, Pending};
+pub use remote::{Access, Remote};
 pub use replica::{Objects, Replica, Replicas};
 pub use replicated::{Method, Replicated};
 pub use versions::{

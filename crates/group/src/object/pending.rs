@@ -108,7 +108,7 @@ impl Slot {
         self.filled.notify_all();
     }
 
-    fn wait(&self, patience: Duration) -> Option<Outcome> {
+    pub(super) fn wait(&self, patience: Duration) -> Option<Outcome> {
         let until = deadline(patience);
         let mut place = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         loop {

@@ -34,11 +34,11 @@ const LEASE_EVERY: Duration = Duration::from_millis(5);
 /// `#[replicated]` makes a handle of it, with the object's methods.
 pub struct Replica<S: Replicated> {
     owner: Arc<Owner>,
-    copy: Arc<Copy<S>>,
-    subgroup: u16,
-    n_shards: usize,
+    pub(super) copy: Arc<Copy<S>>,
+    pub(super) subgroup: u16,
+    pub(super) n_shards: usize,
     /// The shard that calls are for; without one that of this process.
-    shard: Option<u16>,
+    pub(super) shard: Option<u16>,
 }
 
 impl<S: Replicated> Replica<S> {
@@ -79,7 +79,7 @@ impl<S: Replicated> Replica<S> {
         Ok(Replica { owner, copy, subgroup: 0, n_shards: 1, shard: None })
     }
 
-    fn host(&self) -> &Arc<Host> {
+    pub(super) fn host(&self) -> &Arc<Host> {
         &self.owner.host
     }
 
@@ -157,27 +157,31 @@ impl<S: Replicated> Replica<S> {
     /// Calls the method with this number: `#[replicated]` makes the code that does.
     #[doc(hidden)]
     pub fn call<R>(&self, method: u16, arguments: &impl Serialize) -> Pending<R> {
+        self.pending(&self.call_bytes(method, &encode(arguments)))
+    }
+
+    /// The same with the arguments' bytes.
+    pub(super) fn call_bytes(&self, method: u16, arguments: &[u8]) -> Arc<Slot> {
         let own = self.copy.shard();
         let meant = self.shard.or(own);
-        let (host, slot, arguments) = (self.host(), Arc::<Slot>::default(), encode(arguments));
-        let pending = self.pending(&slot);
+        let (host, slot) = (self.host(), Arc::<Slot>::default());
         let Some(shard) = meant.map(|shard| ShardId { subgroup: self.subgroup, shard }) else {
             slot.fill(Err(CallError::NoCopy));
-            return pending;
+            return slot;
         };
         if meant != own {
-            self.order(shard, method, &arguments, &slot);
-            return pending;
+            self.order(shard, method, arguments, &slot);
+            return slot;
         }
         let ticket = host.calls.ticket();
         match host.calls.enter(ticket, Waiter::Here(Arc::clone(&slot))) {
             Ok(()) => {
-                let call = Call { method, arguments: &arguments };
+                let call = Call { method, arguments };
                 host.multicast(shard, ticket, call, host.send_patience());
             }
             Err(ended) => slot.fill(Err(CallError::NotExecuted(ended.into()))),
         }
-        pending
+        slot
     }
 
     /// Has a member of `shard` make a call. It is asked once: a letter that is lost leaves it open
@@ -217,27 +221,28 @@ impl<S: Replicated> Replica<S> {
     /// does.
     #[doc(hidden)]
     pub fn ask<R>(&self, seat: usize, method: u16, arguments: &impl Serialize) -> Pending<R> {
-        self.ask_as_of(seat, Time::default(), method, arguments)
+        self.pending(&self.ask_bytes(seat, Time::default(), method, &encode(arguments)))
     }
 
-    fn ask_as_of<R>(
+    /// Asks the member on `seat` a query as of a time, or zero: now.
+    pub(super) fn ask_bytes(
         &self,
         seat: usize,
         then: Time,
         method: u16,
-        arguments: &impl Serialize,
-    ) -> Pending<R> {
+        arguments: &[u8],
+    ) -> Arc<Slot> {
         let host = self.host();
-        let (ticket, arguments) = (host.calls.ticket(), encode(arguments));
+        let ticket = host.calls.ticket();
         let view = host.view();
         let asked = view.members.iter().copied().find(|member| member.seat == seat);
         let own = view.shard_of(self.subgroup, seat).map(|shard| shard.id);
         let meant = self.shard.map(|shard| ShardId { subgroup: self.subgroup, shard });
         let shard = own.filter(|own| meant.is_none_or(|meant| meant == *own));
         let slot =
-            Arc::new(Slot::of(self.question(seat, then, shard, (ticket, method, &arguments))));
+            Arc::new(Slot::of(self.question(seat, then, shard, (ticket, method, arguments))));
         let entered = match (asked, shard) {
-            _ if arguments.len() > BODY_BYTES_MAX => Err(too_long(&arguments).into()),
+            _ if arguments.len() > BODY_BYTES_MAX => Err(too_long(arguments).into()),
             (None, _) => Err(CallError::Gone(seat)),
             (Some(_), None) => Err(CallError::Declined(seat)),
             // Under the view's lock: the next view ends it, if the member is not in that.
@@ -251,7 +256,7 @@ impl<S: Replicated> Replica<S> {
             Ok(()) => slot.ask(host.send_patience()),
             Err(error) => slot.fill(Err(error)),
         }
-        self.pending(&slot)
+        slot
     }
 
     /// Answers the query with this number as of the time `then`: when the copy that is asked, this
@@ -264,25 +269,8 @@ impl<S: Replicated> Replica<S> {
         then: Time,
         arguments: &impl Serialize,
     ) -> Result<R, CallError> {
-        if is_in_handler() {
-            return Err(CallError::InHandler);
-        }
-        let (own, patience) = (self.copy.shard(), self.patience());
-        let meant = self.shard.or(own).ok_or(CallError::NoCopy)?;
-        if own != Some(meant) {
-            let seats = self.seats();
-            let at = self.me().seat.checked_rem(seats.len()).unwrap_or(0);
-            let seat = *seats.get(at).ok_or(CallError::NoCopy)?;
-            return self.ask_as_of(seat, then, method, arguments).wait();
-        }
-        let shard = ShardId { subgroup: self.subgroup, shard: meant };
-        if !self.host().wait_final(shard, then, patience).map_err(CallError::Unknown)? {
-            return Err(CallError::Late(patience));
-        }
-        let arguments = encode(arguments);
-        let answer = self.copy.look(Some(meant), |object| object.answer(method, &arguments));
-        let bytes = answer.ok_or(CallError::NoCopy)?.map_err(|_| CallError::Undecodable)?;
-        decode(&bytes).map_err(|_| CallError::Undecodable)
+        let reply = self.ask_then_bytes(method, then, &encode(arguments))?;
+        decode(&reply.bytes).map_err(|_| CallError::Undecodable)
     }
 
     /// Answers the query with this number from the own copy, by a lease: `#[replicated]` makes the
@@ -553,7 +541,7 @@ impl fmt::Debug for Objects {
     }
 }
 
-fn signatures<S: Replicated>() -> String {
+pub(super) fn signatures<S: Replicated>() -> String {
     let methods: Vec<&str> = S::METHODS.iter().map(|method| method.signature).collect();
     methods.join("; ")
 }

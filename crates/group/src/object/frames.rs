@@ -1,0 +1,137 @@
+//! What a client outside of a group and a member say to each other over a connection.
+//!
+//! ```text
+//! member -> client   nonce (32)
+//! client -> member   hello: proof | the client's nonce, the group, the subgroup, the methods
+//! member -> client   welcome: proof | number of shards,  or a refusal
+//! client -> member   request                  one at a time
+//! member -> client   reply
+//! ```
+//! Each but the first is a frame: its length in four bytes, and postcard.
+
+use super::pending::{CallError, Reply};
+use crate::ground::LETTER_BYTES_MAX;
+use crate::time::Time;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+/// The longest frame: a call as long as a message may be.
+const FRAME_BYTES_MAX: usize = crate::options::MESSAGE_BYTES_MAX as usize + LETTER_BYTES_MAX;
+
+/// A number that is used once.
+pub(super) type Nonce = [u8; 32];
+
+/// What a client is, and what it wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Hello {
+    pub(super) nonce: Nonce,
+    pub(super) group: String,
+    pub(super) subgroup: String,
+    /// The methods of the object, which both programs have to have.
+    pub(super) methods: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Welcome {
+    Welcome { proof: Nonce, n_shards: u64 },
+    Refused(String),
+}
+
+/// The way in which a method is to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Way {
+    /// At its place in the order.
+    Ordered,
+    /// By the copy of the member that is asked, or of one of the shard.
+    Copy,
+    /// As of a time.
+    AsOf(Time),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) way: Way,
+    /// The shard; without one that of the member.
+    pub(super) shard: Option<u16>,
+    pub(super) method: u16,
+    /// The latest time that the client knows of.
+    pub(super) after: Time,
+    pub(super) arguments: Vec<u8>,
+}
+
+/// The reason why a client has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum RemoteError {
+    /// The call is not executed by any member.
+    #[error("not executed: {0}")]
+    NotExecuted(String),
+    /// The members may have executed the call, or do so yet, or never.
+    #[error("it is unknown whether the call was executed: {0}")]
+    Unknown(String),
+    /// The query was not answered. It changes nothing: ask again.
+    #[error("not answered: {0}")]
+    NotAnswered(String),
+    /// The client's program and the members' have other methods, or types, of one name.
+    #[error("the members and this program read each other's bytes otherwise")]
+    Undecodable,
+}
+
+impl RemoteError {
+    /// What the member that was asked knows, of a call that changes something or a query.
+    pub(super) fn of(error: &CallError, changes: bool) -> RemoteError {
+        let text = error.to_string();
+        match error {
+            CallError::Undecodable => RemoteError::Undecodable,
+            _ if !changes => RemoteError::NotAnswered(text),
+            CallError::Unknown(_) | CallError::Late(_) | CallError::Lost(_) => {
+                RemoteError::Unknown(text)
+            }
+            _ => RemoteError::NotExecuted(text),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Answer(pub(super) Result<(Vec<u8>, Time), RemoteError>);
+
+impl Answer {
+    pub(super) fn of(outcome: Result<Reply, CallError>, changes: bool) -> Answer {
+        let told = |error: CallError| RemoteError::of(&error, changes);
+        Answer(outcome.map(|Reply { bytes, time }| (bytes, time)).map_err(told))
+    }
+}
+
+/// Writes a frame.
+pub(super) fn write(mut to: &TcpStream, frame: &impl Serialize) -> io::Result<()> {
+    let body = postcard::to_allocvec(frame).map_err(io::Error::other)?;
+    let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+    bytes.extend(body);
+    to.write_all(&bytes)
+}
+
+/// Reads a frame; an error if none comes, or one that is too long or something else.
+pub(super) fn read<T: DeserializeOwned>(mut from: &TcpStream) -> io::Result<T> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let n_bytes = u32::from_le_bytes(length) as usize;
+    if n_bytes > FRAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame that is too long"));
+    }
+    // (The room is taken as bytes come, and not as a stranger says.)
+    let mut bytes = Vec::new();
+    from.take(n_bytes as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < n_bytes {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    postcard::from_bytes(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// A nonce.
+pub(super) fn nonce() -> io::Result<Nonce> {
+    let mut nonce = Nonce::default();
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut nonce)?;
+    Ok(nonce)
+}

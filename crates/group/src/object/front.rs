@@ -1,0 +1,111 @@
+//! What a member answers for others than its own callers: by its copy, or by another member's.
+
+use super::clients::{Clients, Served};
+use super::copy::Part;
+use super::frames::{Answer, RemoteError, Request, Way};
+use super::handler::is_in_handler;
+use super::pending::{CallError, Reply};
+use super::replica::{Replica, signatures};
+use super::replicated::Replicated;
+use crate::error::Error;
+use crate::time::Time;
+use proto::vsync::ShardId;
+use std::net::TcpListener;
+
+impl<S: Replicated> Replica<S> {
+    /// The same with the arguments' bytes.
+    pub(super) fn ask_then_bytes(
+        &self,
+        method: u16,
+        then: Time,
+        arguments: &[u8],
+    ) -> Result<Reply, CallError> {
+        if is_in_handler() {
+            return Err(CallError::InHandler);
+        }
+        let (own, patience) = (self.copy.shard(), self.patience());
+        let meant = self.shard.or(own).ok_or(CallError::NoCopy)?;
+        if own != Some(meant) {
+            return self.ask_there(then, method, arguments);
+        }
+        let shard = ShardId { subgroup: self.subgroup, shard: meant };
+        if !self.host().wait_final(shard, then, patience).map_err(CallError::Unknown)? {
+            return Err(CallError::Late(patience));
+        }
+        self.answer_here(meant, method, arguments)
+    }
+
+    /// A member of the shard that calls are for answers a query.
+    fn ask_there(&self, then: Time, method: u16, arguments: &[u8]) -> Result<Reply, CallError> {
+        let seats = self.seats();
+        let at = self.me().seat.checked_rem(seats.len()).unwrap_or(0);
+        let seat = *seats.get(at).ok_or(CallError::NoCopy)?;
+        let patience = self.patience();
+        let outcome = self.ask_bytes(seat, then, method, arguments).wait(patience);
+        outcome.unwrap_or(Err(CallError::Late(patience)))
+    }
+
+    /// The own copy answers a query.
+    fn answer_here(&self, shard: u16, method: u16, arguments: &[u8]) -> Result<Reply, CallError> {
+        let answer = self.copy.look(Some(shard), |object| object.answer(method, arguments));
+        let bytes = answer.ok_or(CallError::NoCopy)?.map_err(|_| CallError::Undecodable)?;
+        Ok(Reply { bytes, time: self.latest() })
+    }
+
+    /// A copy answers a query: the own one, or one of the shard that calls are for.
+    pub(super) fn ask_near(&self, method: u16, arguments: &[u8]) -> Result<Reply, CallError> {
+        self.host().calls.check().map_err(CallError::Unknown)?;
+        let own = self.copy.shard();
+        let meant = self.shard.or(own).ok_or(CallError::NoCopy)?;
+        if own == Some(meant) {
+            self.answer_here(meant, method, arguments)
+        } else {
+            self.ask_there(Time::default(), method, arguments)
+        }
+    }
+
+    /// Takes it that something of this time has led to what is called from now on.
+    pub(super) fn learn(&self, time: Time) {
+        self.host().learn(time);
+    }
+
+    // ---- clients outside of the group ----
+
+    /// Serves clients outside of the group that connect to `listener`, until what this returns is
+    /// dropped: they call this object by way of this member ([`crate::Remote`]). Nothing is
+    /// encrypted.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn serve_clients(&self, listener: TcpListener) -> Result<Clients, Error> {
+        let host = self.host();
+        let (name, secret) = host.access();
+        let subgroup = host.name_of(self.subgroup);
+        let (methods, n_shards) = (signatures::<S>(), self.n_shards);
+        let of = Served { group: name, subgroup, secret, methods, n_shards };
+        let replica = self.clone();
+        Clients::serve(listener, &of, move |request| answer(&replica, request))
+    }
+}
+
+/// Executes one request.
+fn answer<S: Replicated>(replica: &Replica<S>, request: Request) -> Answer {
+    let Request { way, shard, method, after, arguments } = request;
+    let Some(known) = S::METHODS.get(usize::from(method)) else {
+        return Answer(Err(RemoteError::Undecodable));
+    };
+    if way != Way::Ordered && !known.is_query {
+        return Answer(Err(RemoteError::Undecodable));
+    }
+    let replica = shard.map_or_else(|| replica.clone(), |shard| replica.in_shard(shard.into()));
+    replica.learn(after);
+    let outcome = match way {
+        Way::Ordered => {
+            let (patience, slot) = (replica.patience(), replica.call_bytes(method, &arguments));
+            slot.wait(patience).unwrap_or(Err(CallError::Late(patience)))
+        }
+        Way::Copy => replica.ask_near(method, &arguments),
+        Way::AsOf(then) => replica.ask_then_bytes(method, then, &arguments),
+    };
+    Answer::of(outcome, !known.is_query)
+}

@@ -1,0 +1,270 @@
+//! The way of a process outside of a group to an object: over a connection to one of the members.
+
+use super::codec::{decode, encode};
+use super::frames::{self, Answer, Hello, RemoteError, Request, Way, Welcome};
+use super::replica::signatures;
+use super::replicated::Replicated;
+use crate::deadline::deadline;
+use crate::time::Time;
+use fabric::tcp::hello::{Secret, Side};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io::{self, Read};
+use std::marker::PhantomData;
+use std::net::{SocketAddr, TcpStream};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a client has to know of a group.
+#[derive(Clone)]
+pub struct Access {
+    /// The addresses at which members serve clients ([`super::Replica::serve_clients`]).
+    pub members: Vec<SocketAddr>,
+    /// The name of the group.
+    pub group: String,
+    /// Its secret.
+    pub secret: String,
+    /// The name of the object's subgroup; empty in a group without a layout.
+    pub subgroup: String,
+    /// The longest wait for an answer.
+    pub patience: Duration,
+}
+
+/// Omits the secret.
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Access { members, group, subgroup, patience, .. } = self;
+        f.debug_struct("Access")
+            .field("members", members)
+            .field("group", group)
+            .field("subgroup", subgroup)
+            .field("patience", patience)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The object of a group, called from outside of it: by way of one member, and of another one when
+/// that is gone. `#[replicated]` makes a handle of it, with the object's methods.
+///
+/// One call at a time: a clone has a connection of its own.
+pub struct Remote<S: Replicated> {
+    access: Access,
+    line: Mutex<Line>,
+    shard: Option<u16>,
+    /// The latest time that this client knows of.
+    latest: Arc<Mutex<Time>>,
+    object: PhantomData<fn() -> S>,
+}
+
+/// A connection, and which member is tried next.
+#[derive(Debug, Default)]
+struct Line {
+    stream: Option<TcpStream>,
+    next: usize,
+    n_shards: u64,
+}
+
+impl<S: Replicated> Remote<S> {
+    /// Connects to a member.
+    ///
+    /// # Errors
+    /// [`RemoteError::NotExecuted`], with what became of each member.
+    pub fn connect(access: &Access) -> Result<Remote<S>, RemoteError> {
+        let remote = Remote {
+            access: access.clone(),
+            line: Mutex::default(),
+            shard: None,
+            latest: Arc::default(),
+            object: PhantomData,
+        };
+        remote.connected(&mut remote.line(), deadline(access.patience))?;
+        Ok(remote)
+    }
+
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Time> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same object in a shard of its subgroup, from 0.
+    #[must_use]
+    pub fn in_shard(&self, shard: usize) -> Remote<S> {
+        Remote { shard: Some(shard.try_into().unwrap_or(u16::MAX)), ..self.clone() }
+    }
+
+    /// The shard that `key` belongs to: the same as for the members.
+    pub fn shard_for(&self, key: &impl Serialize) -> usize {
+        let n_shards = self.line().n_shards.max(1);
+        (xxhash_rust::xxh3::xxh3_64(&encode(key)) % n_shards) as usize
+    }
+
+    /// The latest time that this client knows of: a query as of it sees all that its calls did.
+    pub fn latest(&self) -> Time {
+        *self.known()
+    }
+
+    /// Calls the method with this number at its place in the order.
+    #[doc(hidden)]
+    pub fn call<R: DeserializeOwned>(
+        &self,
+        method: u16,
+        arguments: &impl Serialize,
+    ) -> Result<R, RemoteError> {
+        self.ask(Way::Ordered, method, arguments)
+    }
+
+    /// Has the copy of a member answer.
+    #[doc(hidden)]
+    pub fn query<R: DeserializeOwned>(
+        &self,
+        method: u16,
+        arguments: &impl Serialize,
+    ) -> Result<R, RemoteError> {
+        self.ask(Way::Copy, method, arguments)
+    }
+
+    /// The same as of a time.
+    #[doc(hidden)]
+    pub fn query_then<R: DeserializeOwned>(
+        &self,
+        method: u16,
+        then: Time,
+        arguments: &impl Serialize,
+    ) -> Result<R, RemoteError> {
+        self.ask(Way::AsOf(then), method, arguments)
+    }
+
+    fn ask<R: DeserializeOwned>(
+        &self,
+        way: Way,
+        method: u16,
+        arguments: &impl Serialize,
+    ) -> Result<R, RemoteError> {
+        let (after, arguments) = (self.latest(), encode(arguments));
+        let request = Request { way, shard: self.shard, method, after, arguments };
+        let is_query = S::METHODS.get(usize::from(method)).is_some_and(|one| one.is_query);
+        let by = deadline(self.access.patience);
+        let mut line = self.line();
+        let (bytes, time) = loop {
+            self.connected(&mut line, by)?;
+            match exchange(&line, &request, by) {
+                Ok(Answer(answer)) => break answer?,
+                Err(error) => {
+                    // Q3: what was on its way may have been executed.
+                    line.stream = None;
+                    if !is_query {
+                        return Err(RemoteError::Unknown(error.to_string()));
+                    }
+                    if Instant::now() >= by {
+                        return Err(RemoteError::NotAnswered(error.to_string()));
+                    }
+                }
+            }
+        };
+        drop(line);
+        let mut known = self.known();
+        *known = known.max(time);
+        drop(known);
+        decode(&bytes).map_err(|_| RemoteError::Undecodable)
+    }
+
+    /// Connects, if there is no connection: to each member in turn, until one serves.
+    fn connected(&self, line: &mut Line, by: Instant) -> Result<(), RemoteError> {
+        if line.stream.is_some() {
+            return Ok(());
+        }
+        let members = &self.access.members;
+        let mut said = vec!["no address of a member is given".to_owned()];
+        loop {
+            for at in (0..members.len()).map(|n| (line.next + n) % members.len()) {
+                match self.greet(members[at], by) {
+                    Ok((stream, n_shards)) => {
+                        *line = Line { stream: Some(stream), next: at, n_shards };
+                        return Ok(());
+                    }
+                    Err(error) => {
+                        said.resize(members.len(), String::new());
+                        said[at] = format!("{}: {error}", members[at]);
+                        // A member that refuses does so again.
+                        if error.kind() == io::ErrorKind::PermissionDenied {
+                            return Err(RemoteError::NotExecuted(said[at].clone()));
+                        }
+                    }
+                }
+            }
+            line.next = 0;
+            if members.is_empty() || Instant::now() >= by {
+                return Err(RemoteError::NotExecuted(said.join("; ")));
+            }
+            std::thread::park_timeout(CONNECT_EVERY);
+        }
+    }
+
+    fn greet(&self, member: SocketAddr, by: Instant) -> io::Result<(TcpStream, u64)> {
+        let mut stream = TcpStream::connect_timeout(&member, left(by).min(GREET_PATIENCE))?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(left(by).min(GREET_PATIENCE)))?;
+        stream.set_write_timeout(Some(GREET_PATIENCE))?;
+        let mut nonce = frames::Nonce::default();
+        stream.read_exact(&mut nonce)?;
+        let hello = Hello {
+            nonce: frames::nonce()?,
+            group: self.access.group.clone(),
+            subgroup: self.access.subgroup.clone(),
+            methods: signatures::<S>(),
+        };
+        let text = postcard::to_allocvec(&hello).map_err(io::Error::other)?;
+        let secret = Secret::new(self.access.secret.as_bytes());
+        frames::write(&stream, &(secret.prove(Side::Initiator, &text, &nonce), hello))?;
+        let refused = |why| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        match frames::read(&stream)? {
+            Welcome::Welcome { proof, n_shards } => {
+                if secret.verify(Side::Acceptor, &text, &nonce, &proof) {
+                    Ok((stream, n_shards))
+                } else {
+                    refused("it does not know the group's secret".to_owned())
+                }
+            }
+            Welcome::Refused(why) => refused(why),
+        }
+    }
+}
+
+/// The longest wait for a member's welcome.
+const GREET_PATIENCE: Duration = Duration::from_secs(5);
+/// The pause behind which all members are tried again.
+const CONNECT_EVERY: Duration = Duration::from_millis(20);
+
+fn left(by: Instant) -> Duration {
+    by.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
+}
+
+fn exchange(line: &Line, request: &Request, by: Instant) -> io::Result<Answer> {
+    let stream = line.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+    stream.set_read_timeout(Some(left(by)))?;
+    frames::write(stream, request)?;
+    frames::read(stream)
+}
+
+impl<S: Replicated> Clone for Remote<S> {
+    fn clone(&self) -> Remote<S> {
+        let Line { next, n_shards, .. } = *self.line();
+        Remote {
+            access: self.access.clone(),
+            line: Mutex::new(Line { stream: None, next, n_shards }),
+            shard: self.shard,
+            latest: Arc::clone(&self.latest),
+            object: PhantomData,
+        }
+    }
+}
+
+impl<S: Replicated> fmt::Debug for Remote<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("access", &self.access).finish_non_exhaustive()
+    }
+}

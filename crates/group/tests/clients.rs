@@ -1,0 +1,185 @@
+//! Clients outside of a group: they call its objects by way of members, which come and go.
+
+use group::{
+    Access, Clients, HistoryError, Options, Persistent, Remote, RemoteError, Replica, Replicas,
+    Subgroup, Time, replicated,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn directory() -> TempDir {
+    let directory = tempfile::Builder::new().prefix("gregale-clients").tempdir_in("/dev/shm");
+    directory.expect("tmpfs has room for a directory")
+}
+
+fn options(directory: &Path) -> Options {
+    let mut options = Options::shm("tills", "sesame", "tills 1");
+    options.directory = directory.join("memory");
+    options.patience = PATIENCE;
+    options.timing.suspect_after = Duration::from_secs(2);
+    options
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Stock {
+    pieces: Persistent<BTreeMap<String, u64>>,
+}
+
+#[replicated]
+impl Stock {
+    #[ordered]
+    fn deliver(&mut self, article: String, n: u64) -> u64 {
+        let mut pieces = self.pieces.change();
+        let held = pieces.entry(article).or_default();
+        *held += n;
+        *held
+    }
+
+    #[query]
+    fn left(&self, article: String) -> u64 {
+        self.pieces.get(&article).copied().unwrap_or(0)
+    }
+
+    #[temporal]
+    fn left_then(&self, then: Time, article: String) -> Result<u64, HistoryError> {
+        Ok(self.pieces.at(then)?.get(&article).copied().unwrap_or(0))
+    }
+}
+
+/// Another program's object.
+#[derive(Default, Serialize, Deserialize)]
+struct Other;
+
+#[replicated]
+impl Other {
+    #[ordered]
+    fn deliver(&mut self, n: u64) -> u64 {
+        n
+    }
+}
+
+fn listener() -> TcpListener {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()
+}
+
+fn access(clients: &[&Clients]) -> Access {
+    Access {
+        members: clients.iter().map(|one| one.address()).collect(),
+        group: "tills".into(),
+        secret: "sesame".into(),
+        subgroup: String::new(),
+        patience: PATIENCE,
+    }
+}
+
+#[test]
+fn a_client_calls_and_asks_by_way_of_any_member_and_changes_over_when_one_is_gone() {
+    let directory = directory();
+    let options = options(directory.path());
+    let mut members = vec![Replica::found(&options, Stock::default()).unwrap()];
+    members.extend((0..2).map(|_| Replica::join(&options).unwrap()));
+    let mut doors: Vec<Clients> =
+        members.iter().map(|member| member.serve_clients(listener()).unwrap()).collect();
+    let access = access(&doors.iter().collect::<Vec<_>>());
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    let kite = || "kite".to_owned();
+    assert_eq!((remote.deliver(kite(), 3), remote.left(kite())), (Ok(3), Ok(3)));
+    let then = remote.latest();
+    assert_eq!(remote.deliver(kite(), 4), Ok(7));
+    assert_eq!(remote.left_then(then, kite()), Ok(Ok(3)));
+    assert_eq!(remote.left_ordered(kite()), Ok(7));
+    // Several at a time: each clone has a connection of its own.
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let remote = remote.clone();
+            scope.spawn(move || {
+                (0..50).for_each(|_| assert!(remote.deliver("tail".into(), 1).is_ok()));
+            });
+        }
+    });
+    assert_eq!(remote.left_ordered("tail".into()), Ok(200));
+    // The member that it is connected to is gone: a query is asked of another one.
+    drop((doors.remove(0), members.remove(0)));
+    assert_eq!(remote.left_ordered(kite()), Ok(7));
+    assert_eq!((remote.deliver(kite(), 1), remote.left_then(then, kite())), (Ok(8), Ok(Ok(3))));
+}
+
+#[test]
+fn strangers_are_refused_by_name() {
+    let directory = directory();
+    let member = Replica::found(&options(directory.path()), Stock::default()).unwrap();
+    let door = member.serve_clients(listener()).unwrap();
+    let access = access(&[&door]);
+    let refused = |access: &Access| Remote::<Stock>::connect(access).unwrap_err().to_string();
+    let other = Access { secret: "open".into(), ..access.clone() };
+    assert!(refused(&other).contains("another secret"), "{}", refused(&other));
+    let other = Access { group: "fills".into(), ..access.clone() };
+    assert!(refused(&other).contains("\"tills\""), "{}", refused(&other));
+    let methods = Remote::<Other>::connect(&access).unwrap_err().to_string();
+    assert!(methods.contains("ordereddeliver") || methods.contains("deliver(u64)"), "{methods}");
+    let nobody = Access { members: Vec::new(), ..access.clone() };
+    assert!(refused(&nobody).contains("no address"));
+    // One that says something else is not answered, and harms no other.
+    let mut stranger = TcpStream::connect(door.address()).unwrap();
+    stranger.write_all(&[0xff; 64]).unwrap();
+    let mut rest = Vec::new();
+    let _ends = stranger.read_to_end(&mut rest);
+    assert!(rest.len() <= 32, "a nonce, and no more");
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    assert_eq!(remote.deliver("kite".into(), 1), Ok(1));
+}
+
+#[test]
+fn what_a_member_did_not_answer_is_unknown_and_nothing_is_called_twice() {
+    let directory = directory();
+    let options = Options { patience: Duration::from_millis(300), ..options(directory.path()) };
+    let options = Options { adequate: 2, ..options };
+    let member = Replica::found(&options, Stock::default()).unwrap();
+    let door = member.serve_clients(listener()).unwrap();
+    let access = Access { patience: Duration::from_millis(500), ..access(&[&door]) };
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    let error = remote.deliver("kite".into(), 1).unwrap_err();
+    assert!(matches!(error, RemoteError::NotExecuted(_)), "{error:?}");
+    assert_eq!(remote.left("kite".into()), Ok(0));
+    drop(door);
+    let remote = Remote::<Stock>::clone(&remote);
+    let gone = StockRemote::from(remote).left("kite".into());
+    assert!(matches!(gone, Err(RemoteError::NotExecuted(_))), "{gone:?}");
+}
+
+#[test]
+fn a_client_calls_in_the_shard_of_a_key_whichever_member_it_knows() {
+    let directory = directory();
+    let layout = vec![Subgroup::new("stock").shards(2).members(1, 2)];
+    let options = Options { layout, ..options(directory.path()) };
+    let till = || Replicas::of(&options).object("stock", Stock::default);
+    let objects = [till().found().unwrap(), till().join().unwrap()];
+    let replicas: Vec<Replica<Stock>> =
+        objects.iter().map(|one| one.get("stock").unwrap()).collect();
+    let is_whole = |view: &group::View| view.shards.iter().all(|shard| shard.is_adequate);
+    for replica in &replicas {
+        replica.wait_view(is_whole, PATIENCE).expect("both are there");
+        assert!(replica.wait_copy(PATIENCE));
+    }
+    let door = replicas[0].serve_clients(listener()).unwrap();
+    let access = Access { subgroup: "stock".into(), ..access(&[&door]) };
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    let articles = ["kite", "string", "tail", "reel"].map(str::to_owned);
+    let shards: Vec<usize> = articles.iter().map(|one| remote.shard_for(one)).collect();
+    assert!(shards.contains(&0) && shards.contains(&1), "{shards:?}");
+    for article in &articles {
+        assert_eq!(remote.for_key(article).deliver(article.clone(), 2), Ok(2));
+        assert_eq!(remote.for_key(article).left(article.clone()), Ok(2));
+        let then = remote.latest();
+        assert_eq!(remote.for_key(article).left_then(then, article.clone()), Ok(Ok(2)));
+        assert_eq!(replicas[0].shard_for(article), remote.shard_for(article));
+    }
+}
