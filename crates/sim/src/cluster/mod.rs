@@ -29,6 +29,7 @@
 //! - I12 keys that expire are there for their time, and gone after it for good. Judged in `expiry`.
 //! - I13 a copy that takes up nothing, and that the others have passed, is put down, and its
 //!   member's clients are answered (I5); no other copy is. Judged in `supervisor` and `phases`.
+//! - I14 a connection sees its own order, whatever it sends without waiting. Judged in `own`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -46,6 +47,7 @@ mod last_reads;
 mod leases;
 mod member;
 mod operator;
+mod own;
 mod phases;
 mod plant;
 mod program;

@@ -3,6 +3,7 @@
 use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
+use super::own::{self, Owns};
 use base::Rng;
 use check::{Action, Command, Recorder};
 
@@ -15,6 +16,8 @@ pub(super) enum Last {
     Flag,
     /// As a transaction's replies.
     List,
+    /// The same, of a connection that watches no key.
+    Unguarded,
     /// As those of a transaction that sets a watched key: whether it did.
     Compared,
 }
@@ -28,6 +31,8 @@ pub(super) enum Ask {
     Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
     /// A request about a key that expires.
     Lease(u64, Act),
+    /// One about the connection's own key.
+    Own(own::Act),
 }
 
 /// The workload of a run, and the record of it.
@@ -36,6 +41,7 @@ pub(super) struct Talk {
     rng: Rng,
     pub(super) recorder: Recorder,
     pub(super) leases: Leases,
+    pub(super) owns: Owns,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -97,7 +103,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
-        leases: Leases,
+        (leases, owns): (Leases, Owns),
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -110,6 +116,7 @@ impl Talk {
             rng,
             recorder,
             leases,
+            owns,
             orders_all,
             n_keys,
             reads,
@@ -161,6 +168,13 @@ impl Talk {
 
     fn counter(&mut self) -> Vec<u8> {
         format!("counter:{}", self.rng.below(self.n_keys)).into_bytes()
+    }
+
+    /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
+    pub(super) fn aside(&mut self, now: u64) -> Vec<Ask> {
+        let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
+        let own = self.owns.think().into_iter().map(Ask::Own);
+        lease.into_iter().chain(own).collect()
     }
 
     /// The keys that all clients share.

@@ -9,6 +9,7 @@ use super::last_reads::LastReads;
 use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
+use super::own::Owns;
 use super::seats::Seats;
 use super::start::Beginning;
 use super::talk::Talk;
@@ -142,7 +143,10 @@ impl World {
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
             talk: Talk::new(
                 rng.fork(),
-                Leases::draw(seed, kind.protocol.has_leases()),
+                (
+                    Leases::draw(seed, kind.protocol.has_leases()),
+                    Owns::draw(seed, !kind.protocol.replicates_program()),
+                ),
                 kind.protocol.orders_all(),
                 n_keys,
                 plan.reads,
