@@ -155,6 +155,8 @@ pub enum Mark {
     WatchedKeyTouched,
     /// A client saw that a key is gone which had been set with an expiry.
     KeySeenGone,
+    /// A call of a session was answered after it had been sent more than once.
+    CallRepeated,
     /// A client was told of a write because it was on every voter's disk.
     ToldByAllDisks,
     /// A leader died during requests while everything else was well.
@@ -201,7 +203,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 95] = [
+    pub const ALL: [Mark; 96] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -276,6 +278,7 @@ impl Mark {
         Mark::TransactionExecuted,
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
+        Mark::CallRepeated,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
         Mark::PartedEnded,
@@ -359,6 +362,7 @@ impl Mark {
                 | Mark::TransactionExecuted
                 | Mark::WatchedKeyTouched
                 | Mark::KeySeenGone
+                | Mark::CallRepeated
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed
                 | Mark::PartedEnded

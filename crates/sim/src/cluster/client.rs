@@ -9,6 +9,7 @@
 //! - C3 only a client that watches a key may be told that its transaction was not executed. By
 //!   [`Client::settle`].
 
+use super::calls::{Caller, Due, Say};
 use super::leases::Leases;
 use super::own::{self, Own};
 use super::resp::{self, Value, may_pass};
@@ -42,6 +43,8 @@ enum Expected {
     Lease(usize),
     /// The end of an operation on the connection's own key.
     Own(own::Act),
+    /// An answer in a session.
+    Called(Due),
 }
 
 /// The client of the module's text.
@@ -60,6 +63,7 @@ pub(super) struct Client {
     /// Whether a WATCH was sent after the last EXEC (C3).
     is_guarded: bool,
     own: Own,
+    pub(super) caller: Caller,
     /// The time since when it waits for the oldest reply.
     pub(super) waits_since: u64,
     /// The time of its next look.
@@ -99,6 +103,7 @@ impl Client {
             watches: None,
             is_guarded: false,
             own: Own::default(),
+            caller: Caller::default(),
             waits_since: 0,
             wakes_at: 0,
             asks_at: 0,
@@ -141,6 +146,7 @@ impl Client {
         self.unsent.clear();
         (self.seen, self.watches, self.burst_left) = (None, None, 0);
         self.is_guarded = false;
+        self.caller.disconnect();
     }
 
     /// The bytes of `ask`, which is recorded.
@@ -192,6 +198,17 @@ impl Client {
                 self.expected.push_back(Expected::Own(act));
                 self.expected.extend(selects.then_some(Expected::Word));
             }
+            Ask::Say(say) => {
+                if say == Say::Call && std::mem::take(&mut self.is_guarded) {
+                    // It may be a transaction, which is judged as one without watched keys.
+                    resp::request(&[b"UNWATCH"], &mut bytes);
+                    self.expected.push_back(Expected::Word);
+                }
+                let of = (self.id, now);
+                let (n_words, due) = self.caller.put(&say, of, &mut talk.recorder, &mut bytes);
+                self.expected.extend((0..n_words).map(|_| Expected::Word));
+                self.expected.extend(due.map(Expected::Called));
+            }
         }
         bytes
     }
@@ -224,6 +241,11 @@ impl Client {
                 Expected::Lease(number) => self.settle_lease(number, value, now, talk)?,
                 Expected::Own(act) => {
                     let is_done = self.own.settle(act, value)?;
+                    self.n_refused += u32::from(!is_done);
+                }
+                Expected::Called(due) => {
+                    let with = (&mut talk.calls, &mut talk.recorder);
+                    let is_done = self.caller.settle(due, value, now, with)?;
                     self.n_refused += u32::from(!is_done);
                 }
                 _ => self.settle(expected, value, now, &mut talk.recorder)?,

@@ -217,7 +217,7 @@ impl World {
                     asks
                 }
                 None => {
-                    let mut asks = self.talk.aside(now);
+                    let mut asks = self.talk.aside(&mut self.clients[client], now);
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks

@@ -153,7 +153,7 @@ impl Protocol {
         !matches!(self, Protocol::Keyed(_))
     }
 
-    /// Whether clients use keys that expire.
+    /// Whether clients use keys that expire, and sessions.
     pub(super) const fn has_leases(self) -> bool {
         self.orders_all() && !self.replicates_program()
     }
@@ -184,7 +184,7 @@ impl Protocol {
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
-            && (self.has_leases() || mark != Mark::KeySeenGone)
+            && (self.has_leases() || !matches!(mark, Mark::KeySeenGone | Mark::CallRepeated))
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)

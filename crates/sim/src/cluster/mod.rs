@@ -30,10 +30,13 @@
 //! - I13 a copy that takes up nothing, and that the others have passed, is put down, and its
 //!   member's clients are answered (I5); no other copy is. Judged in `supervisor` and `phases`.
 //! - I14 a connection sees its own order, whatever it sends without waiting. Judged in `own`.
+//! - I15 a call of a session is executed once, whichever processes and connections end meanwhile,
+//!   and no session is lost. Judged in `calls`.
 //!
 //! A seed replays everything, as in the other worlds.
 
 mod aims;
+mod calls;
 mod changes;
 mod client;
 mod clients;

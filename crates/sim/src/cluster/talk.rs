@@ -1,5 +1,6 @@
 //! The clients' requests, and the record of what they saw.
 
+use super::calls::{Calls, Say};
 use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
@@ -33,6 +34,8 @@ pub(super) enum Ask {
     Lease(u64, Act),
     /// One about the connection's own key.
     Own(own::Act),
+    /// One in a session.
+    Say(Say),
 }
 
 /// The workload of a run, and the record of it.
@@ -42,6 +45,7 @@ pub(super) struct Talk {
     pub(super) recorder: Recorder,
     pub(super) leases: Leases,
     pub(super) owns: Owns,
+    pub(super) calls: Calls,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -103,7 +107,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
-        (leases, owns): (Leases, Owns),
+        (leases, owns, calls): (Leases, Owns, Calls),
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -117,6 +121,7 @@ impl Talk {
             recorder,
             leases,
             owns,
+            calls,
             orders_all,
             n_keys,
             reads,
@@ -171,19 +176,20 @@ impl Talk {
     }
 
     /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
-    pub(super) fn aside(&mut self, now: u64) -> Vec<Ask> {
+    pub(super) fn aside(&mut self, client: &mut Client, now: u64) -> Vec<Ask> {
         let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
         let own = self.owns.think().into_iter().map(Ask::Own);
-        lease.into_iter().chain(own).collect()
+        let says = self.calls.think(client.id, &mut client.caller).into_iter().map(Ask::Say);
+        lease.into_iter().chain(own).chain(says).collect()
     }
 
-    /// The keys that all clients share.
-    pub(super) fn shared_keys(&self) -> Vec<Vec<u8>> {
+    /// The keys that all of so many clients share.
+    pub(super) fn shared_keys(&self, n_clients: usize) -> Vec<Vec<u8>> {
         let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
         let accounts = ["account:a".to_owned(), "account:b".to_owned()];
         let ballast = (0..self.n_ballast).map(|n| format!("ballast:{n}"));
         let shared = (0..self.n_keys).flat_map(numbered).chain(accounts).chain(ballast);
-        shared.map(String::into_bytes).collect()
+        shared.map(String::into_bytes).chain(self.calls.lists(n_clients)).collect()
     }
 
     /// The next requests of `client`: often one, sometimes several at once.

@@ -1,6 +1,7 @@
 //! A cluster, its clients, and the one loop in which everything happens.
 
 use super::aims::{self, Aims};
+use super::calls::Calls;
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
@@ -146,6 +147,7 @@ impl World {
                 (
                     Leases::draw(seed, kind.protocol.has_leases()),
                     Owns::draw(seed, !kind.protocol.replicates_program()),
+                    Calls::draw(seed, kind.protocol.has_leases(), n_keys),
                 ),
                 kind.protocol.orders_all(),
                 n_keys,
