@@ -157,6 +157,8 @@ pub enum Mark {
     KeySeenGone,
     /// A call of a session was answered after it had been sent more than once.
     CallRepeated,
+    /// A client was told how many members hold its writes.
+    WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
     ToldByAllDisks,
     /// A leader died during requests while everything else was well.
@@ -203,7 +205,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 96] = [
+    pub const ALL: [Mark; 97] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -279,6 +281,7 @@ impl Mark {
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
         Mark::CallRepeated,
+        Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
         Mark::PartedEnded,
@@ -363,6 +366,7 @@ impl Mark {
                 | Mark::WatchedKeyTouched
                 | Mark::KeySeenGone
                 | Mark::CallRepeated
+                | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed
                 | Mark::PartedEnded

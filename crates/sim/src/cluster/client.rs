@@ -45,6 +45,8 @@ enum Expected {
     Own(own::Act),
     /// An answer in a session.
     Called(Due),
+    /// A number of members.
+    Waited,
 }
 
 /// The client of the module's text.
@@ -209,6 +211,10 @@ impl Client {
                 self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.extend(due.map(Expected::Called));
             }
+            Ask::Wait(words) => {
+                resp::request(&words.each_ref().map(String::as_bytes), &mut bytes);
+                self.expected.push_back(Expected::Waited);
+            }
         }
         bytes
     }
@@ -248,6 +254,7 @@ impl Client {
                     let is_done = self.caller.settle(due, value, now, with)?;
                     self.n_refused += u32::from(!is_done);
                 }
+                Expected::Waited if matches!(value, Value::Number(_)) => {}
                 _ => self.settle(expected, value, now, &mut talk.recorder)?,
             }
         }

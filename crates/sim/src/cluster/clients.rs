@@ -218,6 +218,7 @@ impl World {
                 }
                 None => {
                     let mut asks = self.talk.aside(&mut self.clients[client], now);
+                    asks.extend(self.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks

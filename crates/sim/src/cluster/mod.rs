@@ -32,6 +32,7 @@
 //! - I14 a connection sees its own order, whatever it sends without waiting. Judged in `own`.
 //! - I15 a call of a session is executed once, whichever processes and connections end meanwhile,
 //!   and no session is lost. Judged in `calls`.
+//! - I16 as many members as WAIT says hold what was written. Judged in `waits`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -65,6 +66,7 @@ mod sweeps;
 mod talk;
 mod timers;
 mod told;
+mod waits;
 mod world;
 
 pub(crate) use kinds::Kinship;

@@ -36,6 +36,8 @@ pub(super) enum Ask {
     Own(own::Act),
     /// One in a session.
     Say(Say),
+    /// A WAIT.
+    Wait([String; 3]),
 }
 
 /// The workload of a run, and the record of it.
