@@ -8,6 +8,8 @@ const ON_DISK: [&str; 1] = ["cluster-on-disk"];
 /// A member that comes back with its disk is hardly ever without the state, nor so soon; and a sync
 /// takes longer than what would be mistaken.
 const IN_MEMORY: [&str; 1] = ["cluster-in-memory"];
+/// Each key is kept by itself.
+const KEYED: [&str; 1] = ["abd-cluster"];
 
 proto::planted_bugs! {
     /// What answers an earlier process of this member is taken for an answer to this one.
@@ -56,6 +58,10 @@ proto::planted_bugs! {
     ChangeDoneEarly = CHANGE_DONE_EARLY: sweep ANYWHERE,
     /// A newcomer asks for its seat once, and not until it has it.
     SeatAskedOnce = SEAT_ASKED_ONCE: sweep ANYWHERE,
+    /// A client that waits is told of the leader, too, as of a member that holds its writes.
+    WaitCountsLeader = WAIT_COUNTS_LEADER: sweep IN_MEMORY,
+    /// A request about a key is begun before an earlier one of its client about that key has ended.
+    RequestsOvertake = REQUESTS_OVERTAKE: sweep KEYED,
     /// An answer that waits until every disk has what it answers leaves when a majority has it.
     ToldBeforeHeld = TOLD_BEFORE_HELD: sweep ON_DISK,
 }

@@ -453,7 +453,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let leader = if self.host.leads { Some(me) } else { self.node.trusted() };
         match leader {
             Some(leader) => {
-                holders.remove(leader);
+                if !self.host.plant.has_planted(Bug::WaitCountsLeader) {
+                    holders.remove(leader);
+                }
                 holders.len()
             }
             // No member is trusted at the moment: one of the holders decided it.

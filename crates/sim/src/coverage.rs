@@ -155,6 +155,10 @@ pub enum Mark {
     WatchedKeyTouched,
     /// A client saw that a key is gone which had been set with an expiry.
     KeySeenGone,
+    /// A call of a session was answered after it had been sent more than once.
+    CallRepeated,
+    /// A client was told how many members hold its writes.
+    WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
     ToldByAllDisks,
     /// A leader died during requests while everything else was well.
@@ -205,7 +209,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 97] = [
+    pub const ALL: [Mark; 99] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -280,6 +284,8 @@ impl Mark {
         Mark::TransactionExecuted,
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
+        Mark::CallRepeated,
+        Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
         Mark::PartedEnded,
@@ -367,6 +373,8 @@ impl Mark {
                 | Mark::TransactionExecuted
                 | Mark::WatchedKeyTouched
                 | Mark::KeySeenGone
+                | Mark::CallRepeated
+                | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed
                 | Mark::PartedEnded

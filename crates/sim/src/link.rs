@@ -148,6 +148,14 @@ impl Link {
     /// Limits the verbs that may still take effect to the first `n`, without any report to their
     /// poster. Their completions are dropped too.
     pub(crate) fn orphan(&mut self, n: usize) {
+        self.lose_behind(n);
+        self.done.clear();
+        self.done_words.clear();
+    }
+
+    /// The same, but for completions that are on their way: a verb that was posted while the link
+    /// was down has one, and completes once (T4), whatever becomes of the link.
+    pub(crate) fn lose_behind(&mut self, n: usize) {
         self.verbs.truncate(n);
         let payload = self.verbs.iter().map(Verb::payload).sum();
         self.payload.truncate(payload);
@@ -156,8 +164,6 @@ impl Link {
             self.half = None;
             self.sample.clear();
         }
-        self.done.clear();
-        self.done_words.clear();
     }
 
     /// Makes everything on its way arrive by `latest`.
@@ -207,8 +213,16 @@ mod tests {
         assert!(link.verbs.iter().all(|verb| verb.token.is_none()));
         link.pop();
         assert_eq!(link.payload.first(2), [20, 21]);
-        link.pop();
-        assert!(link.verbs.is_empty());
+        link.done.push_back(Done {
+            token: Token(9),
+            result: Result::Unknown,
+            ready_at: 5,
+            witness: 0,
+        });
+        link.lose_behind(0);
+        assert_eq!(link.done.len(), 1, "T4: what was posted while it was down completes");
+        link.orphan(0);
+        assert!(link.verbs.is_empty() && link.done.is_empty());
         link.payload.push(&[7]);
         assert_eq!(link.payload.first(1), [7], "the others' payload is gone");
     }

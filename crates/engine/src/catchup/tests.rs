@@ -3,6 +3,7 @@
 use super::*;
 use crate::flow::Incoming;
 use crate::mock::{Member, Obedient, Shelf, core};
+use crate::service::Asker;
 use base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -277,6 +278,21 @@ fn i6_who_lacks_what_its_machine_has_asked_for_goes_on_asking() {
     assert_eq!(group.carry(THIRD, LACKS), [Told::Refused]);
     group.cores[LACKS].fetch_from(left());
     assert!(group.cores[LACKS].fetch.is_active());
+}
+
+/// The answers to them may lie in values that this member never executes itself.
+#[test]
+fn i1_own_commands_go_out_again_when_a_state_was_installed() {
+    let mut group = Group::new();
+    group.half_way();
+    let desk = &mut group.cores[LACKS].host.desk;
+    desk.write(Asker { connection: 1, request: 1 }, b"set");
+    desk.writes.dispatch(|_, _| true);
+    assert!(!desk.writes.has_undispatched());
+    group.carry(LACKS, HAS);
+    group.carry(HAS, LACKS);
+    assert_eq!(group.installed(LACKS).len(), 1);
+    assert!(group.cores[LACKS].host.desk.writes.has_undispatched());
 }
 
 #[test]

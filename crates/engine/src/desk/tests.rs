@@ -4,6 +4,23 @@ use super::*;
 use proto::members::Members;
 
 #[test]
+fn reads_in_words_keep_their_words_when_rounds_are_joined() {
+    let round_of = |all: [&[u8]; 2]| {
+        let mut round = Round::default();
+        all.iter().for_each(|words| round.described(Rank::at(1), 1, 7, words, Instant(9)));
+        round
+    };
+    let mut round = round_of([b"one", b"three"]);
+    round.join(&mut round_of([b"four", b"fives"]));
+    let words = |waiting: &Waiting| match waiting.reader {
+        Reader::Described { start, len, .. } => round.bytes[start..start + len].to_vec(),
+        Reader::Own(_) => panic!("it is in words"),
+    };
+    let all: Vec<Vec<u8>> = round.readers.iter().map(words).collect();
+    assert_eq!(all, [&b"one"[..], b"three", b"four", b"fives"]);
+}
+
+#[test]
 fn i3_what_a_turn_does_not_answer_of_a_round_is_first_in_the_next() {
     let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
     let asker = |request| Asker { connection: 1, request };

@@ -20,6 +20,7 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
+use crate::bugs::Bug;
 use crate::config::Config;
 use crate::desk::{Desk, Laid, Overdue, View};
 use crate::engine::Engine;
@@ -183,7 +184,11 @@ impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Keyed<P, M, A, D> {
             }
             stats.reads_performed += u64::from(is_read);
             match host.app.plan(&room) {
-                Ok(plan) => host.requests.take(asker, &room, plan, now.plus(patience)),
+                Ok(plan) => {
+                    let has_bug = host.plant.has_planted(Bug::RequestsOvertake);
+                    let lane = if has_bug { host.requests.new_lane() } else { asker.connection };
+                    host.requests.take((asker, lane), &room, plan, now.plus(patience));
+                }
                 Err(reply) => refused.push((asker, reply)),
             }
             true

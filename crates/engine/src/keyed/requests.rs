@@ -51,6 +51,8 @@ impl Outcome {
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) asker: Asker,
+    /// Requests of one lane about one key are done one after the other (E2).
+    lane: u64,
     pub(super) bytes: Box<[u8]>,
     pub(super) is_write: bool,
     pub(super) replies: Vec<Vec<u8>>,
@@ -76,7 +78,7 @@ impl Begun {
     }
 }
 
-/// A connection's parts about one key, in the order in which they came.
+/// A lane's parts about one key, in the order in which they came.
 type Lanes = BTreeMap<(u64, Vec<u8>), VecDeque<Part>>;
 
 /// See the module's text.
@@ -99,7 +101,18 @@ impl Requests {
         self.all.is_empty()
     }
 
-    pub(super) fn take(&mut self, asker: Asker, bytes: &[u8], plan: Plan, deadline: Instant) {
+    /// A lane that no request has.
+    pub(super) fn new_lane(&self) -> u64 {
+        self.next
+    }
+
+    pub(super) fn take(
+        &mut self,
+        (asker, lane): (Asker, u64),
+        bytes: &[u8],
+        plan: Plan,
+        deadline: Instant,
+    ) {
         let Plan { keys, is_write } = plan;
         assert!(!keys.is_empty() && keys.len() < 1 << PART_BITS, "a request is about some keys");
         let number = self.next;
@@ -107,14 +120,15 @@ impl Requests {
         self.n_bytes += bytes.len();
         for (at, key) in keys.iter().enumerate() {
             let part = Part { request: number, at };
-            let lane = self.lanes.entry((asker.connection, key.clone())).or_default();
-            lane.push_back(part);
-            if lane.len() == 1 {
+            let parts = self.lanes.entry((lane, key.clone())).or_default();
+            parts.push_back(part);
+            if parts.len() == 1 {
                 self.ready.push_back(part);
             }
         }
         let request = Request {
             asker,
+            lane,
             bytes: bytes.into(),
             is_write,
             replies: vec![Vec::new(); keys.len()],
@@ -167,7 +181,7 @@ impl Requests {
         let Some(request) = self.all.get_mut(&part.request) else { return };
         request.outcome = if request.n_ended == 0 { outcome } else { request.outcome.and(outcome) };
         request.n_ended += 1;
-        let lane = (request.asker.connection, request.keys[part.at].clone());
+        let lane = (request.lane, request.keys[part.at].clone());
         let Some(queue) = self.lanes.get_mut(&lane) else { return };
         assert_eq!(queue.pop_front(), Some(part), "E2: the first of its lane ends");
         match queue.front() {

@@ -7,6 +7,10 @@ proto::planted_bugs! {
     RenewsTwo = RENEWS_TWO: sweep ["cluster"],
     /// Keys that come with a state live for ever.
     RestoredKeysStay = RESTORED_KEYS_STAY: sweep ["cluster"],
+    /// Sessions of clients that come with a state count as idle since the beginning of time.
+    RestoredSessionsIdle = RESTORED_SESSIONS_IDLE: sweep ["cluster"],
+    /// Keys of all databases that come with a state are put into the first.
+    RestoredIntoFirst = RESTORED_INTO_FIRST: sweep ["cluster"],
 }
 
 #[cfg(test)]

@@ -263,6 +263,12 @@ impl<P: Planting<Bug>> Application for State<P> {
         if self.planted.has(Bug::RestoredKeysStay) {
             machine.store.forget_expiries();
         }
+        if self.planted.has(Bug::RestoredSessionsIdle) {
+            machine.clients.forget_calls_times();
+        }
+        if self.planted.has(Bug::RestoredIntoFirst) {
+            machine.store.join_databases();
+        }
         let before = std::mem::replace(&mut self.machine, machine);
         self.discarded.push(Discarded::Replaced(Box::new(before)));
         self.writer.abandon();

@@ -1,7 +1,7 @@
 //! Moving a store to another replica: its entries in canonical order, and the counters beside them.
 
 use super::{
-    DELETION_BUCKETS, Db, DbKey, EXPIRY_BYTES, Entry, KEY_BYTES_MAX, Key, NEVER, Store,
+    DELETION_BUCKETS, Db, DbKey, EXPIRY_BYTES, Entry, Expiry, KEY_BYTES_MAX, Key, NEVER, Store,
     VALUE_BYTES_MAX, position_of,
 };
 
@@ -57,6 +57,19 @@ pub enum RestoreError {
 }
 
 impl Store {
+    /// Puts the keys of all databases into the first: a planted mistake.
+    pub(crate) fn join_databases(&mut self) {
+        for db in Db::all().filter(|db| *db != Db::ZERO) {
+            let entries = self.entries_of(db);
+            let entries: Vec<(Vec<u8>, Vec<u8>)> =
+                entries.map(|entry| (entry.key.to_vec(), entry.value.to_vec())).collect();
+            for (key, value) in entries {
+                self.remove(DbKey { db, key: &key });
+                self.put(DbKey { db: Db::ZERO, key: &key }, &value, Expiry::Clear);
+            }
+        }
+    }
+
     /// Lets every key live for ever: a planted mistake.
     pub(crate) fn forget_expiries(&mut self) {
         for keyspace in &mut self.databases {

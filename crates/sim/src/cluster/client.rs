@@ -6,9 +6,13 @@
 //!   [`Client::settle`].
 //! - C2 the answered appends to the list of one connection are there in the order in which they
 //!   were sent; nothing is there twice. By [`check_lists`].
+//! - C3 only a client that watches a key may be told that its transaction was not executed. By
+//!   [`Client::settle`].
 
+use super::calls::{Caller, Due, Say};
 use super::leases::Leases;
-use super::resp::{self, Value};
+use super::own::{self, Own};
+use super::resp::{self, Value, may_pass};
 use super::talk::{Ask, Last, Talk};
 use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
 use kv::door::PipeId;
@@ -37,6 +41,12 @@ enum Expected {
     End(CallId, Last),
     /// The end of an operation on a key that expires.
     Lease(usize),
+    /// The end of an operation on the connection's own key.
+    Own(own::Act),
+    /// An answer in a session.
+    Called(Due),
+    /// A number of members.
+    Waited,
 }
 
 /// The client of the module's text.
@@ -52,6 +62,10 @@ pub(super) struct Client {
     seen: Option<Option<Vec<u8>>>,
     /// The key of a WATCH whose transaction has not begun.
     pub(super) watches: Option<Vec<u8>>,
+    /// Whether a WATCH was sent after the last EXEC (C3).
+    is_guarded: bool,
+    own: Own,
+    pub(super) caller: Caller,
     /// The time since when it waits for the oldest reply.
     pub(super) waits_since: u64,
     /// The time of its next look.
@@ -89,6 +103,9 @@ impl Client {
             heard: Vec::new(),
             seen: None,
             watches: None,
+            is_guarded: false,
+            own: Own::default(),
+            caller: Caller::default(),
             waits_since: 0,
             wakes_at: 0,
             asks_at: 0,
@@ -114,11 +131,13 @@ impl Client {
         format!("list:{}:{}", self.id, self.n_connections).into_bytes()
     }
 
-    /// Takes a new connection.
-    pub(super) fn connect(&mut self, connection: Connection) {
+    /// Takes a new connection, whose own key is in that database.
+    pub(super) fn connect(&mut self, connection: Connection, database: u64) {
         self.connection = Some(connection);
         self.n_connections += 1;
         self.n_appended = 0;
+        let own = format!("own:{}:{}", self.id, self.n_connections);
+        self.own = Own::new(own.into_bytes(), database);
     }
 
     /// Ends the connection: requests without an answer never get one.
@@ -128,6 +147,8 @@ impl Client {
         self.heard.clear();
         self.unsent.clear();
         (self.seen, self.watches, self.burst_left) = (None, None, 0);
+        self.is_guarded = false;
+        self.caller.disconnect();
     }
 
     /// The bytes of `ask`, which is recorded.
@@ -142,10 +163,14 @@ impl Client {
                 resp::request(&[b"GET", &key], &mut bytes);
                 self.expected.extend([Expected::Word, Expected::Look]);
                 self.watches = Some(key);
+                self.is_guarded = true;
             }
             Ask::Do { words, commands, last } => {
                 let is_transaction = matches!(last, Last::List | Last::Compared);
+                let is_bare = last == Last::List && !self.is_guarded;
+                let last = if is_bare { Last::Unguarded } else { last };
                 if is_transaction {
+                    self.is_guarded = false;
                     resp::request(&[b"MULTI"], &mut bytes);
                     self.expected.push_back(Expected::Word);
                 }
@@ -168,6 +193,27 @@ impl Client {
                 resp::request(&words, &mut bytes);
                 let number = talk.leases.begin(key, act, now);
                 self.expected.push_back(Expected::Lease(number));
+            }
+            Ask::Own(act) => {
+                let selects = self.own.put(&act, &mut bytes);
+                self.expected.extend(selects.then_some(Expected::Word));
+                self.expected.push_back(Expected::Own(act));
+                self.expected.extend(selects.then_some(Expected::Word));
+            }
+            Ask::Say(say) => {
+                if say == Say::Call && std::mem::take(&mut self.is_guarded) {
+                    // It may be a transaction, which is judged as one without watched keys.
+                    resp::request(&[b"UNWATCH"], &mut bytes);
+                    self.expected.push_back(Expected::Word);
+                }
+                let of = (self.id, now);
+                let (n_words, due) = self.caller.put(&say, of, &mut talk.recorder, &mut bytes);
+                self.expected.extend((0..n_words).map(|_| Expected::Word));
+                self.expected.extend(due.map(Expected::Called));
+            }
+            Ask::Wait(words) => {
+                resp::request(&words.each_ref().map(String::as_bytes), &mut bytes);
+                self.expected.push_back(Expected::Waited);
             }
         }
         bytes
@@ -199,6 +245,16 @@ impl Client {
             let expected = expected.ok_or_else(|| format!("{value:?}, and nothing was asked"))?;
             match expected {
                 Expected::Lease(number) => self.settle_lease(number, value, now, talk)?,
+                Expected::Own(act) => {
+                    let is_done = self.own.settle(act, value)?;
+                    self.n_refused += u32::from(!is_done);
+                }
+                Expected::Called(due) => {
+                    let with = (&mut talk.calls, &mut talk.recorder);
+                    let is_done = self.caller.settle(due, value, now, with)?;
+                    self.n_refused += u32::from(!is_done);
+                }
+                Expected::Waited if matches!(value, Value::Number(_)) => {}
                 _ => self.settle(expected, value, now, &mut talk.recorder)?,
             }
         }
@@ -265,7 +321,7 @@ impl Client {
                 let replies = match (last, value) {
                     // A watched key has changed: the transaction had no effect.
                     (Last::List, Value::List(None)) => None,
-                    (Last::List, Value::List(Some(list))) => {
+                    (Last::List | Last::Unguarded, Value::List(Some(list))) => {
                         self.n_transactions += 1;
                         Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
                     }
@@ -294,11 +350,6 @@ impl Client {
             (expected, value) => Err(format!("{value:?} came for {expected:?}")),
         }
     }
-}
-
-/// Whether a member may give this error while faults last.
-fn may_pass(why: &str) -> bool {
-    ["UNKNOWN ", "TRYAGAIN ", "LOADING "].iter().any(|word| why.starts_with(word))
 }
 
 impl TryFrom<Value> for Reply {

@@ -145,7 +145,8 @@ impl World {
         let address = format!("client:{client}");
         if let Some(member) = self.members[node].as_mut().filter(|_| is_alive) {
             let pipe = member.pipes().open(address);
-            self.clients[client].connect(Connection { node, life, pipe });
+            let database = self.talk.owns.database();
+            self.clients[client].connect(Connection { node, life, pipe }, database);
             self.last_reads.add_list(self.clients[client].list());
         }
         let soon = self.rng.below(if back.is_some() { MS / 50 } else { 4 * MS });
@@ -216,13 +217,8 @@ impl World {
                     asks
                 }
                 None => {
-                    let mut asks: Vec<Ask> = self
-                        .talk
-                        .leases
-                        .think(now)
-                        .into_iter()
-                        .map(|(key, act)| Ask::Lease(key, act))
-                        .collect();
+                    let mut asks = self.talk.aside(&mut self.clients[client], now);
+                    asks.extend(self.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks

@@ -153,7 +153,12 @@ impl Protocol {
         !matches!(self, Protocol::Keyed(_))
     }
 
-    /// Whether clients use keys that expire.
+    /// Whether the answers to WAIT can be judged: what members have executed they hold.
+    pub(super) fn has_waits(self) -> bool {
+        self.has_leases() && !self.has_disks()
+    }
+
+    /// Whether clients use keys that expire, and sessions.
     pub(super) const fn has_leases(self) -> bool {
         self.orders_all() && !self.replicates_program()
     }
@@ -184,7 +189,8 @@ impl Protocol {
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
-            && (self.has_leases() || mark != Mark::KeySeenGone)
+            && (self.has_leases() || !matches!(mark, Mark::KeySeenGone | Mark::CallRepeated))
+            && (self.has_waits() || mark != Mark::WaitAnswered)
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
             // A program's requests are all ordered.
             && (!self.replicates_program() || mark != Mark::ReadForwarded)

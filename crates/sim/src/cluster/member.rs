@@ -68,6 +68,10 @@ pub(super) trait Member {
     fn take_told(&mut self) -> Prefix {
         Prefix::ZERO
     }
+    /// The answers to WAIT since the last call (`waits`).
+    fn take_waited(&mut self) -> Vec<(Prefix, usize)> {
+        Vec::new()
+    }
     /// The number of open connections to all members, if members agree on that.
     fn n_open(&self) -> Option<usize> {
         None
@@ -176,6 +180,10 @@ impl<C: Kept<App: Serves>> Member for Whole<C> {
 
     fn take_told(&mut self) -> Prefix {
         std::mem::take(&mut self.0.parts().door.told)
+    }
+
+    fn take_waited(&mut self) -> Vec<(Prefix, usize)> {
+        self.0.parts().door.waited.take()
     }
 
     fn take_renewals(&mut self) -> Vec<Rank> {

@@ -29,10 +29,15 @@
 //! - I12 keys that expire are there for their time, and gone after it for good. Judged in `expiry`.
 //! - I13 a copy that takes up nothing, and that the others have passed, is put down, and its
 //!   member's clients are answered (I5); no other copy is. Judged in `supervisor` and `phases`.
+//! - I14 a connection sees its own order, whatever it sends without waiting. Judged in `own`.
+//! - I15 a call of a session is executed once, whichever processes and connections end meanwhile,
+//!   and no session is lost. Judged in `calls`.
+//! - I16 as many members as WAIT says hold what was written. Judged in `waits`.
 //!
 //! A seed replays everything, as in the other worlds.
 
 mod aims;
+mod calls;
 mod changes;
 mod client;
 mod clients;
@@ -46,6 +51,7 @@ mod last_reads;
 mod leases;
 mod member;
 mod operator;
+mod own;
 mod phases;
 mod plant;
 mod program;
@@ -60,6 +66,7 @@ mod sweeps;
 mod talk;
 mod timers;
 mod told;
+mod waits;
 mod world;
 
 pub(crate) use kinds::Kinship;

@@ -52,7 +52,8 @@ impl World {
     /// I5: plans the last reads, by client and member.
     fn plan_last_reads(&mut self) {
         let seated: Vec<usize> = self.seated().collect();
-        self.last_reads.plan(self.talk.shared_keys(), seated.into_iter());
+        let keys = self.talk.shared_keys(self.clients.len());
+        self.last_reads.plan(keys, seated.into_iter());
     }
 
     /// A client without all the answers that are required (I5).
@@ -159,8 +160,11 @@ impl World {
         let count = |of: fn(&Client) -> u32| self.clients.iter().map(of).sum::<u32>();
         let (n_transactions, n_touched) =
             (count(|client| client.n_transactions), count(|client| client.n_touched));
-        let reached =
-            [(Mark::TransactionExecuted, n_transactions), (Mark::WatchedKeyTouched, n_touched)];
+        let reached = [
+            (Mark::TransactionExecuted, n_transactions),
+            (Mark::WatchedKeyTouched, n_touched),
+            (Mark::CallRepeated, count(|client| client.caller.n_repeated)),
+        ];
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {
             self.net.borrow_mut().coverage.hit(mark);
         }

@@ -10,6 +10,11 @@ pub(super) enum Value {
     List(Option<Vec<Value>>),
 }
 
+/// Whether a member may give this error while faults last.
+pub(super) fn may_pass(why: &str) -> bool {
+    ["UNKNOWN ", "TRYAGAIN ", "LOADING "].iter().any(|word| why.starts_with(word))
+}
+
 /// Appends a request of these words.
 pub(super) fn request(words: &[&[u8]], out: &mut Vec<u8>) {
     out.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());

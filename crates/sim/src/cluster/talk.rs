@@ -1,8 +1,10 @@
 //! The clients' requests, and the record of what they saw.
 
+use super::calls::{Calls, Say};
 use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
+use super::own::{self, Owns};
 use base::Rng;
 use check::{Action, Command, Recorder};
 
@@ -15,6 +17,8 @@ pub(super) enum Last {
     Flag,
     /// As a transaction's replies.
     List,
+    /// The same, of a connection that watches no key.
+    Unguarded,
     /// As those of a transaction that sets a watched key: whether it did.
     Compared,
 }
@@ -28,6 +32,12 @@ pub(super) enum Ask {
     Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
     /// A request about a key that expires.
     Lease(u64, Act),
+    /// One about the connection's own key.
+    Own(own::Act),
+    /// One in a session.
+    Say(Say),
+    /// A WAIT.
+    Wait([String; 3]),
 }
 
 /// The workload of a run, and the record of it.
@@ -36,6 +46,8 @@ pub(super) struct Talk {
     rng: Rng,
     pub(super) recorder: Recorder,
     pub(super) leases: Leases,
+    pub(super) owns: Owns,
+    pub(super) calls: Calls,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -97,7 +109,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
-        leases: Leases,
+        (leases, owns, calls): (Leases, Owns, Calls),
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -110,6 +122,8 @@ impl Talk {
             rng,
             recorder,
             leases,
+            owns,
+            calls,
             orders_all,
             n_keys,
             reads,
@@ -163,13 +177,21 @@ impl Talk {
         format!("counter:{}", self.rng.below(self.n_keys)).into_bytes()
     }
 
-    /// The keys that all clients share.
-    pub(super) fn shared_keys(&self) -> Vec<Vec<u8>> {
+    /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
+    pub(super) fn aside(&mut self, client: &mut Client, now: u64) -> Vec<Ask> {
+        let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
+        let own = self.owns.think().into_iter().map(Ask::Own);
+        let says = self.calls.think(client.id, &mut client.caller).into_iter().map(Ask::Say);
+        lease.into_iter().chain(own).chain(says).collect()
+    }
+
+    /// The keys that all of so many clients share.
+    pub(super) fn shared_keys(&self, n_clients: usize) -> Vec<Vec<u8>> {
         let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
         let accounts = ["account:a".to_owned(), "account:b".to_owned()];
         let ballast = (0..self.n_ballast).map(|n| format!("ballast:{n}"));
         let shared = (0..self.n_keys).flat_map(numbered).chain(accounts).chain(ballast);
-        shared.map(String::into_bytes).collect()
+        shared.map(String::into_bytes).chain(self.calls.lists(n_clients)).collect()
     }
 
     /// The next requests of `client`: often one, sometimes several at once.

@@ -2,6 +2,7 @@
 //!
 //! - T1 everything reaches the released door unchanged. By delegation.
 
+use super::waits::Waited;
 use base::{Instant, Prefix, Rank};
 use engine::{Answer, Application, Asker, Changed, Desk, Door, Performed, ReadAnswer, Stats, View};
 use kv::door::{self, Facts, Outside, Pipes, RespDoor, Serves};
@@ -36,11 +37,12 @@ pub(super) struct ToldDoor {
     pub(super) resp: RespDoor<Around, Pipes>,
     /// The prefix that covers the writes which were called executed since it was last taken.
     pub(super) told: Prefix,
+    pub(super) waited: Waited,
 }
 
 impl ToldDoor {
     pub(super) fn new(resp: RespDoor<Around, Pipes>) -> ToldDoor {
-        ToldDoor { resp, told: Prefix::ZERO }
+        ToldDoor { resp, told: Prefix::ZERO, waited: Waited::default() }
     }
 }
 
@@ -65,7 +67,9 @@ impl<A: Serves> Door<A> for ToldDoor {
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk) {
         if let Answer::Executed(slot, _) = answer {
-            self.told = self.told.max(slot.prefix_through());
+            let through = slot.prefix_through();
+            self.told = self.told.max(through);
+            self.waited.executed(asker, through);
         }
         Door::<A>::answer(&mut self.resp, asker, answer, desk);
     }
@@ -75,6 +79,7 @@ impl<A: Serves> Door<A> for ToldDoor {
     }
 
     fn answer_wait(&mut self, asker: Asker, n: usize, desk: &mut Desk) {
+        self.waited.answer(asker, n);
         Door::<A>::answer_wait(&mut self.resp, asker, n, desk);
     }
 

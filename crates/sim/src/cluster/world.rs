@@ -1,6 +1,7 @@
 //! A cluster, its clients, and the one loop in which everything happens.
 
 use super::aims::{self, Aims};
+use super::calls::Calls;
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
@@ -9,9 +10,11 @@ use super::last_reads::LastReads;
 use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
+use super::own::Owns;
 use super::seats::Seats;
 use super::start::Beginning;
 use super::talk::Talk;
+use super::waits::Waits;
 use crate::coverage::Mark;
 use crate::disks::Disks;
 use crate::plan::{MS, Plan};
@@ -21,7 +24,7 @@ use crate::world::Phase;
 use crate::world::net::Net;
 use crate::world::outage::Outages;
 use crate::{Config, Outcome, Property, Provider, Shape};
-use base::{Incarnation, Rank, Rng};
+use base::{Incarnation, Prefix, Rank, Rng};
 use core::time::Duration;
 use engine::Bounds;
 use proto::Role;
@@ -63,6 +66,7 @@ pub(crate) struct World {
     /// A virtual second, and the number of its events so far.
     pub(super) events_of_second: (u64, u64),
     pub(super) last_reads: LastReads,
+    pub(super) waits: Waits,
 }
 
 /// The bounds of members: often so narrow that they are met.
@@ -142,7 +146,11 @@ impl World {
             clients: (0..plan.n_clients).map(|id| Client::new(id as u64)).collect(),
             talk: Talk::new(
                 rng.fork(),
-                Leases::draw(seed, kind.protocol.has_leases()),
+                (
+                    Leases::draw(seed, kind.protocol.has_leases()),
+                    Owns::draw(seed, !kind.protocol.replicates_program()),
+                    Calls::draw(seed, kind.protocol.has_leases(), n_keys),
+                ),
                 kind.protocol.orders_all(),
                 n_keys,
                 plan.reads,
@@ -159,6 +167,7 @@ impl World {
             leader: None,
             events_of_second: (0, 0),
             last_reads: LastReads::new(plan.n_clients),
+            waits: Waits::draw(seed, kind.protocol.has_waits(), members),
             plan,
             rng,
         }
@@ -380,7 +389,10 @@ impl World {
         let idle = member.turn();
         let (role, applied) = (member.view().role, member.view().applied);
         let ballot = member.view().ballot;
+        let waited = member.take_waited();
+        let judged = self.waits.judge(member.view(), &waited);
         self.members[node] = Some(member);
+        self.look_at_waits(node, &waited, judged);
         if self.ends_halfway(node) {
             return;
         }
@@ -412,6 +424,13 @@ impl World {
         self.hear_copy(node);
         self.wake_clients_of(node);
         self.finish_early();
+    }
+
+    fn look_at_waits(&self, node: usize, answered: &[(Prefix, usize)], judged: Result<(), String>) {
+        answered.iter().for_each(|_| self.net.borrow_mut().coverage.hit(Mark::WaitAnswered));
+        if let Err(detail) = judged {
+            self.violate(Property::Answer, format!("a client of r{node} was told: {detail}"));
+        }
     }
 
     pub(super) fn on_new_leader(&mut self, node: usize, changes: bool) {

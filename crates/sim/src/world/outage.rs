@@ -210,7 +210,7 @@ impl Outages {
         for peer in (0..net.members).filter(|peer| *peer != node) {
             let back = net.link_index(peer, node);
             net.break_link(back);
-            net.links[back].orphan(0);
+            net.links[back].lose_behind(0);
             if net.weather.provider == Provider::Shm && net.processes[peer].alive {
                 net.connect(back);
             }
@@ -394,5 +394,44 @@ impl Outages {
         }
         self.reconnect_later(net, link);
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Action;
+    use crate::plan::Weather;
+    use crate::trace::Trace;
+    use crate::world::net::Posting;
+    use base::{At, Inbox, Token};
+
+    const WEATHER: Weather = Weather {
+        provider: Provider::Shm,
+        latency_ns: 1000,
+        jitter_ns: 0,
+        spike: 1,
+        tear: 0,
+        tear_ns: 1,
+        notice_ns: None,
+        late_effects: true,
+        interleaves: false,
+    };
+
+    #[test]
+    fn t4_what_was_posted_while_a_link_was_down_completes_though_the_memory_is_replaced() {
+        let mut net = Net::new(2, 0, 8, WEATHER, Rng::new(1), Trace::new(false));
+        for node in 0..2 {
+            Outages::begin_process(&mut net, node);
+        }
+        let index = net.link_index(0, 1);
+        assert!(!net.links[index].up);
+        let (action, token) = (Action::Read, Some(Token(7)));
+        net.post(0, 1, Posting { action, at: At(0), n_words: 1, payload: &[], token });
+        Outages::replace_memory(&mut net, 1);
+        let mut inbox = Inbox::new();
+        std::mem::swap(&mut inbox, &mut net.processes[0].inbox);
+        let is_7 = |event: &Event<'_>| matches!(event, Event::Completed { token: Token(7), .. });
+        assert_eq!(inbox.iter().filter(is_7).count(), 1);
     }
 }

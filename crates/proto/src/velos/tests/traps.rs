@@ -415,6 +415,28 @@ fn i8_a_horizon_that_was_shown_does_not_fall_with_the_next_term() {
     assert!(before.iter().zip(&after).all(|(before, after)| before <= after), "{after:?}");
 }
 
+/// I8. A member that lacks the horizon takes a place that was used again for one that was not.
+#[test]
+fn i8_a_horizon_that_a_broken_link_lost_is_shown_when_the_link_is_back() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    let at = group.machines[0].places.horizons().0 as usize;
+    let before = group.world.memory[2][at];
+    group.hold(0, 2);
+    for n in 0..40u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    let shown = group.world.memory[0][at];
+    group.break_link(0, 2);
+    group.release(0, 2);
+    assert!(shown > before && group.world.memory[2][at] == before, "it is lost");
+    group.event(0, Event::LinkUp(Rank::at(2)));
+    group.settle(&EVERYBODY);
+    assert!(group.world.memory[2][at] >= shown);
+}
+
 /// I4. A prefix beside an older ballot would vouch for what that ballot left behind.
 #[test]
 fn i4_a_link_that_was_down_brings_the_ballot_before_the_prefix() {
