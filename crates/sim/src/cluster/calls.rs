@@ -188,7 +188,8 @@ impl Caller {
         }
     }
 
-    /// Takes an answer. False if the request was refused, or its end is unknown.
+    /// Takes an answer, and judges it (I15). False if the request was refused, or its end is
+    /// unknown.
     ///
     /// # Errors
     /// An answer that no door may give.

@@ -49,6 +49,18 @@ enum Expected {
     Waited,
 }
 
+/// What became of a client's operations.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    /// The transactions that were executed, and the watched keys that had changed.
+    pub(super) n_transactions: u32,
+    pub(super) n_touched: u32,
+    /// The operations answered in the liveness phase.
+    pub(super) n_live: u32,
+    /// The operations that ended without an answer, since all is well.
+    pub(super) n_refused: u32,
+}
+
 /// The client of the module's text.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -76,13 +88,7 @@ pub(super) struct Client {
     pub(super) reads_at: u64,
     /// The bytes of requests that have not left.
     pub(super) unsent: Vec<u8>,
-    /// The transactions that were executed, and the watched keys that had changed.
-    pub(super) n_transactions: u32,
-    pub(super) n_touched: u32,
-    /// The operations answered in the liveness phase.
-    pub(super) n_live: u32,
-    /// The operations that ended without an answer, since all is well.
-    pub(super) n_refused: u32,
+    pub(super) counts: Counts,
     /// The number of items that it has appended to its list.
     n_appended: u64,
     /// The number of items that it still appends without waiting for answers.
@@ -111,10 +117,7 @@ impl Client {
             asks_at: 0,
             reads_at: 0,
             unsent: Vec::new(),
-            n_transactions: 0,
-            n_touched: 0,
-            n_live: 0,
-            n_refused: 0,
+            counts: Counts::default(),
             n_appended: 0,
             burst_left: 0,
             returns_to: None,
@@ -247,12 +250,12 @@ impl Client {
                 Expected::Lease(number) => self.settle_lease(number, value, now, talk)?,
                 Expected::Own(act) => {
                     let is_done = self.own.settle(act, value)?;
-                    self.n_refused += u32::from(!is_done);
+                    self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Called(due) => {
                     let with = (&mut talk.calls, &mut talk.recorder);
                     let is_done = self.caller.settle(due, value, now, with)?;
-                    self.n_refused += u32::from(!is_done);
+                    self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Waited if matches!(value, Value::Number(_)) => {}
                 _ => self.settle(expected, value, now, &mut talk.recorder)?,
@@ -272,7 +275,7 @@ impl Client {
     ) -> Result<(), String> {
         match value {
             Value::Error(why) if may_pass(&why) => {
-                self.n_refused += 1;
+                self.counts.n_refused += 1;
                 if !why.starts_with("UNKNOWN ") {
                     talk.leases.refused(number);
                 }
@@ -301,13 +304,13 @@ impl Client {
             }
             (Expected::Look, Value::Error(why)) if may_pass(&why) => {
                 self.watches = None;
-                self.n_refused += 1;
+                self.counts.n_refused += 1;
                 Ok(())
             }
             (Expected::End(call, _), Value::Error(why)) => {
                 // An aborted transaction, or a request that no member took, had no effect.
                 let word = why.split(' ').next().unwrap_or_default();
-                self.n_refused += u32::from(word != "EXECABORT");
+                self.counts.n_refused += u32::from(word != "EXECABORT");
                 match word {
                     "UNKNOWN" => Ok(()),
                     "TRYAGAIN" | "LOADING" | "EXECABORT" => {
@@ -322,11 +325,11 @@ impl Client {
                     // A watched key has changed: the transaction had no effect.
                     (Last::List, Value::List(None)) => None,
                     (Last::List | Last::Unguarded, Value::List(Some(list))) => {
-                        self.n_transactions += 1;
+                        self.counts.n_transactions += 1;
                         Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
                     }
                     (Last::Compared, Value::List(None)) => {
-                        self.n_touched += 1;
+                        self.counts.n_touched += 1;
                         None
                     }
                     (Last::Compared, Value::List(Some(list)))
@@ -341,7 +344,7 @@ impl Client {
                 match replies {
                     Some(replies) => {
                         recorder.answered(call, now, replies);
-                        self.n_live += 1;
+                        self.counts.n_live += 1;
                     }
                     None => recorder.failed(call, now),
                 }

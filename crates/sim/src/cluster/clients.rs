@@ -85,8 +85,8 @@ impl World {
             return self.lose(client);
         }
         let one = &self.clients[client];
-        if self.phase == Phase::Liveness && one.n_refused > 0 {
-            let n = one.n_refused;
+        if self.phase == Phase::Liveness && one.counts.n_refused > 0 {
+            let n = one.counts.n_refused;
             let detail =
                 format!("client {client} was refused {n} answers by r{node}, and all is well");
             return self.violate(Property::Liveness, detail);
@@ -208,7 +208,7 @@ impl World {
             let reads = self.last_reads.begin(client).into_iter().map(Ask::get);
             let leases = self.talk.leases.look().map(|(key, act)| Ask::Lease(key, act));
             reads.chain(leases).collect()
-        } else if self.phase == Phase::Liveness && self.clients[client].n_live >= N_LIVE {
+        } else if self.phase == Phase::Liveness && self.clients[client].counts.n_live >= N_LIVE {
             return;
         } else {
             match self.talk.feast().filter(|_| self.phase == Phase::Safety) {
@@ -218,7 +218,7 @@ impl World {
                 }
                 None => {
                     let mut asks = self.talk.aside(&mut self.clients[client], now);
-                    asks.extend(self.waits.think().map(Ask::Wait));
+                    asks.extend(self.talk.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks

@@ -95,7 +95,7 @@ impl Own {
         selects
     }
 
-    /// W1. False if the request was refused, or its end is unknown.
+    /// W1, and so I14. False if the request was refused, or its end is unknown.
     ///
     /// # Errors
     /// What a client of this connection may not see.

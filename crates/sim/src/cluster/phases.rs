@@ -31,7 +31,7 @@ impl World {
                 // (Where every disk has to have a write, a member that is away keeps writes back.)
                 self.is_to_depose = self.outlives_leaders() && !self.waits_for_all;
                 self.clients.iter_mut().for_each(|client| {
-                    (client.n_live, client.n_refused) = (0, 0);
+                    (client.counts.n_live, client.counts.n_refused) = (0, 0);
                 });
                 self.plan_last_reads();
                 self.push_in(LIVENESS_NS, Happening::Phase);
@@ -59,7 +59,7 @@ impl World {
     /// A client without all the answers that are required (I5).
     fn laggard(&self) -> Option<&Client> {
         let lacks = |client: &&Client| {
-            client.n_live < N_LIVE
+            client.counts.n_live < N_LIVE
                 || client.n_waiting() > 0
                 || self.last_reads.n_left(client.id as usize) > 0
         };
@@ -103,7 +103,7 @@ impl World {
                 "client {} of {:?} has {} answers, waits for {} and has {} to read; {}",
                 client.id,
                 client.connection,
-                client.n_live,
+                client.counts.n_live,
                 client.n_waiting(),
                 self.last_reads.n_left(client.id as usize),
                 members.join("; ")
@@ -146,7 +146,7 @@ impl World {
             self.aims.deposes = true;
             let soon = self.outages.rng.below(20 * MS);
             self.push_in(soon, Happening::Depose);
-            self.clients.iter_mut().for_each(|client| client.n_live = 0);
+            self.clients.iter_mut().for_each(|client| client.counts.n_live = 0);
             let now = self.now();
             (0..self.clients.len()).for_each(|client| self.wake_client(client, now + 1));
             return;
@@ -159,7 +159,7 @@ impl World {
         (0..self.plan.members).for_each(|node| self.cover(node));
         let count = |of: fn(&Client) -> u32| self.clients.iter().map(of).sum::<u32>();
         let (n_transactions, n_touched) =
-            (count(|client| client.n_transactions), count(|client| client.n_touched));
+            (count(|client| client.counts.n_transactions), count(|client| client.counts.n_touched));
         let reached = [
             (Mark::TransactionExecuted, n_transactions),
             (Mark::WatchedKeyTouched, n_touched),

@@ -182,7 +182,7 @@ impl World {
             self.push_in(BACK_AFTER_NS, Happening::Spring(node as u8));
         }
         self.aims.deposes = false;
-        self.clients.iter_mut().for_each(|client| client.n_live = 0);
+        self.clients.iter_mut().for_each(|client| client.counts.n_live = 0);
         let soon = self.now() + MS;
         (0..self.clients.len()).for_each(|client| self.wake_client(client, soon));
     }

@@ -5,6 +5,7 @@ use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Owns};
+use super::waits::Waits;
 use base::Rng;
 use check::{Action, Command, Recorder};
 
@@ -48,6 +49,7 @@ pub(super) struct Talk {
     pub(super) leases: Leases,
     pub(super) owns: Owns,
     pub(super) calls: Calls,
+    pub(super) waits: Waits,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -109,7 +111,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
-        (leases, owns, calls): (Leases, Owns, Calls),
+        (leases, owns, calls, waits): (Leases, Owns, Calls, Waits),
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -124,6 +126,7 @@ impl Talk {
             leases,
             owns,
             calls,
+            waits,
             orders_all,
             n_keys,
             reads,

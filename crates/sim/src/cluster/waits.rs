@@ -76,7 +76,7 @@ impl Waits {
 }
 
 impl Waits {
-    /// N1, after a turn of the member of this view, which has answered so.
+    /// N1, and so I16, after a turn of the member of this view, which has answered so.
     pub(super) fn judge(
         &mut self,
         view: &View,

@@ -66,7 +66,6 @@ pub(crate) struct World {
     /// A virtual second, and the number of its events so far.
     pub(super) events_of_second: (u64, u64),
     pub(super) last_reads: LastReads,
-    pub(super) waits: Waits,
 }
 
 /// The bounds of members: often so narrow that they are met.
@@ -150,6 +149,7 @@ impl World {
                     Leases::draw(seed, kind.protocol.has_leases()),
                     Owns::draw(seed, !kind.protocol.replicates_program()),
                     Calls::draw(seed, kind.protocol.has_leases(), n_keys),
+                    Waits::draw(seed, kind.protocol.has_waits(), members),
                 ),
                 kind.protocol.orders_all(),
                 n_keys,
@@ -167,7 +167,6 @@ impl World {
             leader: None,
             events_of_second: (0, 0),
             last_reads: LastReads::new(plan.n_clients),
-            waits: Waits::draw(seed, kind.protocol.has_waits(), members),
             plan,
             rng,
         }
@@ -390,7 +389,7 @@ impl World {
         let (role, applied) = (member.view().role, member.view().applied);
         let ballot = member.view().ballot;
         let waited = member.take_waited();
-        let judged = self.waits.judge(member.view(), &waited);
+        let judged = self.talk.waits.judge(member.view(), &waited);
         self.members[node] = Some(member);
         self.look_at_waits(node, &waited, judged);
         if self.ends_halfway(node) {
