@@ -10,6 +10,8 @@ crate::planted_bugs! {
     AnyView = ANY_VIEW: sweep ["vsync"],
     /// Odd and even views have their rows and rings in the same place.
     OnePlace = ONE_PLACE: sweep ["vsync"],
+    /// A place is written for a view while it still names an earlier one.
+    UnclaimedPlace = UNCLAIMED_PLACE: tests,
     /// The row of a member that is suspected is read as before.
     FrozenIsRead = FROZEN_IS_READ: tests,
 }

@@ -29,11 +29,6 @@ impl Column {
         self.first
     }
 
-    /// The number of its words.
-    pub(super) const fn words(self) -> u32 {
-        self.words
-    }
-
     pub(super) const fn kind(self) -> Kind {
         self.kind
     }
@@ -78,7 +73,7 @@ impl Columns {
     }
 
     /// The offset of the view's number.
-    pub(super) const fn view(&self) -> u32 {
+    pub const fn view(&self) -> u32 {
         self.n_words
     }
 

@@ -21,8 +21,13 @@
 //!   another one's words, and what an excluded process writes late, under an old number, is not
 //!   seen. By [`Table::refresh`]; mutants `VIEW_FIRST`, `ANY_VIEW`.
 //! - S3 *Places.* A seat has two places for its row, one for odd views and one for even ones
-//!   ([`Places`]). A place is used again two views later, when each member of that view has left
-//!   the one before it (`vsync`, V8). Each word has one writer, its seat. Mutant `ONE_PLACE`.
+//!   ([`Places`]). A place is used again two views later, when each member of both has left the
+//!   first one (`vsync`, V8); one that was removed in between may still read there (S6). Each word has one writer, its seat. Mutant `ONE_PLACE`.
+//! - S6 *Claimed places.* Before anything of a view is written into a place that had an earlier
+//!   one's, the view's number is written there with a mark: then no row is there. A reader looks at
+//!   the number once more behind what it has read, and drops that if it has changed. So one that
+//!   was left behind in the earlier view reads nothing of the later one as if it were of its own.
+//!   Test `s6_...`; mutant `UNCLAIMED_PLACE`.
 //! - S4 *Values rise.* Within a view, a counter only rises and a set only grows. Asserted in
 //!   [`Table::set`] for the own row; copies are joined, so they cannot fall. A [`Kind::Guarded`]
 //!   column is free, and means something only behind its guard.

@@ -7,6 +7,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
 
+/// The bit of a view's number while its place is written.
+const CLAIM: u64 = 1 << 63;
+
 /// The two places of each seat in every region (S3): one for odd views and one for even ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
@@ -61,6 +64,7 @@ impl<P: Planting<Bug>> Table<P> {
     /// The table of `view`: every value is zero, and no row but the own one counts.
     pub fn new(columns: &Columns, n_seats: usize, me: Rank, view: u64, planted: P) -> Table<P> {
         assert!(view > 0, "S2: no view has the number of memory that was never written");
+        assert!(view & CLAIM == 0, "S6: no view has a number that is so large");
         let mut rows = vec![vec![0; columns.row_words() as usize]; n_seats];
         rows[me.index()][columns.view() as usize] = view;
         Table {
@@ -100,6 +104,14 @@ impl<P: Planting<Bug>> Table<P> {
         self.write_columns(changed, &mut write);
     }
 
+    /// The WRITE that claims the place for this view (S6): before anything of the view is written
+    /// there.
+    pub fn claim(&self, mut write: impl FnMut(u32, &[u64])) {
+        if !self.planted.has(Bug::UnclaimedPlace) {
+            write(self.columns.view(), &[self.view | CLAIM]);
+        }
+    }
+
     /// The WRITEs that tell the whole row, its view's number last (S2): to members that may have
     /// nothing of it yet, or not all that was pushed.
     pub fn push_all(&self, mut write: impl FnMut(u32, &[u64])) {
@@ -107,6 +119,8 @@ impl<P: Planting<Bug>> Table<P> {
         let is_first = self.planted.has(Bug::ViewFirst);
         if is_first {
             write(view, &[self.view]);
+        } else {
+            self.claim(&mut write);
         }
         self.write_columns(u64::MAX, &mut write);
         if !is_first {
@@ -143,32 +157,44 @@ impl<P: Planting<Bug>> Table<P> {
 
     /// Copies the rows of `seats` by `load`, which fills words from an offset in a seat's place.
     pub fn refresh(&mut self, seats: SeatSet, mut load: impl FnMut(Rank, u32, &mut [u64])) -> Seen {
-        let mut buffer = Vec::new();
+        let mut buffer = vec![0; self.columns.view() as usize];
         let mut seen = Seen::Present;
         for seat in seats.iter().filter(|seat| *seat != self.me) {
             if self.frozen.contains(seat) && !self.planted.has(Bug::FrozenIsRead) {
                 continue;
             }
-            let mut view = [0];
-            load(seat, self.columns.view(), &mut view);
-            if view[0] > self.view {
+            let (mut before, mut word) = ([0], [0]);
+            load(seat, self.columns.view(), &mut before);
+            let before = before[0];
+            let is_any = self.planted.has(Bug::AnyView) && before > 0;
+            let is_late = |word| word & !CLAIM > self.view;
+            // S2
+            if before == self.view || is_any {
+                // S1: from the last to the first.
+                for column in self.columns.iter().rev() {
+                    load(seat, column.first(), &mut buffer[column.range()]);
+                }
+            }
+            load(seat, self.columns.view(), &mut word);
+            if is_late(before) || is_late(word[0]) {
                 seen = Seen::Later;
             }
-            let is_any = self.planted.has(Bug::AnyView) && view[0] > 0;
-            // S2
-            if view[0] != self.view && !is_any {
-                continue;
-            }
-            self.counted.insert(seat);
-            // S1: from the last to the first.
-            for column in self.columns.iter().rev() {
-                buffer.clear();
-                buffer.resize(column.words() as usize, 0);
-                load(seat, column.first(), &mut buffer);
-                join(column, &mut self.rows[seat.index()][column.range()], &buffer);
+            // S6
+            if before == word[0] && before == self.view || is_any {
+                self.counted.insert(seat);
+                for column in self.columns.iter() {
+                    let copy = &mut self.rows[seat.index()][column.range()];
+                    join(column, copy, &buffer[column.range()]);
+                }
             }
         }
         seen
+    }
+
+    /// Whether a word that names a view, as it is read now, names this one (S6): the place may be
+    /// written once more.
+    pub const fn is_named_by(&self, word: u64) -> bool {
+        word & !CLAIM == self.view
     }
 
     /// A word of a row: the own one's, or the copy's. Zero while the row does not count.

@@ -190,3 +190,36 @@ fn s5_a_frozen_copy_stays_as_it_was_and_reducers_see_it() {
     let (reader, number) = frozen(Planted(Bug::FrozenIsRead));
     assert_eq!(reader.min(seats.iter(), number, 0), 5);
 }
+
+/// Whether a reader that was left behind in view 1 sees words of view 3 as if they were of its own:
+/// those have numbers above 100.
+fn is_late_misled<P: Planting<Bug>>(planted: P, seed: u64) -> bool {
+    let Handles { columns, number, .. } = declared();
+    let mut way = Way::new(columns.row_words() as usize, seed);
+    let mut reader = Table::new(&columns, 2, READER, 1, planted);
+    for view in [1, 3] {
+        let mut writer = Table::new(&columns, 2, WRITER, view, planted);
+        writer.set(number, 0, 100 * (view / 2) + 1);
+        writer.push_all(|offset, words| way.post(offset, words));
+        for _ in 0..6 {
+            way.land(3);
+            let seen = reader.refresh([WRITER].into_iter().collect(), |_, offset, words| {
+                way.land(1);
+                words.copy_from_slice(&way.memory[offset as usize..][..words.len()]);
+            });
+            if reader.get(WRITER, number, 0) > 100 {
+                return true;
+            }
+            if seen == Seen::Later {
+                return false;
+            }
+        }
+    }
+    false
+}
+
+#[test]
+fn s6_one_that_was_left_behind_reads_nothing_of_a_later_view() {
+    assert!((0..500).all(|seed| !is_late_misled(Sound, seed)));
+    assert!((0..500).any(|seed| is_late_misled(Planted(Bug::UnclaimedPlace), seed)));
+}

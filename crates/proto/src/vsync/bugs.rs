@@ -25,6 +25,8 @@ crate::planted_bugs! {
     MinorityContinues = MINORITY_CONTINUES: sweep ["vsync"],
     /// What other members suspect is not suspected here.
     SuspicionKept = SUSPICION_KEPT: sweep ["vsync"],
+    /// What is read from a ring counts, whichever view is written there meanwhile.
+    SlotOfAnyView = SLOT_OF_ANY_VIEW: tests,
     /// Messages are delivered when they have been received here.
     DeliverUnstable = DELIVER_UNSTABLE: sweep ["vsync"],
     /// Of the senders with the fewest messages the last one decides how far the order goes (A.3.1).

@@ -53,7 +53,9 @@ pub(super) struct Current<P> {
     pub(super) trims: Vec<u64>,
     /// A change that waits for its sync (W3).
     pub(super) pending: Option<Pending>,
-    /// Whether the whole row was pushed to every other member.
+    /// Whether the places of this view are claimed at every other member (`sst`, S6), and the whole
+    /// row was pushed there.
+    is_claimed: bool,
     is_told: bool,
 }
 
@@ -95,6 +97,7 @@ impl<P: Plantings> Current<P> {
             entry: Record(0),
             trims: Vec::new(),
             pending: None,
+            is_claimed: false,
             is_told: false,
         }
     }
@@ -143,6 +146,18 @@ impl<P: Plantings> Current<P> {
         let rest = others.difference(whole);
         self.table.push(|offset, words| {
             rest.iter().for_each(|peer| port.write(peer, at.plus(offset), words, None));
+        });
+    }
+
+    /// Claims the places of this view, before a message is written there.
+    pub(super) fn claim(&mut self, port: &mut impl Port) {
+        if core::mem::replace(&mut self.is_claimed, true) {
+            return;
+        }
+        let at = self.layout.row_of(self.me, self.view.id.0, self.planted);
+        let others = self.others();
+        self.table.claim(|offset, words| {
+            others.iter().for_each(|peer| port.write(peer, at.plus(offset), words, None));
         });
     }
 

@@ -19,6 +19,9 @@
 //!   what a fabric keeps for a link. Mutant `FLIGHT_UNBOUNDED`.
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
+//! - V17 *Of this view.* What is read from a ring is of the view: the row of its sender names it
+//!   behind the reading, or this member was left behind, and ends (`sst`, S6). Mutant
+//!   `SLOT_OF_ANY_VIEW`.
 //! - V16 *Enough members.* In a subgroup that lacks members nothing is multicast; what waits stays.
 //!   Mutant `SENDS_INADEQUATE`.
 
@@ -30,9 +33,9 @@ use super::order::RoundRobin;
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::shard::Shard;
-use super::slots::{Damaged, Header, Run, WRITE_WORDS_MAX, is_small};
+use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
 use super::view::Standing;
-use super::{Delivery, Mode, Output};
+use super::{Delivery, End, Mode, Output};
 use alloc::vec::Vec;
 use base::{At, Port, Rank, SeatSet};
 use core::ops::Range;
@@ -58,7 +61,7 @@ impl<P: Plantings> Current<P> {
         outbox: &mut Outbox,
         port: &impl Port,
         out: &mut Vec<Output>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), End> {
         match self.mode() {
             Mode::Ordered | Mode::Durable => {
                 self.note_received(subgroup, port)?;
@@ -86,11 +89,7 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Receives what was sent, and sees its stamps (K2).
-    pub(super) fn note_received(
-        &mut self,
-        subgroup: usize,
-        port: &impl Port,
-    ) -> Result<(), Damaged> {
+    pub(super) fn note_received(&mut self, subgroup: usize, port: &impl Port) -> Result<(), End> {
         for turn in 0..self.lane(subgroup).senders.len() {
             let sender = self.lane(subgroup).senders[turn];
             let seat = sender.process.seat;
@@ -100,7 +99,7 @@ impl<P: Plantings> Current<P> {
             let sent = self.sent(subgroup, seat);
             let new = self.received(subgroup, self.me, seat)..sent;
             if new.end.saturating_sub(new.start) > u64::from(self.layout.shape.window) {
-                return Err(Damaged(seat));
+                return Err(End::Damaged(seat));
             }
             for index in new {
                 let stamp = self.read_stamp(&sender, index, port);
@@ -265,7 +264,7 @@ impl<P: Plantings> Current<P> {
         outbox: &mut Outbox,
         port: &impl Port,
         mut take: impl FnMut(Delivery),
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), End> {
         assert!(
             end <= self.held_by(subgroup, self.me),
             "V3: nothing is delivered that is not here"
@@ -417,8 +416,11 @@ impl<P: Plantings> Current<P> {
     fn read_stamp(&self, sender: &Sender, index: u64, port: &impl Port) -> Time {
         let at = self.layout.slot_of(sender.ring, index);
         let is_null = Header::of(port.load(at)) == Header::Null;
-        let has_stamp = self.layout.is_timed() && !is_null;
-        Time(if has_stamp { port.load(at.plus(1)) } else { 0 })
+        if is_null { Time(0) } else { self.stamp_at(at, port) }
+    }
+
+    fn stamp_at(&self, slot: At, port: &impl Port) -> Time {
+        Time(if self.layout.is_timed() { port.load(slot.plus(1)) } else { 0 })
     }
 
     /// The message in a slot; `None` for a null.
@@ -427,18 +429,27 @@ impl<P: Plantings> Current<P> {
         sender: &Sender,
         index: u64,
         port: &impl Port,
-    ) -> Result<Option<Read>, Damaged> {
+    ) -> Result<Option<Read>, End> {
         let at = self.layout.slot_of(sender.ring, index);
+        let read = self.read_words(sender, at, port);
+        // V17
+        if self.table.is_named_by(port.load(sender.named)) || self.planted.has(Bug::SlotOfAnyView) {
+            read
+        } else {
+            Err(End::Excluded)
+        }
+    }
+
+    fn read_words(&self, sender: &Sender, at: At, port: &impl Port) -> Result<Option<Read>, End> {
         match Header::of(port.load(at)) {
             Header::Null => Ok(None),
             Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
-                let (stamp, text) =
-                    (self.read_stamp(sender, index, port), self.layout.head_words());
+                let (stamp, text) = (self.stamp_at(at, port), self.layout.head_words());
                 let load = |offset, to: &mut [u64]| port.load_into(at.plus(text + offset), to);
                 let message = Payload::loaded(n_bytes as usize, load);
                 Ok(Some(Read { number, stamp, message }))
             }
-            Header::Message { .. } => Err(Damaged(sender.process.seat)),
+            Header::Message { .. } => Err(End::Damaged(sender.process.seat)),
         }
     }
 }

@@ -35,9 +35,8 @@ use super::layout::Mode;
 use super::outbox::Outbox;
 use super::records;
 use super::shard::{Shard, ShardId, ViewId};
-use super::slots::Damaged;
 use super::view::{Change, Standing};
-use super::{Output, Position};
+use super::{End, Output, Position};
 use alloc::vec::Vec;
 use base::{Port, Rank, SeatSet};
 
@@ -130,7 +129,7 @@ impl<P: Plantings> Current<P> {
         outbox: &Outbox,
         journal: &mut Journal,
         port: &impl Port,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), End> {
         let held = self.held_by(subgroup, self.me);
         let since = self.shard_since(subgroup);
         while self.lane(subgroup).logged < held && journal.has_room() {

@@ -49,6 +49,8 @@ pub(super) struct Sender {
     pub(super) process: Knock,
     /// The place of its messages.
     pub(super) ring: At,
+    /// The word that names the view in which these are (`sst`, S6).
+    pub(super) named: At,
 }
 
 impl Lane {
@@ -64,7 +66,8 @@ impl Lane {
         let Shard { seats, .. } = view.shard(id)?;
         let sender = |seat: &Rank| {
             let process = view.member(*seat).expect("L2: a shard has members alone").process;
-            Sender { process, ring: layout.ring_of(*seat, view.id.0, subgroup, planted) }
+            let ring = layout.ring_of(*seat, view.id.0, subgroup, planted);
+            Sender { process, ring, named: layout.named_of(*seat, view.id.0, planted) }
         };
         let turn = seats.iter().position(|seat| *seat == me)?;
         Some(Lane {

@@ -67,6 +67,11 @@ impl Layout {
         self.places.of(seat, if planted.has(TableBug::OnePlace) { 0 } else { view })
     }
 
+    /// The word of the row of `seat` that names its view.
+    pub(super) fn named_of(&self, seat: Rank, view: u64, planted: impl Plantings) -> At {
+        self.row_of(seat, view, planted).plus(self.columns.view())
+    }
+
     /// The ring of `seat` in `view` for a subgroup.
     pub(super) fn ring_of(
         &self,

@@ -446,19 +446,20 @@ impl<P: Plantings> Machine<P> {
         if current.is_wedged() || !self.journal.is_synced(current.entry) {
             return Turn::Stay;
         }
+        current.claim(port);
         for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
             while current.has_lane(subgroup) {
                 if current.is_durable() {
-                    if let Err(damaged) = current.note_received(subgroup, port) {
-                        return Turn::End(End::Damaged(damaged.0));
+                    if let Err(end) = current.note_received(subgroup, port) {
+                        return Turn::End(end);
                     }
                     let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);
-                    if let Err(damaged) = current.persist(subgroup, kept, outbox, journal, port) {
-                        return Turn::End(End::Damaged(damaged.0));
+                    if let Err(end) = current.persist(subgroup, kept, outbox, journal, port) {
+                        return Turn::End(end);
                     }
                 }
-                if let Err(damaged) = current.receive(subgroup, self.is_held, outbox, port, out) {
-                    return Turn::End(End::Damaged(damaged.0));
+                if let Err(end) = current.receive(subgroup, self.is_held, outbox, port, out) {
+                    return Turn::End(end);
                 }
                 if !current.send(subgroup, outbox, port) {
                     break;
@@ -485,8 +486,8 @@ impl<P: Plantings> Machine<P> {
             // The trim was made without the row of this process, and may be beyond what it holds.
             return self.end(End::Excluded);
         }
-        if let Err(damaged) = self.deliver_end(&mut current, &mut wants, change, port, out) {
-            return self.end(End::Damaged(damaged.0));
+        if let Err(end) = self.deliver_end(&mut current, &mut wants, change, port, out) {
+            return self.end(end);
         }
         if change.left.contains(me) {
             let is_rude = self.planted.has(Bug::LeaveAtOnce);

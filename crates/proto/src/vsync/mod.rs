@@ -20,7 +20,7 @@
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
-//! V15 in `unordered`, V16 in `delivery`, L1 to L5, of subgroups and shards, in `roster`; of
+//! V15 in `unordered`, V16 and V17 in `delivery`, L1 to L5, of subgroups and shards, in `roster`; of
 //! durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
 //! `records`; K1 to K6, of times, in `clock`, E1 to E4, of leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
@@ -31,7 +31,8 @@
 //!   seeds (`same_trim`, `virtual_synchrony`).
 //! - V8 *Installed before the next.* A member of view v + 1 that was one of v has installed v: its
 //!   row of v counted and was wedged when the change was made (C4). So when v + 2 begins, no member
-//!   of it reads places of v (`sst`, S3).
+//!   of it that was one of v + 1 reads places of v (`sst`, S3). One that v + 1 had removed may do
+//!   so yet, and is told (`sst`, S6; `delivery`, V17).
 //! - V10 *Later views.* A process that sees a row of a later view in a place of its own view was
 //!   left behind, and stops. By [`Seen::Later`](crate::sst::Seen).
 //!

@@ -7,11 +7,7 @@
 
 use super::payload::Payload;
 use alloc::vec::Vec;
-use base::{At, Rank};
-
-/// A slot that holds no message: its seat's process, or the memory, is at fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Damaged(pub(super) Rank);
+use base::At;
 
 /// The first word of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -571,3 +571,24 @@ fn e1_a_lease_counts_from_the_beat_that_a_majority_has_seen() {
     assert_eq!(leased(2, Planted(Bug::LeaseFromEcho)), 210);
     assert_eq!(leased(2, Planted(Bug::LeaseRateIgnored)), 210);
 }
+
+/// What a member makes of a message in the ring of another one, whose row names this view.
+fn read_where<P: Plantings>(named: u64, planted: P) -> Option<u64> {
+    let rows = Rows::of(2);
+    let current = rows.read_by(0, planted);
+    let n_words = super::region(&rows.layout.shape).n_words as usize;
+    let mut port = Region { words: vec![0; n_words], ..Region::default() };
+    let sender = current.lane(0).senders[1];
+    let at = rows.layout.slot_of(sender.ring, 0).0 as usize;
+    port.words[at] = Header::Message { number: 6, n_bytes: 1 }.word();
+    port.words[sender.named.0 as usize] = named;
+    current.read_slot(&sender, 0, &port).ok().flatten().map(|read| read.number)
+}
+
+#[test]
+fn v17_what_is_written_for_a_later_view_is_no_message_of_this_one() {
+    let claimed = 1 << 63;
+    assert_eq!([1, 1 | claimed].map(|named| read_where(named, Sound)), [Some(6); 2]);
+    assert_eq!([3, 3 | claimed].map(|named| read_where(named, Sound)), [None; 2]);
+    assert_eq!(read_where(3 | claimed, Planted(Bug::SlotOfAnyView)), Some(6));
+}

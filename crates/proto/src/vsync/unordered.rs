@@ -21,9 +21,8 @@ use super::current::Current;
 use super::delivery::Read;
 use super::outbox::Outbox;
 use super::payload::Payload;
-use super::slots::Damaged;
 use super::view::Knock;
-use super::{Delivery, Output};
+use super::{Delivery, End, Output};
 use alloc::vec::Vec;
 use base::Port;
 
@@ -35,7 +34,7 @@ impl<P: Plantings> Current<P> {
         outbox: &mut Outbox,
         port: &impl Port,
         out: &mut Vec<Output>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), End> {
         for turn in 0..self.lane(subgroup).senders.len() {
             let sender = self.lane(subgroup).senders[turn];
             let seat = sender.process.seat;

@@ -6,7 +6,6 @@ use super::super::current::Current;
 use super::super::durable::{Kept, replay};
 use super::super::records;
 use super::super::shard::Shard;
-use super::super::slots::Damaged;
 use super::super::state::{HELD_MAX, Want};
 use super::super::view::{Change, View};
 use super::super::{Delivery, End};
@@ -24,7 +23,7 @@ impl<P: Plantings> Machine<P> {
         change: &Change,
         port: &impl Port,
         out: &mut Vec<Output>,
-    ) -> Result<(), Damaged> {
+    ) -> Result<(), End> {
         let ends: Vec<u64> = current.view.trims_of(current.me, change);
         for subgroup in 0..ends.len() {
             if !current.has_lane(subgroup) {
