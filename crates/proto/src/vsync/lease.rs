@@ -16,7 +16,8 @@
 //!   `LEASE_FROM_ECHO`, `HEARS_WEDGED`.
 //! - E2 *The next view waits.* A member of a shard that has lost one, or that is new to it, answers
 //!   nothing for as long as a lease lasts, from a time that was told after it had begun the view:
-//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutant
+//!   the members that decided had wedged by then (C4). Neither updates nor reads. (The time of the
+//!   turn in which it began was told before: a process can sleep in between.) Mutant
 //!   `ANSWERS_AT_ONCE`.
 //! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
 //!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
@@ -85,17 +86,20 @@ pub(super) enum Answers {
     /// At once.
     #[default]
     Free,
-    /// As long after the next time that is told as a lease lasts.
-    AfterNext,
+    /// As long after the first time as a lease lasts that is later than this one, which was told
+    /// before the view began.
+    Behind(Instant),
     /// From a time on.
     From(Instant),
 }
 
 impl Answers {
-    /// Takes the time of a turn after the one in which the view began.
+    /// Takes the time of a turn.
     pub(super) fn tick(&mut self, span: Option<Duration>, now: Instant) {
         match (*self, span) {
-            (Answers::AfterNext, Some(span)) => *self = Answers::From(now.plus(span)),
+            (Answers::Behind(told), Some(span)) if told < now => {
+                *self = Answers::From(now.plus(span));
+            }
             (Answers::From(from), _) if from <= now => *self = Answers::Free,
             _ => {}
         }
@@ -105,7 +109,7 @@ impl Answers {
     pub(super) const fn from(self) -> Instant {
         match self {
             Answers::Free => Instant::ZERO,
-            Answers::AfterNext => Instant(u64::MAX),
+            Answers::Behind(_) => Instant(u64::MAX),
             Answers::From(from) => from,
         }
     }
@@ -123,7 +127,8 @@ mod tests {
     #[test]
     fn e2_answers_wait_from_a_time_that_is_told_behind_the_views_beginning() {
         let (span, at) = (Some(Duration::from_millis(50)), |ms: u64| Instant(ms * 1_000_000));
-        let mut answers = Answers::AfterNext;
+        let mut answers = Answers::Behind(at(90));
+        answers.tick(span, at(90));
         assert_eq!(answers.from(), Instant(u64::MAX));
         answers.tick(span, at(100));
         assert_eq!(answers.from(), at(150));

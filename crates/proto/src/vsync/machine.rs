@@ -15,6 +15,8 @@
 mod log;
 mod passage;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};

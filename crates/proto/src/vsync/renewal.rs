@@ -7,6 +7,7 @@ use super::lease::{Answers, counted};
 use super::shard::ViewId;
 use alloc::vec::Vec;
 use base::{Instant, majority};
+use core::time::Duration;
 
 impl<P: Plantings> Current<P> {
     /// Notes that a beat leaves now, and tells which beats of the others this member has seen.
@@ -23,7 +24,7 @@ impl<P: Plantings> Current<P> {
     }
 
     /// E2: what this member may answer in its shards, behind the `last` view.
-    pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>) {
+    pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>, now: Instant) {
         if self.lease.span().is_none() || self.planted.has(Bug::AnswersAtOnce) {
             return;
         }
@@ -34,7 +35,7 @@ impl<P: Plantings> Current<P> {
             let answers = match old.filter(|old| old.id == lane.id) {
                 Some(old) if old.senders.iter().all(has) => old.answers,
                 None if last.is_none() && self.view.id == ViewId::FIRST => Answers::Free,
-                _ => Answers::AfterNext,
+                _ => Answers::Behind(now),
             };
             self.lanes[at].as_mut().expect("it is there").answers = answers;
         }
@@ -52,7 +53,7 @@ impl<P: Plantings> Current<P> {
     pub(super) fn next_answer_at(&self) -> Instant {
         let held = self.lanes.iter().flatten().filter_map(|lane| match lane.answers {
             Answers::Free => None,
-            Answers::AfterNext => Some(Instant::ZERO),
+            Answers::Behind(told) => Some(told.plus(Duration::from_nanos(1))),
             Answers::From(from) => Some(from),
         });
         held.min().unwrap_or(Instant(u64::MAX))
