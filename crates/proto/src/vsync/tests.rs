@@ -533,6 +533,22 @@ fn k6_a_durable_groups_row_shows_what_the_next_process_can_take_up() {
     assert_eq!(clock_shown(ON_DISKS, Planted(Bug::ShowsTheSeen)), Time(9));
 }
 
+/// The latest time that a row says it has seen as it wedged, and the clock that it shows behind that.
+fn shown_behind_wedging<P: Plantings>(planted: P) -> [u64; 2] {
+    let mut current = Rows::of(1).read_by(0, planted);
+    current.clock.see_host(Time(5));
+    current.wedge();
+    current.clock.see_host(Time(9));
+    current.beat(Instant::ZERO);
+    [current.row.seen, current.row.clock].map(|column| current.own(column))
+}
+
+#[test]
+fn k4_no_frontier_is_later_than_what_a_wedged_member_has_seen() {
+    assert_eq!(shown_behind_wedging(Sound), [5, 0]);
+    assert_eq!(shown_behind_wedging(Planted(Bug::ClockOfWedged)), [5, 9]);
+}
+
 /// The end of the lease of one of five, in milliseconds, at 120: its beat left at 100, others that
 /// have seen it said so by then, and it is counted for 90 of 110.
 fn leased<P: Plantings>(n_echoes: usize, planted: P) -> u64 {
