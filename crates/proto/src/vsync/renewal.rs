@@ -5,6 +5,7 @@ use super::current::Current;
 use super::lane::Sender;
 use super::lease::{Answers, counted};
 use super::shard::ViewId;
+use super::view::Change;
 use alloc::vec::Vec;
 use base::{Instant, majority};
 use core::time::Duration;
@@ -39,6 +40,18 @@ impl<P: Plantings> Current<P> {
             };
             self.lanes[at].as_mut().expect("it is there").answers = answers;
         }
+    }
+
+    /// E2: by subgroup, when a process may answer whose last view this is. It does not stay for the
+    /// leases of those that failed as it left.
+    pub(super) fn answers_behind(&self, change: &Change) -> Vec<Instant> {
+        let leaves = change.left.contains(self.me) && self.lease.span().is_some();
+        let answers = self.lanes.iter().map(|lane| {
+            let lane = lane.as_ref()?;
+            let is_stale = leaves && !lane.seats.intersection(change.removed).is_empty();
+            Some(if is_stale { Instant(u64::MAX) } else { lane.answers.from() })
+        });
+        answers.map(|from| from.unwrap_or(Instant::ZERO)).collect()
     }
 
     /// E2: takes the time of a turn.
