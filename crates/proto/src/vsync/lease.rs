@@ -117,7 +117,8 @@ impl Answers {
 
 /// How long a lease is counted for which others wait `span` (E3).
 pub(super) fn counted(span: Duration) -> Duration {
-    span * (1000 - CLOCK_RATE_PERMILLE) / (1000 + CLOCK_RATE_PERMILLE)
+    // (Divided first: a long one is no overflow.)
+    span / (1000 + CLOCK_RATE_PERMILLE) * (1000 - CLOCK_RATE_PERMILLE)
 }
 
 #[cfg(test)]
@@ -144,6 +145,7 @@ mod tests {
         let slow = counted(span).as_nanos() * 1000 / 900;
         let fast = span.as_nanos() * 1000 / 1100;
         assert!(slow <= fast, "{slow} {fast}");
+        assert!(counted(Duration::MAX) < Duration::MAX);
         let mut lease = Lease::new(Some(span));
         (0..2 * BEATS_MAX as u64).for_each(|beat| lease.note_beat(beat, Instant(beat)));
         assert_eq!((lease.left_at(1), lease.left_at(127)), (None, Some(Instant(127))));
