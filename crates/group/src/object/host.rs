@@ -2,7 +2,7 @@
 //! executes what is delivered.
 
 use super::calls::{Calls, Owed, Waiter, told};
-use super::codec::{Undecodable, decode_call, encode_call_bytes};
+use super::codec::{Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
 use super::copy::{Call, Part};
 use super::finals::{Finals, Held};
 use super::handler::in_handler;
@@ -315,10 +315,15 @@ impl Host {
             Event::Letter { from, bytes } => self.take_letter(from, &bytes),
             Event::StateWanted(wanted) => {
                 let state = self.part(wanted.shard().subgroup).map(|part| part.state());
-                self.group.give(wanted, state.unwrap_or_default());
+                // O5
+                let state = encode_state(self.latest(), &state.unwrap_or_default());
+                self.group.give(wanted, state);
             }
             Event::State { shard, bytes } => {
-                let taken = self.part(shard.subgroup).map_or(Ok(()), |part| part.take(&bytes));
+                let taken = decode_state(&bytes).and_then(|(time, state)| {
+                    self.learn(time);
+                    self.part(shard.subgroup).map_or(Ok(()), |part| part.take(state))
+                });
                 if taken.is_err() {
                     self.is_unreadable.store(true, Ordering::SeqCst);
                     return Err(Ended::Os("the copy that was given cannot be read".into()));
