@@ -73,7 +73,7 @@ impl Owner {
         let mut events = VecDeque::new();
         let view = first_view(&group, &mut events, by, options)?;
         let host = Arc::new(Host {
-            calls: Calls::new(parts.len()),
+            calls: Calls::new(group.me(), parts.len()),
             names: layout::names(&options.layout),
             parts,
             group,
@@ -199,10 +199,7 @@ impl Host {
     /// caller knows no outcome.
     fn pay(&self, owed: impl IntoIterator<Item = Owed>) {
         for (seat, ticket, outcome) in owed {
-            let result = told(&outcome).and_then(|result| {
-                if result.len() <= BODY_BYTES_MAX { Ok(result) } else { Err(NoAnswer::TooLong) }
-            });
-            let time = self.latest();
+            let (time, result) = told(&outcome, self.latest(), BODY_BYTES_MAX);
             let _lost = self.group.tell(seat, &Letter::Answer { ticket, time, result }.encode());
         }
     }
