@@ -249,7 +249,7 @@ impl Options {
     fn fingerprint(&self, sizes: u64) -> u64 {
         let Options { application, adequate, keeps_state, timing, lease, layout, .. } = self;
         let text = format!(
-            "group 3 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
+            "group 4 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
              {layout:?}"
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
