@@ -35,8 +35,8 @@ pub(crate) struct Notes {
     pub(crate) letters: VecDeque<(Rank, Vec<u8>)>,
     /// States that the application gave, at most one for each that was wanted.
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
-    /// By subgroup, the times up to which the application asks for the order to be final.
-    pub(crate) asked: BTreeSet<(u16, Time)>,
+    /// The times up to which the application asks for the order of a subgroup to be final.
+    pub(crate) asked: BTreeSet<(Time, u16)>,
     /// By subgroup, reads that wait until what is received now is delivered.
     pub(crate) reads: Vec<(u16, u64)>,
     /// The end of the lease, on the clock of the host.
@@ -249,6 +249,9 @@ impl Board {
         loop {
             let place = notes.places.get(subgroup).filter(|place| place.n_own >= number);
             if let Some(left) = place.and_then(Place::answers_in) {
+                if let Some(ended) = &notes.ended {
+                    return Err(ended.clone());
+                }
                 let by = until.min(Instant::now() + left);
                 match self.wait(notes, by) {
                     Some(again) => notes = again,
@@ -274,7 +277,7 @@ impl Board {
     /// Asks for an order to be final up to `time`.
     pub(crate) fn ask_final(&self, subgroup: u16, time: Time) {
         self.tell(|notes| {
-            notes.asked.insert((subgroup, time));
+            notes.asked.insert((time, subgroup));
             if notes.asked.len() > ASKED_MAX {
                 notes.asked.pop_last();
             }
@@ -335,5 +338,38 @@ pub(crate) fn move_all(from: &mut VecDeque<Event>, to: &mut VecDeque<Event>) {
         std::mem::swap(from, to);
     } else {
         to.append(from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn board() -> Board {
+        Board::new(&Options::shm("test", "sesame", "app 1")).expect("an event descriptor")
+    }
+
+    #[test]
+    fn b1_the_latest_times_that_are_asked_for_are_dropped_whichever_subgroup_they_are_of() {
+        let board = board();
+        let far = |n: usize| Time::from_nanos(u64::MAX - n as u64);
+        (0..2 * ASKED_MAX).for_each(|n| board.ask_final(0, far(n)));
+        board.ask_final(1, Time::from_nanos(7));
+        let notes = board.notes();
+        assert_eq!(notes.asked.len(), ASKED_MAX);
+        assert_eq!(notes.asked.first(), Some(&(Time::from_nanos(7), 1)));
+    }
+
+    #[test]
+    fn b2_an_end_is_not_waited_for_while_others_can_have_leases() {
+        let board = board();
+        board.tell(|notes| {
+            notes.places[0].n_own = 1;
+            notes.places[0].answers_from = base::Instant(u64::MAX);
+        });
+        let fate = |span| board.wait_fate(0, 1, span);
+        assert_eq!(fate(Duration::from_millis(1)), Ok(Fate::Open));
+        board.tell(|notes| notes.ended = Some(Ended::Partitioned));
+        assert_eq!(fate(Duration::from_secs(60)), Err(Ended::Partitioned));
     }
 }

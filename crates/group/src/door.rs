@@ -236,7 +236,8 @@ impl Group {
     /// Asks to be told, by [`Event::CaughtUp`], when everything is delivered in a subgroup that
     /// this process has received now: what was answered before by any member of its shard is a
     /// part of it. A read from what is there then is linearizable, if the process
-    /// [`Group::has_lease`] behind it.
+    /// [`Group::has_lease`] behind it. (With `keeps_state`: once it has the state. Each call has an
+    /// event of its own, beyond [`crate::Options::events`].)
     pub fn catch_up(&self, subgroup: u16, token: u64) {
         self.board.tell(|notes| notes.reads.push((subgroup, token)));
     }
@@ -260,7 +261,8 @@ impl Group {
     }
 
     /// Takes it that something of this time has led to what is sent from now on, which gets later
-    /// times. (What was delivered to this process has done so anyhow.)
+    /// times. (What was delivered to this process has done so anyhow.) A time that is far ahead takes
+    /// the group along for good: give no other times than those that a group has told.
     pub fn learn(&self, time: Time) {
         let mut notes = self.board.notes();
         notes.learned = notes.learned.max(time);

@@ -420,14 +420,14 @@ impl Node {
 }
 
 /// Tells which of the times that were asked for have come: behind what was delivered.
-fn tell_finals(process: &Process, app: &mut Teller, asked: &mut BTreeSet<(u16, Time)>) {
+fn tell_finals(process: &Process, app: &mut Teller, asked: &mut BTreeSet<(Time, u16)>) {
     if asked.is_empty() {
         return;
     }
     for (subgroup, place) in (0..).zip(&app.places) {
         let (Some(shard), n_asked) = (place.shard, asked.len()) else { continue };
         let time = process.frontier(subgroup.into()).into();
-        asked.retain(|(of, asked)| *of != subgroup || *asked > time);
+        asked.retain(|(asked, of)| *of != subgroup || *asked > time);
         if asked.len() < n_asked {
             let shard = ShardId { subgroup, shard };
             app.events.push_back(Event::Final { shard, time });

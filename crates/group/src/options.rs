@@ -196,7 +196,7 @@ impl Options {
 
     /// The bytes of all rings of a process, in wide arithmetic.
     fn n_bytes(&self) -> u64 {
-        let slot = 8 + u64::from(self.message_bytes).next_multiple_of(8);
+        let slot = 16 + u64::from(self.message_bytes).next_multiple_of(8);
         let n_rings = self.layout.len().max(1) as u64;
         2 * self.seats as u64 * u64::from(self.window) * slot * n_rings
     }
@@ -249,7 +249,7 @@ impl Options {
     fn fingerprint(&self, sizes: u64) -> u64 {
         let Options { application, adequate, keeps_state, timing, lease, layout, .. } = self;
         let text = format!(
-            "group 3 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
+            "group 4 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
              {layout:?}"
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())

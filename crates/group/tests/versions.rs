@@ -189,6 +189,7 @@ fn a_newcomer_has_the_versions_that_are_part_of_the_state() {
     let first = [found(&options)];
     let times = added(&first, 6);
     let newcomer = join(&options);
+    assert!(newcomer.latest() >= times[5], "what it was given led to what it calls");
     let (sum, recent) = newcomer.moments().unwrap();
     assert_eq!((sum.len(), recent.len()), (7, 1));
     assert_eq!(recent[0], sum[6], "the last version alone");

@@ -4,6 +4,7 @@ use super::letters::NoAnswer;
 use super::pending::{CallError, Outcome, Slot};
 use crate::error::Refused;
 use crate::event::{Ended, Member, View};
+use crate::time::Time;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -58,10 +59,12 @@ pub(super) enum Wish {
 pub(super) type Owed = (usize, u64, Outcome);
 
 impl Calls {
-    /// Of a group with so many subgroups.
-    pub(super) fn new(n_subgroups: usize) -> Calls {
-        let sent = vec![Sent::default(); n_subgroups];
-        Calls { book: Mutex::new(Book { sent, ..Book::default() }), is_over: Condvar::new() }
+    /// Of the process `me`, in a group with so many subgroups. Its tickets are not those of the
+    /// processes before it on its seat, whose answers may still come.
+    pub(super) fn new(me: Member, n_subgroups: usize) -> Calls {
+        let (n_tickets, sent) = (me.incarnation, vec![Sent::default(); n_subgroups]);
+        let book = Book { n_tickets, sent, ..Book::default() };
+        Calls { book: Mutex::new(book), is_over: Condvar::new() }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -71,7 +74,7 @@ impl Calls {
     /// A ticket for a call.
     pub(super) fn ticket(&self) -> u64 {
         let mut book = self.book();
-        book.n_tickets += 1;
+        book.n_tickets = book.n_tickets.wrapping_add(1);
         book.n_tickets
     }
 
@@ -192,11 +195,42 @@ impl Calls {
     }
 }
 
-/// The outcome of a call that was made here for another process, as it is told there.
-pub(super) fn told(outcome: &Outcome) -> Result<&[u8], NoAnswer> {
+/// The outcome of a call that was made here for another process, as it is told there; and the time
+/// that led to it, where this process knows of `latest`.
+pub(super) fn told(
+    outcome: &Outcome,
+    latest: Time,
+    n_most: usize,
+) -> (Time, Result<&[u8], NoAnswer>) {
     match outcome {
-        Ok(reply) => Ok(&reply.bytes),
-        Err(CallError::NotExecuted(_)) => Err(NoAnswer::Declined),
-        Err(_) => Err(NoAnswer::Undecodable),
+        Ok(reply) if reply.bytes.len() > n_most => (reply.time, Err(NoAnswer::TooLong)),
+        Ok(reply) => (reply.time, Ok(&reply.bytes)),
+        Err(CallError::NotExecuted(_)) => (latest, Err(NoAnswer::Declined)),
+        Err(_) => (latest, Err(NoAnswer::Undecodable)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pending::Reply;
+    use super::*;
+
+    #[test]
+    fn o2_an_answer_to_the_process_before_settles_no_call() {
+        let calls = |incarnation| Calls::new(Member { seat: 3, incarnation, metadata: [0; 2] }, 1);
+        let (before, next) = (calls(1_000_000), calls(2_000_000));
+        let tickets = |calls: &Calls| (0..1000).map(|_| calls.ticket()).collect::<Vec<_>>();
+        let late = tickets(&before);
+        assert!(tickets(&next).iter().all(|ticket| !late.contains(ticket)));
+    }
+
+    #[test]
+    fn o5_the_caller_of_another_process_is_told_the_time_of_its_call() {
+        let (bytes, [time, latest]) = (vec![7; 9], [3, 8].map(Time::from_nanos));
+        let outcome = Ok(Reply { bytes, time });
+        assert_eq!(told(&outcome, latest, 9), (time, Ok(&[7; 9][..])), "later calls are later");
+        assert_eq!(told(&outcome, latest, 8), (time, Err(NoAnswer::TooLong)));
+        let ended = Err(CallError::NotExecuted(Ended::Left.into()));
+        assert_eq!(told(&ended, latest, 9), (latest, Err(NoAnswer::Declined)));
     }
 }

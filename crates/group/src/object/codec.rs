@@ -1,5 +1,6 @@
 //! Arguments, results and states as bytes (postcard).
 
+use crate::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -45,6 +46,17 @@ pub(super) fn decode_call(bytes: &[u8]) -> Option<(u64, u16, &[u8])> {
     let (ticket, rest) = bytes.split_first_chunk()?;
     let (method, arguments) = rest.split_first_chunk()?;
     Some((u64::from_le_bytes(*ticket), u16::from_le_bytes(*method), arguments))
+}
+
+/// A state on its way, or on a disk: the latest time that its giver knows of, and its bytes.
+pub(super) fn encode_state(latest: Time, state: &[u8]) -> Vec<u8> {
+    [&latest.as_nanos().to_le_bytes()[..], state].concat()
+}
+
+/// The parts of a state.
+pub(super) fn decode_state(bytes: &[u8]) -> Result<(Time, &[u8]), Undecodable> {
+    let (time, state) = bytes.split_first_chunk().ok_or(Undecodable)?;
+    Ok((Time::from_nanos(u64::from_le_bytes(*time)), state))
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //! - F1 *Final here.* A copy is final up to a time when it has executed everything that can have
 //!   that time or an earlier one. By construction: the event that says so follows these calls, and
 //!   the thread that executes them takes it.
-//! - F2 *Bounds.* At most [`HELD_MAX`] questions of other members wait; one more is dropped, and
-//!   asked again by its caller.
+//! - F2 *Bounds.* At most [`HELD_MAX`] questions of other members wait; of one more that with the
+//!   latest time is dropped, and asked again by its caller, while that waits.
 
 use crate::time::Time;
 use proto::vsync::ShardId;
@@ -50,8 +50,12 @@ impl Finals {
     /// Holds a question back (F2).
     pub(super) fn hold(&self, caller: (usize, u64), held: Held) {
         let mut inner = self.inner();
-        if inner.held.len() < HELD_MAX || inner.held.contains_key(&caller) {
-            inner.held.insert(caller, held);
+        inner.held.insert(caller, held);
+        if inner.held.len() > HELD_MAX {
+            // (A caller that has given up does not take its question back.)
+            let latest = inner.held.iter().max_by_key(|(_, held)| held.then);
+            let latest = latest.map(|(caller, _)| *caller);
+            latest.and_then(|caller| inner.held.remove(&caller));
         }
     }
 
@@ -103,7 +107,9 @@ mod tests {
     #[test]
     fn f2_no_more_questions_wait_than_there_is_room_for() {
         let finals = Finals::default();
-        (0..2 * HELD_MAX as u64).for_each(|ticket| finals.hold((1, ticket), held(ticket)));
-        assert_eq!(finals.note(HERE, Time::from_nanos(u64::MAX)).len(), HELD_MAX);
+        (0..2 * HELD_MAX as u64).for_each(|ticket| finals.hold((1, ticket), held(100 + ticket)));
+        finals.hold((2, 7), held(9));
+        assert_eq!(finals.note(HERE, Time::from_nanos(9)).len(), 1, "the latest one was dropped");
+        assert_eq!(finals.note(HERE, Time::from_nanos(u64::MAX)).len(), HELD_MAX - 1);
     }
 }

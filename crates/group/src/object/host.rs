@@ -2,7 +2,7 @@
 //! executes what is delivered.
 
 use super::calls::{Calls, Owed, Waiter, told};
-use super::codec::{Undecodable, decode_call, encode_call_bytes};
+use super::codec::{Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
 use super::copy::{Call, Part};
 use super::finals::{Finals, Held};
 use super::handler::in_handler;
@@ -76,7 +76,7 @@ impl Owner {
         let mut events = VecDeque::new();
         let view = first_view(&group, &mut events, by, options)?;
         let host = Arc::new(Host {
-            calls: Calls::new(parts.len()),
+            calls: Calls::new(group.me(), parts.len()),
             names: layout::names(&options.layout),
             access: (options.name.clone(), options.secret.clone()),
             has_layout: !options.layout.is_empty(),
@@ -215,10 +215,7 @@ impl Host {
     /// caller knows no outcome.
     fn pay(&self, owed: impl IntoIterator<Item = Owed>) {
         for (seat, ticket, outcome) in owed {
-            let result = told(&outcome).and_then(|result| {
-                if result.len() <= BODY_BYTES_MAX { Ok(result) } else { Err(NoAnswer::TooLong) }
-            });
-            let time = self.latest();
+            let (time, result) = told(&outcome, self.latest(), BODY_BYTES_MAX);
             let _lost = self.group.tell(seat, &Letter::Answer { ticket, time, result }.encode());
         }
     }
@@ -331,10 +328,15 @@ impl Host {
             Event::Letter { from, bytes } => self.take_letter(from, &bytes),
             Event::StateWanted(wanted) => {
                 let state = self.part(wanted.shard().subgroup).map(|part| part.state());
-                self.group.give(wanted, state.unwrap_or_default());
+                // O5
+                let state = encode_state(self.latest(), &state.unwrap_or_default());
+                self.group.give(wanted, state);
             }
             Event::State { shard, bytes } => {
-                let taken = self.part(shard.subgroup).map_or(Ok(()), |part| part.take(&bytes));
+                let taken = decode_state(&bytes).and_then(|(time, state)| {
+                    self.learn(time);
+                    self.part(shard.subgroup).map_or(Ok(()), |part| part.take(state))
+                });
                 if taken.is_err() {
                     self.is_unreadable.store(true, Ordering::SeqCst);
                     return Err(Ended::Os("the copy that was given cannot be read".into()));

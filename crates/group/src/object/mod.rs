@@ -13,8 +13,9 @@
 //!   begins with the shard, or is given. A call names its shard, and is executed there or not at
 //!   all; one that another process is to make is asked for once. Tested by `objects_in_shards`.
 //! - O5 *Times follow causes.* A call is later than every call of which its caller knew the
-//!   outcome, in whichever shard: letters carry the latest time that their writer knows of, and a
-//!   member that multicasts has learned it. Tested by `a_cut_through_shards_is_causal`.
+//!   outcome, in whichever shard, and than what its copies were given: letters and states carry the
+//!   latest time that their writer knows of, and a member that multicasts has learned it. Tested by
+//!   `a_cut_through_shards_is_causal`, `a_newcomer_has_the_versions_that_are_part_of_the_state`.
 //! - O3 *No handler waits for itself.* A method that runs at its place in the order may call the
 //!   object, and is refused where it would wait. Tested by `a_handler_that_would_wait_is_refused`.
 

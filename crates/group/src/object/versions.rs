@@ -7,8 +7,10 @@
 //! - M1 *A version per change.* An ordered call that changes the value makes one version, with the
 //!   call's place in the order and its time; one that changes nothing makes none. By construction
 //!   of [`Changing`]: its end looks at the value.
-//! - M2 *Rising.* The moments of versions rise. Asserted in `record`: calls are executed in their
-//!   order, and times do not fall along it (`vsync`, K3).
+//! - M2 *Rising.* The moments of versions rise: calls are executed in their order, and times do not
+//!   fall along it (`vsync`, K3). An object that was in another group has the past of that one, of
+//!   which nothing is later or earlier here: its past begins again, in `record`. Tested by
+//!   `m2_an_object_of_another_group_has_a_new_past`.
 //! - M3 *As it was.* The value at a moment is what it was when the last call up to there had been
 //!   executed. By construction of [`Keep::restore`].
 
@@ -119,13 +121,16 @@ struct History<T, K: Keep<T>> {
     first: T,
     /// The moment of the first value.
     since: Moment,
+    /// A call that changes the value several times makes several, of one moment.
     steps: VecDeque<(Moment, K::Step)>,
+    /// The number of moments.
+    n_versions: usize,
     n_most: usize,
 }
 
 impl<T: Clone, K: Keep<T>> History<T, K> {
     fn new(first: T, since: Moment) -> History<T, K> {
-        History { first, since, steps: VecDeque::new(), n_most: VERSIONS_KEPT }
+        History { first, since, steps: VecDeque::new(), n_versions: 1, n_most: VERSIONS_KEPT }
     }
 
     fn latest(&self) -> Moment {
@@ -137,25 +142,35 @@ impl<T: Clone, K: Keep<T>> History<T, K> {
         let last = self.steps.back().map(|(_, step)| step);
         if let Some(step) = K::step(&self.first, last, now) {
             let latest = self.latest();
-            assert!(latest <= moment, "M2: {moment:?} comes after {latest:?}");
+            if moment.version < latest.version || moment.time < latest.time {
+                self.begin_again(moment.time);
+            }
+            self.n_versions += usize::from(moment != self.latest());
             self.steps.push_back((moment, step));
-            let n_over = self.n_versions().saturating_sub(self.n_most);
-            if n_over > 0 {
-                self.forget(n_over);
+            if self.n_versions > self.n_most {
+                self.forget(self.n_first().max(1));
             }
         }
     }
 
-    /// The number of versions: steps of one moment are one.
-    fn n_versions(&self) -> usize {
-        1 + self.steps.len()
+    /// M2: forgets the past of another group, before a call of this time.
+    fn begin_again(&mut self, time: Time) {
+        self.forget(self.steps.len());
+        self.since = Moment { version: Version::default(), time: self.since.time.min(time) };
     }
 
-    /// Forgets the first `n` versions.
+    /// The number of steps that led to the version behind the first one.
+    fn n_first(&self) -> usize {
+        let first = self.steps.iter().map(|(moment, _)| *moment).find(|one| *one != self.since);
+        self.steps.partition_point(|(moment, _)| first.is_some_and(|first| *moment <= first))
+    }
+
+    /// Forgets the first `n` steps.
     fn forget(&mut self, n: usize) {
         let first = K::restore(&self.first, self.steps.iter().take(n).map(|(_, step)| step));
         self.first = first.into_owned();
         for (moment, _) in self.steps.drain(..n) {
+            self.n_versions -= usize::from(moment != self.since);
             self.since = moment;
         }
     }
@@ -348,7 +363,7 @@ where
     T: Clone + Serialize + DeserializeOwned,
 {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let History { first, since, steps, n_most } = self.history.clone();
+        let History { first, since, steps, n_most, .. } = self.history.clone();
         let n_most = n_most as u64;
         Kept::<T, K> { first, since, steps, n_most, keep: PhantomData }.serialize(serializer)
     }
@@ -361,7 +376,8 @@ where
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Kept { first, since, steps, n_most, .. } = Kept::<T, K>::deserialize(deserializer)?;
         let n_most = usize::try_from(n_most).unwrap_or(usize::MAX);
-        let history = History { first, since, steps, n_most };
+        let mut history = History { first, since, steps, n_versions: 1, n_most };
+        history.n_versions = history.moments().len();
         let now = K::restore(&history.first, history.steps.iter().map(|(_, step)| step));
         Ok(Persistent { now: now.into_owned(), history })
     }
@@ -459,6 +475,41 @@ mod tests {
         let version = Version { view: 1, sequence: 3 };
         assert_eq!(whole.at_version(version).map(Cow::into_owned), Ok(5));
         assert_eq!(whole.moment_at(at(39)), Ok(moment(1)));
+    }
+
+    #[test]
+    fn m1_a_call_that_changes_a_value_several_times_makes_one_version() {
+        let mut value = Persistent::new(0).keep(4);
+        for at in 1..20 {
+            handler::in_order(moment(at), || (0..3).for_each(|_| *value.change() += 1));
+        }
+        assert_eq!(value.moments(), [16, 17, 18, 19].map(moment), "four are kept");
+        assert_eq!(value.at(at(179)).map(Cow::into_owned), Ok(51));
+        let there: Persistent<u64> = decode(&encode(&value)).expect("bytes of it");
+        let add = |mut value: Persistent<u64>| {
+            handler::in_order(moment(20), || *value.change() += 1);
+            value.moments()
+        };
+        assert_eq!(add(there), add(value), "all copies forget the same");
+    }
+
+    #[test]
+    fn m2_an_object_of_another_group_has_a_new_past() {
+        for (sequence, ns) in [(2, 90), (9, 20)] {
+            let (mut whole, mut deltas) = (whole(&ADDED), deltas(&ADDED));
+            let version = Version { view: 1, sequence };
+            let first = Moment { version, time: at(ns) };
+            handler::in_order(first, || {
+                *whole.change() += 1;
+                deltas.change().add(1);
+            });
+            assert_eq!((*whole, deltas.total), (14, 14));
+            assert_eq!((whole.moments()[1..].to_vec(), deltas.moments().len()), (vec![first], 2));
+            assert_eq!(whole.at(at(ns)).map(Cow::into_owned), Ok(14));
+            let before = Version { view: 1, sequence: 1 };
+            assert_eq!(whole.at_version(before).map(Cow::into_owned), Ok(13));
+            assert!(deltas.at(at(1)).is_err(), "of the past there nothing is told here");
+        }
     }
 
     #[test]

@@ -91,6 +91,8 @@ crate::planted_bugs! {
     SkippedUnread = SKIPPED_UNREAD: tests,
     /// A view has no time that its messages are later than.
     ViewWithoutTime = VIEW_WITHOUT_TIME: sweep ["vsync"],
+    /// A row shows clocks that are later than what its owner had seen when it wedged.
+    ClockOfWedged = CLOCK_OF_WEDGED: tests,
     /// A time is final as soon as all members have shown it, whatever of what they sent is open.
     FrontierAtOnce = FRONTIER_AT_ONCE: sweep ["vsync"],
     /// In a durable group a member shows a clock that its next process does not find again.

@@ -20,8 +20,9 @@
 //!   `SKIPPED_UNREAD`.
 //! - K4 *Views have times.* The change that ends a view gives the next one a time: the latest in
 //!   the rows that the change was made of, all of them wedged. So it is not before any time or
-//!   frontier of the view that ends (K2). Members' clocks begin there, and all messages are later.
-//!   Mutant `VIEW_WITHOUT_TIME`.
+//!   frontier of the view that ends (K2), nor of a member that is not asked: a row shows no later
+//!   clock once it is wedged. Members' clocks begin there, and all messages are later. Mutants
+//!   `VIEW_WITHOUT_TIME`, `CLOCK_OF_WEDGED`.
 //! - K5 *Frontier.* The earliest clock in the rows of the shard's members, once what they had sent
 //!   as they showed it is delivered: what they send later has later stamps (K1), and later times.
 //!   In the next view everything is later than the view's time. Mutants `FRONTIER_AT_ONCE`,

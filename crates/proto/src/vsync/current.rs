@@ -183,8 +183,12 @@ impl<P: Plantings> Current<P> {
         if is_hosts { self.clock.host() } else { self.clock.now() }
     }
 
-    /// Shows the clock.
+    /// Shows the clock, until this member has wedged: no frontier is beyond what it has seen then
+    /// (K4), also where its row is read in part.
     pub(super) fn show_clock(&mut self) {
+        if self.is_wedged() && !self.planted.has(Bug::ClockOfWedged) {
+            return;
+        }
         self.table.set(self.row.clock, 0, self.clock_to_show().0);
     }
 

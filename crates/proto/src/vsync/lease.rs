@@ -16,8 +16,9 @@
 //!   `LEASE_FROM_ECHO`, `HEARS_WEDGED`.
 //! - E2 *The next view waits.* A member of a shard that has lost one, or that is new to it, answers
 //!   nothing for as long as a lease lasts, from a time that was told after it had begun the view:
-//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutant
-//!   `ANSWERS_AT_ONCE`.
+//!   the members that decided had wedged by then (C4). Neither updates nor reads. (The time of the
+//!   turn in which it began was told before: a process can sleep in between.) One that ends answers
+//!   no sooner what it has delivered. Mutant `ANSWERS_AT_ONCE`.
 //! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
 //!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
 //! - E4 *Held is delivered.* What was answered before a read came had been received by every member
@@ -85,17 +86,20 @@ pub(super) enum Answers {
     /// At once.
     #[default]
     Free,
-    /// As long after the next time that is told as a lease lasts.
-    AfterNext,
+    /// As long after the first time as a lease lasts that is later than this one, which was told
+    /// before the view began.
+    Behind(Instant),
     /// From a time on.
     From(Instant),
 }
 
 impl Answers {
-    /// Takes the time of a turn after the one in which the view began.
+    /// Takes the time of a turn.
     pub(super) fn tick(&mut self, span: Option<Duration>, now: Instant) {
         match (*self, span) {
-            (Answers::AfterNext, Some(span)) => *self = Answers::From(now.plus(span)),
+            (Answers::Behind(told), Some(span)) if told < now => {
+                *self = Answers::From(now.plus(span));
+            }
             (Answers::From(from), _) if from <= now => *self = Answers::Free,
             _ => {}
         }
@@ -105,7 +109,7 @@ impl Answers {
     pub(super) const fn from(self) -> Instant {
         match self {
             Answers::Free => Instant::ZERO,
-            Answers::AfterNext => Instant(u64::MAX),
+            Answers::Behind(_) => Instant(u64::MAX),
             Answers::From(from) => from,
         }
     }
@@ -113,7 +117,8 @@ impl Answers {
 
 /// How long a lease is counted for which others wait `span` (E3).
 pub(super) fn counted(span: Duration) -> Duration {
-    span * (1000 - CLOCK_RATE_PERMILLE) / (1000 + CLOCK_RATE_PERMILLE)
+    // (Divided first: a long one is no overflow.)
+    span / (1000 + CLOCK_RATE_PERMILLE) * (1000 - CLOCK_RATE_PERMILLE)
 }
 
 #[cfg(test)]
@@ -123,7 +128,8 @@ mod tests {
     #[test]
     fn e2_answers_wait_from_a_time_that_is_told_behind_the_views_beginning() {
         let (span, at) = (Some(Duration::from_millis(50)), |ms: u64| Instant(ms * 1_000_000));
-        let mut answers = Answers::AfterNext;
+        let mut answers = Answers::Behind(at(90));
+        answers.tick(span, at(90));
         assert_eq!(answers.from(), Instant(u64::MAX));
         answers.tick(span, at(100));
         assert_eq!(answers.from(), at(150));
@@ -139,6 +145,7 @@ mod tests {
         let slow = counted(span).as_nanos() * 1000 / 900;
         let fast = span.as_nanos() * 1000 / 1100;
         assert!(slow <= fast, "{slow} {fast}");
+        assert!(counted(Duration::MAX) < Duration::MAX);
         let mut lease = Lease::new(Some(span));
         (0..2 * BEATS_MAX as u64).for_each(|beat| lease.note_beat(beat, Instant(beat)));
         assert_eq!((lease.left_at(1), lease.left_at(127)), (None, Some(Instant(127))));

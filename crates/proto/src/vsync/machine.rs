@@ -15,6 +15,8 @@
 mod log;
 mod passage;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
@@ -28,7 +30,7 @@ use super::payload::Payload;
 use super::restart::Returning;
 use super::shard::{ShardId, Subgroup};
 use super::state::{Gifts, Want};
-use super::view::{Knock, View};
+use super::view::{Change, Knock, View};
 use super::wire::{Message, Piece};
 use super::{Config, End, Mode, Output, Position, Refused, Start};
 use crate::node::Layout as Region;
@@ -79,6 +81,8 @@ pub struct Machine<P = Sound> {
     next_beat_at: Instant,
     /// The host's clock, as it was told last.
     wall: Time,
+    /// By subgroup: when it may answer, once it is a member no longer.
+    answers: Vec<Instant>,
 }
 
 /// Where a process is.
@@ -192,6 +196,7 @@ impl<P: Plantings> Machine<P> {
             is_held: false,
             next_beat_at: now,
             wall: Time::default(),
+            answers: alloc::vec![Instant::ZERO; n_subgroups],
             config,
         }
     }
@@ -480,6 +485,7 @@ impl<P: Plantings> Machine<P> {
         let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended) else { return };
         let Inside { mut current, mut wants, .. } = *inside;
         let (me, change) = (current.me, decided.change());
+        self.answers = current.answers_behind(change);
         current.commit(decided);
         current.push(self.renewed, port);
         if change.removed.contains(me) {
@@ -511,7 +517,9 @@ impl<P: Plantings> Machine<P> {
     }
 
     fn end(&mut self, end: End) {
-        self.life = Life::Ended;
+        if let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended) {
+            self.answers = inside.current.answers_behind(&Change::default());
+        }
         self.pending.push(Output::Ended(end));
     }
 

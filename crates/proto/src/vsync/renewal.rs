@@ -5,8 +5,10 @@ use super::current::Current;
 use super::lane::Sender;
 use super::lease::{Answers, counted};
 use super::shard::ViewId;
+use super::view::Change;
 use alloc::vec::Vec;
 use base::{Instant, majority};
+use core::time::Duration;
 
 impl<P: Plantings> Current<P> {
     /// Notes that a beat leaves now, and tells which beats of the others this member has seen.
@@ -23,7 +25,7 @@ impl<P: Plantings> Current<P> {
     }
 
     /// E2: what this member may answer in its shards, behind the `last` view.
-    pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>) {
+    pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>, now: Instant) {
         if self.lease.span().is_none() || self.planted.has(Bug::AnswersAtOnce) {
             return;
         }
@@ -34,10 +36,22 @@ impl<P: Plantings> Current<P> {
             let answers = match old.filter(|old| old.id == lane.id) {
                 Some(old) if old.senders.iter().all(has) => old.answers,
                 None if last.is_none() && self.view.id == ViewId::FIRST => Answers::Free,
-                _ => Answers::AfterNext,
+                _ => Answers::Behind(now),
             };
             self.lanes[at].as_mut().expect("it is there").answers = answers;
         }
+    }
+
+    /// E2: by subgroup, when a process may answer whose last view this is. It does not stay for the
+    /// leases of those that failed as it left.
+    pub(super) fn answers_behind(&self, change: &Change) -> Vec<Instant> {
+        let leaves = change.left.contains(self.me) && self.lease.span().is_some();
+        let answers = self.lanes.iter().map(|lane| {
+            let lane = lane.as_ref()?;
+            let is_stale = leaves && !lane.seats.intersection(change.removed).is_empty();
+            Some(if is_stale { Instant(u64::MAX) } else { lane.answers.from() })
+        });
+        answers.map(|from| from.unwrap_or(Instant::ZERO)).collect()
     }
 
     /// E2: takes the time of a turn.
@@ -52,7 +66,7 @@ impl<P: Plantings> Current<P> {
     pub(super) fn next_answer_at(&self) -> Instant {
         let held = self.lanes.iter().flatten().filter_map(|lane| match lane.answers {
             Answers::Free => None,
-            Answers::AfterNext => Some(Instant::ZERO),
+            Answers::Behind(told) => Some(told.plus(Duration::from_nanos(1))),
             Answers::From(from) => Some(from),
         });
         held.min().unwrap_or(Instant(u64::MAX))

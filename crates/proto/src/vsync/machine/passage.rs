@@ -70,7 +70,7 @@ impl<P: Plantings> Machine<P> {
         if let Some(last) = &mut last {
             current.hear_on(last);
         }
-        current.hold_answers(last.as_ref());
+        current.hold_answers(last.as_ref(), now);
         current.clock.see_host(self.wall);
         current.show_clock();
         if self.is_leaving && !self.planted.has(Bug::LeaveForgotten) {

@@ -31,8 +31,11 @@ impl<P: Plantings> Machine<P> {
     }
 
     /// The time from which on this process may answer updates and reads of its shard of a subgroup,
-    /// on its clock (E2).
+    /// on its clock (E2); when it is a member no longer, what it has delivered before.
     pub fn answers_from(&self, subgroup: usize) -> Instant {
+        if self.inside().is_none() {
+            return self.answers.get(subgroup).copied().unwrap_or(Instant::ZERO);
+        }
         let lane = self.inside().and_then(|inside| inside.current.lanes.get(subgroup)?.as_ref());
         lane.map_or(Instant::ZERO, |lane| lane.answers.from())
     }
