@@ -261,8 +261,8 @@ impl Group {
     }
 
     /// Takes it that something of this time has led to what is sent from now on, which gets later
-    /// times. (What was delivered to this process has done so anyhow.) A time that is far ahead takes
-    /// the group along for good: give no other times than those that a group has told.
+    /// times. (What was delivered to this process has done so anyhow.) A time that is far ahead
+    /// takes the group along for good: give no other times than those that a group has told.
     pub fn learn(&self, time: Time) {
         let mut notes = self.board.notes();
         notes.learned = notes.learned.max(time);
