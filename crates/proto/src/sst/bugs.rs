@@ -12,4 +12,6 @@ crate::planted_bugs! {
     OnePlace = ONE_PLACE: sweep ["vsync"],
     /// The row of a member that is suspected is read as before.
     FrozenIsRead = FROZEN_IS_READ: tests,
+    /// A row is read in the order in which it is written.
+    ReadsForward = READS_FORWARD: sweep ["vsync"],
 }

@@ -160,12 +160,18 @@ impl<P: Planting<Bug>> Table<P> {
                 continue;
             }
             self.counted.insert(seat);
-            // S1: from the last to the first.
-            for column in self.columns.iter().rev() {
+            let row = &mut self.rows[seat.index()];
+            let mut copy = |column: Column| {
                 buffer.clear();
                 buffer.resize(column.words() as usize, 0);
                 load(seat, column.first(), &mut buffer);
-                join(column, &mut self.rows[seat.index()][column.range()], &buffer);
+                join(column, &mut row[column.range()], &buffer);
+            };
+            // S1: from the last to the first.
+            if self.planted.has(Bug::ReadsForward) {
+                self.columns.iter().for_each(&mut copy);
+            } else {
+                self.columns.iter().rev().for_each(&mut copy);
             }
         }
         seen

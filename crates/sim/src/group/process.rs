@@ -14,7 +14,7 @@ use crate::world::net::Net;
 use crate::world::port::SimPort;
 use crate::{Property, Snapshots};
 use base::verb::Relay;
-use base::{Inbox, Instant, Rank};
+use base::{Inbox, Instant, Rank, Rng};
 use engine::group::{self, Application, Ground, Installed, Turn};
 use proto::disk::DiskEvent;
 use proto::planted::{Planted, Sound};
@@ -343,6 +343,11 @@ impl Process {
             record.causes.insert((shard, ordinal), record.latest);
             self.trace(Topic::Propose, ordinal, 0);
         }
+    }
+
+    /// Lets WRITEs land while it reads rows.
+    pub(super) fn race(&mut self, rng: Rng) {
+        self.port.race(rng);
     }
 
     pub(super) fn leave(&mut self, record: &mut Record) {
