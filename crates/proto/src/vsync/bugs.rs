@@ -143,6 +143,8 @@ crate::planted_bugs! {
     ForeignLog = FOREIGN_LOG: tests,
     /// After a link was down, a member tells what changes from then on, and not its whole row.
     NoRenewal = NO_RENEWAL: sweep ["vsync"],
+    /// A member's clock begins with the view's time, whatever it has seen since it wedged.
+    ClockNotCarried = CLOCK_NOT_CARRIED: sweep ["vsync"],
 }
 
 /// A table has no mistake if the view has one.

@@ -10,6 +10,8 @@
 //!   longer: in groups with subgroups.
 //! - A8 *A reader is cut off*: in groups with leases, one or two members hear none of the others,
 //!   which are heard, and are suspected by one of them at once; reads come there meanwhile.
+//! - A10 *A member learns a time*, of what another one has delivered, or of its host's clock: by
+//!   the operator, and when it has just wedged.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::scenario::Manner;
@@ -141,6 +143,20 @@ impl World {
             self.with(accuser, |process, _| process.suspect(Rank::at(reader)));
         }
         self.run_soon(accuser);
+    }
+
+    /// A10
+    pub(super) fn inform(&mut self, seat: usize) {
+        let other = self.rng_of_news.below(self.n_seats() as u64) as usize;
+        let is_date = self.rng_of_news.chance(1, 2);
+        let time =
+            self.with(other, |other, record| if is_date { other.date() } else { record.latest });
+        let Some(time) = time.filter(|_| !self.history.is_unordered) else { return };
+        self.with(seat, |process, record| {
+            if process.view().is_some() {
+                process.learn(time, record);
+            }
+        });
     }
 
     /// A6

@@ -43,6 +43,7 @@ trait Life {
         listener: &mut Listener<'_>,
     ) -> Turn;
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
+    fn learn(&mut self, time: Time);
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
     fn view(&self) -> Option<&View>;
@@ -68,6 +69,10 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
         group::Process::multicast(self, shard, message).is_ok()
+    }
+
+    fn learn(&mut self, time: Time) {
+        group::Process::learn(self, time);
     }
 
     fn leave(&mut self) {
@@ -343,6 +348,17 @@ impl Process {
             record.causes.insert((shard, ordinal), record.latest);
             self.trace(Topic::Propose, ordinal, 0);
         }
+    }
+
+    /// Takes it from outside that a time has led to what it multicasts from now on.
+    pub(super) fn learn(&mut self, time: Time, record: &mut Record) {
+        record.latest = record.latest.max(time);
+        self.life.learn(time);
+    }
+
+    /// What the clock of its host shows.
+    pub(super) fn date(&self) -> Time {
+        self.date.at(self.port.net().borrow().now())
     }
 
     /// Lets WRITEs land while it reads rows.

@@ -34,6 +34,8 @@ pub(super) struct World {
     pub(super) rng_of_layout: Rng,
     /// The choices of reads.
     pub(super) rng_of_reads: Rng,
+    /// What members learn of times, and changes that follow each other (`aims`).
+    pub(super) rng_of_news: Rng,
     /// The choices of WRITEs that land while rows are read.
     rng_of_races: Rng,
     /// Members that were cut off, and are asked (`aims`, A8).
@@ -83,6 +85,7 @@ impl World {
             rng,
             rng_of_layout: Rng::new(seed ^ 0x7368_6172_6473),
             rng_of_reads: Rng::new(seed ^ 0x7265_6164_7300),
+            rng_of_news: Rng::new(seed ^ 0x006e_6577_7300),
             rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
             readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
@@ -242,6 +245,7 @@ impl World {
             self.strike_proposer(seat);
         } else if after.is_wedged && !before.is_wedged {
             self.load_wedged(seat);
+            self.inform(seat);
             self.lay_ambush(seat);
         }
     }
