@@ -16,8 +16,8 @@
 //!   `LEASE_FROM_ECHO`, `HEARS_WEDGED`.
 //! - E2 *The next view waits.* A member of a shard that has lost one, or that is new to it, answers
 //!   nothing for as long as a lease lasts, from a time that was told after it had begun the view:
-//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutant
-//!   `ANSWERS_AT_ONCE`.
+//!   the members that decided had wedged by then (C4). Neither updates nor reads. Mutants
+//!   `ANSWERS_AT_ONCE`, `NEWCOMER_ANSWERS`, `HOLD_FORGOTTEN`.
 //! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
 //!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
 //! - E4 *Held is delivered.* What was answered before a read came had been received by every member

@@ -10,10 +10,17 @@
 //!   longer: in groups with subgroups.
 //! - A8 *A reader is cut off*: in groups with leases, one or two members hear none of the others,
 //!   which are heard, and are suspected by one of them at once; reads come there meanwhile.
+//! - A9 *Another change follows at once*: a member is suspected or leaves, or a process joins, while
+//!   a newcomer waits for its state, or answers wait for leases.
 //! - A10 *A member learns a time*, of what another one has delivered, or of its host's clock: by
 //!   the operator, and when it has just wedged.
+//! - A11 *Joiners die and are followed at once* when their joining is proposed: the ones that follow
+//!   are told what was meant for them.
+//! - A12 *One that returns is deaf* to another one, in a durable group that has no view: both may
+//!   call for a restart.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
+use super::process::Process;
 use super::scenario::Manner;
 use super::world::World;
 use crate::coverage::Mark;
@@ -75,6 +82,10 @@ impl World {
     /// Cuts one direction between two seats for a while.
     fn cut(&mut self, from: usize, to: usize) {
         let lasts = 1 + self.outages.rng.below(self.scenario.plan.fault_ns_max);
+        self.cut_for(from, to, lasts);
+    }
+
+    fn cut_for(&mut self, from: usize, to: usize, lasts: u64) {
         let net = &mut *self.net.borrow_mut();
         let wire = net.link_index(from, to);
         if !self.outages.is_cut(wire) {
@@ -143,6 +154,71 @@ impl World {
             self.with(accuser, |process, _| process.suspect(Rank::at(reader)));
         }
         self.run_soon(accuser);
+    }
+
+    /// A9
+    pub(super) fn change_again(&mut self, installer: usize) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild {
+            return;
+        }
+        let is_ready = self.processes[installer].as_ref().is_some_and(Process::is_ready);
+        let n_of_16 = match self.scenario.lease {
+            _ if !is_ready => 3,
+            Some(_) => 2,
+            None => 0,
+        };
+        if !self.rng_of_news.chance(n_of_16, 16) {
+            return;
+        }
+        let seats = self.n_seats() as u64;
+        let [one, other] = [0, 1].map(|_| self.rng_of_news.below(seats) as usize);
+        match self.rng_of_news.below(3) {
+            0 => {
+                self.with(one, |process, _| process.suspect(Rank::at(other)));
+            }
+            1 => {
+                self.with(one, |process, record| process.leave(record));
+            }
+            _ => self.start_spare(),
+        }
+        self.run_soon(one);
+    }
+
+    fn start_spare(&mut self) {
+        let is_spare =
+            |seat: &usize| !self.is_alive(*seat) && !self.awaited.contains(Rank::at(*seat));
+        let spare = (0..self.n_seats()).find(is_spare);
+        spare.into_iter().for_each(|seat| self.start(seat));
+    }
+
+    /// A11
+    pub(super) fn succeed_joiners(&mut self) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild || !self.rng_of_news.chance(1, 8) {
+            return;
+        }
+        for seat in 0..self.n_seats() {
+            let is_outside = |one: &Process| one.view().is_none() && !one.is_returning();
+            if self.is_alive(seat) && self.processes[seat].as_ref().is_some_and(is_outside) {
+                self.crash(seat);
+                self.start(seat);
+            }
+        }
+    }
+
+    /// A12
+    pub(super) fn deafen_returning(&mut self, seat: usize) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        let is_dark = self.is_durable() && self.latest().is_none();
+        if self.phase != Phase::Safety || is_mild || !is_dark || !self.rng_of_news.chance(1, 2) {
+            return;
+        }
+        let other = self.rng_of_news.below(self.n_seats() as u64) as usize;
+        if other != seat {
+            let lasts = 1 + self.rng_of_news.below(400 * MS);
+            self.cut_for(other, seat, lasts);
+        }
     }
 
     /// A10

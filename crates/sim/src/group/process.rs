@@ -53,6 +53,7 @@ trait Life {
     fn answers_from(&self, subgroup: usize) -> Instant;
     fn lease_until(&self) -> Instant;
     fn is_ready(&self) -> bool;
+    fn is_returning(&self) -> bool;
     fn is_wedged(&self) -> bool;
     fn echoed(&self) -> Option<Rank>;
 }
@@ -109,6 +110,10 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn is_ready(&self) -> bool {
         group::Process::is_ready(self)
+    }
+
+    fn is_returning(&self) -> bool {
+        group::Process::is_returning(self)
     }
 
     fn is_wedged(&self) -> bool {
@@ -396,6 +401,11 @@ impl Process {
         self.life.is_ready()
     }
 
+    /// Whether it has the log of one before, and is in no view yet.
+    pub(super) fn is_returning(&self) -> bool {
+        self.life.is_returning()
+    }
+
     pub(super) fn is_wedged(&self) -> bool {
         self.life.is_wedged()
     }
@@ -454,6 +464,23 @@ impl Listener<'_> {
 }
 
 impl Listener<'_> {
+    /// Of what it multicast in a shard that it is no longer in, it was told everything that was not
+    /// sent, and nothing else.
+    fn part_from(&self, shard: Option<ShardId>) {
+        let Some(id) = shard else { return };
+        let n_multicast = self.record.n_multicast.get(&id).copied().unwrap_or(0);
+        let own = &self.places[usize::from(id.subgroup)].own;
+        let n_delivered = own.get(&id).copied().unwrap_or(0);
+        if n_multicast != n_delivered {
+            let detail = format!(
+                "{} is no longer in {id}, has delivered {n_delivered} of its messages there, and \
+                 was told that {n_multicast} were sent",
+                self.knock.seat
+            );
+            self.violate(Property::Validity, detail);
+        }
+    }
+
     /// Every shard to which it comes, and every one that begins again, has the first state.
     fn take_places(&mut self, view: &View) {
         for subgroup in 0..self.places.len() {
@@ -463,6 +490,7 @@ impl Listener<'_> {
             if is_in == was_in {
                 continue;
             }
+            self.part_from(was_in.map(|(id, _)| id).filter(|id| Some(*id) != shard));
             if let (Some(old), Some(new)) = (was_in, is_in) {
                 let is_moved = old.0 != new.0;
                 self.hit(if is_moved { Mark::MemberMoved } else { Mark::ShardBegunAnew });

@@ -34,7 +34,7 @@ pub(super) struct World {
     pub(super) rng_of_layout: Rng,
     /// The choices of reads.
     pub(super) rng_of_reads: Rng,
-    /// What members learn of times, and changes that follow each other (`aims`).
+    /// What members learn of times, and changes that follow each other (`aims`, A9).
     pub(super) rng_of_news: Rng,
     /// The choices of WRITEs that land while rows are read.
     rng_of_races: Rng,
@@ -237,11 +237,15 @@ impl World {
             self.crash(seat);
             return self.start_later(seat);
         }
+        if after.view > before.view {
+            self.change_again(seat);
+        }
         if before.view.is_none() && after.view.is_some() {
             self.bid_farewell(seat);
         } else if after.view > before.view {
             self.strike_installer(seat);
         } else if after.proposes && !before.proposes {
+            self.succeed_joiners();
             self.strike_proposer(seat);
         } else if after.is_wedged && !before.is_wedged {
             self.load_wedged(seat);
@@ -293,6 +297,7 @@ impl World {
             net.arm_run(seat, now);
         }
         self.connect_born(seat, is_founder);
+        self.deafen_returning(seat);
     }
 
     /// A process that begins on shared memory finds what the last one left, or none of it.
