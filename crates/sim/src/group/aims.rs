@@ -10,11 +10,11 @@
 //!   longer: in groups with subgroups.
 //! - A8 *A reader is cut off*: in groups with leases, one or two members hear none of the others,
 //!   which are heard, and are suspected by one of them at once; reads come there meanwhile.
-//! - A9 *Another change follows at once*: a member is suspected or leaves, or a process joins, while
-//!   a newcomer waits for its state, or answers wait for leases.
+//! - A9 *Another change follows at once*: a member is suspected or leaves, or a process joins,
+//!   while a newcomer waits for its state, or answers wait for leases.
 //! - A10 *A member learns a time*, of what another one has delivered, or of its host's clock: by
 //!   the operator, and when it has just wedged.
-//! - A11 *Joiners die and are followed at once* when their joining is proposed: the ones that follow
+//! - A11 *Joiners die and are followed at once* when their joining is proposed: those that follow
 //!   are told what was meant for them.
 //! - A12 *One that returns is deaf* to another one, in a durable group that has no view: both may
 //!   call for a restart.
