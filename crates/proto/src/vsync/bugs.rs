@@ -146,7 +146,7 @@ crate::planted_bugs! {
     /// A member's clock begins with the view's time, whatever it has seen since it wedged.
     ClockNotCarried = CLOCK_NOT_CARRIED: sweep ["vsync"],
     /// Nulls count as messages that were not sent.
-    UnsentCountsNulls = UNSENT_COUNTS_NULLS: tests,
+    UnsentCountsNulls = UNSENT_COUNTS_NULLS: sweep ["vsync"],
     /// The view behind one that has lost a member forgets how long answers wait.
     HoldForgotten = HOLD_FORGOTTEN: sweep ["vsync"],
     /// A newcomer to a shard answers at once.

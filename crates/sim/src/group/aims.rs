@@ -18,6 +18,8 @@
 //!   are told what was meant for them.
 //! - A12 *One that returns is deaf* to another one, in a durable group that has no view: both may
 //!   call for a restart.
+//! - A13 *A shard becomes short while another one has a member to spare*, and talks: that member is
+//!   moved with its turns under way.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::process::Process;
@@ -28,6 +30,7 @@ use crate::plan::MS;
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
 use base::{Rank, majority};
+use proto::vsync::Shard;
 
 impl World {
     /// A1 to A3.
@@ -233,6 +236,40 @@ impl World {
                 process.learn(time, record);
             }
         });
+    }
+
+    /// A13
+    pub(super) fn make_short(&mut self) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild || self.scenario.layout.is_empty() {
+            return;
+        }
+        let rng = &mut self.rng_of_news;
+        let n_subgroups = self.scenario.layout.len() as u64;
+        let (is_due, subgroup) = (rng.chance(1, 12), rng.below(n_subgroups) as usize);
+        let (first, second) = (rng.next_u64() as usize, rng.next_u64() as usize);
+        let Some(view) = self.latest().filter(|_| is_due) else { return };
+        let n_least = self.scenario.layout[subgroup].n_least;
+        let shards = view.roster[subgroup].shards.iter();
+        let (rich, poor): (Vec<_>, Vec<_>) = shards
+            .filter(|shard| shard.seats.len() >= n_least)
+            .partition(|shard| shard.seats.len() > n_least);
+        let seats = |of: &[&Shard]| -> Vec<usize> {
+            of.iter().flat_map(|shard| &shard.seats).map(|seat| seat.index()).collect()
+        };
+        let (rich, poor) = (seats(&rich), seats(&poor));
+        if rich.is_empty() || poor.is_empty() {
+            return;
+        }
+        let (speaker, leaver) = (rich[first % rich.len()], poor[second % poor.len()]);
+        self.with(speaker, |process, record| {
+            if !process.is_silent && !record.asked_to_leave {
+                (0..2).for_each(|_| process.multicast(subgroup, 0, record));
+            }
+        });
+        self.with(leaver, |process, record| process.leave(record));
+        self.run_soon(speaker);
+        self.run_soon(leaver);
     }
 
     /// A6

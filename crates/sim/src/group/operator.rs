@@ -19,6 +19,7 @@ impl World {
             Phase::Healing | Phase::Liveness | Phase::Over => {}
         }
         self.read_by_lease();
+        self.make_short();
         let seat = self.rng_of_news.below(self.n_seats() as u64) as usize;
         if self.rng_of_news.chance(1, 8) {
             self.inform(seat);
