@@ -14,4 +14,6 @@ crate::planted_bugs! {
     UnclaimedPlace = UNCLAIMED_PLACE: tests,
     /// The row of a member that is suspected is read as before.
     FrozenIsRead = FROZEN_IS_READ: tests,
+    /// A row is read in the order in which it is written.
+    ReadsForward = READS_FORWARD: sweep ["vsync"],
 }

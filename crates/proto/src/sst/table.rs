@@ -170,9 +170,14 @@ impl<P: Planting<Bug>> Table<P> {
             let is_late = |word| word & !CLAIM > self.view;
             // S2
             if before == self.view || is_any {
-                // S1: from the last to the first.
-                for column in self.columns.iter().rev() {
+                let mut copy = |column: Column| {
                     load(seat, column.first(), &mut buffer[column.range()]);
+                };
+                // S1: from the last to the first.
+                if self.planted.has(Bug::ReadsForward) {
+                    self.columns.iter().for_each(&mut copy);
+                } else {
+                    self.columns.iter().rev().for_each(&mut copy);
                 }
             }
             load(seat, self.columns.view(), &mut word);

@@ -147,6 +147,20 @@ crate::planted_bugs! {
     ForeignLog = FOREIGN_LOG: tests,
     /// After a link was down, a member tells what changes from then on, and not its whole row.
     NoRenewal = NO_RENEWAL: sweep ["vsync"],
+    /// A member's clock begins with the view's time, whatever it has seen since it wedged.
+    ClockNotCarried = CLOCK_NOT_CARRIED: sweep ["vsync"],
+    /// Nulls count as messages that were not sent.
+    UnsentCountsNulls = UNSENT_COUNTS_NULLS: sweep ["vsync"],
+    /// The view behind one that has lost a member forgets how long answers wait.
+    HoldForgotten = HOLD_FORGOTTEN: sweep ["vsync"],
+    /// A newcomer to a shard answers at once.
+    NewcomerAnswers = NEWCOMER_ANSWERS: sweep ["vsync"],
+    /// A newcomer skips the first message that it held behind its state.
+    HeldOffByOne = HELD_OFF_BY_ONE: sweep ["vsync"],
+    /// A process takes the welcome of the one before it on its seat.
+    WelcomeBySeat = WELCOME_BY_SEAT: sweep ["vsync"],
+    /// In a restart a proposal is accepted below a promise.
+    AcceptsBelow = ACCEPTS_BELOW: tests,
 }
 
 /// A table has no mistake if the view has one.

@@ -10,7 +10,8 @@
 //!
 //! - K1 *Stamps rise.* A stamp is later than everything that its process has stamped, seen or
 //!   shown in its row. A message that is sent again in the next view is stamped again. By
-//!   construction: [`HybridClock::stamp`] is asked as a slot is filled. Mutant `STAMP_KEPT`.
+//!   construction: [`HybridClock::stamp`] is asked as a slot is filled. What a member
+//!   has seen it takes from view to view. Mutants `STAMP_KEPT`, `CLOCK_NOT_CARRIED`.
 //! - K2 *Received is seen.* A member's clock is not before the stamp of a message that it has
 //!   received, and the row of a member that has wedged says how late that is (`seen`). So what a
 //!   process sends after a delivery, in whichever shard, has a later stamp. Mutant `STAMP_UNSEEN`.

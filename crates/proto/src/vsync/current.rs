@@ -105,7 +105,9 @@ impl<P: Plantings> Current<P> {
     /// Takes over the clock of the view before, and what was heard in it, in the shards in which
     /// this member stays.
     pub(super) fn hear_on(&mut self, last: &mut Current<P>) {
-        self.clock.see(last.clock.now());
+        if !self.planted.has(Bug::ClockNotCarried) {
+            self.clock.see(last.clock.now());
+        }
         let since = |view: &View, id| view.shard(id).map(|shard| shard.since);
         for (lane, old) in self.lanes.iter_mut().zip(&mut last.lanes) {
             let (Some(lane), Some(old)) = (lane, old) else { continue };

@@ -115,9 +115,10 @@ impl Outbox {
     }
 
     /// Ends this process's time in a shard: drops what was not delivered. Returns how much that is.
-    pub(super) fn drop_all(&mut self) -> usize {
+    pub(super) fn drop_all(&mut self, planted: impl Planting<Bug>) -> usize {
         let under_way = core::mem::take(&mut self.under_way);
-        let n_cut_off = under_way.into_iter().filter(|sent| sent.message.is_some()).count();
+        let counts = |sent: &Sent| sent.message.is_some() || planted.has(Bug::UnsentCountsNulls);
+        let n_cut_off = under_way.into_iter().filter(counts).count();
         (self.n_delivered, self.n_bytes, self.n_again) = (0, 0, 0);
         n_cut_off + core::mem::take(&mut self.waiting).len()
     }
@@ -185,5 +186,18 @@ mod tests {
             assert_eq!(sent(&outbox, index), Some((number(2 + index), stamped, Some(message))));
         }
         assert!(!outbox.send_next(&mut stamp));
+    }
+
+    #[test]
+    fn what_is_dropped_are_messages_and_no_nulls() {
+        let dropped = |planted: Option<Bug>| {
+            let mut outbox = Outbox::default();
+            outbox.put(b"a".as_slice().into());
+            outbox.put(b"b".as_slice().into());
+            assert!(outbox.send_next(Time::default));
+            outbox.send_null();
+            outbox.drop_all(planted)
+        };
+        assert_eq!((dropped(None), dropped(Some(Bug::UnsentCountsNulls))), (2, 3));
     }
 }

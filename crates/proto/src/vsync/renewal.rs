@@ -34,7 +34,11 @@ impl<P: Plantings> Current<P> {
             let Some(lane) = &self.lanes[at] else { continue };
             let has = |one: &Sender| lane.senders.iter().any(|own| own.process == one.process);
             let answers = match old.filter(|old| old.id == lane.id) {
-                Some(old) if old.senders.iter().all(has) => old.answers,
+                Some(old) if old.senders.iter().all(has) => {
+                    let forgets = self.planted.has(Bug::HoldForgotten);
+                    if forgets { Answers::Free } else { old.answers }
+                }
+                None if self.planted.has(Bug::NewcomerAnswers) => Answers::Free,
                 None if last.is_none() && self.view.id == ViewId::FIRST => Answers::Free,
                 _ => Answers::Behind(now),
             };

@@ -10,7 +10,8 @@
 //! twice at a time. Here, any number may be.)
 //!
 //! - R1 *Answers are synced.* A promise, and the acceptance of a change, are told when they are
-//!   synced. Mutant `ANSWER_BEFORE_SYNC`.
+//!   synced. A proposal below a promise is not accepted. Mutants `ANSWER_BEFORE_SYNC`,
+//!   `ACCEPTS_BELOW`.
 //! - R2 *A majority* of the members of the view has promised before a change of it is proposed, and
 //!   has accepted it before it is acted upon. So what was decided before is found, and nothing else
 //!   is decided. Mutant `RESTART_BY_FEW`. The caller is one of those that have promised: a ballot
@@ -382,7 +383,7 @@ impl<P: Plantings> Returning<P> {
         if !self.is_of_group(call) || call.view != self.view_id() {
             return;
         }
-        if call.ballot < self.found.promised {
+        if call.ballot < self.found.promised && !self.planted.has(Bug::AcceptsBelow) {
             let report = self.report(call);
             return self.owe(from, Message::Report(report), journal);
         }

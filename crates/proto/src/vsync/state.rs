@@ -6,7 +6,7 @@
 //!   everything before; the newcomer has received everything from its first view on, so any such
 //!   position will do, and any member that has the state can give it. One that was made in a view
 //!   before is of a time at which the newcomer was not in the shard. Mutants `NO_STATE`,
-//!   `STATE_REPEATED`, `MOVED_IS_READY`, `TAKES_THE_OLD`.
+//!   `STATE_REPEATED`, `HELD_OFF_BY_ONE`, `MOVED_IS_READY`, `TAKES_THE_OLD`.
 //!
 //! In a group without states a newcomer is ready at once, and delivers its first view from the
 //! beginning: there is nothing that those messages would be applied to too early.

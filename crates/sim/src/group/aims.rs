@@ -10,8 +10,19 @@
 //!   longer: in groups with subgroups.
 //! - A8 *A reader is cut off*: in groups with leases, one or two members hear none of the others,
 //!   which are heard, and are suspected by one of them at once; reads come there meanwhile.
+//! - A9 *Another change follows at once*: a member is suspected or leaves, or a process joins,
+//!   while a newcomer waits for its state, or answers wait for leases.
+//! - A10 *A member learns a time*, of what another one has delivered, or of its host's clock: by
+//!   the operator, and when it has just wedged.
+//! - A11 *Joiners die and are followed at once* when their joining is proposed: those that follow
+//!   are told what was meant for them.
+//! - A12 *One that returns is deaf* to another one, in a durable group that has no view: both may
+//!   call for a restart.
+//! - A13 *A shard becomes short while another one has a member to spare*, and talks: that member is
+//!   moved with its turns under way.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
+use super::process::Process;
 use super::scenario::Manner;
 use super::world::World;
 use crate::coverage::Mark;
@@ -19,6 +30,7 @@ use crate::plan::MS;
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
 use base::{Rank, majority};
+use proto::vsync::Shard;
 
 impl World {
     /// A1 to A3.
@@ -147,6 +159,119 @@ impl World {
             self.with(accuser, |process, _| process.suspect(Rank::at(reader)));
         }
         self.run_soon(accuser);
+    }
+
+    /// A9
+    pub(super) fn change_again(&mut self, installer: usize) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild {
+            return;
+        }
+        let is_ready = self.processes[installer].as_ref().is_some_and(Process::is_ready);
+        let n_of_16 = match self.scenario.lease {
+            _ if !is_ready => 3,
+            Some(_) => 2,
+            None => 0,
+        };
+        if !self.rng_of_news.chance(n_of_16, 16) {
+            return;
+        }
+        let seats = self.n_seats() as u64;
+        let [one, other] = [0, 1].map(|_| self.rng_of_news.below(seats) as usize);
+        match self.rng_of_news.below(3) {
+            0 => {
+                self.with(one, |process, _| process.suspect(Rank::at(other)));
+            }
+            1 => {
+                self.with(one, |process, record| process.leave(record));
+            }
+            _ => self.start_spare(),
+        }
+        self.run_soon(one);
+    }
+
+    fn start_spare(&mut self) {
+        let is_spare =
+            |seat: &usize| !self.is_alive(*seat) && !self.awaited.contains(Rank::at(*seat));
+        let spare = (0..self.n_seats()).find(is_spare);
+        spare.into_iter().for_each(|seat| self.start(seat));
+    }
+
+    /// A11
+    pub(super) fn succeed_joiners(&mut self) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild || !self.rng_of_news.chance(1, 8) {
+            return;
+        }
+        for seat in 0..self.n_seats() {
+            let is_outside = |one: &Process| one.view().is_none() && !one.is_returning();
+            if self.is_alive(seat) && self.processes[seat].as_ref().is_some_and(is_outside) {
+                self.crash(seat);
+                self.start(seat);
+            }
+        }
+    }
+
+    /// A12
+    pub(super) fn deafen_returning(&mut self, seat: usize) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        let is_dark = self.is_durable() && self.latest().is_none();
+        if self.phase != Phase::Safety || is_mild || !is_dark || !self.rng_of_news.chance(1, 2) {
+            return;
+        }
+        let other = self.rng_of_news.below(self.n_seats() as u64) as usize;
+        if other != seat {
+            let lasts = 1 + self.rng_of_news.below(400 * MS);
+            self.cut_for(other, seat, lasts);
+        }
+    }
+
+    /// A10
+    pub(super) fn inform(&mut self, seat: usize) {
+        let other = self.rng_of_news.below(self.n_seats() as u64) as usize;
+        let is_date = self.rng_of_news.chance(1, 2);
+        let time =
+            self.with(other, |other, record| if is_date { other.date() } else { record.latest });
+        let Some(time) = time.filter(|_| !self.history.is_unordered) else { return };
+        self.with(seat, |process, record| {
+            if process.view().is_some() {
+                process.learn(time, record);
+            }
+        });
+    }
+
+    /// A13
+    pub(super) fn make_short(&mut self) {
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if self.phase != Phase::Safety || is_mild || self.scenario.layout.is_empty() {
+            return;
+        }
+        let rng = &mut self.rng_of_news;
+        let n_subgroups = self.scenario.layout.len() as u64;
+        let (is_due, subgroup) = (rng.chance(1, 12), rng.below(n_subgroups) as usize);
+        let (first, second) = (rng.next_u64() as usize, rng.next_u64() as usize);
+        let Some(view) = self.latest().filter(|_| is_due) else { return };
+        let n_least = self.scenario.layout[subgroup].n_least;
+        let shards = view.roster[subgroup].shards.iter();
+        let (rich, poor): (Vec<_>, Vec<_>) = shards
+            .filter(|shard| shard.seats.len() >= n_least)
+            .partition(|shard| shard.seats.len() > n_least);
+        let seats = |of: &[&Shard]| -> Vec<usize> {
+            of.iter().flat_map(|shard| &shard.seats).map(|seat| seat.index()).collect()
+        };
+        let (rich, poor) = (seats(&rich), seats(&poor));
+        if rich.is_empty() || poor.is_empty() {
+            return;
+        }
+        let (speaker, leaver) = (rich[first % rich.len()], poor[second % poor.len()]);
+        self.with(speaker, |process, record| {
+            if !process.is_silent && !record.asked_to_leave {
+                (0..2).for_each(|_| process.multicast(subgroup, 0, record));
+            }
+        });
+        self.with(leaver, |process, record| process.leave(record));
+        self.run_soon(speaker);
+        self.run_soon(leaver);
     }
 
     /// A6

@@ -19,6 +19,11 @@ impl World {
             Phase::Healing | Phase::Liveness | Phase::Over => {}
         }
         self.read_by_lease();
+        self.make_short();
+        let seat = self.rng_of_news.below(self.n_seats() as u64) as usize;
+        if self.rng_of_news.chance(1, 8) {
+            self.inform(seat);
+        }
         let mean = if self.phase == Phase::Safety { self.scenario.act_every_ns } else { CALM_NS };
         let pause = 1 + self.rng.below(2 * mean);
         self.push_in(pause, Happening::Operate);

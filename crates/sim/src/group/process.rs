@@ -14,7 +14,7 @@ use crate::world::net::Net;
 use crate::world::port::SimPort;
 use crate::{Property, Snapshots};
 use base::verb::Relay;
-use base::{Inbox, Instant, Rank};
+use base::{Inbox, Instant, Rank, Rng};
 use engine::group::{self, Application, Ground, Installed, Turn};
 use proto::disk::DiskEvent;
 use proto::planted::{Planted, Sound};
@@ -43,6 +43,7 @@ trait Life {
         listener: &mut Listener<'_>,
     ) -> Turn;
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
+    fn learn(&mut self, time: Time);
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
     fn view(&self) -> Option<&View>;
@@ -52,6 +53,7 @@ trait Life {
     fn answers_from(&self, subgroup: usize) -> Instant;
     fn lease_until(&self) -> Instant;
     fn is_ready(&self) -> bool;
+    fn is_returning(&self) -> bool;
     fn is_wedged(&self) -> bool;
     fn echoed(&self) -> Option<Rank>;
 }
@@ -68,6 +70,10 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
         group::Process::multicast(self, shard, message).is_ok()
+    }
+
+    fn learn(&mut self, time: Time) {
+        group::Process::learn(self, time);
     }
 
     fn leave(&mut self) {
@@ -104,6 +110,10 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn is_ready(&self) -> bool {
         group::Process::is_ready(self)
+    }
+
+    fn is_returning(&self) -> bool {
+        group::Process::is_returning(self)
     }
 
     fn is_wedged(&self) -> bool {
@@ -345,6 +355,22 @@ impl Process {
         }
     }
 
+    /// Takes it from outside that a time has led to what it multicasts from now on.
+    pub(super) fn learn(&mut self, time: Time, record: &mut Record) {
+        record.latest = record.latest.max(time);
+        self.life.learn(time);
+    }
+
+    /// What the clock of its host shows.
+    pub(super) fn date(&self) -> Time {
+        self.date.at(self.port.net().borrow().now())
+    }
+
+    /// Lets WRITEs land while it reads rows.
+    pub(super) fn race(&mut self, rng: Rng) {
+        self.port.race(rng);
+    }
+
     pub(super) fn leave(&mut self, record: &mut Record) {
         self.trace(Topic::Operator, 1, 0);
         record.asked_to_leave = true;
@@ -373,6 +399,11 @@ impl Process {
 
     pub(super) fn is_ready(&self) -> bool {
         self.life.is_ready()
+    }
+
+    /// Whether it has the log of one before, and is in no view yet.
+    pub(super) fn is_returning(&self) -> bool {
+        self.life.is_returning()
     }
 
     pub(super) fn is_wedged(&self) -> bool {
@@ -433,6 +464,23 @@ impl Listener<'_> {
 }
 
 impl Listener<'_> {
+    /// Of what it multicast in a shard that it is no longer in, it was told everything that was not
+    /// sent, and nothing else.
+    fn part_from(&self, shard: Option<ShardId>) {
+        let Some(id) = shard else { return };
+        let n_multicast = self.record.n_multicast.get(&id).copied().unwrap_or(0);
+        let own = &self.places[usize::from(id.subgroup)].own;
+        let n_delivered = own.get(&id).copied().unwrap_or(0);
+        if n_multicast != n_delivered {
+            let detail = format!(
+                "{} is no longer in {id}, has delivered {n_delivered} of its messages there, and \
+                 was told that {n_multicast} were sent",
+                self.knock.seat
+            );
+            self.violate(Property::Validity, detail);
+        }
+    }
+
     /// Every shard to which it comes, and every one that begins again, has the first state.
     fn take_places(&mut self, view: &View) {
         for subgroup in 0..self.places.len() {
@@ -442,6 +490,7 @@ impl Listener<'_> {
             if is_in == was_in {
                 continue;
             }
+            self.part_from(was_in.map(|(id, _)| id).filter(|id| Some(*id) != shard));
             if let (Some(old), Some(new)) = (was_in, is_in) {
                 let is_moved = old.0 != new.0;
                 self.hit(if is_moved { Mark::MemberMoved } else { Mark::ShardBegunAnew });

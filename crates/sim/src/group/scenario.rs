@@ -25,6 +25,8 @@ pub(super) enum Manner {
 /// A run, before it begins.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
+    /// Whether rows are written while they are read, where memory is shared.
+    pub(super) has_races: bool,
     /// Network, weather and faults; its members are the seats.
     pub(super) plan: Plan,
     pub(super) shape: Shape,
@@ -80,7 +82,9 @@ impl Scenario {
         let drawn = drawn.with_leases(&mut Rng::new(seed ^ 0x006c_6561_7365));
         let mut rng_of_dates = Rng::new(seed ^ 0x0064_6174_6573);
         let dates = (0..drawn.shape.n_seats).map(|_| Date::draw(kind, &mut rng_of_dates));
-        Scenario { dates: dates.collect(), ..drawn }
+        let is_shared = drawn.plan.weather.provider == Provider::Shm;
+        let has_races = is_shared && Rng::new(seed ^ 0x7261_6365_7300).chance(1, 2);
+        Scenario { dates: dates.collect(), has_races, ..drawn }
     }
 
     /// The same with leases, shorter and longer than the silence that is suspected: then clocks run
@@ -187,6 +191,7 @@ impl Scenario {
             n_adequate: if rng.chance(1, 4) { 2 } else { 1 },
             dates: Vec::new(),
             lease: None,
+            has_races: false,
             plan,
         };
         // (No draw of its own, so that older seeds meet what they met.)

@@ -34,6 +34,10 @@ pub(super) struct World {
     pub(super) rng_of_layout: Rng,
     /// The choices of reads.
     pub(super) rng_of_reads: Rng,
+    /// What members learn of times, and changes that follow each other (`aims`, A9).
+    pub(super) rng_of_news: Rng,
+    /// The choices of WRITEs that land while rows are read.
+    rng_of_races: Rng,
     /// Members that were cut off, and are asked (`aims`, A8).
     pub(super) readers: Vec<usize>,
     /// Processes by seat; one that is dead stays until the next one begins.
@@ -81,6 +85,8 @@ impl World {
             rng,
             rng_of_layout: Rng::new(seed ^ 0x7368_6172_6473),
             rng_of_reads: Rng::new(seed ^ 0x7265_6164_7300),
+            rng_of_news: Rng::new(seed ^ 0x006e_6577_7300),
+            rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
             readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
             history: History { is_unordered, is_durable, ..History::default() },
@@ -231,14 +237,19 @@ impl World {
             self.crash(seat);
             return self.start_later(seat);
         }
+        if after.view > before.view {
+            self.change_again(seat);
+        }
         if before.view.is_none() && after.view.is_some() {
             self.bid_farewell(seat);
         } else if after.view > before.view {
             self.strike_installer(seat);
         } else if after.proposes && !before.proposes {
+            self.succeed_joiners();
             self.strike_proposer(seat);
         } else if after.is_wedged && !before.is_wedged {
             self.load_wedged(seat);
+            self.inform(seat);
             self.lay_ambush(seat);
         }
     }
@@ -271,6 +282,9 @@ impl World {
         let below = (&self.net, self.disks.get_mut(seat), date);
         let mut process = Process::new(config, self.bug, below, n_ballast, is_silent);
         process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
+        if self.scenario.has_races {
+            process.race(self.rng_of_races.fork());
+        }
         self.processes[seat] = Some(process);
         self.history.record(ProcessId::of(&me)).is_stateless = !self.scenario.keeps_state;
         {
@@ -283,6 +297,7 @@ impl World {
             net.arm_run(seat, now);
         }
         self.connect_born(seat, is_founder);
+        self.deafen_returning(seat);
     }
 
     /// A process that begins on shared memory finds what the last one left, or none of it.

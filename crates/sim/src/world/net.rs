@@ -272,6 +272,16 @@ impl Net {
         }
     }
 
+    /// Lets up to `n_most` WRITEs that are the next ones on this link take effect now.
+    pub(crate) fn land_early(&mut self, index: usize, n_most: usize) {
+        let now = self.now();
+        let next = self.links[index].verbs.iter_mut().take(n_most);
+        for verb in next.take_while(|verb| matches!(verb.action, Action::Write)) {
+            verb.arrives_at = verb.arrives_at.min(now);
+        }
+        self.on_verb(index);
+    }
+
     /// Performs a verb. True when it is complete; false after its first half.
     fn take_effect(&mut self, index: usize, verb: Verb) -> bool {
         let (from, to) = self.ends(index);

@@ -6,7 +6,7 @@ use crate::words::words_of;
 use crate::world::net::{Net, Posting};
 use crate::{Property, Provider};
 use base::verb::Unsupported;
-use base::{At, Inbox, Instant, Port, Rank, SeatSet, Token};
+use base::{At, Inbox, Instant, Port, Rank, Rng, SeatSet, Token};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -22,11 +22,29 @@ pub(crate) struct SimPort {
     scratch: Vec<u64>,
     /// The death in the middle of a turn, if it is to be.
     pub(crate) dying: Option<Dying>,
+    /// The choices of WRITEs that land between two loads of a turn.
+    races: Option<RefCell<Rng>>,
 }
 
 impl SimPort {
     pub(crate) fn new(me: Rank, net: Rc<RefCell<Net>>) -> SimPort {
-        SimPort { me, net, told: SeatSet::EMPTY, scratch: Vec::new(), dying: None }
+        SimPort { me, net, told: SeatSet::EMPTY, scratch: Vec::new(), dying: None, races: None }
+    }
+
+    /// Lets WRITEs of others land while its owner looks at its memory, as they do where that is
+    /// shared: a turn is not an instant.
+    pub(crate) fn race(&mut self, rng: Rng) {
+        self.races = Some(RefCell::new(rng));
+    }
+
+    fn race_on(&self) {
+        let Some(mut rng) = self.races.as_ref().map(RefCell::borrow_mut) else { return };
+        if rng.chance(1, 8) {
+            let net = &mut *self.net.borrow_mut();
+            let from = rng.below(net.members as u64) as usize;
+            let link = net.link_index(from, self.me.index());
+            net.land_early(link, 1 + rng.below(24) as usize);
+        }
     }
 
     pub(crate) fn me(&self) -> Rank {
@@ -77,6 +95,7 @@ impl Port for SimPort {
     }
 
     fn load_into(&self, at: At, words: &mut [u64]) {
+        self.race_on();
         let net = self.net.borrow();
         words.copy_from_slice(net.regions[self.me.index()].words(at.0 as usize, words.len()));
         if let Some(dying) = &self.dying {

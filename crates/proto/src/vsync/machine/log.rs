@@ -144,7 +144,8 @@ impl<P: Plantings> Machine<P> {
         if self.learns(&view, &trims, now) {
             return;
         }
-        if view.has(&self.config.me) {
+        let is_by_seat = self.planted.has(Bug::WelcomeBySeat);
+        if view.has(&self.config.me) || is_by_seat && view.seats().contains(self.config.me.seat) {
             let is_guess = self.planted.has(Bug::RosterGuessed);
             let view = if is_guess { view.laid_out(&self.subgroups) } else { view };
             self.begin(Begun { view, trims, left: SeatSet::EMPTY }, None, Vec::new(), now);

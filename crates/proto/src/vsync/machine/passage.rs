@@ -101,7 +101,7 @@ impl<P: Plantings> Machine<P> {
         let outbox = &mut self.outboxes[subgroup];
         match (old, new) {
             (Some(old), new) if new != Some(old) && !self.planted.has(Bug::SentElsewhere) => {
-                let n_messages = outbox.drop_all();
+                let n_messages = outbox.drop_all(self.planted);
                 if n_messages > 0 {
                     self.pending.push(Output::Unsent { shard: old, n_messages });
                 }
@@ -171,7 +171,8 @@ impl<P: Plantings> Machine<P> {
         if at.view == position.view && !repeats {
             current.skip_to(subgroup, at.at.max(position.at), &mut self.outboxes[subgroup], port);
         }
-        let follows = |one: &Delivery| one.at >= at || repeats;
+        let skips = self.planted.has(Bug::HeldOffByOne);
+        let follows = |one: &Delivery| one.at > at || one.at == at && !skips || repeats;
         out.extend(held.into_iter().filter(follows).map(Output::Deliver));
         let ready = current.row.ready;
         current.table.set(ready, subgroup, 1);

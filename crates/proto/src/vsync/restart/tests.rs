@@ -75,6 +75,21 @@ fn r1_a_promise_is_told_when_it_is_synced_and_not_given_to_an_earlier_ballot() {
     assert!(matches!(&one.owed[0].2, Message::Report(report) if report.call.ballot == 259));
 }
 
+/// Whether a proposal is accepted whose ballot is below what was promised.
+fn accepts_below(planted: impl Plantings) -> bool {
+    let mut one = returning(1, 7, planted);
+    let mut journal = Journal::on(&TestDisk::default());
+    one.found.promised = 259;
+    let earlier = Call { ballot: 257, ..call(7) };
+    one.on_propose(Rank::at(0), earlier, Change::default(), &mut journal);
+    one.found.accepted.is_some()
+}
+
+#[test]
+fn r1_a_proposal_below_a_promise_is_not_accepted() {
+    assert!(!accepts_below(Sound) && accepts_below(Planted(Bug::AcceptsBelow)));
+}
+
 fn report(seat: usize, accepted: Option<u64>, end: Option<u64>) -> (Rank, Report) {
     let change = |trim: u64| Change { trims: [trim].to_vec(), ..Change::default() };
     let accepted = accepted.map(|ballot| (ballot, change(ballot)));
