@@ -23,7 +23,8 @@
 //!   seen. By [`Table::refresh`]; mutants `VIEW_FIRST`, `ANY_VIEW`.
 //! - S3 *Places.* A seat has two places for its row, one for odd views and one for even ones
 //!   ([`Places`]). A place is used again two views later, when each member of both has left the
-//!   first one (`vsync`, V8); one that was removed in between may still read there (S6). Each word has one writer, its seat. Mutant `ONE_PLACE`.
+//!   first one (`vsync`, V8); one that was removed in between may still read there (S6). Each word
+//!   has one writer, its seat. Mutant `ONE_PLACE`.
 //! - S6 *Claimed places.* Before anything of a view is written into a place that had an earlier
 //!   one's, the view's number is written there with a mark: then no row is there. A reader looks at
 //!   the number once more behind what it has read, and drops that if it has changed. So one that

@@ -156,7 +156,7 @@ crate::planted_bugs! {
     /// A newcomer to a shard answers at once.
     NewcomerAnswers = NEWCOMER_ANSWERS: sweep ["vsync"],
     /// A newcomer skips the first message that it held behind its state.
-    HeldOffByOne = HELD_OFF_BY_ONE: sweep ["vsync"],
+    HeldOffByOne = HELD_OFF_BY_ONE: tests,
     /// A process takes the welcome of the one before it on its seat.
     WelcomeBySeat = WELCOME_BY_SEAT: sweep ["vsync"],
     /// In a restart a proposal is accepted below a promise.

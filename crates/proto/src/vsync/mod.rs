@@ -20,8 +20,8 @@
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
-//! V15 in `unordered`, V16 and V17 in `delivery`, L1 to L5, of subgroups and shards, in `roster`; of
-//! durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
+//! V15 in `unordered`, V16 and V17 in `delivery`, L1 to L5, of subgroups and shards, in `roster`;
+//! of durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
 //! `records`; K1 to K6, of times, in `clock`, E1 to E4, of leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).

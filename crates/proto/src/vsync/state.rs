@@ -27,6 +27,12 @@ use core::time::Duration;
 /// The most messages that are held for a state that has not come.
 pub(super) const HELD_MAX: usize = 4096;
 
+/// Whether a message at `position` follows a state that covers everything before `at` (V9).
+pub(super) fn follows(position: Position, at: Position, planted: impl Planting<Bug>) -> bool {
+    let is_next = position == at && !planted.has(Bug::HeldOffByOne);
+    position > at || is_next || planted.has(Bug::StateRepeated)
+}
+
 /// The states that this member gives.
 #[derive(Debug, Default)]
 pub(super) struct Gifts(BTreeMap<(Rank, ShardId), Gift>);
@@ -203,6 +209,15 @@ mod tests {
         assert_eq!(want.complete(), Some(piece(0, b"").at));
         assert_eq!(want.ask(givers(), patience, at(90)), None);
         assert_eq!(want.finish().0, b"state!"[..6]);
+    }
+
+    #[test]
+    fn v9_the_first_message_that_a_state_does_not_cover_is_the_one_at_its_position() {
+        let at = |at| Position { view: ViewId(2), at };
+        let told = |planted: Option<Bug>| [4, 5, 6].map(|one| follows(at(one), at(5), planted));
+        assert_eq!(told(None), [false, true, true]);
+        assert_eq!(told(Some(Bug::HeldOffByOne)), [false, false, true]);
+        assert_eq!(told(Some(Bug::StateRepeated)), [true; 3]);
     }
 
     #[test]

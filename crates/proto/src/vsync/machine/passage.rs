@@ -6,7 +6,7 @@ use super::super::current::Current;
 use super::super::durable::{Kept, replay};
 use super::super::records;
 use super::super::shard::Shard;
-use super::super::state::{HELD_MAX, Want};
+use super::super::state::{HELD_MAX, Want, follows};
 use super::super::view::{Change, View};
 use super::super::{Delivery, End};
 use super::{Begun, Inside, Life, Machine, Output};
@@ -167,12 +167,11 @@ impl<P: Plantings> Machine<P> {
         }
         let (bytes, held) = inside.wants[subgroup].take()?.finish();
         out.push(Output::TakeState { shard, at, bytes });
-        let repeats = self.planted.has(Bug::StateRepeated);
-        if at.view == position.view && !repeats {
+        if at.view == position.view && !self.planted.has(Bug::StateRepeated) {
             current.skip_to(subgroup, at.at.max(position.at), &mut self.outboxes[subgroup], port);
         }
-        let skips = self.planted.has(Bug::HeldOffByOne);
-        let follows = |one: &Delivery| one.at > at || one.at == at && !skips || repeats;
+        let planted = self.planted;
+        let follows = |one: &Delivery| follows(one.at, at, planted);
         out.extend(held.into_iter().filter(follows).map(Output::Deliver));
         let ready = current.row.ready;
         current.table.set(ready, subgroup, 1);

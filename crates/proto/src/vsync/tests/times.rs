@@ -42,7 +42,8 @@ fn k6_a_durable_groups_row_shows_what_the_next_process_can_take_up() {
     assert_eq!(clock_shown(ON_DISKS, Planted(Bug::ShowsTheSeen)), Time(9));
 }
 
-/// The latest time that a row says it has seen as it wedged, and the clock that it shows behind that.
+/// The latest time that a row says to be seen as its owner wedged, and the clock that it shows
+/// behind that.
 fn shown_behind_wedging<P: Plantings>(planted: P) -> [u64; 2] {
     let mut current = Rows::of(1).read_by(0, planted);
     current.clock.see_host(Time(5));

@@ -2,7 +2,8 @@
 //! that have it leave.
 //!
 //! No false alarm: a group whose last member with the state has died, was excluded, or was not
-//! trusted by the one that lost it, is not judged; nor is a durable one, which waits for the log of such a member (`power`, P2).
+//! trusted by the one that lost it, is not judged; nor is a durable one, which waits for the log
+//! of such a member (`power`, P2).
 
 use super::History;
 use crate::group::history::{Record, Told};
