@@ -271,6 +271,17 @@ fn beanstalkd_by_the_turn_keeps_every_acknowledged_job() {
     a_queue_keeps_every_acknowledged_job(&["--program-order", "loop"]);
 }
 
+/// The next line that is no question of the server's whether its client is there, which is
+/// answered.
+fn past_pings(client: &mut Client<TcpStream>) -> String {
+    let mut line = client.line();
+    while line == "PING" {
+        client.say("PONG\r\n");
+        line = client.line();
+    }
+    line
+}
+
 /// A program in Go loads no library, makes its system calls itself, and listens at a port. Its
 /// server's name is drawn, so answers are not compared.
 #[test]
@@ -293,8 +304,8 @@ fn a_subscriber_of_nats_hears_each_acknowledged_message_once() {
             let mut client = connect(port);
             let mut n = 0;
             while n < WRITES_MAX && !is_over.load(Ordering::Relaxed) {
-                let said = client.ask(&format!("PUB news 6\r\n{n:06}\r\nPING\r\n"));
-                assert_eq!(said, "PONG");
+                client.say(&format!("PUB news 6\r\n{n:06}\r\nPING\r\n"));
+                assert_eq!(past_pings(&mut client), "PONG");
                 n += 1;
             }
             n
@@ -305,7 +316,7 @@ fn a_subscriber_of_nats_hears_each_acknowledged_message_once() {
     });
     assert!(n_said > 0);
     for n in 0..n_said {
-        assert_eq!(hears.line(), "MSG news 1 6");
+        assert_eq!(past_pings(&mut hears), "MSG news 1 6");
         assert_eq!(hears.line(), format!("{n:06}"));
     }
     assert_eq!(hears.ask("PING\r\n"), "PONG", "nothing twice");
