@@ -50,7 +50,9 @@ const GRACE: Duration = Duration::from_secs(10);
 ///             | Event::Unsent { .. }
 ///             | Event::Letter { .. }
 ///             | Event::StateWanted(_)
-///             | Event::State { .. } => {}
+///             | Event::State { .. }
+///             | Event::Final { .. }
+///             | Event::CaughtUp { .. } => {}
 ///         }
 ///     }
 ///     Ok(heard)
