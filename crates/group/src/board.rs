@@ -1,8 +1,8 @@
 //! The board between the thread that runs a process and the threads that call it.
 //!
 //! - B1 *Bounds.* Messages that wait to be sent are at most a window, times that are asked for at
-//!   most [`ASKED_MAX`]; events that wait to be taken
-//!   are at most [`Options::events`], and behind them what a view ends with (`engine::group`, G3).
+//!   most [`ASKED_MAX`]; events that wait to be taken are at most [`Options::events`], and behind
+//!   them what a view ends with (`engine::group`, G3).
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 
 use crate::deadline::deadline;
@@ -111,9 +111,11 @@ impl Board {
 
     // ---- the calls ----
 
-    /// Takes a message for a shard, or waits for room until `patience` ends.
+    /// Takes a message for a shard, which gets a later time than `after`, or waits for room until
+    /// `patience` ends.
     pub(crate) fn send(
         &self,
+        after: Time,
         id: ShardId,
         message: &[u8],
         patience: Duration,
@@ -132,6 +134,7 @@ impl Board {
             self.check_place(id, notes.places.get(subgroup))?;
             Ok(notes.sends[subgroup].len())
         })?;
+        notes.learned = notes.learned.max(after);
         notes.sends[subgroup].push_back((id.shard, message.into()));
         notes.n_taken[subgroup] += 1;
         let number = notes.n_taken[subgroup];
@@ -248,27 +251,18 @@ impl Board {
         let mut notes = self.notes();
         loop {
             let place = notes.places.get(subgroup).filter(|place| place.n_own >= number);
-            if let Some(left) = place.and_then(Place::answers_in) {
-                if let Some(ended) = &notes.ended {
-                    return Err(ended.clone());
-                }
-                let by = until.min(Instant::now() + left);
-                match self.wait(notes, by) {
-                    Some(again) => notes = again,
-                    None if by < until => notes = self.notes(),
-                    None => return Ok(Fate::Open),
-                }
-                continue;
-            }
-            if let Some(place) = place {
+            let held = place.and_then(Place::answers_in);
+            if let (Some(place), None) = (place, held) {
                 let is_unsent = place.unsent.iter().any(|numbers| numbers.contains(&number));
                 return Ok(if is_unsent { Fate::Unsent } else { Fate::Delivered });
             }
             if let Some(ended) = &notes.ended {
                 return Err(ended.clone());
             }
-            match self.wait(notes, until) {
+            let by = held.map_or(until, |left| until.min(Instant::now() + left));
+            match self.wait(notes, by) {
                 Some(again) => notes = again,
+                None if by < until => notes = self.notes(),
                 None => return Ok(Fate::Open),
             }
         }

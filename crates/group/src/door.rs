@@ -146,7 +146,7 @@ impl Group {
     /// # Errors
     /// [`Refused`], at once: nothing of the message left this process.
     pub fn send(&self, message: &[u8]) -> Result<u64, Refused> {
-        self.board.send(ShardId::default(), message, Duration::ZERO)
+        self.send_within(message, Duration::ZERO)
     }
 
     /// The same, and waits for room for as long as `patience`.
@@ -154,7 +154,7 @@ impl Group {
     /// # Errors
     /// [`Refused`]: nothing of the message left this process.
     pub fn send_within(&self, message: &[u8], patience: Duration) -> Result<u64, Refused> {
-        self.board.send(ShardId::default(), message, patience)
+        self.send_after(Time::default(), ShardId::default(), message, patience)
     }
 
     /// Multicasts `message` in a shard that this process is in: every member of it delivers it, and
@@ -170,7 +170,18 @@ impl Group {
         message: &[u8],
         patience: Duration,
     ) -> Result<u64, Refused> {
-        self.board.send(shard, message, patience)
+        self.send_after(Time::default(), shard, message, patience)
+    }
+
+    /// The same, of what something of the time `after` has led to ([`Group::learn`]).
+    pub(crate) fn send_after(
+        &self,
+        after: Time,
+        shard: ShardId,
+        message: &[u8],
+        patience: Duration,
+    ) -> Result<u64, Refused> {
+        self.board.send(after, shard, message, patience)
     }
 
     /// Waits for what becomes of the message with this number in a subgroup ([`Group::send_in`]).
