@@ -35,23 +35,18 @@ pub struct Clients {
 }
 
 /// What clients have to know, and what they are told.
-pub(super) struct Served<'a> {
-    pub(super) group: &'a str,
-    pub(super) subgroup: &'a str,
-    pub(super) secret: &'a str,
+pub(super) struct Served {
+    pub(super) group: String,
+    pub(super) subgroup: String,
+    pub(super) secret: Secret,
     pub(super) methods: String,
-    pub(super) n_shards: usize,
+    pub(super) n_shards: u64,
 }
 
 struct Shared {
     is_over: AtomicBool,
     n_clients: AtomicUsize,
-    /// What clients have to know.
-    secret: Secret,
-    group: String,
-    subgroup: String,
-    methods: String,
-    n_shards: u64,
+    of: Served,
     serve: Box<dyn Fn(Request) -> Answer + Send + Sync>,
     streams: Mutex<Vec<TcpStream>>,
 }
@@ -65,18 +60,14 @@ impl Clients {
     /// Serves the clients of `listener`, which are what `of` says, with what `serve` answers.
     pub(super) fn serve(
         listener: TcpListener,
-        of: &Served<'_>,
+        of: Served,
         serve: impl Fn(Request) -> Answer + Send + Sync + 'static,
     ) -> Result<Clients, Error> {
         let address = listener.local_addr().map_err(Error::os("look at a listener"))?;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),
             n_clients: AtomicUsize::new(0),
-            secret: Secret::new(of.secret.as_bytes()),
-            group: of.group.to_owned(),
-            subgroup: of.subgroup.to_owned(),
-            methods: of.methods.clone(),
-            n_shards: of.n_shards as u64,
+            of,
             serve: Box::new(serve),
             streams: Mutex::default(),
         });
@@ -138,13 +129,13 @@ impl Shared {
             frames::write(stream, &Welcome::Refused(why.clone()))?;
             Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
         };
-        if !self.secret.verify(Side::Initiator, &text, &nonce, &proof) {
+        if !self.of.secret.verify(Side::Initiator, &text, &nonce, &proof) {
             return refuse("another secret".into());
         }
         let pairs = [
-            ("group", &hello.group, &self.group),
-            ("subgroup", &hello.subgroup, &self.subgroup),
-            ("methods", &hello.methods, &self.methods),
+            ("group", &hello.group, &self.of.group),
+            ("subgroup", &hello.subgroup, &self.of.subgroup),
+            ("methods", &hello.methods, &self.of.methods),
         ];
         if let Some((what, theirs, own)) = pairs.into_iter().find(|(_, a, b)| a != b) {
             return refuse(format!("another {what}: {theirs:?}, and this member's {own:?}"));
@@ -152,8 +143,8 @@ impl Shared {
         if self.n_clients.load(Ordering::SeqCst) > CLIENTS_MAX {
             return refuse(format!("this member serves {CLIENTS_MAX} clients already"));
         }
-        let proof = self.secret.prove(Side::Acceptor, &text, &nonce);
-        frames::write(stream, &Welcome::Welcome { proof, n_shards: self.n_shards })
+        let proof = self.of.secret.prove(Side::Acceptor, &text, &nonce);
+        frames::write(stream, &Welcome::Welcome { proof, n_shards: self.of.n_shards })
     }
 }
 

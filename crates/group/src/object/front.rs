@@ -9,6 +9,7 @@ use super::replica::{Replica, signatures};
 use super::replicated::Replicated;
 use crate::error::Error;
 use crate::time::Time;
+use fabric::tcp::hello::Secret;
 use proto::vsync::ShardId;
 use std::net::TcpListener;
 
@@ -79,12 +80,16 @@ impl<S: Replicated> Replica<S> {
     /// [`Error::Os`].
     pub fn serve_clients(&self, listener: TcpListener) -> Result<Clients, Error> {
         let host = self.host();
-        let (name, secret) = host.access();
-        let subgroup = host.name_of(self.subgroup);
-        let (methods, n_shards) = (signatures::<S>(), self.n_shards);
-        let of = Served { group: name, subgroup, secret, methods, n_shards };
+        let (group, secret) = host.access();
+        let of = Served {
+            group: group.to_owned(),
+            subgroup: host.name_of(self.subgroup).to_owned(),
+            secret: Secret::new(secret.as_bytes()),
+            methods: signatures::<S>(),
+            n_shards: self.n_shards as u64,
+        };
         let replica = self.clone();
-        Clients::serve(listener, &of, move |request| answer(&replica, request))
+        Clients::serve(listener, of, move |request| answer(&replica, request))
     }
 }
 
