@@ -46,9 +46,7 @@ pub(super) struct Host {
     /// By subgroup; without one the subgroup has no object here.
     parts: Vec<Option<Arc<dyn Part>>>,
     names: Vec<String>,
-    /// The name of the group, and its secret.
-    access: (String, String),
-    has_layout: bool,
+    options: Options,
     view: Mutex<View>,
     next_view: Condvar,
     /// Whether a copy that was given could not be read.
@@ -56,12 +54,10 @@ pub(super) struct Host {
     finals: Finals,
     /// Outcomes that others may have leases against, in order: the subgroup, the ticket.
     owed: Mutex<VecDeque<(u16, u64, Outcome)>>,
-    pub(super) has_leases: bool,
     /// Reads that wait until what was received is executed, and whether it is.
     reads: Mutex<BTreeMap<u64, bool>>,
     /// The latest time that this process knows of (O5).
     latest: AtomicU64,
-    pub(super) patience: Duration,
 }
 
 impl Owner {
@@ -78,8 +74,7 @@ impl Owner {
         let host = Arc::new(Host {
             calls: Calls::new(group.me(), parts.len()),
             names: layout::names(&options.layout),
-            access: (options.name.clone(), options.secret.clone()),
-            has_layout: !options.layout.is_empty(),
+            options: options.clone(),
             parts,
             group,
             view: Mutex::new(view.clone()),
@@ -87,10 +82,8 @@ impl Owner {
             is_unreadable: AtomicBool::new(false),
             finals: Finals::default(),
             owed: Mutex::default(),
-            has_leases: options.lease.is_some(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
-            patience: options.patience,
         });
         host.install(view)?;
         let theirs = Arc::clone(&host);
@@ -121,6 +114,13 @@ impl Drop for Owner {
 }
 
 impl Host {
+    /// Wakes the threads that wait for the view, or for what the process has besides.
+    fn announce(&self) {
+        // Under the view's lock none of them is between its look and its wait.
+        drop(self.view());
+        self.next_view.notify_all();
+    }
+
     pub(super) fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -154,14 +154,25 @@ impl Host {
         Ok(())
     }
 
+    /// [`Options::patience`].
+    pub(super) const fn patience(&self) -> Duration {
+        self.options.patience
+    }
+
+    /// Whether members have leases.
+    pub(super) const fn has_leases(&self) -> bool {
+        self.options.lease.is_some()
+    }
+
     /// The group's name and its secret, which its clients have to know.
     pub(super) fn access(&self) -> (&str, &str) {
-        (&self.access.0, &self.access.1)
+        (&self.options.name, &self.options.secret)
     }
 
     /// The name of a subgroup; empty in a group without a layout.
     pub(super) fn name_of(&self, subgroup: u16) -> &str {
-        let name = self.names.get(usize::from(subgroup)).filter(|_| self.has_layout);
+        let name =
+            self.names.get(usize::from(subgroup)).filter(|_| !self.options.layout.is_empty());
         name.map_or("", String::as_str)
     }
 
@@ -200,8 +211,7 @@ impl Host {
     ) {
         let message = encode_call_bytes(ticket, call.method, call.arguments);
         // O5
-        self.group.learn(self.latest());
-        let owed = match self.group.send_in(shard, &message, patience) {
+        let owed = match self.group.send_after(self.latest(), shard, &message, patience) {
             Ok(number) => {
                 let why = self.other_shard(shard);
                 self.calls.number(shard.subgroup, number, ticket, &why)
@@ -243,8 +253,7 @@ impl Host {
         while !self.finals.has(shard, then) {
             self.calls.check()?;
             let left = by.saturating_duration_since(Instant::now());
-            let is_here = self.part(shard.subgroup).and_then(|part| part.shard());
-            if left.is_zero() || is_here != Some(shard.shard) {
+            if left.is_zero() || !self.is_in(shard) {
                 return Ok(false);
             }
             self.group.ask_final(shard.subgroup, then);
@@ -260,8 +269,7 @@ impl Host {
             let call = Call { method: held.method, arguments: &held.arguments };
             self.answer_letter(seat, ticket, shard, call);
         }
-        drop(self.view());
-        self.next_view.notify_all();
+        self.announce();
     }
 
     // ---- the executing thread ----
@@ -317,8 +325,7 @@ impl Host {
 
     fn end(&self, ended: &Ended) {
         self.calls.end(ended);
-        drop(self.view());
-        self.next_view.notify_all();
+        self.announce();
     }
 
     fn perform(&self, event: Event) -> Result<(), Ended> {
@@ -341,8 +348,7 @@ impl Host {
                     self.is_unreadable.store(true, Ordering::SeqCst);
                     return Err(Ended::Os("the copy that was given cannot be read".into()));
                 }
-                drop(self.view());
-                self.next_view.notify_all();
+                self.announce();
             }
             Event::Unsent { shard, numbers } => {
                 let why = self.other_shard(shard);
@@ -351,8 +357,7 @@ impl Host {
             Event::Ended(ended) => return Err(ended),
             Event::CaughtUp { token } => {
                 self.reads().entry(token).and_modify(|is_there| *is_there = true);
-                drop(self.view());
-                self.next_view.notify_all();
+                self.announce();
             }
             Event::Final { shard, time } => self.note_final(shard, time),
             Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
@@ -371,7 +376,7 @@ impl Host {
         let outcome = part.execute(delivered, &Call { method, arguments })?;
         if let (Some(number), Some(outcome)) = (delivered.own, outcome) {
             self.calls.delivered(subgroup, number);
-            if self.has_leases && self.group.answers_in(subgroup).is_some() {
+            if self.has_leases() && self.group.answers_in(subgroup).is_some() {
                 self.owed().push_back((subgroup, ticket, outcome));
             } else {
                 self.pay(self.calls.settle(ticket, outcome));
@@ -410,7 +415,11 @@ impl Host {
 
     /// Whether this process has the copy of `shard`.
     fn is_in(&self, shard: ShardId) -> bool {
-        self.part(shard.subgroup).is_some_and(|part| part.shard() == Some(shard.shard))
+        self.part_in(shard).is_some()
+    }
+
+    fn part_in(&self, shard: ShardId) -> Option<&Arc<dyn Part>> {
+        self.part(shard.subgroup).filter(|part| part.shard() == Some(shard.shard))
     }
 
     /// Answers the question of the member on `seat`.
@@ -425,7 +434,7 @@ impl Host {
 
     /// The answer to a question; `None` if it has to be asked again.
     fn answer(&self, shard: ShardId, call: Call<'_>) -> Option<Result<Vec<u8>, NoAnswer>> {
-        let part = self.part(shard.subgroup).filter(|part| part.shard() == Some(shard.shard));
+        let part = self.part_in(shard);
         let Some(part) = part else { return Some(Err(NoAnswer::Declined)) };
         let answer = || part.answer(shard.shard, &call);
         // A query that panics harms nothing here: its caller is told by silence.

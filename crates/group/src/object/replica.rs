@@ -130,7 +130,7 @@ impl<S: Replicated> Replica<S> {
 
     /// [`Options::patience`].
     pub fn patience(&self) -> Duration {
-        self.host().patience
+        self.host().patience()
     }
 
     /// Waits until this process has a copy of the shard that calls are for, or of any. False after
@@ -300,7 +300,7 @@ impl<S: Replicated> Replica<S> {
                     return decode(&bytes).map_err(|_| CallError::Undecodable);
                 }
             }
-            if left.is_zero() || !host.has_leases {
+            if left.is_zero() || !host.has_leases() {
                 return Err(CallError::NoLease(patience));
             }
             // A lease comes with the others' next beats, or when others' leases are over.
@@ -332,7 +332,7 @@ impl<S: Replicated> Replica<S> {
     }
 
     fn pending<R>(&self, slot: &Arc<Slot>) -> Pending<R> {
-        let patience = self.host().patience;
+        let patience = self.host().patience();
         Pending { slot: Arc::clone(slot), patience, result: PhantomData }
     }
 
@@ -385,7 +385,7 @@ impl<S: Replicated> fmt::Debug for Replica<S> {
 impl Host {
     /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
     fn send_patience(&self) -> Duration {
-        if is_in_handler() { Duration::ZERO } else { self.patience }
+        if is_in_handler() { Duration::ZERO } else { self.patience() }
     }
 }
 
