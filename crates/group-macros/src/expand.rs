@@ -67,63 +67,39 @@ fn arms(methods: &[Method], is_meant: impl Fn(Kind) -> bool) -> impl Iterator<It
     })
 }
 
-/// The handle: a clone of the replica, with the object's methods.
+/// The handle of a member: a clone of the replica, with the object's methods.
 fn handle(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
-    let handle = format_ident!("{name}Handle");
-    let visibility = widest(methods);
     let docs = format!("Calls [`{name}`], which is replicated, at this member of its group.");
     let calls = (0u16..).zip(methods).map(|(number, method)| match method.kind {
         Kind::Ordered => ordered_call(number, method),
         Kind::Query => query_calls(number, method),
         Kind::Temporal => temporal_call(number, method),
     });
-    quote! {
-        #[doc = #docs]
-        #[derive(Clone, Debug)]
-        #visibility struct #handle(::group::Replica<#object>);
-
-        #[allow(dead_code, reason = "a program need not call every method")]
-        impl #handle {
-            /// The same in another shard of the object's subgroup, from 0.
-            #visibility fn in_shard(&self, shard: usize) -> Self {
-                #handle(self.0.in_shard(shard))
-            }
-
-            /// The same in the shard that `key` belongs to.
-            #visibility fn for_key(&self, key: &impl ::group::Key) -> Self {
-                #handle(self.0.in_shard(self.0.shard_for(key)))
-            }
-
-            #(#calls)*
-        }
-
-        impl ::core::convert::From<::group::Replica<#object>> for #handle {
-            fn from(replica: ::group::Replica<#object>) -> Self {
-                #handle(replica)
-            }
-        }
-
-        impl ::core::ops::Deref for #handle {
-            type Target = ::group::Replica<#object>;
-
-            fn deref(&self) -> &Self::Target {
-                &self.0
-            }
-        }
-    }
+    let inner = quote!(::group::Replica<#object>);
+    around(&format_ident!("{name}Handle"), &inner, &docs, widest(methods), calls)
 }
 
 /// The handle of a client outside of the group.
 fn remote(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
-    let handle = format_ident!("{name}Remote");
-    let visibility = widest(methods);
     let docs = format!("Calls [`{name}`], which is replicated, from outside of its group.");
     let calls = (0u16..).zip(methods).map(|(number, method)| remote_calls(number, method));
+    let inner = quote!(::group::Remote<#object>);
+    around(&format_ident!("{name}Remote"), &inner, &docs, widest(methods), calls)
+}
+
+/// A handle around `inner`, with these calls.
+fn around(
+    handle: &Ident,
+    inner: &TokenStream,
+    docs: &str,
+    visibility: &Visibility,
+    calls: impl Iterator<Item = TokenStream>,
+) -> TokenStream {
     quote! {
         #[doc = #docs]
         #[derive(Clone, Debug)]
         #[allow(dead_code, reason = "a program need not have clients")]
-        #visibility struct #handle(::group::Remote<#object>);
+        #visibility struct #handle(#inner);
 
         #[allow(dead_code, reason = "a program need not call every method")]
         impl #handle {
@@ -140,14 +116,14 @@ fn remote(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
             #(#calls)*
         }
 
-        impl ::core::convert::From<::group::Remote<#object>> for #handle {
-            fn from(remote: ::group::Remote<#object>) -> Self {
-                #handle(remote)
+        impl ::core::convert::From<#inner> for #handle {
+            fn from(inner: #inner) -> Self {
+                #handle(inner)
             }
         }
 
         impl ::core::ops::Deref for #handle {
-            type Target = ::group::Remote<#object>;
+            type Target = #inner;
 
             fn deref(&self) -> &Self::Target {
                 &self.0
