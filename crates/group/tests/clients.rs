@@ -11,21 +11,15 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
-use tempfile::TempDir;
+
+#[path = "common/memory.rs"]
+mod memory;
+use memory::directory;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn directory() -> TempDir {
-    let directory = tempfile::Builder::new().prefix("gregale-clients").tempdir_in("/dev/shm");
-    directory.expect("tmpfs has room for a directory")
-}
-
 fn options(directory: &Path) -> Options {
-    let mut options = Options::shm("tills", "sesame", "tills 1");
-    options.directory = directory.join("memory");
-    options.patience = PATIENCE;
-    options.timing.suspect_after = Duration::from_secs(2);
-    options
+    memory::options("tills", directory, PATIENCE)
 }
 
 #[derive(Default, Serialize, Deserialize)]

@@ -8,19 +8,14 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+#[path = "common/memory.rs"]
+mod memory;
+use memory::directory;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn directory() -> tempfile::TempDir {
-    let directory = tempfile::Builder::new().prefix("gregale-group").tempdir_in("/dev/shm");
-    directory.expect("tmpfs has room for a directory")
-}
-
 fn shm(directory: &Path) -> Options {
-    let mut options = Options::shm("door", "sesame", "door 1");
-    options.directory = directory.join("memory");
-    options.patience = PATIENCE;
-    options.timing.suspect_after = Duration::from_secs(2);
-    options
+    memory::options("door", directory, PATIENCE)
 }
 
 fn tcp(directory: &Path) -> Options {

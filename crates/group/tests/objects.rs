@@ -6,19 +6,14 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+#[path = "common/memory.rs"]
+mod memory;
+use memory::directory;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn directory() -> tempfile::TempDir {
-    let directory = tempfile::Builder::new().prefix("gregale-object").tempdir_in("/dev/shm");
-    directory.expect("tmpfs has room for a directory")
-}
-
 fn options(directory: &Path) -> Options {
-    let mut options = Options::shm("objects", "sesame", "objects 1");
-    options.directory = directory.join("memory");
-    options.patience = PATIENCE;
-    options.timing.suspect_after = Duration::from_secs(2);
-    options
+    memory::options("objects", directory, PATIENCE)
 }
 
 /// A list of words, and how many of them each member wrote.

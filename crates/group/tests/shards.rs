@@ -9,20 +9,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+#[path = "common/memory.rs"]
+mod memory;
+use memory::directory;
+
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn directory() -> tempfile::TempDir {
-    let directory = tempfile::Builder::new().prefix("gregale-shards").tempdir_in("/dev/shm");
-    directory.expect("tmpfs has room for a directory")
-}
-
 fn options(directory: &Path, layout: &[Subgroup]) -> Options {
-    let mut options = Options::shm("shards", "sesame", "shards 1");
-    options.directory = directory.join("memory");
-    options.patience = PATIENCE;
-    options.timing.suspect_after = Duration::from_secs(2);
-    options.layout = layout.to_vec();
-    options
+    Options { layout: layout.to_vec(), ..memory::options("shards", directory, PATIENCE) }
 }
 
 /// The next event that `is` picks.

@@ -10,21 +10,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
-use tempfile::TempDir;
+
+#[path = "common/memory.rs"]
+mod memory;
+use memory::directory;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn directory() -> TempDir {
-    let directory = tempfile::Builder::new().prefix("gregale-versions").tempdir_in("/dev/shm");
-    directory.expect("tmpfs has room for a directory")
-}
-
 fn options(directory: &Path) -> Options {
-    let mut options = Options::shm("versions", "sesame", "versions 1");
-    options.directory = directory.join("memory");
-    options.patience = PATIENCE;
-    options.timing.suspect_after = Duration::from_secs(2);
-    options
+    memory::options("versions", directory, PATIENCE)
 }
 
 /// A list that knows what was appended to it.
