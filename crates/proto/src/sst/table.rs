@@ -163,9 +163,9 @@ impl<P: Planting<Bug>> Table<P> {
             if self.frozen.contains(seat) && !self.planted.has(Bug::FrozenIsRead) {
                 continue;
             }
-            let (mut before, mut word) = ([0], [0]);
+            let (mut before, mut behind) = ([0], [0]);
             load(seat, self.columns.view(), &mut before);
-            let before = before[0];
+            let [before] = before;
             let is_any = self.planted.has(Bug::AnyView) && before > 0;
             let is_late = |word| word & !CLAIM > self.view;
             // S2
@@ -180,12 +180,12 @@ impl<P: Planting<Bug>> Table<P> {
                     self.columns.iter().rev().for_each(&mut copy);
                 }
             }
-            load(seat, self.columns.view(), &mut word);
-            if is_late(before) || is_late(word[0]) {
+            load(seat, self.columns.view(), &mut behind);
+            if is_late(before) || is_late(behind[0]) {
                 seen = Seen::Later;
             }
             // S6
-            if before == word[0] && before == self.view || is_any {
+            if [before, behind[0]] == [self.view; 2] || is_any {
                 self.counted.insert(seat);
                 for column in self.columns.iter() {
                     let copy = &mut self.rows[seat.index()][column.range()];

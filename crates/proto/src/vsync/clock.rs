@@ -34,7 +34,6 @@
 //!   clock of no host goes back meanwhile. Mutant `SHOWS_THE_SEEN`.
 
 use crate::codec::numbers;
-use core::ops::AddAssign;
 
 /// A time of a group, in nanoseconds since 1970 by the clocks of its hosts: close to theirs, and
 /// later than every time that led to it.
@@ -42,12 +41,6 @@ use core::ops::AddAssign;
 pub struct Time(pub u64);
 
 numbers! { Time }
-
-impl AddAssign<u64> for Time {
-    fn add_assign(&mut self, ns: u64) {
-        self.0 = self.0.saturating_add(ns);
-    }
-}
 
 /// The clock of a process, and that of its host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,7 +78,7 @@ impl HybridClock {
 
     /// The stamp of a message that is sent now (K1).
     pub(super) fn stamp(&mut self) -> Time {
-        self.now += 1;
+        self.now = Time(self.now.0.saturating_add(1));
         self.now
     }
 }

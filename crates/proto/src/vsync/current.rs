@@ -241,6 +241,11 @@ impl<P: Plantings> Current<P> {
         self.lanes[subgroup].as_ref().expect("a member of one of its shards")
     }
 
+    /// The lane of a subgroup, if there is such a one and this member is in a shard of it.
+    pub(super) fn lane_of(&self, subgroup: usize) -> Option<&Lane> {
+        self.lanes.get(subgroup)?.as_ref()
+    }
+
     /// Whether this member is in a shard of the subgroup.
     pub(super) fn has_lane(&self, subgroup: usize) -> bool {
         self.lanes[subgroup].is_some()

@@ -233,8 +233,7 @@ impl<P: Plantings> Machine<P> {
         if n_bytes > self.config.shape.message_bytes as usize {
             return Err(Refused::TooLong);
         }
-        let lane = inside.current.lanes.get(usize::from(shard.subgroup));
-        let lane = lane.and_then(Option::as_ref).filter(|lane| lane.id == shard);
+        let lane = inside.current.lane_of(shard.subgroup.into()).filter(|lane| lane.id == shard);
         let lane = lane.ok_or(Refused::OtherShard)?;
         let is_small = inside.current.view.members.len() < self.config.n_adequate;
         if is_small || !lane.is_adequate {
@@ -378,7 +377,7 @@ impl<P: Plantings> Machine<P> {
     fn on_want_state(&mut self, from: Rank, shard: ShardId) {
         let Life::Inside(inside) = &self.life else { return };
         let (current, subgroup) = (&inside.current, usize::from(shard.subgroup));
-        let Some(Some(lane)) = current.lanes.get(subgroup) else { return };
+        let Some(lane) = current.lane_of(subgroup) else { return };
         if lane.id == shard && current.is_ready(subgroup) && current.seats.contains(from) {
             let at = current.position(subgroup);
             self.pending.push(Output::GiveState { to: from, shard, at });
@@ -388,7 +387,7 @@ impl<P: Plantings> Machine<P> {
     fn on_piece(&mut self, from: Rank, piece: &Piece<'_>, now: Instant) {
         let Life::Inside(inside) = &mut self.life else { return };
         let subgroup = usize::from(piece.shard.subgroup);
-        let Some(Some(lane)) = inside.current.lanes.get(subgroup) else { return };
+        let Some(lane) = inside.current.lane_of(subgroup) else { return };
         if let Some(want) = inside.wants[subgroup].as_mut().filter(|_| lane.id == piece.shard) {
             want.take(from, piece, now, self.planted);
         }

@@ -30,6 +30,16 @@ use alloc::vec::Vec;
 use base::{Instant, Rank, SeatSet};
 use core::time::Duration;
 
+/// The shape of small groups.
+pub(super) const SHAPE: Shape = Shape {
+    mode: Mode::Ordered,
+    n_seats: 8,
+    window: 4,
+    message_bytes: 16,
+    n_subgroups: 1,
+    n_shards: 1,
+};
+
 /// The rows of a view, as one member's memory has them.
 struct Rows {
     layout: Layout,
@@ -41,17 +51,7 @@ struct Rows {
 impl Rows {
     /// Rows of `n` members on the first seats of eight.
     fn of(n: usize) -> Rows {
-        Rows::with(
-            n,
-            Shape {
-                mode: Mode::Ordered,
-                n_seats: 8,
-                window: 4,
-                message_bytes: 16,
-                n_subgroups: 1,
-                n_shards: 1,
-            },
-        )
+        Rows::with(n, SHAPE)
     }
 
     fn with(n: usize, shape: Shape) -> Rows {
@@ -66,15 +66,7 @@ impl Rows {
 
     /// Rows of `n` members, in two shards of one subgroup: those on even seats, and on odd ones.
     fn in_shards(n: usize) -> Rows {
-        let shape = Shape {
-            mode: Mode::Ordered,
-            n_seats: 8,
-            window: 4,
-            message_bytes: 16,
-            n_subgroups: 1,
-            n_shards: 2,
-        };
-        let mut rows = Rows::with(n, shape);
+        let mut rows = Rows::with(n, Shape { n_shards: 2, ..SHAPE });
         let shards = [Candidates::All; 2].to_vec();
         rows.subgroups = vec![Subgroup { shards, ..Subgroup::whole() }];
         let founders: Vec<Knock> = (0..n).map(|seat| process(seat, 1)).collect();
@@ -369,17 +361,7 @@ fn v9_the_last_member_that_has_the_state_stays_until_another_has_it() {
 /// received all of that and the second four messages, and again after the second one's link broke.
 fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
     const MIB: usize = 1 << 20;
-    let mut rows = Rows::with(
-        3,
-        Shape {
-            mode: Mode::Ordered,
-            n_seats: 8,
-            window: 32,
-            message_bytes: MIB as u32,
-            n_subgroups: 1,
-            n_shards: 1,
-        },
-    );
+    let mut rows = Rows::with(3, Shape { window: 32, message_bytes: MIB as u32, ..SHAPE });
     let mut current = rows.read_by(0, planted);
     let mut outbox = Outbox::default();
     (0..32).for_each(|_| outbox.put(Payload::from(&[7; MIB][..])));
@@ -413,14 +395,7 @@ fn v13_a_sender_writes_no_more_than_a_link_keeps_also_when_it_writes_again() {
     assert!(unbounded.into_iter().all(|bytes| bytes > FLIGHT_BYTES_MAX), "{unbounded:?}");
 }
 
-const ON_DISKS: Shape = Shape {
-    mode: Mode::Durable,
-    n_seats: 8,
-    window: 4,
-    message_bytes: 16,
-    n_subgroups: 1,
-    n_shards: 1,
-};
+const ON_DISKS: Shape = Shape { mode: Mode::Durable, ..SHAPE };
 
 /// Everything that was put is written, and synced.
 fn sync(journal: &mut Journal, disk: &mut TestDisk) {

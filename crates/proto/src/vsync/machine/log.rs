@@ -68,7 +68,7 @@ impl<P: Plantings> Machine<P> {
     pub(super) fn keep(&mut self, shard: ShardId, at: Position, state: &[u8]) {
         let Life::Inside(inside) = &self.life else { return };
         let (current, subgroup) = (&inside.current, usize::from(shard.subgroup));
-        let is_own = current.lanes.get(subgroup).and_then(Option::as_ref).map(|lane| lane.id);
+        let is_own = current.lane_of(subgroup).map(|lane| lane.id);
         let kept = &mut self.kept[subgroup];
         if is_own != Some(shard) || kept.asked != Some(at) {
             return;

@@ -33,11 +33,11 @@ impl<P: Plantings> Machine<P> {
     /// The time from which on this process may answer updates and reads of its shard of a subgroup,
     /// on its clock (E2); when it is a member no longer, what it has delivered before.
     pub fn answers_from(&self, subgroup: usize) -> Instant {
-        if self.inside().is_none() {
-            return self.answers.get(subgroup).copied().unwrap_or(Instant::ZERO);
-        }
-        let lane = self.inside().and_then(|inside| inside.current.lanes.get(subgroup)?.as_ref());
-        lane.map_or(Instant::ZERO, |lane| lane.answers.from())
+        let from = match self.inside() {
+            Some(inside) => inside.current.lane_of(subgroup).map(|lane| lane.answers.from()),
+            None => self.answers.get(subgroup).copied(),
+        };
+        from.unwrap_or(Instant::ZERO)
     }
 
     /// The position up to which a read that comes now has to see the order (E4).
@@ -56,7 +56,7 @@ impl<P: Plantings> Machine<P> {
     /// The time up to which the order of this process's shard of a subgroup is final: nothing is
     /// delivered there any longer with such a time (K5). Zero while nothing is known of it.
     pub fn frontier(&self, subgroup: usize) -> Time {
-        let lane = self.inside().and_then(|inside| inside.current.lanes.get(subgroup)?.as_ref());
+        let lane = self.inside().and_then(|inside| inside.current.lane_of(subgroup));
         lane.map_or(Time::default(), |lane| lane.frontier.time())
     }
 

@@ -1,8 +1,9 @@
 //! What a process with leases may answer as its views come, and when it is a member no longer.
 
 use super::super::bugs::{Bug, Plantings};
-use super::super::layout::{Layout, Mode, Shape};
+use super::super::layout::Layout;
 use super::super::shard::ViewId;
+use super::super::tests::SHAPE;
 use super::super::view::tests::{founded_by, process};
 use super::super::view::{Change, Standing, View};
 use super::super::wire::Message;
@@ -15,15 +16,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use base::{Event, Instant, Rank, SeatSet};
 use core::time::Duration;
-
-const SHAPE: Shape = Shape {
-    mode: Mode::Ordered,
-    n_seats: 8,
-    window: 4,
-    message_bytes: 16,
-    n_subgroups: 1,
-    n_shards: 1,
-};
 
 const fn ms(ms: u64) -> Instant {
     Instant(ms * 1_000_000)
