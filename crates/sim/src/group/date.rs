@@ -1,12 +1,12 @@
-//! The clocks of hosts, by which a group's messages get their times: ahead of each other, and set
-//! forward and back.
+//! How far the clocks of hosts, by which a group's messages get their times, are ahead of the
+//! world's: each otherwise, and set forward and back.
 
 use super::Kind;
 use crate::plan::MS;
 use base::Rng;
 use proto::vsync::Time;
 
-/// What the clock of a host shows.
+/// How far the clock of a host is ahead.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Date {
     /// How far it is ahead of the slowest one.
@@ -15,9 +15,6 @@ pub(super) struct Date {
     swing_ns: u64,
     swing_every_ns: u64,
 }
-
-/// The date at which the world begins.
-const BEGINNING_NS: u64 = 1 << 60;
 
 impl Date {
     /// A host's clock. Those of durable groups are never set back, which these do not promise to
@@ -32,10 +29,10 @@ impl Date {
         }
     }
 
-    /// What it shows at the world's time `now`.
-    pub(super) const fn at(&self, now: u64) -> Time {
+    /// What it shows at the world's time `now`, where a right one shows `wall_ns`.
+    pub(super) const fn at(&self, now: u64, wall_ns: u64) -> Time {
         let is_forward = now / self.swing_every_ns % 2 == 1;
         let swing_ns = if is_forward { self.swing_ns } else { 0 };
-        Time(BEGINNING_NS + now + self.ahead_ns + swing_ns)
+        Time(wall_ns + self.ahead_ns + swing_ns)
     }
 }

@@ -71,52 +71,31 @@ pub(super) type Delivered = (Position, MessageId, u64);
 
 impl Record {
     pub(super) fn views(&self) -> impl Iterator<Item = &View> {
-        self.told.iter().filter_map(|told| match told {
-            Told::View(view) => Some(view),
-            Told::Deliver { .. }
-            | Told::Take { .. }
-            | Told::Frontier { .. }
-            | Told::Answered { .. }
-            | Told::Read { .. }
-            | Told::Ended(_) => None,
-        })
+        self.told
+            .iter()
+            .filter_map(|told| if let Told::View(view) = told { Some(view) } else { None })
     }
 
     pub(super) fn deliveries(&self) -> impl Iterator<Item = Delivered> + '_ {
-        self.told.iter().filter_map(|told| match told {
-            Told::Deliver { at, id, digest, .. } => Some((*at, *id, *digest)),
-            Told::View(_)
-            | Told::Take { .. }
-            | Told::Frontier { .. }
-            | Told::Answered { .. }
-            | Told::Read { .. }
-            | Told::Ended(_) => None,
+        self.told.iter().filter_map(|told| {
+            let Told::Deliver { at, id, digest, .. } = told else { return None };
+            Some((*at, *id, *digest))
         })
     }
 
     /// The times of what was delivered, with the positions.
     pub(super) fn times(&self) -> impl Iterator<Item = (Position, Time, MessageId)> + '_ {
-        self.told.iter().filter_map(|told| match told {
-            Told::Deliver { at, time, id, .. } => Some((*at, *time, *id)),
-            Told::View(_)
-            | Told::Take { .. }
-            | Told::Frontier { .. }
-            | Told::Answered { .. }
-            | Told::Read { .. }
-            | Told::Ended(_) => None,
+        self.told.iter().filter_map(|told| {
+            let Told::Deliver { at, time, id, .. } = told else { return None };
+            Some((*at, *time, *id))
         })
     }
 
     /// The position of the state that it was given, if it was.
     pub(super) fn taken(&self) -> Option<(Position, u64)> {
-        self.told.iter().find_map(|told| match told {
-            Told::Take { at, digest, .. } => Some((*at, *digest)),
-            Told::View(_)
-            | Told::Deliver { .. }
-            | Told::Frontier { .. }
-            | Told::Answered { .. }
-            | Told::Read { .. }
-            | Told::Ended(_) => None,
+        self.told.iter().find_map(|told| {
+            let Told::Take { at, digest, .. } = told else { return None };
+            Some((*at, *digest))
         })
     }
 

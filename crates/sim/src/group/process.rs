@@ -157,7 +157,7 @@ impl Ground for SimGround<'_> {
     }
 
     fn wall(&self) -> Time {
-        self.date.at(self.port.net().borrow().now())
+        date(self.date, self.port)
     }
 
     fn disk(&mut self) -> Option<&mut Disk> {
@@ -169,6 +169,12 @@ impl Ground for SimGround<'_> {
             events.append(&mut disk.events);
         }
     }
+}
+
+/// What the clock of the host of `port` shows.
+fn date(date: Date, port: &SimPort) -> Time {
+    let (net, seat) = (port.net().borrow(), port.me().index());
+    date.at(net.now(), net.processes[seat].wall.at(net.now()))
 }
 
 /// A process as it begins.
@@ -363,7 +369,7 @@ impl Process {
 
     /// What the clock of its host shows.
     pub(super) fn date(&self) -> Time {
-        self.date.at(self.port.net().borrow().now())
+        date(self.date, &self.port)
     }
 
     /// Lets WRITEs land while it reads rows.

@@ -13,14 +13,9 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     let views = history.views();
     for (process, record) in &history.records {
         let mut seen = BTreeSet::new();
-        let delivered = record.told.iter().filter_map(|told| match told {
-            Told::Deliver { shard, at, id, .. } => Some((*shard, *at, *id)),
-            Told::View(_)
-            | Told::Take { .. }
-            | Told::Frontier { .. }
-            | Told::Answered { .. }
-            | Told::Read { .. }
-            | Told::Ended(_) => None,
+        let delivered = record.told.iter().filter_map(|told| {
+            let Told::Deliver { shard, at, id, .. } = told else { return None };
+            Some((*shard, *at, *id))
         });
         for (shard, at, id) in delivered {
             let sender = ProcessId(id.sender, id.incarnation);
