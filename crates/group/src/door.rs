@@ -274,11 +274,17 @@ impl Group {
     }
 
     /// Takes it that something of this time has led to what is sent from now on, which gets later
-    /// times. (What was delivered to this process has done so anyhow.) A time that is far ahead
-    /// takes the group along for good: give no other times than those that a group has told.
-    pub fn learn(&self, time: Time) {
+    /// times. (What was delivered to this process has done so anyhow.) Give no other times than
+    /// those that a group has told: one that is ahead takes the group along for good.
+    ///
+    /// # Errors
+    /// [`Refused::FarTime`] for a time that is ahead of this host's clock by more than a day:
+    /// nothing is learned.
+    pub fn learn(&self, time: Time) -> Result<(), Refused> {
+        time.check_near()?;
         let mut notes = self.board.notes();
         notes.learned = notes.learned.max(time);
+        Ok(())
     }
 
     /// Gives a newcomer the state that [`Event::StateWanted`] asked for.

@@ -1,6 +1,7 @@
 //! The reasons why a process is not in a group, and why a message was not taken.
 
 use crate::event::Ended;
+use crate::time::FarTimeError;
 use fabric::OpenError;
 use std::io;
 use std::time::Duration;
@@ -147,6 +148,15 @@ pub enum Refused {
         subgroup: String,
         /// The number of the shard.
         shard: u16,
+    },
+    /// A time that no group can have told.
+    #[error(transparent)]
+    FarTime(#[from] FarTimeError),
+    /// Too many reads of this process wait.
+    #[error("{waiting} reads of this process wait for deliveries: try again after one of them")]
+    Reads {
+        /// Their number.
+        waiting: usize,
     },
     /// The process leaves.
     #[error("this process leaves the group")]

@@ -87,4 +87,4 @@ pub use object::{
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};
-pub use time::Time;
+pub use time::{FarTimeError, Time};

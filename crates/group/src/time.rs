@@ -35,6 +35,25 @@ impl Time {
     }
 }
 
+/// How far a time may be ahead of the clock of the host that learns it: more than clocks differ
+/// that are set at all.
+const AHEAD_MAX: Duration = Duration::from_hours(24);
+
+/// A time that no group can have told, by the clock of this host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a time {ahead:?} ahead of this host's clock: if a group told it, set the clock")]
+pub struct FarTimeError {
+    ahead: Duration,
+}
+
+impl Time {
+    /// Refuses what is ahead of this host's clock by more than a day.
+    pub(crate) fn check_near(self) -> Result<(), FarTimeError> {
+        let ahead = Duration::from_nanos(self.0.saturating_sub(Time::now().0));
+        if ahead > AHEAD_MAX { Err(FarTimeError { ahead }) } else { Ok(()) }
+    }
+}
+
 impl From<SystemTime> for Time {
     fn from(time: SystemTime) -> Time {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -73,5 +92,15 @@ mod tests {
         assert_eq!(Time::from(early), Time::default());
         assert_eq!(Time::from(at).before(Duration::from_secs(9)), Time::default());
         assert!(Time::now() > Time::from(at));
+    }
+
+    #[test]
+    fn what_is_a_day_ahead_is_refused() {
+        let in_hours = |hours| Time::from(SystemTime::now() + Duration::from_hours(hours));
+        assert_eq!(in_hours(23).check_near(), Ok(()));
+        assert_eq!(Time::default().check_near(), Ok(()));
+        assert!(in_hours(25).check_near().is_err());
+        let far = Time::from_nanos(u64::MAX).check_near().unwrap_err().to_string();
+        assert!(far.contains("ahead of this host's clock"), "{far}");
     }
 }

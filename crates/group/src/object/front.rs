@@ -103,6 +103,9 @@ fn answer<S: Replicated>(replica: &Replica<S>, request: Request) -> Answer {
         return Answer(Err(RemoteError::Undecodable));
     }
     let replica = shard.map_or_else(|| replica.clone(), |shard| replica.in_shard(shard.into()));
+    if let Err(far) = after.check_near() {
+        return Answer::of(Err(CallError::NotExecuted(far.into())), !known.is_query);
+    }
     replica.learn(after);
     let outcome = match way {
         Way::Ordered => {
