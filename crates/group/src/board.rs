@@ -1,8 +1,9 @@
 //! The board between the thread that runs a process and the threads that call it.
 //!
 //! - B1 *Bounds.* Messages that wait to be sent are at most a window, times that are asked for at
-//!   most [`ASKED_MAX`]; events that wait to be taken are at most [`Options::events`], and behind
-//!   them what a view ends with (`engine::group`, G3).
+//!   most [`ASKED_MAX`], reads that wait at most [`READS_MAX`]; events that wait to be taken are at
+//!   most [`Options::events`], and behind them what a view ends with (`engine::group`, G3), and an
+//!   event for each read.
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 
 use crate::deadline::deadline;
@@ -25,6 +26,8 @@ use std::time::{Duration, Instant};
 
 /// The most times that are asked for: the latest ones are dropped.
 pub(crate) const ASKED_MAX: usize = 1024;
+/// The most reads that wait.
+pub(crate) const READS_MAX: usize = 1024;
 
 /// What is written on the board.
 #[derive(Debug, Default)]
@@ -39,6 +42,8 @@ pub(crate) struct Notes {
     pub(crate) asked: BTreeSet<(Time, u16)>,
     /// By subgroup, reads that wait until what is received now is delivered.
     pub(crate) reads: Vec<(u16, u64)>,
+    /// The number of all reads that wait.
+    pub(crate) n_reads: usize,
     /// The end of the lease, on the clock of the host.
     pub(crate) lease_until: base::Instant,
     /// The latest time that has led to what is sent.
@@ -268,6 +273,19 @@ impl Board {
         }
     }
 
+    /// Takes a read that waits.
+    pub(crate) fn catch_up(&self, subgroup: u16, token: u64) -> Result<(), Refused> {
+        let mut notes = self.notes();
+        if notes.n_reads >= READS_MAX {
+            return Err(Refused::Reads { waiting: notes.n_reads });
+        }
+        notes.reads.push((subgroup, token));
+        notes.n_reads += 1;
+        drop(notes);
+        self.ring();
+        Ok(())
+    }
+
     /// Asks for an order to be final up to `time`.
     pub(crate) fn ask_final(&self, subgroup: u16, time: Time) {
         self.tell(|notes| {
@@ -352,6 +370,18 @@ mod tests {
         let notes = board.notes();
         assert_eq!(notes.asked.len(), ASKED_MAX);
         assert_eq!(notes.asked.first(), Some(&(Time::from_nanos(7), 1)));
+    }
+
+    #[test]
+    fn b1_reads_that_wait_are_bounded_also_those_that_the_process_has_taken() {
+        let board = board();
+        (0..READS_MAX as u64).for_each(|token| assert_eq!(board.catch_up(0, token), Ok(())));
+        let refused = Err(Refused::Reads { waiting: READS_MAX });
+        assert_eq!(board.catch_up(0, 0), refused);
+        board.notes().reads.clear();
+        assert_eq!(board.catch_up(0, 0), refused, "they wait in the process now");
+        board.notes().n_reads = 1;
+        assert_eq!(board.catch_up(0, 0), Ok(()), "the process has said that all but one are told");
     }
 
     #[test]

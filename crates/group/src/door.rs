@@ -250,19 +250,23 @@ impl Group {
     /// this process has received now: what was answered before by any member of its shard is a
     /// part of it. A read from what is there then is linearizable, if the process
     /// [`Group::has_lease`] behind it. (With `keeps_state`: once it has the state. Each call has an
-    /// event of its own, beyond [`crate::Options::events`].)
-    pub fn catch_up(&self, subgroup: u16, token: u64) {
-        self.board.tell(|notes| notes.reads.push((subgroup, token)));
+    /// event of its own, beyond [`crate::Options::events`]; a process that is in no shard of the
+    /// subgroup is told nothing.)
+    ///
+    /// # Errors
+    /// [`Refused::Reads`]: 1024 calls wait already.
+    pub fn catch_up(&self, subgroup: u16, token: u64) -> Result<(), Refused> {
+        self.board.catch_up(subgroup, token)
     }
 
-    /// Whether this process may answer reads of its shard of a subgroup from what it has, now
-    /// ([`Options::lease`]).
-    pub fn has_lease(&self, subgroup: u16) -> bool {
+    /// Whether this process may answer a read of its shard of a subgroup now, which had caught up
+    /// in `view` ([`Event::CaughtUp`], [`Options::lease`]). It has been in the shard since then.
+    pub fn has_lease(&self, subgroup: u16, view: u64) -> bool {
         let notes = self.board.notes();
         let is_free = notes
             .places
             .get(usize::from(subgroup))
-            .is_some_and(|place| place.answers_in().is_none() && place.shard.is_some());
+            .is_some_and(|place| place.answers_in().is_none() && place.is_in_since(view));
         // The clock is read last, behind the read (`vsync`, E1).
         is_free && notes.ended.is_none() && boot_now() < notes.lease_until
     }

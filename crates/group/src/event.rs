@@ -69,6 +69,8 @@ pub enum Event {
     CaughtUp {
         /// The token.
         token: u64,
+        /// The number of the view in which that is so.
+        view: u64,
     },
     /// This process is no longer in the group. Nothing follows.
     Ended(Ended),

@@ -370,6 +370,7 @@ impl Node {
         move_all(&mut self.app.events, &mut notes.events);
         notes.places.clone_from(&self.app.places);
         notes.lease_until = self.process.lease_until();
+        notes.n_reads = notes.reads.len() + self.reads.len();
         notes.inadequate = self.app.inadequate;
         self.app.is_full = notes.events.len() >= self.board.events_max;
         let takes = std::mem::take(&mut notes.has_taken);
@@ -402,7 +403,7 @@ impl Node {
                 return false; // it is in no view, or in no shard
             };
             if delivered >= held {
-                events.push_back(Event::CaughtUp { token: *token });
+                events.push_back(Event::CaughtUp { token: *token, view: delivered.view.0 });
             }
             delivered < held
         });

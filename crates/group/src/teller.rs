@@ -61,6 +61,8 @@ impl Teller {
 pub(crate) struct Place {
     /// Its shard.
     pub(crate) shard: Option<u16>,
+    /// The number of the view since which that is its shard.
+    pub(crate) since: u64,
     /// The time from which on this process may answer there, on the clock of its host.
     pub(crate) answers_from: Instant,
     /// Whether the subgroup lacks members.
@@ -72,6 +74,18 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// Takes it that the process is in this shard in a view.
+    fn enter(&mut self, shard: Option<u16>, view: u64) {
+        if shard != self.shard {
+            (self.shard, self.since) = (shard, view);
+        }
+    }
+
+    /// Whether this process is in a shard, and has been in no other one since `view`.
+    pub(crate) const fn is_in_since(&self, view: u64) -> bool {
+        self.shard.is_some() && self.since <= view
+    }
+
     /// How long this process must not answer there yet.
     pub(crate) fn answers_in(&self) -> Option<Duration> {
         let now = boot_now();
@@ -85,7 +99,7 @@ impl Application for Teller {
         self.inadequate = None;
         for (subgroup, place) in self.places.iter_mut().enumerate() {
             let shard = installed.view.shard_of(self.me.seat, subgroup);
-            place.shard = shard.map(|shard| shard.shard);
+            place.enter(shard.map(|shard| shard.shard), view.number);
             place.is_inadequate = !installed.view.roster[subgroup].is_adequate;
         }
         self.events.push_back(Event::View(view.clone()));
@@ -147,5 +161,29 @@ impl Application for Teller {
 
     fn is_full(&self) -> bool {
         self.is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shard_that_was_left_meanwhile_is_another_stay() {
+        let mut place = Place::default();
+        let mut stays = |view, shard| {
+            place.enter(shard, view);
+            place.clone()
+        };
+        let first = stays(2, Some(0));
+        assert!(first.is_in_since(2) && !first.is_in_since(1));
+        assert!(stays(3, Some(0)).is_in_since(2), "it stayed");
+        assert!(!stays(4, Some(1)).is_in_since(3));
+        assert!(!stays(5, None).is_in_since(5), "it is in no shard");
+        let again = stays(6, Some(0));
+        assert!(
+            again.is_in_since(6) && !again.is_in_since(3),
+            "what caught up before is not enough"
+        );
     }
 }

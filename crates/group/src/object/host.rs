@@ -52,10 +52,10 @@ pub(super) struct Host {
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
     finals: Finals,
-    /// Outcomes that others may have leases against, in order: the subgroup, the ticket.
-    owed: Mutex<VecDeque<(u16, u64, Outcome)>>,
-    /// Reads that wait until what was received is executed, and whether it is.
-    reads: Mutex<BTreeMap<u64, bool>>,
+    /// By subgroup, outcomes that others may have leases against, in order, with their tickets.
+    owed: Mutex<BTreeMap<u16, VecDeque<(u64, Outcome)>>>,
+    /// Reads that wait until what was received is executed, and the view in which it is.
+    reads: Mutex<BTreeMap<u64, Option<u64>>>,
     /// The latest time that this process knows of (O5).
     latest: AtomicU64,
 }
@@ -290,37 +290,43 @@ impl Host {
         }
     }
 
-    fn owed(&self) -> MutexGuard<'_, VecDeque<(u16, u64, Outcome)>> {
+    fn owed(&self) -> MutexGuard<'_, BTreeMap<u16, VecDeque<(u64, Outcome)>>> {
         self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives calls their outcomes that no lease is against any longer. Returns the time after which
     /// to look again.
     fn settle_owed(&self) -> Duration {
-        let mut owed = self.owed();
-        while let Some((subgroup, ticket, outcome)) = owed.pop_front() {
-            if let Some(wait) = self.group.answers_in(subgroup) {
-                owed.push_front((subgroup, ticket, outcome));
-                return wait;
+        let mut look = LOOK_EVERY;
+        self.owed().retain(|subgroup, outcomes| {
+            if let Some(wait) = self.group.answers_in(*subgroup) {
+                look = look.min(wait);
+                return true;
             }
-            self.pay(self.calls.settle(ticket, outcome));
-        }
-        LOOK_EVERY
+            for (ticket, outcome) in outcomes.drain(..) {
+                self.pay(self.calls.settle(ticket, outcome));
+            }
+            false
+        });
+        look
     }
 
-    fn reads(&self) -> MutexGuard<'_, BTreeMap<u64, bool>> {
+    fn reads(&self) -> MutexGuard<'_, BTreeMap<u64, Option<u64>>> {
         self.reads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until everything is executed that this process has received now in a subgroup. False
-    /// after the timeout.
-    pub(super) fn catch_up(&self, subgroup: u16, timeout: Duration) -> bool {
+    /// Waits until everything is executed that this process has received now in a subgroup.
+    /// Returns the number of the view in which that is so; `None` after the timeout, and if too
+    /// many wait.
+    pub(super) fn catch_up(&self, subgroup: u16, timeout: Duration) -> Option<u64> {
         let token = self.calls.ticket();
-        self.reads().insert(token, false);
-        self.group.catch_up(subgroup, token);
-        let holds = |_: &View| self.reads().get(&token) == Some(&true);
-        let _waited = self.wait_view(|view| holds(view) || self.calls.check().is_err(), timeout);
-        self.reads().remove(&token) == Some(true)
+        self.reads().insert(token, None);
+        if self.group.catch_up(subgroup, token).is_ok() {
+            let holds = |_: &View| matches!(self.reads().get(&token), Some(Some(_)));
+            let is_over = |view: &View| holds(view) || self.calls.check().is_err();
+            let _waited = self.wait_view(is_over, timeout);
+        }
+        self.reads().remove(&token).flatten()
     }
 
     fn end(&self, ended: &Ended) {
@@ -355,8 +361,8 @@ impl Host {
                 self.pay(self.calls.unsent(shard.subgroup, &numbers, &why));
             }
             Event::Ended(ended) => return Err(ended),
-            Event::CaughtUp { token } => {
-                self.reads().entry(token).and_modify(|is_there| *is_there = true);
+            Event::CaughtUp { token, view } => {
+                self.reads().entry(token).and_modify(|caught_up| *caught_up = Some(view));
                 self.announce();
             }
             Event::Final { shard, time } => self.note_final(shard, time),
@@ -377,7 +383,7 @@ impl Host {
         if let (Some(number), Some(outcome)) = (delivered.own, outcome) {
             self.calls.delivered(subgroup, number);
             if self.has_leases() && self.group.answers_in(subgroup).is_some() {
-                self.owed().push_back((subgroup, ticket, outcome));
+                self.owed().entry(subgroup).or_default().push_back((ticket, outcome));
             } else {
                 self.pay(self.calls.settle(ticket, outcome));
             }

@@ -291,11 +291,11 @@ impl<S: Replicated> Replica<S> {
             let own = self.copy.shard().ok_or(CallError::NoCopy)?;
             let meant = self.shard.unwrap_or(own);
             let left = by.saturating_duration_since(Instant::now());
-            if host.catch_up(self.subgroup, left) {
+            if let Some(view) = host.catch_up(self.subgroup, left) {
                 let answer = |object: &S| object.answer(method, &arguments);
                 let bytes = self.copy.look(Some(meant), answer).ok_or(CallError::NoCopy)?;
                 // Behind the read: what is answered from now on may not be in it.
-                if host.group.has_lease(self.subgroup) {
+                if host.group.has_lease(self.subgroup, view) {
                     let bytes = bytes.map_err(|_| CallError::Undecodable)?;
                     return decode(&bytes).map_err(|_| CallError::Undecodable);
                 }
