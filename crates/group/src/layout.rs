@@ -18,6 +18,7 @@ use serde::Deserialize;
 ///     Subgroup::new("cache").shards(3).members(2, 3),
 ///     Subgroup::new("front").seats(&[&[1, 2], &[3, 4]]),
 ///     Subgroup::new("ledger").tags(&[0b01]).members(1, 2),
+///     Subgroup::new("presence").in_memory(),
 /// ];
 /// let written = Subgroup::from_toml(
 ///     r#"
@@ -35,6 +36,10 @@ use serde::Deserialize;
 ///     name = "ledger"
 ///     tags = [0b01]        # of members whose last word of metadata has these bits
 ///     most = 2
+///
+///     [[subgroup]]
+///     name = "presence"
+///     in_memory = true     # in a durable group: on no disk
 ///     "#,
 /// )?;
 /// assert_eq!(built, written);
@@ -51,6 +56,9 @@ pub struct Subgroup {
     pub least: usize,
     /// The number of members above which a shard gets no more.
     pub most: usize,
+    /// Whether it is in memory alone, in a durable group ([`crate::Options::durable`]): faster, and
+    /// its shards begin again when all their members have died.
+    pub in_memory: bool,
 }
 
 /// The shards of a subgroup, and the members that each can have.
@@ -75,6 +83,8 @@ struct Written {
     tags: Option<Vec<u64>>,
     least: Option<usize>,
     most: Option<usize>,
+    #[serde(default)]
+    in_memory: bool,
 }
 
 /// A layout in TOML.
@@ -89,7 +99,7 @@ impl TryFrom<Written> for Subgroup {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Subgroup, String> {
-        let Written { name, shards, seats, tags, least, most } = written;
+        let Written { name, shards, seats, tags, least, most, in_memory } = written;
         let shards = match (shards, seats, tags) {
             (None, None, None) => Shards::Count(1),
             (Some(count), None, None) => Shards::Count(count),
@@ -97,14 +107,16 @@ impl TryFrom<Written> for Subgroup {
             (None, None, Some(tags)) => Shards::Tags(tags),
             _ => return Err(format!("subgroup {name:?}: one of shards, seats and tags says it")),
         };
-        Ok(Subgroup { name, shards, least: least.unwrap_or(1), most: most.unwrap_or(SEATS_MAX) })
+        let (least, most) = (least.unwrap_or(1), most.unwrap_or(SEATS_MAX));
+        Ok(Subgroup { name, shards, least, most, in_memory })
     }
 }
 
 impl Subgroup {
     /// A subgroup with one shard of all members.
     pub fn new(name: &str) -> Subgroup {
-        Subgroup { name: name.to_owned(), shards: Shards::Count(1), least: 1, most: SEATS_MAX }
+        let (name, shards) = (name.to_owned(), Shards::Count(1));
+        Subgroup { name, shards, least: 1, most: SEATS_MAX, in_memory: false }
     }
 
     /// With `count` shards of any members.
@@ -130,6 +142,12 @@ impl Subgroup {
     #[must_use]
     pub fn members(self, least: usize, most: usize) -> Subgroup {
         Subgroup { least, most, ..self }
+    }
+
+    /// In memory alone, in a durable group.
+    #[must_use]
+    pub fn in_memory(self) -> Subgroup {
+        Subgroup { in_memory: true, ..self }
     }
 
     /// The subgroups that a text in TOML describes.
@@ -162,8 +180,9 @@ impl Subgroup {
             }
             Shards::Tags(tags) => tags.iter().map(|tags| Candidates::Tagged(*tags)).collect(),
         };
-        let (name, n_least, n_most) = (self.name.clone(), self.least, self.most);
-        vsync::Subgroup { name, shards, n_least, n_most }
+        let Subgroup { least, most, in_memory, .. } = *self;
+        let name = self.name.clone();
+        vsync::Subgroup { name, shards, n_least: least, n_most: most, in_memory }
     }
 
     /// D1

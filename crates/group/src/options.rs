@@ -155,6 +155,8 @@ impl Options {
             "a durable group has a state (keeps_state), and its processes their own seats".into()
         } else if let Err(wrong) = layout::check(&self.layout, seats) {
             format!("layout: {wrong}")
+        } else if let Some(Subgroup { name, .. }) = self.in_memory_elsewhere() {
+            format!("subgroup {name:?}: the whole group is in memory; drop in_memory there")
         } else if adequate > seats {
             format!("adequate: {adequate} members, but there are {seats} seats")
         } else if events == 0 {
@@ -179,6 +181,12 @@ impl Options {
             return self.check_transport();
         };
         Err(Error::Options(wrong))
+    }
+
+    /// A subgroup that is said to be in memory alone, where everything is.
+    fn in_memory_elsewhere(&self) -> Option<&Subgroup> {
+        let mut in_memory = self.layout.iter().filter(|subgroup| subgroup.in_memory);
+        in_memory.next().filter(|_| self.mode != Mode::Durable)
     }
 
     fn check_transport(&self) -> Result<(), Error> {
@@ -309,6 +317,10 @@ mod tests {
         let lease = Some(Duration::from_millis(200));
         let unordered = Options { lease, mode: Mode::Unordered, ..options() };
         assert!(refused(unordered).contains("order"));
+        let mut kept = Options { layout: vec![Subgroup::new("a").in_memory()], ..options() };
+        assert!(refused(kept.clone()).contains("\"a\": the whole group is in memory"));
+        kept = kept.durable(1, "a directory");
+        assert!(kept.check().is_ok());
         let tcp = Options::tcp("test", "sesame", "app 1", vec!["127.0.0.1:1".parse().unwrap()]);
         assert!(tcp.check().is_ok());
         assert!(refused(Options { seats: 2, ..tcp }).contains("1 addresses for 2 seats"));

@@ -1,6 +1,8 @@
 //! Groups on disk: what comes back after all processes are gone, and which logs are refused.
 
-use group::{Ended, Error, Group, Options, Replica, Replicated, replicated};
+use group::{
+    Ended, Error, Group, Objects, Options, Replica, Replicas, Replicated, Subgroup, replicated,
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -94,6 +96,45 @@ fn a_group_that_is_gone_comes_back_with_its_state_and_goes_on() {
         members.extend(place.come_back(&seats[2..]));
         assert_eq!(members[2].told_ordered().wait().unwrap(), (2 * n_calls, n_calls));
     }
+}
+
+#[test]
+fn a_subgroup_in_memory_begins_again_where_the_others_come_back() {
+    let place = Place::new();
+    let layout = vec![Subgroup::new("kept"), Subgroup::new("fleeting").in_memory()];
+    let objects = |seat: usize| {
+        let options = Options { layout: layout.clone(), ..place.options(seat) };
+        let objects = Replicas::of(&options).object("kept", Sum::default);
+        objects.object("fleeting", || Sum { sum: 1000, n_calls: 0 })
+    };
+    let sums = |objects: &Objects| {
+        ["kept", "fleeting"].map(|name| SumHandle::from(objects.get::<Sum>(name).unwrap()))
+    };
+    let mut members = vec![objects(1).found().unwrap()];
+    members.extend([2, 3].map(|seat| objects(seat).join().unwrap()));
+    for member in &members {
+        for sum in sums(member) {
+            sum.add(7).wait().unwrap();
+        }
+    }
+    let told = |sums: [SumHandle; 2]| sums.map(|sum| sum.told_ordered().wait().unwrap());
+    assert_eq!(told(sums(&members[0])), [(21, 3), (1021, 3)]);
+    drop(members.pop());
+    members.push(objects(3).join().unwrap());
+    assert_eq!(told(sums(&members[2])), [(21, 3), (1021, 3)], "members that lived had both");
+    drop(members);
+    let joining = [1, 2, 3].map(&objects);
+    let back: Vec<Objects> = thread::scope(|scope| {
+        let joining = joining.map(|one| scope.spawn(move || one.join().unwrap()));
+        joining.map(|one| one.join().unwrap()).into()
+    });
+    for member in &back {
+        assert_eq!(told(sums(member)), [(21, 3), (1000, 0)]);
+    }
+    for sum in sums(&back[0]) {
+        sum.add(1).wait().unwrap();
+    }
+    assert_eq!(told(sums(&back[1])), [(22, 4), (1001, 1)]);
 }
 
 #[test]

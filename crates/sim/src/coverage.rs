@@ -189,6 +189,8 @@ pub enum Mark {
     ShardsSurvived,
     /// A durable group was whole at the end.
     DurableSurvived,
+    /// The same, and a shard of it that is in memory alone had begun again.
+    MemoryBeganAgain,
     /// All processes of a durable group lost their power at once.
     GroupWentDark,
     /// A process of a durable group began with what its log held.
@@ -209,7 +211,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 99] = [
+    pub const ALL: [Mark; 100] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -301,6 +303,7 @@ impl Mark {
         Mark::UnorderedSurvived,
         Mark::ShardsSurvived,
         Mark::DurableSurvived,
+        Mark::MemoryBeganAgain,
         Mark::GroupWentDark,
         Mark::LogReplayed,
         Mark::FrontierRose,
@@ -337,7 +340,13 @@ impl Mark {
 
     /// Whether only durable groups reach it.
     pub const fn is_of_durable_groups(self) -> bool {
-        matches!(self, Mark::DurableSurvived | Mark::GroupWentDark | Mark::LogReplayed)
+        matches!(
+            self,
+            Mark::DurableSurvived
+                | Mark::MemoryBeganAgain
+                | Mark::GroupWentDark
+                | Mark::LogReplayed
+        )
     }
 
     /// Whether groups reach it, of which a world sees the network and the processes.

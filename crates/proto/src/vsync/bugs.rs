@@ -141,6 +141,10 @@ crate::planted_bugs! {
     RestartForgets = RESTART_FORGETS: sweep ["vsync-durable"],
     /// A restart lets a shard begin again whose logs are missing.
     ShardFromNothing = SHARD_FROM_NOTHING: sweep ["vsync-durable"],
+    /// A restart waits for the logs of a shard that is in memory alone.
+    MemoryIsWaitedFor = MEMORY_IS_WAITED_FOR: sweep ["vsync-durable"],
+    /// A shard that is in memory alone delivers what a log has of it.
+    MemoryIsLogged = MEMORY_IS_LOGGED: sweep ["vsync-durable"],
     /// A process that knows a later view promises in an older one.
     RestartOfTheOld = RESTART_OF_THE_OLD: sweep ["vsync-durable"],
     /// The log of another group counts.

@@ -126,7 +126,7 @@ impl<P: Plantings> Current<P> {
     /// Whether no member that is left has the state, or can have it, in a group without a layout.
     /// (With one, shards begin again: `roster`, L5. Not those that are durable: W5.)
     fn is_state_lost(&self) -> bool {
-        if self.is_durable() {
+        if self.has_disks() {
             return self.is_shard_lost();
         }
         self.is_whole && self.table.all(self.trusted(), |seat| !self.has_state(seat, 0))
@@ -241,7 +241,7 @@ impl<P: Plantings> Current<P> {
             return leavers;
         }
         let mut kept_back = SeatSet::EMPTY;
-        if self.is_durable() {
+        if self.has_disks() {
             kept_back = self.last_of_shards(leavers);
         }
         for (id, shard) in self.view.shards() {

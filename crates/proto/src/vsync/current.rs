@@ -39,6 +39,8 @@ pub(super) struct Current<P> {
     pub(super) standing: Standing,
     /// Whether the group has no layout: one shard, which has all members.
     pub(super) is_whole: bool,
+    /// By subgroup: whether it is in memory alone, in a durable group.
+    pub(super) in_memory: Vec<bool>,
     /// By subgroup: this member's shard, if it is in one.
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) table: Table<P>,
@@ -87,6 +89,7 @@ impl<P: Plantings> Current<P> {
             me,
             standing,
             is_whole: config.is_whole(),
+            in_memory: config.subgroups().iter().map(|subgroup| subgroup.in_memory).collect(),
             lanes,
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),
@@ -181,7 +184,7 @@ impl<P: Plantings> Current<P> {
     /// The clock that the row may show. K6: in a durable group the host's, which the next process
     /// on this seat can take up.
     fn clock_to_show(&self) -> Time {
-        let is_hosts = self.is_durable() && !self.planted.has(Bug::ShowsTheSeen);
+        let is_hosts = self.has_disks() && !self.planted.has(Bug::ShowsTheSeen);
         if is_hosts { self.clock.host() } else { self.clock.now() }
     }
 

@@ -26,6 +26,10 @@
 //! - W6 *Ready is synced.* A member has the state of its shard when that is synced: a newcomer the
 //!   one that it was given, others the application's own. While one has none, its shard delivers
 //!   nothing (W1). Mutant `READY_BEFORE_SYNC`.
+//! - W7 *In memory alone.* Of a subgroup that is declared so nothing is in a log: it delivers what
+//!   is stable in memory (V3), its trims are of what was received, and its shards begin again when
+//!   all members with the state are gone (`roster`, L5), at a restart always. A newcomer is ready
+//!   with the state that it was given. Mutants `MEMORY_IS_LOGGED`, `MEMORY_IS_WAITED_FOR`.
 
 use super::bugs::{Bug, Plantings};
 use super::clock::Time;
@@ -115,8 +119,19 @@ impl Kept {
 }
 
 impl<P: Plantings> Current<P> {
-    pub(super) fn is_durable(&self) -> bool {
+    /// Whether the group is durable: what it agrees on is on disks.
+    pub(super) fn has_disks(&self) -> bool {
         self.layout.shape.mode == Mode::Durable
+    }
+
+    /// Whether the messages of a subgroup are.
+    pub(super) fn is_durable(&self, subgroup: usize) -> bool {
+        self.has_disks() && !self.in_memory[subgroup]
+    }
+
+    /// The shards whose messages are.
+    fn durable_shards(&self) -> impl Iterator<Item = (ShardId, &Shard)> {
+        self.view.shards().filter(|(id, _)| self.is_durable(id.subgroup.into()))
     }
 
     // ---- messages ----
@@ -189,7 +204,9 @@ impl<P: Plantings> Current<P> {
 
     /// W2: the length of the order of `shard` that is safe at the member on `seat`.
     pub(super) fn safe_at(&self, subgroup: usize, shard: &Shard, seat: Rank) -> u64 {
-        if self.is_durable() && !self.planted.has(Bug::StableWhenReceived) {
+        let is_logged =
+            self.is_durable(subgroup) || self.has_disks() && self.planted.has(Bug::MemoryIsLogged);
+        if is_logged && !self.planted.has(Bug::StableWhenReceived) {
             self.table.get(seat, self.row.persisted, subgroup)
         } else {
             self.held_of(subgroup, shard, seat)
@@ -232,7 +249,7 @@ impl<P: Plantings> Current<P> {
             return false;
         }
         let trusted = self.trusted();
-        self.view.shards().any(|(id, shard)| {
+        self.durable_shards().any(|(id, shard)| {
             let left = trusted.intersection(shard.members());
             let is_unready = |seat| !self.has_state(seat, id.subgroup.into());
             let is_old = shard.since < self.view.id;
@@ -246,7 +263,7 @@ impl<P: Plantings> Current<P> {
     /// W5: of the members that want to leave, those without which a shard would have no log.
     pub(super) fn last_of_shards(&self, leavers: SeatSet) -> SeatSet {
         let trusted = self.trusted();
-        let last = self.view.shards().filter_map(|(id, shard)| {
+        let last = self.durable_shards().filter_map(|(id, shard)| {
             let left = trusted.intersection(shard.members());
             let bears = |seat: &Rank| self.has_state(*seat, id.subgroup.into());
             let stays = left.difference(leavers).iter().any(|seat| bears(&seat));

@@ -18,7 +18,8 @@ pub enum Mode {
     /// One order, the same at all members, of what all members have received.
     #[default]
     Ordered,
-    /// The same of what all members have synced to their disks (`durable`).
+    /// The same of what all members have synced to their disks (`durable`), but for subgroups that
+    /// are in memory alone.
     Durable,
     /// Each sender's order, as soon as a message is received.
     #[doc(alias = "unreliable")]

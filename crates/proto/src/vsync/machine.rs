@@ -432,7 +432,7 @@ impl<P: Plantings> Machine<P> {
         let silent = current.detector.look(trusted, |seat| table.get(seat, beat, 0), now);
         let failed = silent.union(core::mem::take(&mut inside.reported));
         let knocks: Vec<Knock> = inside.knocks.values().copied().collect();
-        if self.is_leaving && current.is_durable() && current.view.members.len() == 1 {
+        if self.is_leaving && current.has_disks() && current.view.members.len() == 1 {
             // W5: its log has the group's states.
             return Turn::End(End::Left);
         }
@@ -453,7 +453,7 @@ impl<P: Plantings> Machine<P> {
         current.claim(port);
         for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
             while current.has_lane(subgroup) {
-                if current.is_durable() {
+                if current.is_durable(subgroup) {
                     if let Err(end) = current.note_received(subgroup, port) {
                         return Turn::End(end);
                     }

@@ -22,8 +22,8 @@
 //!   be ended in turn, by a majority of *its* members. Mutant `RESTART_FORGETS`.
 //! - R4 *Trims.* Otherwise each shard's trim is the shortest of the orders that the logs hold of
 //!   it, of processes that have its state: what was delivered is in all of them (W1). A shard of
-//!   which members are missing, and no log has the state, is waited for. Mutant
-//!   `SHARD_FROM_NOTHING`.
+//!   which members are missing, and no log has the state, is waited for; one in memory alone
+//!   begins again (W7). Mutant `SHARD_FROM_NOTHING`.
 //! - R5 *The newest view.* A process that knows a later view tells it, and promises nothing in an
 //!   older one. A member of two views has the first on its disk (W4), so it lacks one at most, or
 //!   is a member no longer: then its log is of no use, and it joins as a newcomer. What it has
@@ -436,7 +436,7 @@ impl<P: Plantings> Returning<P> {
             return;
         }
         let change = adopted(&round.reports, self.planted)
-            .or_else(|| fresh(view, &round.reports, subgroups.len(), self.planted));
+            .or_else(|| fresh(view, &round.reports, subgroups, self.planted));
         let (Some(round), Some(change)) = (&mut self.round, change) else { return };
         round.change = Some(change.clone());
         let call = round.call;
@@ -463,12 +463,12 @@ fn adopted(reports: &BTreeMap<Rank, Report>, planted: impl Plantings) -> Option<
 fn fresh(
     view: &View,
     reports: &BTreeMap<Rank, Report>,
-    n_subgroups: usize,
+    subgroups: &[Subgroup],
     planted: impl Plantings,
 ) -> Option<Change> {
     let present: SeatSet = reports.keys().copied().collect::<SeatSet>().intersection(view.seats());
     let end = |seat: Rank, subgroup: usize| reports.get(&seat)?.ends.get(subgroup).copied()?;
-    let mut bearers = alloc::vec![SeatSet::EMPTY; n_subgroups];
+    let mut bearers = alloc::vec![SeatSet::EMPTY; subgroups.len()];
     let mut trims = Vec::new();
     for (id, shard) in view.shards() {
         let subgroup = usize::from(id.subgroup);
@@ -476,7 +476,9 @@ fn fresh(
         let ends: Vec<(Rank, u64)> =
             own.iter().filter_map(|seat| Some((seat, end(seat, subgroup)?))).collect();
         let is_missing = own != shard.members() || shard.since < view.id;
-        let is_waited_for = ends.is_empty() && is_missing && !shard.seats.is_empty();
+        // W7
+        let is_logged = !subgroups[subgroup].in_memory || planted.has(Bug::MemoryIsWaitedFor);
+        let is_waited_for = is_logged && ends.is_empty() && is_missing && !shard.seats.is_empty();
         if is_waited_for && !planted.has(Bug::ShardFromNothing) {
             return None;
         }

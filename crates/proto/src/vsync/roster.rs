@@ -225,7 +225,8 @@ mod tests {
     }
 
     fn subgroup(shards: &[Candidates], n_least: usize, n_most: usize) -> Subgroup {
-        Subgroup { name: "cache".to_owned(), shards: shards.to_vec(), n_least, n_most }
+        let name = "cache".to_owned();
+        Subgroup { name, shards: shards.to_vec(), n_least, n_most, in_memory: false }
     }
 
     fn founded(seats: &[usize], layout: &Subgroup) -> View {

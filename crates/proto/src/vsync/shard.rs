@@ -69,13 +69,16 @@ pub struct Subgroup {
     pub n_least: usize,
     /// The number of members above which a shard gets no more.
     pub n_most: usize,
+    /// Whether it is in memory alone, in a durable group.
+    pub in_memory: bool,
 }
 
 impl Subgroup {
     /// The only subgroup of a group without a layout: one shard, which has all members.
     pub fn whole() -> Subgroup {
         let shards = [Candidates::All].to_vec();
-        Subgroup { name: "all".to_owned(), shards, n_least: 1, n_most: SEATS_MAX }
+        let name = "all".to_owned();
+        Subgroup { name, shards, n_least: 1, n_most: SEATS_MAX, in_memory: false }
     }
 }
 

@@ -136,12 +136,20 @@ impl Record {
 pub(super) struct History {
     /// Whether only each sender's messages have an order.
     pub(super) is_unordered: bool,
-    /// Whether what is delivered is on the disks of all.
+    /// Whether the group is durable: what it agrees on is on disks.
     pub(super) is_durable: bool,
+    /// By subgroup: whether its messages are in memory alone nevertheless.
+    pub(super) in_memory: Vec<bool>,
     pub(super) records: BTreeMap<ProcessId, Record>,
 }
 
 impl History {
+    /// Whether what is delivered in a shard is on the disks of all its members.
+    pub(super) fn is_logged(&self, shard: ShardId) -> bool {
+        let in_memory = self.in_memory.get(usize::from(shard.subgroup));
+        self.is_durable && in_memory != Some(&true)
+    }
+
     pub(super) fn record(&mut self, process: ProcessId) -> &mut Record {
         self.records.entry(process).or_default()
     }
@@ -193,17 +201,19 @@ impl History {
                 }
             }
         }
-        let history = |records: BTreeMap<Stay, Record>| {
+        let history = |id: ShardId, records: BTreeMap<Stay, Record>| {
             let named = |((ProcessId(seat, Incarnation(n)), stay), record)| {
                 (ProcessId(seat, Incarnation(n | stay << 32)), record)
             };
             History {
                 is_unordered: self.is_unordered,
-                is_durable: self.is_durable,
+                is_durable: self.is_logged(id),
+                in_memory: Vec::new(),
                 records: records.into_iter().map(named).collect(),
             }
         };
-        shards.into_iter().map(|(id, records)| (id, history(records))).collect()
+        let of = |((id, since), records)| ((id, since), history(id, records));
+        shards.into_iter().map(of).collect()
     }
 }
 

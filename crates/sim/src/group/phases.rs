@@ -11,7 +11,7 @@ use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::Phase;
 use base::Rank;
-use proto::vsync::{ShardId, View, ViewId};
+use proto::vsync::{Shard, ShardId, View, ViewId};
 
 /// The time in which late effects of faults end, and suspicions with them.
 const HEALING_NS: u64 = 1_500 * MS;
@@ -56,8 +56,17 @@ impl World {
     /// must not.
     pub(super) fn finish_early(&mut self) {
         if self.is_quiet && self.phase != Phase::Over && self.unachieved().is_none() {
+            let has_begun_again = |(id, shard): (_, &Shard)| {
+                self.history.is_durable
+                    && !self.history.is_logged(id)
+                    && shard.since > ViewId::FIRST
+            };
+            let is_again = self.latest().is_some_and(|view| view.shards().any(has_begun_again));
             let coverage = &mut self.net.borrow_mut().coverage;
             coverage.hit(Mark::GroupSurvived);
+            if is_again {
+                coverage.hit(Mark::MemoryBeganAgain);
+            }
             if self.history.is_unordered {
                 coverage.hit(Mark::UnorderedSurvived);
             }
@@ -135,7 +144,7 @@ impl World {
             self.living().any(|one| one.knock.seat == *seat && !self.has_asked_to_leave(one))
         };
         let mut own = view.shards().filter(|(_, one)| one.seats.contains(&process.knock.seat));
-        self.is_durable() && own.any(|(_, shard)| !shard.seats.iter().any(stays))
+        own.any(|(id, shard)| self.history.is_logged(id) && !shard.seats.iter().any(stays))
     }
 
     /// What `process` lacks in its shard of a subgroup.

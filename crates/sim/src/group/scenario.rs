@@ -77,7 +77,9 @@ impl Scenario {
         let drawn = Scenario::draw_in_memory(config, rng);
         let drawn = match kind {
             group::Kind::Memory => drawn,
-            group::Kind::Durable => drawn.on_disks(rng),
+            group::Kind::Durable => {
+                drawn.on_disks(rng).with_memory(&mut Rng::new(seed ^ 0x6d65_6d6f_7279))
+            }
         };
         let drawn = drawn.with_leases(&mut Rng::new(seed ^ 0x006c_6561_7365));
         let mut rng_of_dates = Rng::new(seed ^ 0x0064_6174_6573);
@@ -114,6 +116,14 @@ impl Scenario {
         let kinds = [Kind::PowerCut, Kind::DiskStall, Kind::PowerCutAll, Kind::PowerCutAll];
         let n_kinds = if is_mild { 1 } else { kinds.len() };
         self.plan.kinds.extend(kinds.into_iter().take(n_kinds).filter(|_| rng.chance(1, 2)));
+        self
+    }
+
+    /// The same, with subgroups that are in memory alone.
+    fn with_memory(mut self, rng: &mut Rng) -> Scenario {
+        for subgroup in &mut self.layout {
+            subgroup.in_memory = rng.chance(1, 3);
+        }
         self
     }
 
@@ -227,7 +237,8 @@ fn layout(n_seats: usize, rng: &mut Rng) -> Vec<Subgroup> {
         let n_least = 1 + rng.below(2) as usize;
         let n_most = if rng.chance(1, 2) { n_least + 1 } else { SEATS_MAX };
         let name = format!("subgroup {number}");
-        Subgroup { name, shards: (0..n_shards).map(candidates).collect(), n_least, n_most }
+        let shards = (0..n_shards).map(candidates).collect();
+        Subgroup { name, shards, n_least, n_most, in_memory: false }
     };
     (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect()
 }

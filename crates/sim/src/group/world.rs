@@ -76,6 +76,7 @@ impl World {
         let weather = scenario.plan.weather;
         let is_durable = kind == Kind::Durable;
         let is_unordered = scenario.shape.mode == Mode::Unordered;
+        let in_memory = scenario.layout.iter().map(|subgroup| subgroup.in_memory).collect();
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
         World {
             outages: Outages::new(rng.fork(), &scenario.plan),
@@ -89,7 +90,7 @@ impl World {
             rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
             readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
-            history: History { is_unordered, is_durable, ..History::default() },
+            history: History { is_unordered, is_durable, in_memory, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
             phase: Phase::Safety,
             is_quiet: false,

@@ -64,6 +64,11 @@ impl<P: Plantings> Machine<P> {
 
     // ---- states ----
 
+    /// Whether the messages and the states of a subgroup are in the log.
+    pub(super) fn is_durable(&self, subgroup: usize) -> bool {
+        self.journal.keeps() && !self.subgroups[subgroup].in_memory
+    }
+
     /// Keeps the state of a shard, as it was at a position, in the log.
     pub(super) fn keep(&mut self, shard: ShardId, at: Position, state: &[u8]) {
         let Life::Inside(inside) = &self.life else { return };
@@ -96,7 +101,7 @@ impl<P: Plantings> Machine<P> {
         let current = &mut inside.current;
         let mut needed = Some(self.entry);
         for subgroup in 0..self.kept.len() {
-            if !current.has_lane(subgroup) {
+            if !current.has_lane(subgroup) || !current.is_durable(subgroup) {
                 continue;
             }
             let kept = &mut self.kept[subgroup];

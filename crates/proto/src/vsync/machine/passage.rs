@@ -121,7 +121,7 @@ impl<P: Plantings> Machine<P> {
             || is_moved;
         *want = (!is_ready).then(|| Want::new(next.id));
         // W6: its own state is on its disk first.
-        is_ready && !self.journal.keeps()
+        is_ready && !self.is_durable(subgroup)
     }
 
     /// Takes the states that have come.
@@ -136,6 +136,7 @@ impl<P: Plantings> Machine<P> {
         port: &impl Port,
         out: &mut Vec<Output>,
     ) -> Option<End> {
+        let is_durable = self.is_durable(subgroup);
         let Life::Inside(inside) = &mut self.life else { return None };
         let (want, current) = (inside.wants[subgroup].as_ref()?, &mut inside.current);
         if want.held.len() > HELD_MAX {
@@ -150,7 +151,7 @@ impl<P: Plantings> Machine<P> {
             return None;
         }
         let shard = current.lane(subgroup).id;
-        if self.journal.keeps() {
+        if is_durable {
             // W6
             let since = current.view.shard(shard)?.since;
             let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);

@@ -109,7 +109,7 @@ fn r3_what_was_accepted_last_is_proposed_again() {
 #[test]
 fn r4_the_shortest_log_with_the_state_is_the_trim_and_without_one_the_others_are_waited_for() {
     let fresh = |reports: &[(Rank, Report)], view: &View, planted| {
-        fresh(view, &reports.iter().cloned().collect(), 1, planted)
+        fresh(view, &reports.iter().cloned().collect(), &[Subgroup::whole()], planted)
     };
     let none = Planted(Bug::RestartForgets); // not a mistake in this
     let view = view(7, 3);
@@ -121,6 +121,17 @@ fn r4_the_shortest_log_with_the_state_is_the_trim_and_without_one_the_others_are
     assert!(fresh(&without, &view, Planted(Bug::ShardFromNothing)).is_some());
     let all: Vec<_> = (0..3).map(|seat| report(seat, None, None)).collect();
     assert!(fresh(&all, &view, none).is_some(), "nothing was delivered in its first view");
+}
+
+#[test]
+fn w7_no_log_is_waited_for_where_a_shard_is_in_memory_alone() {
+    let reports = [report(0, None, None), report(2, None, None)].into_iter().collect();
+    let in_memory = [Subgroup { in_memory: true, ..Subgroup::whole() }];
+    let fresh = |bug| fresh(&view(7, 3), &reports, &in_memory, Planted(bug));
+    let change =
+        fresh(Bug::RestartForgets /* not a mistake in this */).expect("its shard begins again");
+    assert_eq!((change.trims, change.bearers), ([0].to_vec(), [SeatSet::EMPTY].to_vec()));
+    assert_eq!(fresh(Bug::MemoryIsWaitedFor), None);
 }
 
 /// Everything that `one` has put is synced; what it owes is told.

@@ -39,7 +39,8 @@ pub(super) fn reborn(history: &History) -> Result<(), String> {
         return Ok(());
     }
     let mut said = BTreeMap::new();
-    for ((shard, since), part) in history.shards() {
+    let parts = history.shards().into_iter();
+    for ((shard, since), part) in parts.filter(|((shard, _), _)| history.is_logged(*shard)) {
         if let Some((first, at)) = said.get(&shard) {
             return Err(format!(
                 "shard {shard} delivered a message at {at:?} since view {first}, and begins again \

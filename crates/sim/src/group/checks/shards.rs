@@ -7,18 +7,22 @@
 //! leader had looked.)
 
 use super::History;
-use base::SeatSet;
-use proto::vsync::View;
+use base::{Rank, SeatSet};
+use proto::vsync::{Knock, Member, View};
 
 pub(super) fn check(history: &History) -> Result<(), String> {
     let views = history.views();
     for (id, view) in &views {
         overlap(view)?;
         if let Some(next) = views.get(&id.next()) {
-            succession(view, next, history.is_durable)?;
+            succession(view, next, history)?;
         }
     }
     Ok(())
+}
+
+const fn process(member: &Member) -> Knock {
+    member.process
 }
 
 fn overlap(view: &View) -> Result<(), String> {
@@ -33,19 +37,22 @@ fn overlap(view: &View) -> Result<(), String> {
     Ok(())
 }
 
-fn succession(view: &View, next: &View, is_durable: bool) -> Result<(), String> {
+fn succession(view: &View, next: &View, history: &History) -> Result<(), String> {
     for ((id, old), (_, new)) in view.shards().zip(next.shards()) {
-        let bearers = old.bearers.intersection(next.seats());
+        let is_logged = history.is_logged(id);
+        // (What was in the memory of the process before, on the same seat, is gone.)
+        let is_same = |seat| view.member(seat).map(process) == next.member(seat).map(process);
+        let stays = |seat: &Rank| next.seats().contains(*seat) && (is_logged || is_same(*seat));
+        let bearers: SeatSet = old.bearers.iter().filter(stays).collect();
         // The bearers of a durable shard's first view have it when it is on their disks.
-        let is_first = is_durable && old.since == view.id;
+        let is_first = is_logged && old.since == view.id;
         if new.since == next.id && !bearers.is_empty() && !is_first {
             return Err(format!(
                 "shard {id} begins again, and {bearers:?} had its state: {next:?}"
             ));
         }
         let is_adequate = next.roster[usize::from(id.subgroup)].is_adequate;
-        let is_moved =
-            |seat: &&base::Rank| next.seats().contains(**seat) && !new.seats.contains(seat);
+        let is_moved = |seat: &&Rank| next.seats().contains(**seat) && !new.seats.contains(seat);
         if let Some(seat) = old.seats.iter().find(is_moved).filter(|_| !is_adequate) {
             return Err(format!("{seat} is moved out of {id} for nothing: {next:?}"));
         }
@@ -58,7 +65,6 @@ mod tests {
     use super::*;
     use crate::group::history::Told;
     use crate::group::history::made_up::{process, view};
-    use base::Rank;
     use proto::vsync::{Shard, ViewId};
 
     /// A view of two shards with these members, of which the second one begins in view `since`.
