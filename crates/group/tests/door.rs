@@ -4,12 +4,13 @@ use group::{
     Ended, Error, Event, Group, LETTER_BYTES_MAX, MESSAGE_BYTES_MAX, Mode, Options, Refused,
     Transport, View,
 };
-use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[path = "common/memory.rs"]
 mod memory;
+#[path = "../examples/members/ports.rs"]
+mod ports;
 use memory::directory;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,9 +20,7 @@ fn shm(directory: &Path) -> Options {
 }
 
 fn tcp(directory: &Path) -> Options {
-    let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a port is free");
-    let listeners: Vec<TcpListener> = (0..3).map(bind).collect();
-    let addresses = listeners.iter().map(|one| one.local_addr().expect("it is bound")).collect();
+    let addresses = ports::free(3).expect("ports are free");
     Options { seats: 3, transport: Transport::Tcp { addresses, listen: None }, ..shm(directory) }
 }
 

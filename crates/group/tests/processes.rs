@@ -12,6 +12,8 @@ mod ends;
 mod judge;
 #[path = "../examples/members/member.rs"]
 mod member;
+#[path = "../examples/members/ports.rs"]
+mod ports;
 #[path = "../examples/members/relay.rs"]
 mod relay;
 

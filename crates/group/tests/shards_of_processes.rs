@@ -14,6 +14,8 @@ mod judge;
 #[path = "../examples/members/member.rs"]
 #[expect(dead_code, reason = "the example uses the rest")]
 mod member;
+#[path = "../examples/members/ports.rs"]
+mod ports;
 #[path = "../examples/members/relay.rs"]
 mod relay;
 

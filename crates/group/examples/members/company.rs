@@ -1,10 +1,11 @@
 //! Processes of a group on this machine, as their parent has them: started, told, stopped, killed,
 //! cut off; and the lines that they print.
 
+use super::ports;
 use super::relay::Wires;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -14,6 +15,8 @@ use std::time::{Duration, Instant};
 pub(crate) const ROLE: &str = "GREGALE_MEMBER";
 /// The longest wait for a line.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// The most lines that are shown of a process that did not print the one that was waited for.
+const LINES_SHOWN: usize = 8;
 /// The number of seats.
 pub(crate) const SEATS: usize = 7;
 
@@ -50,10 +53,7 @@ impl Company {
         let directory = directory.expect("tmpfs has room for a directory");
         let (mut addresses, mut wires) = (Vec::new(), None);
         if transport != "shm" {
-            let bind = |_| TcpListener::bind("127.0.0.1:0").expect("a port is free");
-            let listeners: Vec<TcpListener> = (0..SEATS).map(bind).collect();
-            let address = |one: &TcpListener| one.local_addr().expect("it is bound");
-            addresses = listeners.iter().map(address).collect();
+            addresses = ports::free(SEATS).expect("ports are free");
             if transport == "tcp" {
                 wires = Some(Wires::new(&addresses).expect("ports are free"));
             }
@@ -133,15 +133,16 @@ impl Company {
     /// Waits until the process on `seat` prints a line that `is` accepts, and returns it.
     pub(crate) fn await_line(&self, seat: usize, what: &str, is: impl Fn(&str) -> bool) -> String {
         let by = Instant::now() + PATIENCE;
-        let mut last = String::new();
+        let mut passed = Vec::new();
         loop {
             let left = by.saturating_duration_since(Instant::now());
             match self.processes[&seat].lines.recv_timeout(left) {
                 Ok(line) if is(&line) => return line,
-                Ok(line) => last = line,
+                Ok(line) => passed.push(line),
                 Err(error) => {
                     let ended = error == RecvTimeoutError::Disconnected;
-                    panic!("seat {seat}: no {what}; its last line: {last:?}; it ended: {ended}");
+                    let last = &passed[passed.len().saturating_sub(LINES_SHOWN)..];
+                    panic!("seat {seat}: no {what}; its last lines: {last:?}; it ended: {ended}");
                 }
             }
         }

@@ -8,6 +8,7 @@
 
 mod company;
 mod member;
+mod ports;
 mod relay;
 
 use company::{Company, ROLE};
