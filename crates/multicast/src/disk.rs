@@ -9,7 +9,8 @@
 //!   of all turns during the sync before it.
 //! - K2 The sends and deliveries of a turn are released when the entry of that turn, and hence of
 //!   every earlier one, is synced. Messages between members of one node do not wait: the receiver's
-//!   entry stands later in the same log.
+//!   entry stands later in the same log. Deliveries: asserted in [`Journal::hand`], which the node
+//!   calls before it hands them over.
 //! - K3 Changes behind the first piece of a whole continue from it; the log is freed below a whole
 //!   when its last piece is synced. So the log always holds a whole, and all changes since.
 //! - K4 The bytes that wait for the disk are bounded ([`Journal::is_behind`]): the node then takes
@@ -95,6 +96,8 @@ pub(crate) struct Journal {
     bell: Arc<OwnedFd>,
     reports: Vec<Report>,
     turns: VecDeque<Turn>,
+    /// The number of all deliveries ever that wait for no sync (K2).
+    n_free: u64,
     last_flush: Option<Flush>,
     whole: Option<Whole>,
     whole_bytes: u64,
@@ -139,6 +142,7 @@ impl Journal {
             bell,
             reports: Vec::new(),
             turns: VecDeque::new(),
+            n_free: 0,
             last_flush: None,
             whole: None,
             whole_bytes: 0,
@@ -282,6 +286,7 @@ impl Journal {
             match report {
                 Report::Synced(flush) => {
                     while let Some(turn) = self.turns.pop_front_if(|turn| turn.flush <= flush) {
+                        self.n_free = turn.held.n_delivered;
                         released = Some(turn.held);
                     }
                     let is_whole = |whole: &mut Whole| whole.ends.is_some_and(|end| end <= flush);
@@ -296,6 +301,13 @@ impl Journal {
             }
         }
         Ok(released)
+    }
+
+    /// Notes that all deliveries up to the `n`th ever are handed to the application now.
+    pub(crate) fn hand(&mut self, n: u64) {
+        let is_free = self.turns.is_empty() || n <= self.n_free;
+        assert!(is_free, "K2: delivery {n} is handed over before its sync");
+        self.n_free = self.n_free.max(n);
     }
 
     /// Waits for room: a turn may change more than may wait for the disk at once, since a log that

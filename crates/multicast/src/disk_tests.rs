@@ -112,6 +112,32 @@ fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
 }
 
 #[test]
+fn k2_what_is_synced_or_has_nothing_to_wait_for_is_handed_over() {
+    let place = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(&place.path().join("node"), true).unwrap();
+    journal.begin_whole(&whole(1, 10));
+    journal.finish().unwrap();
+    journal.hand(1);
+    let changes = [(GroupId::at(4), b"x".to_vec())];
+    assert!(journal.keep(&DISKS, &changes, || Some(held(2))).unwrap());
+    journal.hand(1);
+    assert_eq!(released(&mut journal).n_delivered, 2);
+    journal.hand(2);
+}
+
+#[test]
+#[should_panic(expected = "K2: delivery 2 is handed over before its sync")]
+fn k2_what_waits_for_its_sync_is_not_handed_over() {
+    let place = tempfile::tempdir().unwrap();
+    let (mut journal, _) = open(&place.path().join("node"), true).unwrap();
+    journal.begin_whole(&whole(1, 10));
+    journal.finish().unwrap();
+    let changes = [(GroupId::at(4), b"x".to_vec())];
+    assert!(journal.keep(&DISKS, &changes, || Some(held(2))).unwrap());
+    journal.hand(2);
+}
+
+#[test]
 fn a_directory_is_begun_once_and_reopened_by_its_node_only() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("node");

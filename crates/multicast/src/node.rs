@@ -195,6 +195,7 @@ impl<F: Fabric, M: Multicast<Planted = Sound>, A: Application> Node<F, M, A> {
             // The first whole is synced before other nodes hear of this life (N5).
             journal.begin_whole(&whole(lives, &mut members, &world, &mut app));
             journal.finish()?;
+            journal.hand(world.n_delivered);
         }
         let mut desk = Desk::new(places, sender_of(me, lives), limits.window);
         desk.changes_members = changes_members;
@@ -494,6 +495,9 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     fn hand_over(&mut self) -> bool {
         let n = (self.n_released - self.n_handed) as usize;
         self.n_handed = self.n_released;
+        if let Some(journal) = &mut self.journal {
+            journal.hand(self.n_handed);
+        }
         self.deliveries.extend(self.world.delivered.drain(..n));
         let worked = !self.deliveries.is_empty() || !self.desk.outcomes.is_empty();
         let mut deliveries = std::mem::take(&mut self.deliveries);
