@@ -3,6 +3,10 @@
 use crate::commands::apart;
 use crate::support::{Cluster, role, signal, wait_until};
 use redis::{Commands, ConnectionLike, RedisResult};
+use std::time::Duration;
+
+/// The time after which `up` continues without a member, and some more.
+const READY_WITHIN: Duration = Duration::from_secs(60);
 
 const WRITES: usize = 60;
 
@@ -87,4 +91,34 @@ fn with_a_member_away_64_mib_of_commands_leave_a_change_of_leader_possible() {
     signal(leader, "CONT");
     let read: String = cluster.connect(3).get("after").unwrap();
     assert_eq!(read, "all");
+}
+
+/// The process with an argument that ends with `text`.
+fn process_with(text: &str) -> Option<u32> {
+    let mut entries = std::fs::read_dir("/proc").unwrap();
+    entries.find_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0);
+        words.any(|word| word.ends_with(text.as_bytes())).then_some(pid)
+    })
+}
+
+/// Half a minute later the two others were ended too.
+#[test]
+fn a_member_that_dies_before_all_serve_takes_no_other_down() {
+    let flags = ["--partitions", "2", "--no-restart"];
+    let mut cluster = Cluster::begin_with(None, &flags, READY_WITHIN, |port| {
+        let config = format!("-{port}/member-3.toml");
+        wait_until("its process", || {
+            process_with(&config).inspect(|pid| signal(*pid, "KILL")).is_some()
+        });
+    });
+    let said = cluster.said();
+    let is_missed = |line: &String| line.starts_with("member 3 does not serve");
+    assert!(said.iter().any(is_missed), "it died too late: {said:?}");
+    set(&cluster, 1, "k", "v");
+    let read: String = cluster.connect(2).get("k").unwrap();
+    assert_eq!(read, "v");
+    assert_eq!(cluster.stop(), Some(0));
 }

@@ -4,7 +4,6 @@ use crate::support::{Cluster, role, wait_until};
 use redis::{Commands, RedisResult, Value};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
 
 #[test]
 fn what_is_written_at_one_member_is_read_at_every_other() {
@@ -321,20 +320,8 @@ fn the_metrics_count() {
     for n in 0..10 {
         let _: () = connection.set("m", n).unwrap();
     }
-    let text = std::fs::read_to_string(cluster.directory().join("member-1.toml")).unwrap();
-    let config: toml::Value = toml::from_str(&text).unwrap();
-    let control = config["members"][0]["control"].as_str().unwrap().to_owned();
     wait_until("the metrics to show what happened", || {
-        let mut stream = TcpStream::connect(&control).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.0 200 OK\r\n"), "{text}");
-        let value = |name: &str| -> f64 {
-            let line = text.lines().find(|line| line.starts_with(&format!("gregale_{name} ")));
-            line.unwrap_or_else(|| panic!("no {name}")).rsplit(' ').next().unwrap().parse().unwrap()
-        };
+        let value = |name| cluster.metric(1, name);
         value("commands_total") >= 10.0 && value("applied") >= 10.0 && value("keys") == 1.0
     });
 }

@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -49,6 +49,17 @@ impl Cluster {
     }
 
     fn begin(user: Option<&'static str>, flags: &[&str]) -> Cluster {
+        Cluster::begin_with(user, flags, PATIENCE, |_| {})
+    }
+
+    /// A cluster that has to be ready `within` this time. Calls `launched` with its port when its
+    /// supervisor runs.
+    pub(crate) fn begin_with(
+        user: Option<&'static str>,
+        flags: &[&str],
+        within: Duration,
+        launched: impl Fn(u16),
+    ) -> Cluster {
         let value_of = |flag: &str| {
             flags.iter().position(|word| *word == flag).map(|at| flags[at + 1].to_owned())
         };
@@ -78,7 +89,8 @@ impl Cluster {
                 directory,
                 password,
             };
-            if cluster.try_wait_for("ready") {
+            launched(port);
+            if cluster.try_wait_for("ready", within) {
                 return cluster;
             }
             assert_eq!(
@@ -110,7 +122,7 @@ impl Cluster {
         loop {
             self.said.clear();
             (self.supervisor, self.lines) = launch(self.user, &self.name, self.port, &self.flags);
-            if self.try_wait_for("ready") {
+            if self.try_wait_for("ready", PATIENCE) {
                 return;
             }
             // A port may be taken for a moment; the message is shown above otherwise.
@@ -136,8 +148,8 @@ impl Cluster {
         self.said.clone()
     }
 
-    fn try_wait_for(&mut self, text: &str) -> bool {
-        let end = Instant::now() + PATIENCE;
+    fn try_wait_for(&mut self, text: &str, within: Duration) -> bool {
+        let end = Instant::now() + within;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
@@ -192,6 +204,21 @@ impl Cluster {
             let error = String::from_utf8_lossy(&output.stderr);
             assert!(Instant::now() < end, "no status at member {id}: {error}");
         }
+    }
+
+    /// A metric of member `id`, without the prefix of its name.
+    pub(crate) fn metric(&self, id: u16, name: &str) -> f64 {
+        let config = std::fs::read_to_string(self.directory.join(format!("member-{id}.toml")));
+        let config: toml::Value = toml::from_str(&config.unwrap()).unwrap();
+        let control = config["members"][usize::from(id) - 1]["control"].as_str().unwrap();
+        let mut stream = TcpStream::connect(control).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.0 200 OK\r\n"), "{text}");
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("gregale_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
     }
 
     /// Runs `gregale member` at member `at`.
