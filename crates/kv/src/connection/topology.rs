@@ -385,6 +385,32 @@ mod tests {
     }
 
     #[test]
+    fn role_lists_the_live_others_with_what_they_have_executed() {
+        let said = text(&topology([true; 3]), "role", &[]);
+        let other = |at| format!("*3\r\n$8\r\n10.0.0.1\r\n$4\r\n700{at}\r\n$1\r\n5\r\n");
+        let head = |n: usize| format!("*3\r\n$6\r\nmaster\r\n:5\r\n*{n}\r\n");
+        assert_eq!(said, head(2) + &other(1) + &other(2));
+        let said = text(&topology([true, false, true]), "role", &[]);
+        assert_eq!(said, head(1) + &other(2));
+    }
+
+    #[test]
+    fn sentinels_list_masters_replicas_and_each_other() {
+        let ask = |args: &[&str]| text(&topology([true; 3]), "sentinel", args);
+        for args in [&["masters"][..], &["master", "mymaster"]] {
+            let said = ask(args);
+            assert!(said.contains("\r\nmymaster\r\n") && said.contains("\r\n7001\r\n"), "{said}");
+        }
+        for (word, own) in [("sentinels", "7000"), ("replicas", "7001")] {
+            let said = ask(&[word, "mymaster"]);
+            let port = |port: &str| said.contains(&format!("$4\r\nport\r\n$4\r\n{port}\r\n"));
+            let listed = ["7000", "7001", "7002"].map(port);
+            let expected = ["7000", "7001", "7002"].map(|port| port != own);
+            assert!(said.starts_with("*2\r\n") && listed == expected, "{word}: {said}");
+        }
+    }
+
+    #[test]
     fn sentinels_name_the_leader_and_a_live_member_once_it_is_dead() {
         let asked = ["get-master-addr-by-name", "anything"];
         let named = text(&topology([true; 3]), "sentinel", &asked);
