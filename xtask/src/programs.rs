@@ -38,7 +38,7 @@ enum Sign {
 }
 
 /// Every program.
-pub(crate) const PROGRAMS: [Program; 25] = [
+pub(crate) const PROGRAMS: [Program; 26] = [
     Program {
         name: "memcached",
         package: "memcached",
@@ -174,11 +174,13 @@ pub(crate) const PROGRAMS: [Program; 25] = [
             "on_disk_over_shm_clients_see_one_order_while_all_members_die_at_once",
             "one_client_too_many_is_told_so",
             "redis_by_the_turn_does_the_same_at_every_copy",
-            "replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang",
-            "replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_die_and_hang",
             "redis_cli_works_at_every_member",
+            "redis_s_own_tests_pass_in_memory",
+            "redis_s_own_tests_pass_on_disk",
             "redis_sees_the_same_time_again_after_a_restart_of_all",
             "redis_sees_the_same_time_at_every_copy_while_members_die",
+            "replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang",
+            "replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_die_and_hang",
             "the_disk_is_in_status_info_and_metrics",
             "the_leader_dies_and_a_survivors_client_goes_on",
             "two_replacements_at_once_leave_a_majority",
@@ -266,6 +268,7 @@ pub(crate) const PROGRAMS: [Program; 25] = [
             "on_disk_over_shm_clients_see_one_order_while_all_members_die_at_once",
         ],
     },
+    Program { name: "tclsh", package: "tcl", sign: Sign::InPath, tests: &WITH_SUITE },
     Program { name: "node", package: "nodejs", sign: Sign::InPath, tests: &WITH_NODE },
     Program { name: "npm", package: "npm", sign: Sign::InPath, tests: &WITH_NODE },
     Program {
@@ -283,6 +286,7 @@ pub(crate) const PROGRAMS: [Program; 25] = [
             "flask_limiter_limits_over_all_members",
             "redis_py_finds_the_leader_as_sentinels_do_and_survives_its_kill",
             "redis_py_in_cluster_mode_survives_a_kill",
+            "redlock_py_holds_a_lock_after_a_quiet_minute",
             "redlock_py_takes_a_lock_and_releases_it",
         ],
     },
@@ -313,8 +317,14 @@ pub(crate) const PROGRAMS: [Program; 25] = [
     },
 ];
 
-const WITH_NODE: [&str; 2] =
-    ["ioredis_in_cluster_mode_survives_a_kill", "node_redis_in_cluster_mode_survives_a_kill"];
+const WITH_NODE: [&str; 3] = [
+    "ioredis_in_cluster_mode_survives_a_kill",
+    "ioredis_with_a_database_is_served_from_it",
+    "node_redis_in_cluster_mode_survives_a_kill",
+];
+
+const WITH_SUITE: [&str; 2] =
+    ["redis_s_own_tests_pass_in_memory", "redis_s_own_tests_pass_on_disk"];
 
 const WITH_MARIADB: [&str; 4] = [
     "mariadb_applies_each_acknowledged_transfer_once_while_leaders_die",

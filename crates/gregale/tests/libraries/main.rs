@@ -4,6 +4,8 @@
 //! run. Where a registry does not answer, or the language is not installed, a test reports that by
 //! name and is skipped: the door is tested, not the network. The programs are in `scripts`; each
 //! writes `kill` where a member is to die, and `well` when it has succeeded.
+//!
+//! Redis's own tests are run in the same way (`tools/redis-suite`).
 
 #[allow(
     dead_code,
@@ -173,6 +175,17 @@ fn ioredis_in_cluster_mode_survives_a_kill() {
     run(program, &cluster);
 }
 
+/// SELECT was refused, and ioredis silently used database 0.
+#[test]
+fn ioredis_with_a_database_is_served_from_it() {
+    let Some(packages) = npm("ioredis", &["ioredis"]) else {
+        return skip("ioredis_with_a_database_is_served_from_it", "npm cannot install ioredis");
+    };
+    let mut program = Command::new("node");
+    program.arg(script("database.js")).env("NODE_PATH", packages.join("node_modules"));
+    run(program, &Cluster::start());
+}
+
 #[test]
 fn node_redis_in_cluster_mode_survives_a_kill() {
     let Some(packages) = npm("node-redis", &["redis"]) else {
@@ -241,6 +254,15 @@ fn redlock_py_takes_a_lock_and_releases_it() {
 }
 
 #[test]
+fn redlock_py_holds_a_lock_after_a_quiet_minute() {
+    let Some(packages) = pip("redlock-py", &["redlock-py", "redis"]) else {
+        let test = "redlock_py_holds_a_lock_after_a_quiet_minute";
+        return skip(test, "pip cannot install redlock-py");
+    };
+    run(python("quiet_lock.py", &packages), &Cluster::start());
+}
+
+#[test]
 fn flask_limiter_limits_over_all_members() {
     let Some(packages) = pip("flask-limiter", &["Flask-Limiter", "redis"]) else {
         return skip("flask_limiter_limits_over_all_members", "pip cannot install Flask-Limiter");
@@ -255,4 +277,39 @@ fn a_message_reaches_subscribers_at_every_member() {
     };
     run(python("messages.py", &packages), &Cluster::start());
     run(python("messages.py", &packages), &Cluster::start_with(&["--partitions", "4"]));
+}
+
+/// Runs the tests that Redis has of the commands that are here, at a leader and at a follower.
+fn run_suite(test: &str, place: &str) {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    // Each test fetches its own copy: they run at the same time.
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libraries/redis-suite").join(place);
+    let output = Command::new(format!("{root}/tools/redis-suite/run"))
+        .arg(support::GREGALE)
+        .args(["leader", "follower"].map(|role| format!("{place}-{role}")))
+        .env("REDIS_SUITE_DIR", &kept)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    println!("{told}");
+    if output.status.code() == Some(SUITE_CANNOT_RUN) {
+        return skip(test, told.trim_end());
+    }
+    let told = format!("{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told.matches(" passed, 0 failed").count(), 2, "{told}");
+}
+
+/// What the script returns where it cannot be run.
+const SUITE_CANNOT_RUN: i32 = 77;
+
+#[test]
+fn redis_s_own_tests_pass_in_memory() {
+    run_suite("redis_s_own_tests_pass_in_memory", "memory");
+}
+
+#[test]
+fn redis_s_own_tests_pass_on_disk() {
+    run_suite("redis_s_own_tests_pass_on_disk", "disk");
 }
