@@ -220,4 +220,11 @@ mod tests {
         assert!(least > Some(10_000), "{least:?} seeds between two ranges");
         assert!(firsts[0] >= FRESH_FIRST);
     }
+
+    #[test]
+    fn fresh_seeds_that_fail_fail_the_run() {
+        assert!(ended(0, "2026-11-23").is_ok());
+        let error = ended(2, "2026-11-23").expect_err("two turns failed");
+        assert!(error.to_string().contains("2026-11-23 failed in 2 turns"), "{error}");
+    }
 }
