@@ -1,6 +1,7 @@
 //! The rules of this repository that the compiler does not check, each with a canary test that
 //! fires.
 //!
+//! - `attacks`: the tests and planted bugs that docs/attacks.md names are there.
 //! - `arrows`: the allowed dependencies between crates.
 //! - `idioms`: turns of phrase that read like a translation, counted.
 //! - `picture`: the picture in ARCHITECTURE.md shows every crate and every arrow, as it is.
@@ -15,6 +16,7 @@
 //! may only fall stand in `xtask/tidy.toml`.
 
 mod arrows;
+mod attacks;
 pub(crate) mod circles;
 mod idioms;
 mod ids;
@@ -144,6 +146,7 @@ fn is_text(name: &str) -> bool {
 pub(crate) fn check(tree: &Tree, ratchet: &Ratchet) -> Vec<Finding> {
     let mut findings = Vec::new();
     arrows::check(tree, &mut findings);
+    attacks::check(tree, &mut findings);
     ids::check(tree, &mut findings);
     picture::check(tree, &mut findings);
     text::check(tree, &mut findings);
