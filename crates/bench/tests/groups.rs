@@ -9,6 +9,7 @@ use bench::amcast::worker::Contender;
 use bench::failover::{self, Setting};
 use bench::group::{Group, Launcher, Plan};
 use bench::member::Wait;
+use bench::multicast::{self, Mode};
 use bench::run::Effort;
 use bench::worker::order::{FabricKind, Part};
 use bench::{decide, verbs};
@@ -90,6 +91,30 @@ fn every_verb_is_timed_over_both_fabrics() {
     for fabric in [FabricKind::Shm, FabricKind::Tcp] {
         let report = verbs::report(&launcher(), fabric, Wait::Sleep, &BRIEF).expect("measured");
         every_row_has(&report, &["p50_ns", "per_s", "bytes_per_s"]);
+    }
+}
+
+#[test]
+fn messages_of_a_group_are_timed_in_every_mode() {
+    let names = ["per_s", "p50_ns", "floor_bytes_per_s"];
+    for (mode, more) in [
+        (Mode::Ordered, &[][..]),
+        (Mode::Unordered, &[]),
+        (Mode::Durable, &["floor_fdatasync_ns", "p50_over_fdatasync"]),
+    ] {
+        let setting = multicast::Setting {
+            fabrics: vec![FabricKind::Shm],
+            members: 3,
+            senders: vec![1],
+            message_bytes: vec![100],
+            mode,
+            is_checked: true,
+            window: Some(1),
+            data: None,
+        };
+        let effort = Effort { span: Duration::from_millis(400), ..BRIEF };
+        let report = multicast::report(&launcher(), &setting, &effort).expect("measured");
+        every_row_has(&report, &[&names, more].concat());
     }
 }
 

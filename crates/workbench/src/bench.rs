@@ -207,9 +207,11 @@ enum What {
     },
     /// Ordered multicast in a group with views: messages delivered at each member a second.
     #[command(
-        after_help = "Example:\n  gregale bench multicast --senders 1,3 --message 100,1048576\n\n\
+        after_help = "Examples:\n  gregale bench multicast --senders 1,3 --message 100,1048576\n  \
+        gregale bench multicast --durable --senders 1 --window 1\n\n\
         Each member is a process; one that sends does so whenever it has room. The floors are\n\
-        what one thread copies within as much memory as a window, and one plain stream."
+        what one thread copies within as much memory as a window, and one plain stream; with\n\
+        --durable, what a sync of a file of this disk takes."
     )]
     Multicast {
         /// Which providers.

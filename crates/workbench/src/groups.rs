@@ -3,6 +3,7 @@
 use bench::multicast::{Mode, Setting};
 use bench::worker::order::FabricKind;
 use clap::Args;
+use std::path::PathBuf;
 
 /// The group that is measured, and its load.
 #[derive(Clone, Debug, Args)]
@@ -21,6 +22,16 @@ pub(crate) struct GroupArgs {
     /// Each sender's messages alone have an order, and are delivered when they are received.
     #[arg(long)]
     unordered: bool,
+    /// Messages are delivered when every member has synced them to its log.
+    #[arg(long, conflicts_with = "unordered")]
+    durable: bool,
+    /// With --durable: a directory on a disk for the logs; beside the program unless it is given.
+    #[arg(long, requires = "durable")]
+    data: Option<PathBuf>,
+    /// The messages of a sender that are on their way at most; as many as fill 16 MiB unless it is
+    /// given. With 1, a sender waits for each delivery, and latencies are those of one message.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    window: Option<u32>,
     /// Members compute a checksum of each message that is delivered.
     #[arg(long)]
     checksum: bool,
@@ -35,8 +46,14 @@ impl GroupArgs {
             members: usize::from(self.members),
             senders,
             message_bytes: self.message.iter().map(|bytes| *bytes as usize).collect(),
-            mode: if self.unordered { Mode::Unordered } else { Mode::Ordered },
+            mode: match (self.unordered, self.durable) {
+                (true, _) => Mode::Unordered,
+                (false, true) => Mode::Durable,
+                (false, false) => Mode::Ordered,
+            },
             is_checked: self.checksum,
+            window: self.window,
+            data: self.data.clone(),
         }
     }
 }

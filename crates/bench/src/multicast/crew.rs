@@ -4,6 +4,7 @@ use super::Case;
 use super::worker::{Said, Spec, Took};
 use crate::child::{Child, Directory};
 use crate::clock::shared_ns;
+use crate::disk::Place;
 use crate::group::{Error, Launcher};
 use crate::process::free_ports;
 use crate::run::Effort;
@@ -20,16 +21,22 @@ const LEAD: Duration = Duration::from_millis(20);
 
 type Worker = Child<Said>;
 
-/// Runs one group under load.
+/// Runs one group under load, with its logs in `place` if it is durable.
 ///
 /// # Errors
 /// [`Error`]; nothing is left behind.
-pub fn measure(launcher: &Launcher, case: &Case, effort: &Effort) -> Result<Vec<Took>, Error> {
+pub fn measure(
+    launcher: &Launcher,
+    case: &Case,
+    place: Option<&Place>,
+    effort: &Effort,
+) -> Result<Vec<Took>, Error> {
     static GROUPS: AtomicU32 = AtomicU32::new(0);
     let number = GROUPS.fetch_add(1, Ordering::Relaxed);
     let name = format!("multicast-{}-{number}", std::process::id());
     // This comes before the workers: it is dropped after them.
     let directory = Directory::make(&name)?;
+    let logs = place.map(Place::fresh).transpose()?;
     let addresses: Vec<SocketAddr> = match case.fabric {
         FabricKind::Shm => Vec::new(),
         FabricKind::Tcp => {
@@ -47,7 +54,8 @@ pub fn measure(launcher: &Launcher, case: &Case, effort: &Effort) -> Result<Vec<
             seat,
             members: case.members,
             sends: seat <= case.senders,
-            window: super::window(case.message_bytes) as u32,
+            window: case.window,
+            data: logs.as_ref().map(|logs| logs.path().join(seat.to_string())),
             is_unordered: case.mode == Mode::Unordered,
             is_checked: case.is_checked,
             message_bytes: case.message_bytes,

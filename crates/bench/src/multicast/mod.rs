@@ -7,11 +7,13 @@
 pub mod crew;
 pub mod worker;
 
+use crate::disk::Place;
 use crate::group::{Error, Launcher};
 use crate::run::{Effort, repeat};
 use crate::worker::order::FabricKind;
 pub use group::Mode;
 use report::{Latency, Report, Row, floor};
+use std::path::PathBuf;
 use worker::Took;
 
 /// The most bytes of a window, and the most messages and the fewest.
@@ -19,9 +21,9 @@ const WINDOW_BYTES: usize = 16 << 20;
 const WINDOW_MAX: usize = 4096;
 const WINDOW_MIN: usize = 16;
 
-/// The messages of a sender that are not delivered everywhere.
-fn window(message_bytes: usize) -> usize {
-    (WINDOW_BYTES / message_bytes).clamp(WINDOW_MIN, WINDOW_MAX)
+/// The messages of a sender that are not delivered everywhere, unless they are given.
+fn window(message_bytes: usize) -> u32 {
+    (WINDOW_BYTES / message_bytes).clamp(WINDOW_MIN, WINDOW_MAX) as u32
 }
 
 /// The settings of a measurement.
@@ -39,6 +41,10 @@ pub struct Setting {
     pub mode: Mode,
     /// Whether members compute a checksum of each message that is delivered.
     pub is_checked: bool,
+    /// The messages of a sender on their way, if they are given.
+    pub window: Option<u32>,
+    /// The directory of the logs of durable groups, if it is given.
+    pub data: Option<PathBuf>,
 }
 
 /// A measured case.
@@ -56,6 +62,8 @@ pub struct Case {
     pub mode: Mode,
     /// Whether members compute a checksum of each message that is delivered.
     pub is_checked: bool,
+    /// The messages of a sender on their way.
+    pub window: u32,
 }
 
 /// The report: a row for each provider, length of messages and number of senders.
@@ -64,16 +72,33 @@ pub struct Case {
 /// [`Error`].
 pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result<Report, Error> {
     let Setting { members, mode, is_checked, .. } = *setting;
+    let data = setting.data.as_deref();
+    let is_durable = mode == Mode::Durable;
+    let place = is_durable.then(|| Place::new(data, &launcher.program)).transpose()?;
     let mut cases = Vec::new();
     for fabric in setting.fabrics.iter().copied() {
         for message_bytes in setting.message_bytes.iter().copied() {
-            let case = |senders| Case { fabric, members, senders, message_bytes, mode, is_checked };
+            let window = setting.window.unwrap_or_else(|| window(message_bytes));
+            let case = |senders| Case {
+                fabric,
+                members,
+                senders,
+                message_bytes,
+                mode,
+                is_checked,
+                window,
+            };
             cases.extend(setting.senders.iter().copied().map(case));
         }
     }
     repeat("multicast", effort, &cases, |case| {
-        let tooks = crew::measure(launcher, case, effort)?;
-        row(case, &tooks)
+        let tooks = crew::measure(launcher, case, place.as_ref(), effort)?;
+        let row = row(case, &tooks)?;
+        let Some(place) = &place else { return Ok(row) };
+        let (floor_ns, p50_ns) = (place.floor_fdatasync_ns(effort)?, row.number("p50_ns"));
+        Ok(row
+            .with("floor_fdatasync_ns", floor_ns)
+            .with("p50_over_fdatasync", p50_ns.unwrap_or(f64::NAN) / floor_ns))
     })
 }
 
@@ -89,10 +114,9 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let per_s = |took: &Took| took.delivered as f64 * 1e9 / took.span_ns as f64;
     let least = tooks.iter().map(per_s).fold(f64::INFINITY, f64::min);
     let cores: f64 = tooks.iter().map(|took| took.cpu_ns as f64 / took.span_ns as f64).sum();
-    let Case { fabric, members, senders, message_bytes, mode, is_checked } = *case;
-    let window = window(message_bytes);
+    let Case { fabric, members, senders, message_bytes, mode, is_checked, window } = *case;
     let floor = match fabric {
-        FabricKind::Shm => floor::copied_bytes_per_s(window * message_bytes),
+        FabricKind::Shm => floor::copied_bytes_per_s(window as usize * message_bytes),
         FabricKind::Tcp => floor::streamed_bytes_per_s().map_err(os)?,
     };
     let name = format!("{}, {message_bytes} B, {senders} of {members} send", fabric.name());
@@ -102,7 +126,7 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
         .with("senders", senders)
         .with("message_bytes", message_bytes)
         .with("window", window)
-        .with("mode", if mode == Mode::Ordered { "ordered" } else { "unordered" })
+        .with("mode", format!("{mode:?}").to_lowercase())
         .with("checksum", is_checked)
         // The slowest member's: all of them deliver the same messages.
         .with("per_s", least)

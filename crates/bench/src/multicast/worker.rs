@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The longest wait for an event, after which the time is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// One own message in so many has its latency noted.
+/// One own message in so many has its latency noted, where many are on their way.
 const SAMPLE_EVERY: u64 = 64;
 
 /// The first line of a process's input: its identity and its work.
@@ -42,6 +42,8 @@ pub struct Spec {
     pub message_bytes: usize,
     /// Whether each sender's messages alone have an order.
     pub is_unordered: bool,
+    /// The directory of its log, in a durable group.
+    pub data: Option<PathBuf>,
     /// Whether it computes a checksum of each message that is delivered.
     pub is_checked: bool,
     /// The time before the measurement.
@@ -109,6 +111,7 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
         seen: Took::default(),
         n_members: 0,
         is_checked: spec.is_checked,
+        sample_every: if spec.window == 1 { 1 } else { SAMPLE_EVERY },
     };
     while member.n_members < spec.members {
         member.look()?;
@@ -154,6 +157,9 @@ fn open(spec: &Spec) -> Result<Group, group::Error> {
         events: 1 << 16,
         ..options
     };
+    if let Some(data) = &spec.data {
+        options = options.durable(spec.seat, data);
+    }
     // A machine without time for all its processes must not cause changes of views.
     options.timing.suspect_after = Duration::from_secs(3);
     if spec.seat == 1 { Group::found(&options) } else { Group::join(&options) }
@@ -179,6 +185,7 @@ struct Member<'a> {
     seen: Took,
     n_members: usize,
     is_checked: bool,
+    sample_every: u64,
 }
 
 impl Member<'_> {
@@ -193,7 +200,7 @@ impl Member<'_> {
                     if self.is_checked {
                         black_box(crc32c::crc32c(&one.bytes));
                     }
-                    if one.own.is_some_and(|number| number % SAMPLE_EVERY == 0)
+                    if one.own.is_some_and(|number| number % self.sample_every == 0)
                         && let Some((sent, _)) = one.bytes.split_first_chunk()
                     {
                         let sent = u64::from_le_bytes(*sent);
@@ -203,7 +210,9 @@ impl Member<'_> {
                 Event::Ended(why) => return Err(why.into()),
                 Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
                 Event::Unsent { .. } | Event::Letter { .. } => {}
-                Event::StateWanted(_) | Event::State { .. } => {}
+                // (The messages are measured, and no state.)
+                Event::StateWanted(wanted) => self.group.give(wanted, Vec::new()),
+                Event::State { .. } => {}
                 Event::Final { .. } | Event::CaughtUp { .. } => {}
             }
         }
