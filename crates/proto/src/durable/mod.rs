@@ -238,7 +238,8 @@ impl<P: Planting<Bug>> Durable<P> {
             aside_until: None,
             tries_since: None,
             retry_at: None,
-            nudge_at: None,
+            // A leader whose stream goes on where the own log ends would not say that a state lacks.
+            nudge_at: lacks.map(|_| Instant::ZERO),
             state_asked_at: None,
             probes: Vec::new(),
             n_probes: 0,

@@ -390,6 +390,7 @@ impl<P: Planting<Bug>> Group<P> {
         self.world.disks[member].lose_unsynced();
         self.world.memory[member].fill(0);
         self.world.delivered[member].clear();
+        self.world.notes[member].clear();
     }
 
     pub(super) fn recover(&mut self, member: usize) {
@@ -424,6 +425,11 @@ impl<P: Planting<Bug>> Group<P> {
 
     pub(super) fn status(&self, member: usize) -> Status {
         self.member(member).status()
+    }
+
+    /// Whether `member` has asked for a state in its present life.
+    pub(super) fn asks_for_state(&self, member: usize) -> bool {
+        self.world.notes[member].iter().any(|note| matches!(note, Note::NeedState(_)))
     }
 
     /// Whether `member` was elected, and still takes itself for the leader.

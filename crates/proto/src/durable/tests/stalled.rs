@@ -126,6 +126,25 @@ fn a_disk_that_fails_while_it_is_read_stops_the_delivery_and_nothing_else() {
     assert_eq!(group.status(0).role, Role::Leader);
 }
 
+/// The trap: its leader's stream goes on where its log ends, so nobody told it that it lacks
+/// something, and it was a learner for ever.
+#[test]
+fn a_member_whose_snapshot_is_damaged_and_whose_log_is_whole_asks_for_a_state() {
+    let mut group = Group::led(Sound, 3, 0);
+    for _ in 0..200 {
+        group.propose(0, b"covered");
+        group.run(3);
+    }
+    group.snapshotted(1, group.status(1).applied);
+    group.run(20);
+    group.power_cut(1);
+    group.recover(1);
+    group.reconnect(0, 1);
+    group.run(50);
+    assert_eq!(group.status(1).role, Role::Learner, "its log does not reach back to its state");
+    assert!(group.asks_for_state(1));
+}
+
 /// A disk has room again and has moved again: the order in which a host hears of both is its own.
 #[test]
 fn a_disk_that_was_full_and_stood_still_is_well_when_both_are_over() {
