@@ -85,9 +85,28 @@ impl Configurations {
         newest.into_iter().chain(begun).map(|(_, members)| *members).collect()
     }
 
+    /// As [`Configurations::upto`], and the one before.
+    pub(crate) fn around(&self, slot: Slot) -> Vec<Members> {
+        let newest = self.decided.iter().rposition(|(at, _)| at.0 <= slot.0);
+        let before = newest.and_then(|newest| self.decided.get(newest.checked_sub(1)?));
+        before.map(|(_, members)| *members).into_iter().chain(self.upto(slot)).collect()
+    }
+
     /// The newest decided configuration.
     pub(crate) fn newest(&self) -> Option<(Prefix, Members)> {
         self.decided.last().copied()
+    }
+
+    /// Whether the disk of `rank` may be lost: whatever is decided next, two voters are left
+    /// without it, and all of those are sound.
+    pub(crate) fn can_spare(&self, rank: Rank, is_sound: impl Fn(&Members, Rank) -> bool) -> bool {
+        let possible = self.possible();
+        let can_go_on = |members: &Members| {
+            let mut left = members.voters;
+            left.remove(rank);
+            left.len() >= 2 && left.iter().all(|of| is_sound(members, of))
+        };
+        !possible.is_empty() && possible.iter().all(can_go_on)
     }
 
     /// The newest decided configuration, and all that may still be decided.

@@ -6,13 +6,11 @@
 
 use crate::Provider;
 use crate::coverage::Mark;
+use crate::disks::Completed;
 use crate::plan::{Kind as FaultKind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::{Phase, World};
 use base::{Ballot, majority};
-
-/// The time after which a full disk is tried again.
-const RETRY_NS: u64 = 10 * MS;
 
 impl World {
     pub(crate) fn strike_disks(&mut self, kind: FaultKind, node: usize, lasts: u64) {
@@ -54,34 +52,31 @@ impl World {
                     self.net.clear_region(node);
                 }
             }
-            FaultKind::DiskStall if self.disks[node].is_well() => {
-                self.net.coverage.hit(Mark::DiskStalled);
-                self.hit_amid_change(Mark::DiskStalledAmidChange);
-                // Short stalls are not reported.
-                let is_long = lasts > 20 * MS;
-                self.disks[node].stall(is_long);
-                if is_long {
-                    self.net.arm_run(node, self.net.now());
-                }
-                self.fault_ends(until, Fault::Disk(node as u8));
-            }
-            FaultKind::DiskFull if self.disks[node].is_well() => {
-                let n_segments = self.net.rng.below(3);
-                self.disks[node].confine(n_segments);
-                self.fault_ends(until, Fault::Disk(node as u8));
-            }
-            FaultKind::SyncFails
-                if self.net.processes[node].alive && self.disks[node].is_well() =>
-            {
-                let after = self.net.rng.below(8);
-                self.disks[node].fail_sync(after);
-                self.fault_ends(until, Fault::Disk(node as u8));
+            FaultKind::DiskStall | FaultKind::DiskFull | FaultKind::SyncFails => {
+                self.ail(kind, node, lasts);
             }
             FaultKind::DiskRot if self.net.processes[node].alive && self.may_rot(node) => {
                 self.rot(node, until);
             }
             _ => {}
         }
+    }
+
+    /// Begins a fault that ends by itself.
+    fn ail(&mut self, kind: FaultKind, node: usize, lasts: u64) {
+        let World { disks, net, .. } = self;
+        let can_be = kind != FaultKind::SyncFails || net.processes[node].alive;
+        if !can_be || !disks[node].strike(kind, lasts, &mut net.rng) {
+            return;
+        }
+        if kind == FaultKind::DiskStall {
+            self.net.coverage.hit(Mark::DiskStalled);
+            self.hit_amid_change(Mark::DiskStalledAmidChange);
+            if !self.disks[node].events.is_empty() {
+                self.net.arm_run(node, self.net.now());
+            }
+        }
+        self.fault_ends(self.net.now() + lasts, Fault::Disk(node as u8));
     }
 
     /// Cuts the power, as the second part of a relapse.
@@ -131,17 +126,8 @@ impl World {
 
     /// Plans the end of the flushes that `node` has just requested.
     pub(crate) fn plan_flushes(&mut self, node: usize) {
-        for _ in 0..self.disks[node].take_unplanned() {
-            let disks = &self.plan.disks;
-            let delay = disks.latency_ns + self.net.rng.below(disks.jitter_ns + 1);
-            self.look_at_disk_in(node, delay);
-        }
-    }
-
-    fn look_at_disk_in(&mut self, node: usize, delay: u64) {
-        let life = self.net.processes[node].life;
-        let what = Happening::Disk { node: node as u8, life };
-        self.net.queue.push(self.net.now() + delay, what);
+        let World { disks, net, plan, .. } = self;
+        net.plan_flushes(node, &mut disks[node], &plan.disks);
     }
 
     /// Completes a flush, unless the disk is held: then all complete when it is released.
@@ -157,31 +143,19 @@ impl World {
 
     /// Completes another flush of `node`. Returns whether one was complete.
     fn complete(&mut self, node: usize) -> bool {
-        let was_full = self.disks[node].is_full;
-        let Ok(is_done) = self.disks[node].complete() else {
+        let World { disks, net, plan, .. } = self;
+        let Ok(Completed { is_done, fills }) =
+            net.complete_flush(node, &mut disks[node], plan.pace)
+        else {
             // The disk's content is unknown now. The next life finds out.
-            self.net.coverage.hit(Mark::SyncFailed);
             self.hit_amid_change(Mark::SyncFailedAmidChange);
             self.crash(node);
             let back = 1 + self.net.rng.below(self.plan.fault_ns_max);
             self.fault_ends(self.net.now() + back, Fault::Crash(node as u8));
             return false;
         };
-        let disk = &mut self.disks[node];
-        if disk.is_full != was_full {
-            self.net.coverage.hit(if was_full { Mark::RoomAgain } else { Mark::DiskFull });
-            if !was_full {
-                self.hit_amid_change(Mark::DiskFullAmidChange);
-            }
-            self.net.arm_run(node, self.net.now());
-        }
-        let now = self.net.now();
-        let disk = &mut self.disks[node];
-        if disk.is_full && disk.watched_until <= now {
-            let after = RETRY_NS * self.plan.pace;
-            disk.watched_until = now + after;
-            // A snapshot of its own may have freed space meanwhile.
-            self.look_at_disk_in(node, after);
+        if fills {
+            self.hit_amid_change(Mark::DiskFullAmidChange);
         }
         is_done
     }

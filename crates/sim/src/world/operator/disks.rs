@@ -118,19 +118,15 @@ impl World {
     pub(crate) fn can_spare(&self, seat: usize) -> bool {
         let Some(operator) = &self.operator else { return false };
         let (rank, incarnation) = (Rank::at(seat), self.incarnation(seat));
-        let possible = self.ledger.configurations.possible();
+        let configurations = &self.ledger.configurations;
+        let possible = configurations.possible();
+        let may_vote = possible.iter().any(|members| votes(members, rank, incarnation));
+        let is_in_the_way = may_vote && operator.goal.is_some();
         let is_sound = |members: &Members, of: Rank| {
             let is_in_place = self.incarnation(of.index()) == members.incarnation(of);
             !is_in_place || !self.disks[of.index()].is_rotten()
         };
-        let can_go_on = |members: &Members| {
-            let mut left = members.voters;
-            left.remove(rank);
-            left.len() >= 2 && left.iter().all(|of| is_sound(members, of))
-        };
-        let may_vote = possible.iter().any(|members| votes(members, rank, incarnation));
-        let is_in_the_way = may_vote && operator.goal.is_some();
-        !possible.is_empty() && !is_in_the_way && possible.iter().all(can_go_on)
+        !is_in_the_way && configurations.can_spare(rank, is_sound)
     }
 
     /// A seat whose disk belongs to one of `members` and is damaged.
