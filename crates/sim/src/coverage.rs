@@ -149,6 +149,8 @@ pub enum Mark {
     StateReceived,
     /// A state was written to disk in pieces.
     SnapshotWritten,
+    /// A process died when its snapshot had its name, and had not heard of that.
+    SnapshotUnheard,
     /// All commands of a transaction were executed.
     TransactionExecuted,
     /// A transaction was not executed, since a watched key had changed.
@@ -211,7 +213,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 100] = [
+    pub const ALL: [Mark; 101] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -283,6 +285,7 @@ impl Mark {
         Mark::PassedOn,
         Mark::StateReceived,
         Mark::SnapshotWritten,
+        Mark::SnapshotUnheard,
         Mark::TransactionExecuted,
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
@@ -388,6 +391,7 @@ impl Mark {
                 | Mark::LeaderDeposed
                 | Mark::PartedEnded
                 | Mark::SnapshotWritten
+                | Mark::SnapshotUnheard
         )
     }
 
@@ -412,6 +416,11 @@ impl Mark {
                     | Mark::PowerCut
                     | Mark::PowerCutAll
                     | Mark::DiskStalled
+                    | Mark::DiskFull
+                    | Mark::RoomAgain
+                    | Mark::SyncFailed
+                    | Mark::DamageFound
+                    | Mark::SnapshotFailed
                     | Mark::DiedHalfway
                     | Mark::OneLate
                     | Mark::BackAndGone
@@ -485,6 +494,7 @@ impl Mark {
                 | Mark::AllHadToHold
                 | Mark::PowerCutBeforeSync
                 | Mark::SnapshotWritten
+                | Mark::SnapshotUnheard
                 | Mark::ToldByAllDisks
         )
     }

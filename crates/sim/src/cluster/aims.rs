@@ -36,16 +36,24 @@ const OF_CLUSTERS: [Kind; 8] = [
     Kind::Belated,
     Kind::Fickle,
 ];
-const OF_DISKS: [Kind; 3] = [Kind::PowerCut, Kind::PowerCutAll, Kind::DiskStall];
+const OF_DISKS: [Kind; 6] = [
+    Kind::PowerCut,
+    Kind::PowerCutAll,
+    Kind::DiskStall,
+    Kind::DiskFull,
+    Kind::SyncFails,
+    Kind::DiskRot,
+];
 
 /// Whether a fault of this kind can strike the members of such a cluster.
 fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
     match kind {
-        Kind::Usurp | Kind::DiskFull | Kind::SyncFails | Kind::DiskRot | Kind::Unsynced => false,
+        Kind::Usurp | Kind::Unsynced => false,
         Kind::Jump => of.has_jumps(),
         Kind::Reset | Kind::Fickle => provider == Provider::Tcp,
-        Kind::Halfway => !of.has_disks(),
-        Kind::PowerCutAll | Kind::DiskStall => of.has_disks(),
+        Kind::PowerCutAll | Kind::DiskStall | Kind::DiskFull | Kind::SyncFails | Kind::DiskRot => {
+            of.has_disks()
+        }
         // On one host the power fails for all of it.
         Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
         _ => true,

@@ -46,9 +46,14 @@ impl World {
         self.hear_of_change();
         let Some((leader, of)) = self.ask_a_leader() else { return };
         self.look_at_pursuit(&of);
+        let (damaged, has_damage) = (self.damaged_seat(&of.members), self.has_damage());
         let Some(operator) = &mut self.seats.operator else { return };
-        if operator.pursuit.is_none() && !calm {
-            let goal = operator.think(&of.members, self.plan.members);
+        if operator.pursuit.is_none() {
+            let goal = match damaged {
+                Some(seat) => Some(operator.repair(seat)),
+                None if calm || has_damage => None,
+                None => operator.think(&of.members, self.plan.members),
+            };
             operator.pursuit = goal.map(|goal| {
                 let rank = Rank::at(goal.seat());
                 let sits = of.members.all().contains(rank);

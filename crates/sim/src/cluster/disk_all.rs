@@ -1,5 +1,5 @@
-//! The promise of `disk-all`: what a client is told of its write is on the disk of every voter, so
-//! that it can be recovered from any one of them alone.
+//! What a client is told of its write is on the disks of a majority; under `disk-all` on the disk
+//! of every voter, so that it can be recovered from any one of them alone.
 //!
 //! The judge looks at what leaves the doors, at whichever member, and not at what a machine reports
 //! (that is `crate::disk_all`).
@@ -9,20 +9,32 @@
 //! - D2 A voter whose disk was replaced, and not kept, is not looked at: no member has that disk.
 //! - D3 The slot of an answer has the same value on all disks: an entry that no leader has cut yet
 //!   does not count.
+//! - D4 A majority is one of a configuration that may govern the slot, or of one before or after
+//!   it: a leader counts by the latest in its log (I7 of `proto::durable`), and changes may have
+//!   been decided since it counted. A disk that is damaged counts by what it once held.
 
 use super::disk::Platter;
 use super::world::World;
 use crate::Property;
 use crate::checks::held;
 use crate::coverage::Mark;
-use base::{Incarnation, Prefix, Rank};
+use base::{Incarnation, Prefix, Rank, majority};
 
 impl World {
-    /// I11: looks on each disk for what the clients of `node` were told in its last turn.
+    /// I11, I17: looks on each disk for what the clients of `node` were told in its last turn.
     pub(super) fn look_at_told(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
         let told = member.take_told();
-        if !self.waits_for_all || told == Prefix::ZERO {
+        if told == Prefix::ZERO || !self.has_disks() {
+            return;
+        }
+        if !self.waits_for_all {
+            if let Some(detail) = self.lacks_majority(told) {
+                self.violate(
+                    Property::Durability,
+                    format!("a client of r{node} was told: {detail}"),
+                );
+            }
             return;
         }
         self.net.borrow_mut().coverage.hit(Mark::ToldByAllDisks);
@@ -51,6 +63,27 @@ impl World {
             }
             None => Ok(()),
         }
+    }
+
+    /// D4
+    fn lacks_majority(&mut self, told: Prefix) -> Option<String> {
+        let last = told.0.checked_sub(1).map(base::Slot)?;
+        let mut may_govern = self.seats.configurations.around(last);
+        may_govern.extend(self.seats.configurations.possible());
+        let mut shown = Vec::new();
+        for members in may_govern {
+            let mut n_holding = 0;
+            for rank in members.voters.iter() {
+                let disk = self.platter_of(rank, members.incarnation(rank)); // D2
+                let vouched = disk.map(|disk| disk.vouched());
+                n_holding += usize::from(vouched.is_none_or(|vouched| vouched >= told));
+                shown.push((rank, vouched));
+            }
+            if n_holding >= majority(members.voters.len()) {
+                return None;
+            }
+        }
+        Some(format!("{told} is said to be on the disks of a majority, and they hold {shown:?}"))
     }
 
     /// D2: the disk of this incarnation, wherever it is.

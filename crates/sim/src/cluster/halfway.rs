@@ -1,7 +1,6 @@
 //! Members that die in the middle of a turn (`dying`).
 //!
-//! Members with disks do not die like this here: a sync that was asked for would have to be taken
-//! back (`ambush` does that for machines).
+//! What a member asks its disk for after its death is taken back (P2 of `disk`).
 
 use super::world::World;
 use crate::coverage::Mark;
@@ -15,9 +14,7 @@ impl World {
     pub(super) fn lay_halfway(&mut self, node: usize, lasts: u64) {
         let magnitude = self.outages.rng.below(7);
         let n_effects = self.outages.rng.below(1 << magnitude) as u32;
-        if let Some(member) =
-            self.members[node].as_mut().filter(|_| !self.kind.protocol.has_disks())
-        {
+        if let Some(member) = &mut self.members[node] {
             member.plant().port_mut().dying = Some(Dying::new(n_effects, lasts));
         }
     }
@@ -38,6 +35,9 @@ impl World {
         let Some(dying) = member.plant().port_mut().dying.take_if(|dying| dying.is_gone) else {
             return false;
         };
+        if let Some((disk, n_asked)) = member.disk().zip(dying.n_asked) {
+            disk.forget_ghost(n_asked);
+        }
         self.net.borrow_mut().coverage.hit(Mark::DiedHalfway);
         self.crash(node);
         self.push_in(dying.lasts, Happening::Mend(Fault::Crash(node as u8)));

@@ -1,7 +1,7 @@
 //! The kinds of clusters: the key-value store over each protocol of the registry that runs on every
 //! fabric, and copies of a program in several manners.
 
-use crate::Mark;
+use crate::{Mark, Store};
 use kv::door;
 use proto::planted::{Bugs, Caught};
 use proto::registry::{KeyedProtocol, KeyedSpec, KeyedVisitor, LogProtocol};
@@ -181,8 +181,6 @@ impl Protocol {
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
-            // (See `halfway`.)
-            && (!self.has_disks() || mark != Mark::DiedHalfway)
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
@@ -232,6 +230,20 @@ pub(crate) enum Bug {
     Door(door::Bug),
     Keyed(KeyedBug),
     Replicate(replicate::bugs::Bug),
+    Disk(DiskBug),
+}
+
+/// A planted bug of the disks on which members stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DiskBug {
+    /// A sync that failed counts as one that did not.
+    IgnoreSyncError,
+    /// Damage is cut off, with everything after it.
+    CutAtDamage,
+}
+
+impl DiskBug {
+    const ALL: [DiskBug; 2] = [DiskBug::IgnoreSyncError, DiskBug::CutAtDamage];
 }
 
 impl Bug {
@@ -241,7 +253,8 @@ impl Bug {
         let door = door::Bug::ALL.iter().copied().map(Bug::Door);
         let replicate = replicate::bugs::Bug::ALL.iter().copied().map(Bug::Replicate);
         let keyed = KeyedBug::all().map(Bug::Keyed);
-        engine.chain(door).chain(keyed).chain(replicate)
+        let disk = DiskBug::ALL.into_iter().map(Bug::Disk);
+        engine.chain(door).chain(keyed).chain(replicate).chain(disk)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -250,6 +263,8 @@ impl Bug {
             Bug::Door(bug) => bug.name(),
             Bug::Keyed(bug) => bug.name,
             Bug::Replicate(bug) => bug.name(),
+            Bug::Disk(DiskBug::IgnoreSyncError) => "IGNORE_SYNC_ERROR",
+            Bug::Disk(DiskBug::CutAtDamage) => "CUT_AT_DAMAGE",
         }
     }
 
@@ -259,6 +274,7 @@ impl Bug {
             Bug::Door(bug) => bug.caught(),
             Bug::Keyed(bug) => bug.caught,
             Bug::Replicate(bug) => bug.caught(),
+            Bug::Disk(_) => Caught::Sweep(&["cluster-on-disk"]),
         }
     }
 
@@ -274,6 +290,15 @@ impl Bug {
             Some(bug.at)
         } else {
             None
+        }
+    }
+
+    /// The kind of its disks, if the bug is theirs.
+    pub(super) const fn store(self) -> Option<Store> {
+        match self {
+            Bug::Disk(DiskBug::IgnoreSyncError) => Some(Store::ModelIgnoringSyncErrors),
+            Bug::Disk(DiskBug::CutAtDamage) => Some(Store::ModelCutAtDamage),
+            _ => None,
         }
     }
 

@@ -30,6 +30,10 @@ pub(super) trait Member {
     /// Its environment.
     fn plant(&mut self) -> &mut SimPlant;
     fn disk(&mut self) -> Option<&mut Platter>;
+    /// Why it must end.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
     /// The members, as it knows them now.
     fn configuration(&self) -> Option<Configuration>;
     /// The seats on which a new incarnation is to begin, for its supervisor.
@@ -168,6 +172,10 @@ impl<C: Kept<App: Serves>> Member for Whole<C> {
 
     fn disk(&mut self) -> Option<&mut Platter> {
         C::disk(&mut self.0)
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.0.failure()
     }
 
     fn configuration(&self) -> Option<Configuration> {

@@ -10,7 +10,8 @@
 //! - I2 the appends of one connection are there in order (`client`, C2). Judged in `phases`.
 //! - I3 a member gives no reply that a client of Redis does not expect, and no request is refused
 //!   because data is lost: `storms` keeps to what the protocol promises (S1). Judged in `client`.
-//! - I4 a log on disk reaches back to the newest durable snapshot. Judged in `disk`.
+//! - I4 a log on disk reaches back to the newest durable snapshot, unless that is damaged. Judged
+//!   in `disk`.
 //! - I5 when all is well again every client is answered within a bounded time, every member has
 //!   executed the same prefix, and a read at each of them sees the same values (by I1). Judged in
 //!   `phases`.
@@ -33,6 +34,9 @@
 //! - I15 a call of a session is executed once, whichever processes and connections end meanwhile,
 //!   and no session is lost. Judged in `calls`.
 //! - I16 as many members as WAIT says hold what was written. Judged in `waits`.
+//! - I17 what a client is told is on the disks of a majority. Judged in `disk_all` (D4).
+//! - I18 a member whose disk fails ends, one whose disk is damaged says so and does not serve, and
+//!   both come back. Judged in `disk_faults` (F2, F3) and, with the others, in `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -44,6 +48,7 @@ mod clients;
 mod deviants;
 mod disk;
 mod disk_all;
+mod disk_faults;
 mod expiry;
 mod halfway;
 mod kinds;
@@ -58,6 +63,7 @@ mod program;
 mod replicated;
 mod resp;
 mod seats;
+mod shelf;
 mod start;
 mod states;
 mod storms;

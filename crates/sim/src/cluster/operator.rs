@@ -96,6 +96,11 @@ impl Operator {
         self.rng.chance(1, 32)
     }
 
+    /// The goal for a member whose disk is damaged, which can be spared (F1 of `disk_faults`).
+    pub(super) fn repair(&mut self, seat: usize) -> Goal {
+        if self.rng.chance(1, 4) { Goal::Remove(seat) } else { Goal::Renew(seat) }
+    }
+
     /// O1: a possible next goal in a cluster of `members`.
     pub(super) fn think(&mut self, members: &Members, n_seats: usize) -> Option<Goal> {
         let n_voters = members.voters.len();

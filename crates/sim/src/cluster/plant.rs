@@ -7,7 +7,7 @@ use crate::world::port::SimPort;
 use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
 use engine::{Bug, Claim, Plant};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use super::disk::Platter;
@@ -24,8 +24,15 @@ pub(super) struct SimPlant {
 }
 
 impl SimPlant {
-    pub(super) fn new(me: Rank, net: Rc<RefCell<Net>>, bug: Option<Bug>) -> SimPlant {
-        SimPlant { port: SimPort::new(me, net), bug, served: RefCell::default() }
+    /// `asked`: see [`SimPort::on_disk`].
+    pub(super) fn new(
+        (me, net): (Rank, Rc<RefCell<Net>>),
+        asked: Option<Rc<Cell<usize>>>,
+        bug: Option<Bug>,
+    ) -> SimPlant {
+        let mut port = SimPort::new(me, net);
+        port.on_disk(asked);
+        SimPlant { port, bug, served: RefCell::default() }
     }
 
     /// Notes that the reports of breaks have been handled (fabric T10).

@@ -114,6 +114,10 @@ impl<R: Replicator> Member for Copied<R> {
         self.engine.disk()
     }
 
+    fn failure(&self) -> Option<&str> {
+        self.engine.failure()
+    }
+
     fn configuration(&self) -> Option<Configuration> {
         self.engine.node().configuration()
     }

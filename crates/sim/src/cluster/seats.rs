@@ -3,6 +3,7 @@
 
 use super::disk::Platter;
 use super::operator::Operator;
+use crate::Store;
 use crate::checks::configurations::{Configurations, votes};
 use base::{Ballot, Incarnation, MemberSet, Rank};
 use core::time::Duration;
@@ -19,6 +20,8 @@ pub(super) struct Seat {
     pub(super) is_taken: bool,
     /// Whether the supervisor was told to begin another incarnation.
     pub(super) is_to_renew: bool,
+    /// Whether its last process has found its log damaged.
+    pub(super) says_damaged: bool,
     /// The replaced disk that is still there.
     pub(super) attic: Option<(Platter, Incarnation)>,
     /// The time until which the disk in place is the replaced one, and the other is in the attic.
@@ -41,8 +44,9 @@ pub(super) struct Seats {
     pub(super) shown: Vec<Option<Shown>>,
     pub(super) configurations: Configurations,
     pub(super) operator: Option<Operator>,
-    /// The bytes after which a snapshot is due, and its duration; `None` without disks.
-    of_disks: Option<(u64, Duration)>,
+    /// The disks' kind, the bytes after which a snapshot is due, and its duration; `None` without
+    /// disks.
+    of_disks: Option<(Store, u64, Duration)>,
 }
 
 impl Seats {
@@ -50,7 +54,7 @@ impl Seats {
     pub(super) fn new(
         members: usize,
         operator: Option<Operator>,
-        of_disks: Option<(u64, Duration)>,
+        of_disks: Option<(Store, u64, Duration)>,
     ) -> Seats {
         let founders = operator.as_ref().map_or(MemberSet::all(members), Operator::founders);
         let seat = |rank| Seat {
@@ -58,6 +62,7 @@ impl Seats {
             is_new: true,
             is_taken: founders.contains(rank),
             is_to_renew: false,
+            says_damaged: false,
             attic: None,
             is_haunted_until: None,
         };
@@ -73,8 +78,8 @@ impl Seats {
 
     /// An empty disk, where there are disks.
     pub(super) fn new_platter(&self) -> Option<Platter> {
-        let (log_bytes, writing) = self.of_disks?;
-        Some(Platter::new(log_bytes, writing))
+        let (store, log_bytes, writing) = self.of_disks?;
+        Some(Platter::new(store, log_bytes, writing))
     }
 
     /// The members that the cluster begins with.

@@ -1,11 +1,12 @@
 //! The start of a member's process, of whichever kind its cluster is.
 
-use super::disk::{Platter, Snapshot};
+use super::disk::Platter;
 use super::kinds::{Bug, Copies, Protocol};
 use super::member::{Member, kept, made};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::{Manner, SimProgram};
 use super::replicated::{self, Feeding, copied};
+use super::shelf::Snapshot;
 use super::told::{Around, ToldDoor};
 use crate::plan::Plan;
 use crate::world::net::Net;
@@ -71,7 +72,7 @@ impl Protocol {
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
         let usual = Config::new(origin, plan.members);
         let config = Config { backlog_bytes, bounds, patience, waits_for_all, ..usual };
-        let found = disk.as_ref().and_then(|disk| disk.snapshot.clone());
+        let found = disk.as_ref().and_then(|disk| disk.shelf.newest.clone());
         let all_found = founders.len() == plan.members;
         let start = match (&disk, founds) {
             (_, true) if all_found => Start::Bootstrap,
@@ -96,7 +97,8 @@ impl Protocol {
             peer_works: plan.weather.provider == Provider::Tcp,
         };
         let found = found.map(|Snapshot { prefix, bytes, .. }| (prefix, bytes));
-        let plant = SimPlant::new(me, Rc::clone(net), bug.and_then(Bug::engine));
+        let asked = disk.as_ref().map(Platter::asked);
+        let plant = SimPlant::new((me, Rc::clone(net)), asked, bug.and_then(Bug::engine));
         let place = Place { config: &config, plant, disk: (disk, found), of_node, plan };
         match self {
             Protocol::Program(copies) => {

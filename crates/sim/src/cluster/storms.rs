@@ -107,13 +107,8 @@ impl World {
                 self.lose_power(node);
             }
             Kind::PowerCutAll if self.has_disks() => self.cut_all_power(lasts),
-            Kind::DiskStall if self.has_disks() => {
-                if let Some(disk) = self.disk(node).filter(|disk| disk.log.is_well()) {
-                    disk.log.stall(lasts > 20 * MS);
-                    self.net.borrow_mut().coverage.hit(Mark::DiskStalled);
-                    self.wake(node);
-                    self.push_in(lasts, Happening::Mend(Fault::Disk(node as u8)));
-                }
+            Kind::DiskStall | Kind::DiskFull | Kind::SyncFails | Kind::DiskRot => {
+                self.strike_disk(kind, node, lasts);
             }
             // It is a fault of the network, or must not happen now, or not in this world.
             _ => {}
@@ -246,14 +241,6 @@ impl World {
         }
     }
 
-    fn release_disk(&mut self, node: usize) {
-        if let Some(disk) = self.disk(node) {
-            disk.log.mend();
-        }
-        while self.complete_flush(node) {}
-        self.wake(node);
-    }
-
     /// Ends all faults.
     pub(super) fn heal(&mut self) {
         let now = self.now();
@@ -267,6 +254,7 @@ impl World {
         self.close_office();
         for node in 0..members {
             self.exorcise(node);
+            self.find_damage(node);
             self.restart(node);
             self.release_disk(node);
             let net = &mut *self.net.borrow_mut();

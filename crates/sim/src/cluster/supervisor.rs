@@ -134,8 +134,10 @@ impl World {
         let keeps = self.seats.operator.as_mut().is_some_and(Operator::keeps_disk);
         let seat = &mut self.seats.seats[node];
         let was = std::mem::replace(&mut seat.incarnation, Incarnation(u64::from(life) + 2));
+        seat.says_damaged = false;
         (seat.is_new, seat.is_taken, seat.is_to_renew) = (true, true, false);
-        if let Some(platter) = before.filter(|_| keeps) {
+        if let Some(mut platter) = before.filter(|_| keeps) {
+            platter.log.unplug();
             seat.attic = Some((platter, was));
         }
         let number = seat.incarnation.0;
@@ -202,6 +204,7 @@ impl World {
         let Some((disk, incarnation)) = &mut seat.attic else { return };
         if let Some(platter) = &mut self.platters[node] {
             std::mem::swap(disk, platter);
+            disk.log.unplug();
         }
         std::mem::swap(incarnation, &mut seat.incarnation);
         let begins = seat.is_haunted_until.is_none();

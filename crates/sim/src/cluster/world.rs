@@ -5,7 +5,7 @@ use super::calls::Calls;
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
-use super::kinds::{Kinship, Protocol};
+use super::kinds::{Bug, Kinship, Protocol};
 use super::last_reads::LastReads;
 use super::leases::Leases;
 use super::member::Member;
@@ -134,7 +134,9 @@ impl World {
         let members = plan.members;
         let snapshot_bytes = 1 << rng.range(10, 15);
         let writing = Duration::from_nanos(MS << rng.below(8));
-        let seats = Seats::new(members, operator, has_disks.then_some((snapshot_bytes, writing)));
+        let store = kind.bug.and_then(Bug::store).unwrap_or_default();
+        let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
+        let seats = Seats::new(members, operator, of_disks);
         World {
             kind,
             net: Rc::new(RefCell::new(net)),
@@ -200,10 +202,6 @@ impl World {
 
     pub(super) fn has_disks(&self) -> bool {
         self.kind.protocol.has_disks()
-    }
-
-    pub(super) fn disk(&mut self, node: usize) -> Option<&mut Platter> {
-        self.members[node].as_mut()?.disk()
     }
 
     pub(super) fn role(&self, node: usize) -> Option<Role> {
@@ -294,18 +292,21 @@ impl World {
     // ---- processes ----
 
     pub(super) fn be_born(&mut self, node: usize, founds: bool) {
+        let mut disk = self.platters[node].take();
+        if let Some(platter) = &mut disk
+            && !self.revive(node, platter)
+        {
+            self.platters[node] = disk;
+            return;
+        }
         let life = Outages::begin_process(&mut self.net.borrow_mut(), node);
         let incarnation = self.seats.incarnation(node);
         let is_new = self.seats.begin(node) && incarnation != Incarnation::FIRST;
         if is_new {
             self.renew_memory(node);
         }
-        let mut disk = self.platters[node].take();
         let (mut founds, mut joins) = (founds, Some(incarnation).filter(|_| is_new));
-        if let Some(platter) = &mut disk {
-            if let Err(detail) = platter.revive() {
-                return self.violate(Property::Durability, format!("r{node}: {detail}"));
-            }
+        if let Some(platter) = &disk {
             // It died before anything of it was durable: no message can have left it either.
             if platter.log.is_blank() {
                 founds = incarnation == Incarnation::FIRST;
@@ -348,8 +349,12 @@ impl World {
             && let Some(disk) = member.disk()
         {
             // The remains of a process's disk are in place before the process is gone.
-            let mut disk = std::mem::replace(disk, Platter::new(u64::MAX, Duration::ZERO));
-            disk.lose_process(&mut self.net.borrow_mut().rng);
+            let none = Platter::new(crate::Store::Model, u64::MAX, Duration::ZERO);
+            let mut disk = std::mem::replace(disk, none);
+            let net = &mut *self.net.borrow_mut();
+            if disk.lose_process(&mut net.rng) {
+                net.coverage.hit(Mark::SnapshotUnheard);
+            }
             self.platters[node] = Some(disk);
         }
         // Its clients learn that at once.
@@ -392,7 +397,7 @@ impl World {
         let judged = self.talk.waits.judge(member.view(), &waited);
         self.members[node] = Some(member);
         self.look_at_waits(node, &waited, judged);
-        if self.ends_halfway(node) {
+        if self.ends_halfway(node) || self.ends_failed(node) {
             return;
         }
         self.plan_flushes(node);
@@ -450,7 +455,8 @@ impl World {
     /// Counts the cases that a process has reached in its life.
     pub(super) fn cover(&mut self, node: usize) {
         let Some(member) = &mut self.members[node] else { return };
-        let n_snapshots = member.disk().map_or(0, |disk| disk.n_snapshots);
+        let snapshots = member.disk().map(|disk| (disk.shelf.n_written, disk.shelf.n_failed));
+        let (n_snapshots, n_failed) = snapshots.unwrap_or_default();
         let (n_checkpoints, began_with_one) = member.checkpoints();
         let stats = member.stats();
         let reached = [
@@ -459,6 +465,7 @@ impl World {
             (Mark::PassedOn, stats.frames_passed_on),
             (Mark::StateReceived, stats.state_bytes_received),
             (Mark::SnapshotWritten, n_snapshots),
+            (Mark::SnapshotFailed, n_failed),
             (Mark::CheckpointCounted, n_checkpoints),
             (Mark::CheckpointBegun, u64::from(began_with_one)),
         ];
@@ -466,30 +473,5 @@ impl World {
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {
             coverage.hit(mark);
         }
-    }
-
-    // ---- disks ----
-
-    pub(super) fn plan_flushes(&mut self, node: usize) {
-        let n = self.disk(node).map_or(0, |disk| disk.log.take_unplanned());
-        for _ in 0..n {
-            let net = &mut *self.net.borrow_mut();
-            let disks = &self.plan.disks;
-            let at = net.now() + disks.latency_ns + net.rng.below(disks.jitter_ns + 1);
-            let life = net.processes[node].life;
-            net.queue.push(at, Happening::Disk { node: node as u8, life });
-        }
-    }
-
-    pub(super) fn on_disk(&mut self, node: usize, life: u32) {
-        if self.net.borrow().processes[node].life == life && self.complete_flush(node) {
-            self.wake(node);
-        }
-    }
-
-    /// Completes another flush of `node`. Returns whether one was complete.
-    pub(super) fn complete_flush(&mut self, node: usize) -> bool {
-        let Some(disk) = self.disk(node) else { return false };
-        disk.log.complete().unwrap_or(false)
     }
 }

@@ -7,7 +7,7 @@ use crate::world::net::{Net, Posting};
 use crate::{Property, Provider};
 use base::verb::Unsupported;
 use base::{At, Inbox, Instant, Port, Rank, Rng, SeatSet, Token};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// The most verbs and messages on the way to one peer before a message is refused.
@@ -22,13 +22,22 @@ pub(crate) struct SimPort {
     scratch: Vec<u64>,
     /// The death in the middle of a turn, if it is to be.
     pub(crate) dying: Option<Dying>,
+    /// The number of requests to its process's disk that are not durable, where it has one.
+    asked: Option<Rc<Cell<usize>>>,
     /// The choices of WRITEs that land between two loads of a turn.
     races: Option<RefCell<Rng>>,
 }
 
 impl SimPort {
     pub(crate) fn new(me: Rank, net: Rc<RefCell<Net>>) -> SimPort {
-        SimPort { me, net, told: SeatSet::EMPTY, scratch: Vec::new(), dying: None, races: None }
+        let (told, scratch) = (SeatSet::EMPTY, Vec::new());
+        SimPort { me, net, told, scratch, dying: None, asked: None, races: None }
+    }
+
+    /// Lets a death in the middle of a turn note how many requests to the disk came before it:
+    /// `asked` has the number.
+    pub(crate) fn on_disk(&mut self, asked: Option<Rc<Cell<usize>>>) {
+        self.asked = asked;
     }
 
     /// Lets WRITEs of others land while its owner looks at its memory, as they do where that is
@@ -77,7 +86,13 @@ impl SimPort {
 
     /// Whether the next effect happens (`dying`, H1).
     fn acts(&mut self) -> bool {
-        self.dying.as_mut().is_none_or(Dying::acts)
+        let Some(dying) = &mut self.dying else { return true };
+        let was_gone = dying.is_gone;
+        let acts = dying.acts();
+        if dying.is_gone && !was_gone {
+            dying.n_asked = self.asked.as_ref().map(|asked| asked.get());
+        }
+        acts
     }
 
     fn post(&mut self, to: Rank, posting: Posting<'_>) {
