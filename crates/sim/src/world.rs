@@ -10,6 +10,7 @@ mod claims;
 mod clients;
 mod disk_faults;
 mod faults;
+pub(crate) mod flushes;
 mod memories;
 pub(crate) mod net;
 pub(crate) mod node;

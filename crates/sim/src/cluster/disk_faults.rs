@@ -14,11 +14,11 @@ use super::world::World;
 use crate::Property;
 use crate::checks::configurations::votes;
 use crate::coverage::Mark;
-use crate::disks::Completed;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::stored::Unusable;
 use crate::world::Phase;
+use crate::world::flushes::Completed;
 use base::Rank;
 use proto::members::Members;
 
@@ -95,7 +95,7 @@ impl World {
         self.wake(node);
     }
 
-    /// F2: ends the process of `node` if its disk has failed. True if it did.
+    /// F2, and so I18: ends the process of `node` if its disk has failed. True if it did.
     pub(super) fn ends_failed(&mut self, node: usize) -> bool {
         let failed = self.members[node].as_ref().and_then(|member| member.failure());
         if failed.is_none() {

@@ -1,7 +1,8 @@
 //! The faults of a disk: those that end by themselves, and damage.
 
 use super::{Disk, SEGMENT_BYTES};
-use crate::plan::{Kind, MS};
+use crate::clock::MS;
+use crate::kinds::Kind;
 use base::{Ballot, Rng, Slot};
 use proto::disk::DiskEvent;
 

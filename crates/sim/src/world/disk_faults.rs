@@ -6,9 +6,9 @@
 
 use crate::Provider;
 use crate::coverage::Mark;
-use crate::disks::Completed;
 use crate::plan::{Kind as FaultKind, MS};
 use crate::queue::{Fault, Happening};
+use crate::world::flushes::Completed;
 use crate::world::{Phase, World};
 use base::{Ballot, majority};
 
