@@ -181,6 +181,8 @@ impl Protocol {
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
+            // (See `aims`.)
+            && (!self.has_disks() || !self.replicates_program() || !OF_STORES.contains(&mark))
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
@@ -196,6 +198,16 @@ impl Protocol {
             && !self.log().is_some_and(|log| log.unmet().contains(&format!("{mark:?}").as_str()))
     }
 }
+
+/// Faults on disks that copies of a program do not meet.
+const OF_STORES: [Mark; 6] = [
+    Mark::DiskFull,
+    Mark::RoomAgain,
+    Mark::SyncFailed,
+    Mark::DamageFound,
+    Mark::SnapshotFailed,
+    Mark::DiedHalfway,
+];
 
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =
