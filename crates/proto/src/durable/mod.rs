@@ -238,7 +238,7 @@ impl<P: Planting<Bug>> Durable<P> {
             aside_until: None,
             tries_since: None,
             retry_at: None,
-            // A leader whose stream goes on where the own log ends would not say that a state lacks.
+            // A leader whose stream continues the own log does not say that a state lacks.
             nudge_at: lacks.map(|_| Instant::ZERO),
             state_asked_at: None,
             probes: Vec::new(),

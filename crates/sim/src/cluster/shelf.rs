@@ -102,7 +102,7 @@ impl Shelf {
         self.older = self.newest.replace(snapshot);
     }
 
-    /// Flips a bit of the newest. False if there is none, or it is damaged already.
+    /// Flips a bit of the newest. False if it has none, or that is damaged already.
     pub(super) fn rot(&mut self) -> bool {
         let newest = self.newest.take_if(|_| self.lost.is_none());
         let Some(newest) = newest else { return false };
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn f1_a_damaged_one_leaves_the_one_before_it() {
         let mut shelf = Shelf::new(1, Duration::ZERO);
-        assert!(!shelf.rot(), "there is none");
+        assert!(!shelf.rot(), "nothing is there");
         for prefix in [3, 5] {
             write(&mut shelf, prefix, Instant(1));
             assert_eq!(shelf.ended(Instant(1), false), Some(Prefix(prefix)));

@@ -126,8 +126,8 @@ fn a_disk_that_fails_while_it_is_read_stops_the_delivery_and_nothing_else() {
     assert_eq!(group.status(0).role, Role::Leader);
 }
 
-/// The trap: its leader's stream goes on where its log ends, so nobody told it that it lacks
-/// something, and it was a learner for ever.
+/// The trap: its leader's stream continues its log, so no member told it that it lacks something,
+/// and it was a learner for ever.
 #[test]
 fn a_member_whose_snapshot_is_damaged_and_whose_log_is_whole_asks_for_a_state() {
     let mut group = Group::led(Sound, 3, 0);
