@@ -34,6 +34,7 @@ pub mod framing;
 pub mod hash;
 pub mod program;
 mod reports;
+mod requests;
 mod restoring;
 mod session;
 pub mod stall;

@@ -14,17 +14,13 @@
 //!   does then what it did before, and nothing between depends on the first time. What does not fit
 //!   cannot be explained.
 
+use crate::requests::{self, Request, Requests};
 use std::collections::VecDeque;
 
 /// The most bytes that a session keeps.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 /// The most bytes that are kept for the program.
-const COMMON_BYTES_MAX: usize = 1 << 20;
-
-/// The longest word of a request that is looked at.
-const WORD_BYTES_MAX: usize = 24;
-/// The longest line of a header.
-const LINE_BYTES_MAX: usize = 64 << 10;
+const COMMON_BYTES_MAX: usize = requests::RAW_BYTES_MAX;
 
 /// Requests whose replies are not the input's alone, in the order of the alphabet.
 const MASKED: [&str; 36] = [
@@ -65,130 +61,6 @@ const MASKED: [&str; 36] = [
     "ZRANDMEMBER",
     "ZSCAN",
 ];
-
-/// Requests that may be kept, in the order of the alphabet.
-const KEPT: [&str; 9] =
-    ["ACL", "AUTH", "CLIENT", "CONFIG", "EVAL", "EVAL_RO", "HELLO", "SCRIPT", "SELECT"];
-
-/// A whole request.
-struct Request<'a> {
-    words: &'a [Vec<u8>; 2],
-    /// Its bytes, if it is one to keep and not too long.
-    raw: Option<&'a [u8]>,
-}
-
-/// The requests of a connection, as they come in pieces.
-#[derive(Clone, Debug, Default)]
-struct Requests {
-    line: Vec<u8>,
-    /// The arguments of the present request, and how many have come.
-    n_arguments: u64,
-    n_come: u64,
-    /// The bytes of an argument that are still to come, its line end included.
-    n_left: u64,
-    /// The first two words of the present request, in capitals, as far as they have come.
-    words: [Vec<u8>; 2],
-    /// The bytes of the present request, if it may be kept.
-    raw: Vec<u8>,
-    /// The request is not one to keep, or too long to be kept.
-    is_raw_dropped: bool,
-    /// The bytes are no request: nothing is known of the rest.
-    is_lost: bool,
-}
-
-impl Requests {
-    /// Hands the first words of each request that ends in `bytes` to `take`.
-    fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&Request<'_>)) {
-        while !bytes.is_empty() && !self.is_lost {
-            let is_whole;
-            if self.n_left > 0 {
-                let n = self.n_left.min(bytes.len() as u64) as usize;
-                self.keep(&bytes[..n]);
-                self.payload(&bytes[..n]);
-                bytes = &bytes[n..];
-                is_whole = self.n_left == 0 && self.n_come == self.n_arguments;
-            } else {
-                let end = bytes.iter().position(|byte| *byte == b'\n');
-                let (part, rest) = bytes.split_at(end.map_or(bytes.len(), |at| at + 1));
-                bytes = rest;
-                self.keep(part);
-                self.line.extend_from_slice(part);
-                self.is_lost |= self.line.len() > LINE_BYTES_MAX;
-                if end.is_none() {
-                    continue;
-                }
-                let line = std::mem::take(&mut self.line);
-                is_whole = self.header(line.trim_ascii());
-            }
-            if is_whole {
-                let raw = (!self.is_raw_dropped).then_some(&self.raw[..]);
-                take(&Request { words: &self.words, raw });
-                self.words.iter_mut().for_each(Vec::clear);
-                self.raw.clear();
-                (self.n_arguments, self.n_come, self.is_raw_dropped) = (0, 0, false);
-            }
-        }
-    }
-
-    /// A line. Returns whether it is a whole request.
-    fn header(&mut self, line: &[u8]) -> bool {
-        let number = |rest: &[u8]| std::str::from_utf8(rest).ok()?.parse::<i64>().ok();
-        match (self.n_arguments, line.split_first()) {
-            (0, Some((b'*', rest))) => match number(rest) {
-                Some(n) => self.n_arguments = n.max(0) as u64,
-                None => self.is_lost = true,
-            },
-            (0, Some(_)) => {
-                let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-                for (word, to) in words.zip(&mut self.words) {
-                    to.extend(word.iter().take(WORD_BYTES_MAX).map(u8::to_ascii_uppercase));
-                }
-                return true;
-            }
-            (0, None) => {}
-            (_, Some((b'$', rest))) => match number(rest).filter(|n| *n >= 0) {
-                Some(n) => {
-                    self.n_left = n as u64 + 2;
-                    self.n_come += 1;
-                }
-                None => self.is_lost = true,
-            },
-            (_, _) => self.is_lost = true,
-        }
-        false
-    }
-
-    /// A part of a request.
-    fn keep(&mut self, part: &[u8]) {
-        let is_named = self.n_come > 1 || self.n_come == 1 && self.n_left == 0;
-        if is_named && !self.is_raw_dropped {
-            let name = std::str::from_utf8(&self.words[0]).unwrap_or_default();
-            self.is_raw_dropped = KEPT.binary_search(&name).is_err();
-        }
-        self.is_raw_dropped |= self.raw.len() + part.len() > COMMON_BYTES_MAX;
-        if self.is_raw_dropped {
-            self.raw.clear();
-        } else {
-            self.raw.extend_from_slice(part);
-        }
-    }
-
-    /// Whether the last byte of a request was the last one that was read.
-    fn is_between(&self) -> bool {
-        self.line.is_empty() && self.n_arguments == 0 && !self.is_lost
-    }
-
-    /// A part of an argument.
-    fn payload(&mut self, part: &[u8]) {
-        // The line end is not the word's.
-        let n_text = part.len().min(self.n_left.saturating_sub(2) as usize);
-        self.n_left -= part.len() as u64;
-        if let Some(word) = self.words.get_mut(self.n_come as usize - 1) {
-            let room = WORD_BYTES_MAX.saturating_sub(word.len());
-            word.extend(part[..n_text.min(room)].iter().map(u8::to_ascii_uppercase));
-        }
-    }
-}
 
 /// Requests, each at its last place (R3).
 #[derive(Clone, Debug, Default)]
@@ -307,7 +179,7 @@ impl Session {
 
     /// Whether replies alone are sent to the connection, one for each request, as far as is known.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.requests.is_lost && !self.is_special
+        !self.requests.is_lost() && !self.is_special
     }
 
     /// The requests that make another connection like this one, if there are such (R2).
@@ -348,7 +220,7 @@ mod tests {
 
     #[test]
     fn names_are_in_the_order_of_the_alphabet() {
-        assert!(MASKED.is_sorted() && KEPT.is_sorted());
+        assert!(MASKED.is_sorted());
     }
 
     #[test]
