@@ -72,6 +72,10 @@ proto::planted_bugs! {
     TimeNotRestored = TIME_NOT_RESTORED: sweep ANYWHERE,
     /// A leader makes no tick for what its copy waits for.
     TicksForgotten = TICKS_FORGOTTEN: tests,
+    /// A piece that ends in the middle of a request, or begins there, is taken for reads.
+    PartsAreReads = PARTS_ARE_READS: tests,
+    /// A request that is queued in a transaction is taken for a read.
+    ReadsInTransactions = READS_IN_TRANSACTIONS: tests,
     /// A program that says that it moves is taken to be at rest.
     MovesIsRest = MOVES_IS_REST: sweep SAYING,
     /// A program may look while it is fed with what one turn finds.

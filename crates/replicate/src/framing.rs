@@ -70,7 +70,7 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// The position in a stream of one direction.
 #[derive(Clone, Debug, Default)]
-struct Reader {
+pub(crate) struct Reader {
     line: Vec<u8>,
     /// The bytes of a payload that are still to come, its line end included.
     skip: u64,
@@ -82,7 +82,7 @@ struct Reader {
 impl Reader {
     /// Hands the lines in `bytes`, whose payloads `take` reports by their lengths, to `take`.
     /// Returns the number of requests, or replies, that have ended with their payload.
-    fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> u64 {
+    pub(crate) fn read(&mut self, mut bytes: &[u8], mut take: impl FnMut(&[u8]) -> Line) -> u64 {
         let mut n_ended = 0;
         while !bytes.is_empty() && !self.is_lost {
             if self.skip > 0 {
@@ -112,10 +112,15 @@ impl Reader {
         }
         n_ended
     }
+
+    /// Whether the last byte was that of a request, or a reply, or nothing was read.
+    pub(crate) fn is_between(&self) -> bool {
+        self.line.is_empty() && self.skip == 0 && !self.is_lost
+    }
 }
 
 /// What follows a line.
-enum Line {
+pub(crate) enum Line {
     Alone,
     /// So many bytes, and a line end.
     Payload(u64),
