@@ -6,6 +6,8 @@
 /// Every simulated cluster that replicates a program can notice the mistake.
 const ANYWHERE: [&str; 1] = ["replicate"];
 
+/// Those of them whose reads run beside the log.
+const READING: [&str; 2] = ["replicate", "replicate-durable"];
 /// Such clusters, from logs on disk.
 const ON_DISK: [&str; 1] = ["replicate-durable"];
 /// Clusters whose programs say themselves when they are at rest, one connection after the other.
@@ -72,6 +74,16 @@ proto::planted_bugs! {
     TimeNotRestored = TIME_NOT_RESTORED: sweep ANYWHERE,
     /// A leader makes no tick for what its copy waits for.
     TicksForgotten = TICKS_FORGOTTEN: tests,
+    /// Reads beside the log are fed without a check.
+    ReadUnchecked = READ_UNCHECKED: sweep READING,
+    /// Reads overtake what their own connection has said before.
+    ReadOvertakes = READ_OVERTAKES: sweep READING,
+    /// Reads are fed before the copy has executed what their check covers.
+    ReadBeforeExecuted = READ_BEFORE_EXECUTED: sweep READING,
+    /// Reads that the leader has checked are fed where this member is, not where the leader was.
+    ReadAtOwnPlace = READ_AT_OWN_PLACE: sweep ON_DISK,
+    /// The answer to a read is hashed, which no other copy has given.
+    ReadHashed = READ_HASHED: sweep READING,
     /// A piece that ends in the middle of a request, or begins there, is taken for reads.
     PartsAreReads = PARTS_ARE_READS: tests,
     /// A request that is queued in a transaction is taken for a read.

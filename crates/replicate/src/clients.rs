@@ -11,10 +11,16 @@
 //!   whose fate is unknown is followed by an Abort, until one is decided.
 //! - C5 no client is let in before the process's own Begin is executed: it ends the connections of
 //!   the process before it.
+//! - C6 reads (`reads`) that a client sends while nothing of its connection is on its way wait for
+//!   a check, in place of becoming an entry, and the client is not read before they are answered.
+//!   So they see what was answered to it, and what it says next is ordered behind them. Reads
+//!   behind what is on its way are a part of their entry, as all else is.
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use crate::feeder::Audience;
+use crate::framing::Protocol;
+use crate::reads::Scanner;
 use crate::table::Table;
 use base::{Incarnation, Rank};
 use engine::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
@@ -37,12 +43,27 @@ const GONE: u64 = 1;
 /// What an [`Asker::request`] of a connection's last entry is.
 const LAST: u64 = u64::MAX;
 
+/// What a client waits for beside the log (C6).
+#[derive(Debug, PartialEq, Eq)]
+enum Reading {
+    Nothing,
+    /// The check of these reads.
+    Check(Vec<u8>),
+    /// The copy's answers.
+    Answers,
+}
+
 /// A client's connection.
 #[derive(Debug)]
-struct Client {
+struct Client<B> {
     key: u64,
     next_index: u64,
+    /// The entries that are not decided, the opening among them, and their bytes.
+    n_in_flight: u64,
     in_flight_bytes: usize,
+    /// What the client sends, if reads run beside the log.
+    scanner: Option<Scanner<B>>,
+    reading: Reading,
     output: Vec<u8>,
     n_sent: usize,
     /// The client has ended its input.
@@ -50,6 +71,22 @@ struct Client {
     /// The program has closed the connection: it is closed when the output has left.
     is_over: bool,
     interest: Interest,
+}
+
+impl<B> Client<B> {
+    /// C2, C6
+    fn may_be_read(&self) -> bool {
+        self.in_flight_bytes < IN_FLIGHT_BYTES_MAX && self.reading == Reading::Nothing
+    }
+}
+
+/// What the own copy has room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The bytes that it was not fed.
+    pub(crate) lag_bytes: u64,
+    /// It takes reads beside the log.
+    pub(crate) takes_reads: bool,
 }
 
 /// The parameters of the clients of a process.
@@ -63,6 +100,8 @@ pub struct Config {
     pub clients_max: usize,
     /// The longest input of one entry.
     pub input_bytes_max: usize,
+    /// The protocol whose reads run beside the log, if any do.
+    pub reads: Option<Protocol>,
 }
 
 /// The clients of the module's text.
@@ -71,7 +110,7 @@ pub struct Clients<B = Sound> {
     planted: B,
     config: Config,
     /// By number.
-    clients: BTreeMap<u64, Client>,
+    clients: BTreeMap<u64, Client<B>>,
     /// The numbers of the connections by the places of their streams.
     places: Vec<Option<u64>>,
     n_accepted: u64,
@@ -183,7 +222,10 @@ impl<B: Planting<Bug>> Clients<B> {
             let client = Client {
                 key,
                 next_index: 1,
+                n_in_flight: 1,
                 in_flight_bytes: 0,
+                scanner: self.config.reads.map(|of| Scanner::new(of, self.planted)),
+                reading: Reading::Nothing,
                 output: Vec::new(),
                 n_sent: 0,
                 has_ended: false,
@@ -211,14 +253,14 @@ impl<B: Planting<Bug>> Clients<B> {
     }
 
     /// A client's stream is ready.
-    pub fn on_ready<S: Streams>(
+    pub(crate) fn on_ready<S: Streams>(
         &mut self,
         ready: Ready,
-        lag_bytes: u64,
+        room: Room,
         streams: &mut S,
         desk: &mut Desk,
     ) {
-        let Some(number) = self.places.get(place_of(ready.key)).copied().flatten() else { return };
+        let Some(number) = self.number_of(ready.key) else { return };
         let Some(client) = self.clients.get(&number).filter(|client| client.key == ready.key)
         else {
             return;
@@ -233,14 +275,14 @@ impl<B: Planting<Bug>> Clients<B> {
             self.dirty.insert(number);
         }
         if ready.readable {
-            self.read(number, lag_bytes, streams, desk);
+            self.read(number, room, streams, desk);
         }
     }
 
     /// C1, C2.
-    fn read<S: Streams>(&mut self, number: u64, lag_bytes: u64, streams: &mut S, desk: &mut Desk) {
+    fn read<S: Streams>(&mut self, number: u64, room: Room, streams: &mut S, desk: &mut Desk) {
         let mut piece = std::mem::take(&mut self.piece);
-        self.read_into(&mut piece, number, lag_bytes, streams, desk);
+        self.read_into(&mut piece, number, room, streams, desk);
         self.piece = piece;
     }
 
@@ -248,7 +290,7 @@ impl<B: Planting<Bug>> Clients<B> {
         &mut self,
         piece: &mut [u8],
         number: u64,
-        lag_bytes: u64,
+        room: Room,
         streams: &mut S,
         desk: &mut Desk,
     ) {
@@ -259,9 +301,8 @@ impl<B: Planting<Bug>> Clients<B> {
                 self.watch(number, streams);
                 return;
             }
-            let has_room = desk.has_room()
-                && client.in_flight_bytes < IN_FLIGHT_BYTES_MAX
-                && lag_bytes < LAG_BYTES_MAX;
+            let has_room =
+                desk.has_room() && client.may_be_read() && room.lag_bytes < LAG_BYTES_MAX;
             if !has_room {
                 self.waiting.insert(number);
                 self.watch(number, streams);
@@ -270,9 +311,14 @@ impl<B: Planting<Bug>> Clients<B> {
             if budget == 0 {
                 return;
             }
-            let (id, index) = (self.id(number), self.clients[&number].next_index);
+            let (key, index) = (client.key, client.next_index);
+            let id = self.id(number);
             let mut asker = Asker { connection: number, request: 0 };
-            let entry = match streams.read(self.clients[&number].key, piece) {
+            let entry = match streams.read(key, piece) {
+                Ok(Received::Bytes(n)) if self.reads_beside(number, &piece[..n], room) => {
+                    desk.read(asker);
+                    return;
+                }
                 Ok(Received::Bytes(n)) => {
                     asker.request = n as u64;
                     budget = budget.saturating_sub(n);
@@ -287,10 +333,40 @@ impl<B: Planting<Bug>> Clients<B> {
             };
             let client = self.clients.get_mut(&number).expect("found above");
             client.next_index += 1;
+            client.n_in_flight += 1;
             client.in_flight_bytes += asker.request as usize;
             client.has_ended = matches!(entry, Entry::HalfClose { .. });
             self.say(asker, &entry, desk);
         }
+    }
+
+    /// C6: whether what the client has sent is to run beside the log. Then it waits for its check.
+    fn reads_beside(&mut self, number: u64, bytes: &[u8], room: Room) -> bool {
+        let overtakes = self.planted.has(Bug::ReadOvertakes);
+        let Some(client) = self.clients.get_mut(&number) else { return false };
+        let Some(scanner) = &mut client.scanner else { return false };
+        let is_read = scanner.take(bytes);
+        let may_read = client.n_in_flight == 0 || overtakes;
+        let is_beside = is_read && may_read && room.takes_reads;
+        if is_beside {
+            client.reading = Reading::Check(bytes.to_vec());
+        }
+        is_beside
+    }
+
+    /// The client whose stream has this name.
+    pub(crate) fn number_of(&self, key: u64) -> Option<u64> {
+        self.places.get(place_of(key)).copied().flatten()
+    }
+
+    /// The check of a client's reads was made. Returns them, with their connection: the copy is to
+    /// have them next.
+    pub(crate) fn checked(&mut self, number: u64) -> Option<(ConnectionId, Vec<u8>)> {
+        let client = self.clients.get_mut(&number)?;
+        let Reading::Check(bytes) = &mut client.reading else { return None };
+        let bytes = std::mem::take(bytes);
+        client.reading = Reading::Answers;
+        Some((self.id(number), bytes))
     }
 
     /// Closes a client's stream. Returns the index of the connection's next entry.
@@ -329,6 +405,7 @@ impl<B: Planting<Bug>> Clients<B> {
             }
             _ => {
                 let Some(client) = self.clients.get_mut(&number) else { return };
+                client.n_in_flight = client.n_in_flight.saturating_sub(1);
                 client.in_flight_bytes = client.in_flight_bytes.saturating_sub(request as usize);
                 if !is_decided && !self.planted.has(Bug::UnknownStaysOpen) {
                     // C3, as soon as streams are at hand.
@@ -372,9 +449,7 @@ impl<B: Planting<Bug>> Clients<B> {
             worked = true;
         }
         if desk.has_room() && lag_bytes < LAG_BYTES_MAX {
-            let has_room = |number: &u64| {
-                self.clients.get(number).is_none_or(|of| of.in_flight_bytes < IN_FLIGHT_BYTES_MAX)
-            };
+            let has_room = |number: &u64| self.clients.get(number).is_none_or(Client::may_be_read);
             for number in self.waiting.extract_if(.., has_room).collect::<Vec<_>>() {
                 self.watch(number, streams);
                 worked = true;
@@ -441,6 +516,19 @@ impl<B: Planting<Bug>> Audience for Clients<B> {
         if let Some(client) = self.clients.get_mut(&number) {
             client.output.extend_from_slice(bytes);
             self.dirty.insert(number);
+        }
+    }
+
+    fn has_read(&mut self, number: u64) {
+        if let Some(client) = self.clients.get_mut(&number) {
+            client.reading = Reading::Nothing;
+        }
+    }
+
+    /// As C3.
+    fn cut_off(&mut self, number: u64) {
+        if self.clients.contains_key(&number) {
+            self.to_abort.insert(number);
         }
     }
 

@@ -21,11 +21,16 @@
 //!   no copy has passed it, and all continue. A process that has not served yet executes what the
 //!   others have passed, for as long as that takes: it is never treated so, nor is one that D4 is
 //!   about.
+//! - D7 reads of clients run beside the log at the place that their check covers, or later: where
+//!   this member was when its own check succeeded, or where the leader was that made one, by the
+//!   bytes of the transcript, which all members count alike. Reads that no member can check within
+//!   the desk's patience are not answered: their connection is closed. So nothing that is older
+//!   than the request is ever shown.
 
 use crate::bugs::Bug;
-use crate::clients::{self, Clients};
+use crate::clients::{self, Clients, Room};
 use crate::entry::{self, Entry};
-use crate::feeder::{self, Feeder};
+use crate::feeder::{self, Audience, Feeder, Reads};
 use crate::program::Program;
 use crate::reports::Reports;
 use crate::stall::{STALLED_AFTER, Stall};
@@ -54,6 +59,8 @@ pub struct Figures {
     pub connections: u64,
     /// The entries that the own copy was fed.
     pub fed: u64,
+    /// The requests that it was fed beside the log.
+    pub reads: u64,
     /// The bytes that were executed and not fed.
     pub lag_bytes: u64,
     /// The bytes of the transcript.
@@ -175,6 +182,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             clients: self.clients.len() as u64,
             connections: state.table().n_open() as u64,
             fed: self.feeder.n_fed(),
+            reads: self.feeder.n_read_beside(),
             lag_bytes: self.feeder.lag_bytes(state.transcript()),
             transcript_bytes: state.transcript().len() - state.transcript().start(),
             began_at: self.feeder.position() - self.feeder.n_fed(),
@@ -264,12 +272,24 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// A client's stream is ready.
     pub fn on_client<H: Transcript>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
         let lag_bytes = self.feeder.lag_bytes(state.transcript());
-        self.clients.on_ready(ready, lag_bytes, &mut self.streams, desk);
+        let room = Room { lag_bytes, takes_reads: self.feeder.takes_reads() };
+        self.clients.on_ready(ready, room, &mut self.streams, desk);
+        if self.planted.has(Bug::ReadUnchecked) {
+            let number = self.clients.number_of(ready.key).unwrap_or(0);
+            self.read(number, state.transcript().len());
+        }
     }
 
     /// The leg `key` is ready.
     pub fn on_leg(&mut self, key: u64, desk: &Desk) {
         self.feeder.on_ready(key, &mut self.program, &mut self.clients, desk.now());
+    }
+
+    /// The reads of a client are fed next, when the copy is as far as that (D7).
+    fn read(&mut self, number: u64, at: u64) {
+        if let Some((id, bytes)) = self.clients.checked(number) {
+            self.feeder.read(Reads { id, at, bytes });
+        }
     }
 
     fn pump<H: Transcript>(&mut self, state: &State<H, B>) -> bool {
@@ -341,11 +361,19 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         self.pump(state);
     }
 
-    /// No reads are submitted.
-    fn perform(&mut self, _: Asker, _: u64, _: &mut State<H, B>, _: &mut Desk) -> Performed {
+    /// D7: the check covers what was executed here.
+    fn perform(
+        &mut self,
+        asker: Asker,
+        _: u64,
+        state: &mut State<H, B>,
+        _: &mut Desk,
+    ) -> Performed {
+        self.read(asker.connection, state.transcript().len());
         Performed::Done
     }
 
+    /// A leader has no need to know what is read: it tells where it is ([`State::read`]).
     fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, _: &mut Desk) {
@@ -355,7 +383,18 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         }
     }
 
-    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
+    /// D7: the check covers what the leader had executed.
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, _: &mut Desk) {
+        let at = match answer {
+            ReadAnswer::Forwarded(place) => place.try_into().ok().map(u64::from_le_bytes),
+            ReadAnswer::Unavailable => None,
+        };
+        match at {
+            Some(_) if self.planted.has(Bug::ReadAtOwnPlace) => self.read(asker.connection, 0),
+            Some(at) => self.read(asker.connection, at),
+            None => self.clients.cut_off(asker.connection),
+        }
+    }
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 

@@ -36,12 +36,18 @@
 //!   it is fed, when the waits that end by it have done what they do. So what a program does at
 //!   which time is the log's. The program is started at the time at which the state begins. Under
 //!   [`Order::Relaxed`] the time is told at once.
+//! - I10 reads (`reads`) of an own client are fed beside the entries, to this copy alone, when it
+//!   has executed all that their check covers: it was fed all of that, and is at rest by I2. Their
+//!   leg owes nothing then, and is fed no entry before all of them are answered. So what it says in
+//!   between is their answer, which no hash has. Between two such feedings an entry is fed, if one
+//!   waits; none is fed at a point (I6).
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read. So
 //!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
 //!   (`checkpoint`).
 
 mod beginning;
+mod beside;
 mod leg;
 mod legs;
 mod output;
@@ -63,6 +69,8 @@ use core::time::Duration;
 use engine::streams::Interest;
 use proto::planted::{Planting, Sound};
 
+use beside::Beside;
+pub(crate) use beside::Reads;
 use leg::Leg;
 pub use leg::STUCK_BYTES_MAX;
 use legs::Legs;
@@ -128,6 +136,12 @@ pub struct Config {
 pub trait Audience {
     /// The program has sent these bytes to the connection.
     fn output(&mut self, number: u64, bytes: &[u8]);
+
+    /// The reads of the connection have their answers.
+    fn has_read(&mut self, number: u64);
+
+    /// The reads of the connection never get answers.
+    fn cut_off(&mut self, number: u64);
 
     /// The program has closed the connection; more output does not follow.
     fn ended(&mut self, number: u64);
@@ -198,6 +212,7 @@ pub struct Feeder<B = Sound> {
     look_at: Option<Instant>,
     asking: Asking,
     clock: Clock,
+    beside: Beside,
     n_fed: u64,
     hashes: Hashes<B>,
     common: Common,
@@ -224,6 +239,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             look_at: None,
             asking: Asking::default(),
             clock: Clock::default(),
+            beside: Beside::default(),
             n_fed: 0,
             hashes: Hashes::new(config.compare, 0, planted),
             common: Common::default(),
@@ -291,8 +307,10 @@ impl<B: Planting<Bug>> Feeder<B> {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look(program, now);
         }
+        let has_fed_reads = self.feed_reads(transcript, program, audience, now);
         let mut n_fed = 0;
         while n_fed < ENTRIES_MAX
+            && !self.reads_are_next(transcript)
             && self.failure.is_none()
             && self.pass_point(state, program, audience, now)
             && self.read_ahead(transcript)
@@ -314,6 +332,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                     at += record.len();
                     n_fed += 1;
                     if input.is_some() || record.is_tick() {
+                        self.beside.follow_an_entry();
                         self.n_fed += 1;
                         self.hashes.step();
                     }
@@ -333,7 +352,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if self.is_awaited() && self.look_at.is_none() {
             self.look_at = Some(self.moved_at.plus(self.patience()));
         }
-        n_fed > 0
+        n_fed > 0 || has_fed_reads
     }
 
     /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds
@@ -466,6 +485,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             session: has_session.then(Session::default),
             answers: Answers::default(),
             n_owed: 0,
+            is_reading: false,
             is_stuck: false,
             has_ended: false,
             is_end_told: false,
@@ -479,15 +499,20 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     fn input(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
+        if let Some(session) = &mut self.legs.get_mut(key).session {
+            session.take(bytes, &mut self.common);
+        }
+        self.put(key, bytes, program);
+    }
+
+    /// Hands these bytes to the program.
+    fn put(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
         let leg = self.legs.get_mut(key);
         leg.unwritten.drain(..leg.n_written);
         leg.unwritten.extend_from_slice(bytes);
         leg.n_written = 0;
         if let Some(framing) = &mut leg.framing {
             leg.n_owed += framing.requests(bytes);
-        }
-        if let Some(session) = &mut leg.session {
-            session.take(bytes, &mut self.common);
         }
         self.legs.wait_for(key);
         self.write(key, program);

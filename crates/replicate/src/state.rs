@@ -426,8 +426,10 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
         self.awaited_ms
     }
 
-    /// The door submits no reads.
-    fn read(&mut self, _: &[u8], _: u64, _: &mut Vec<u8>) -> Performed {
+    /// The place up to which another member's copy has to be fed: by the bytes of the transcript,
+    /// as of all members (I1).
+    fn read(&mut self, _: &[u8], _: u64, reply: &mut Vec<u8>) -> Performed {
+        reply.extend_from_slice(&self.transcript().len().to_le_bytes());
         Performed::Done
     }
 

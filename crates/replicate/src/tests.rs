@@ -1,6 +1,7 @@
 //! Tests of a whole door: clients in pipes, a desk that decides what it is told, a program that
 //! answers each line with its length.
 
+mod beside;
 mod copies;
 mod lines;
 mod times;
@@ -60,7 +61,13 @@ impl<B: Planting<Bug>> Rig<B> {
         (rest, replies): (Rest, Option<Protocol>),
         compare: u64,
     ) -> Rig<B> {
-        let of_clients = clients::Config { me: ME, run: RUN, clients_max: 2, input_bytes_max: 100 };
+        let of_clients = clients::Config {
+            me: ME,
+            run: RUN,
+            clients_max: 3,
+            input_bytes_max: 100,
+            reads: replies.filter(|_| rest == Rest::Quiet),
+        };
         let of_feeder = feeder::Config { me: ME, run: RUN, order, rest, replies, compare };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
@@ -265,9 +272,9 @@ fn a_client_that_ends_its_input_still_gets_its_answers() {
 #[test]
 fn one_client_too_many_is_closed() {
     let mut rig = Rig::begun(Sound);
-    let pipes = [0, 1, 2].map(|n| rig.door.streams.open(format!("client {n}")));
+    let pipes = [0, 1, 2, 3].map(|n| rig.door.streams.open(format!("client {n}")));
     rig.turn();
-    assert_eq!(pipes.map(|pipe| rig.door.streams.is_closed(pipe)), [false, false, true]);
+    assert_eq!(pipes.map(|pipe| rig.door.streams.is_closed(pipe)), [false, false, false, true]);
 }
 
 fn after_an_unknown_outcome<B: Planting<Bug>>(planted: B) -> (bool, Vec<Vec<u8>>) {

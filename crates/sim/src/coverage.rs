@@ -143,6 +143,8 @@ pub enum Mark {
     CommandForwarded,
     /// The same, of a read.
     ReadForwarded,
+    /// A copy was fed a read beside the log.
+    ReadBeside,
     /// Frames passed around a cut, through a third member.
     PassedOn,
     /// A member was sent a state, in pieces.
@@ -213,7 +215,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 101] = [
+    pub const ALL: [Mark; 102] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -282,6 +284,7 @@ impl Mark {
         Mark::TimerEnded,
         Mark::CommandForwarded,
         Mark::ReadForwarded,
+        Mark::ReadBeside,
         Mark::PassedOn,
         Mark::StateReceived,
         Mark::SnapshotWritten,
@@ -380,6 +383,7 @@ impl Mark {
                 | Mark::CheckpointBegun
                 | Mark::TimerEnded
                 | Mark::ReadForwarded
+                | Mark::ReadBeside
                 | Mark::PassedOn
                 | Mark::StateReceived
                 | Mark::TransactionExecuted

@@ -72,6 +72,7 @@ impl ProgramDoor {
             run: life,
             clients_max: config.maxclients as usize,
             input_bytes_max: INPUT_BYTES_MAX,
+            reads: None,
         };
         let of_feeder = feeder::Config {
             me: config.rank(),
@@ -150,13 +151,17 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
         self.door.perform(asker, stamp_ms, state, desk)
     }
 
-    fn describe_read(&mut self, _: Asker, _: &mut Vec<u8>) {}
+    fn describe_read(&mut self, asker: Asker, out: &mut Vec<u8>) {
+        runtime::Door::<State<FileTranscript>>::describe_read(&mut self.door, asker, out);
+    }
 
     fn answer(&mut self, asker: Asker, answer: Answer<'_>, desk: &mut Desk) {
         runtime::Door::<State<FileTranscript>>::answer(&mut self.door, asker, answer, desk);
     }
 
-    fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
+    fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>, desk: &mut Desk) {
+        runtime::Door::<State<FileTranscript>>::answer_read(&mut self.door, asker, answer, desk);
+    }
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 

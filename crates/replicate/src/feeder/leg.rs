@@ -20,6 +20,8 @@ pub(super) struct Leg {
     pub(super) answers: Answers,
     /// The requests without a reply.
     pub(super) n_owed: u64,
+    /// Those are reads, which the log does not have (the feeder's I10).
+    pub(super) is_reading: bool,
     /// The program slept, and had not read what was written.
     pub(super) is_stuck: bool,
     /// The input has ended: the program is expected to close the leg.

@@ -141,6 +141,7 @@ mod tests {
             session: None,
             answers: Answers::default(),
             n_owed: 0,
+            is_reading: false,
             is_stuck: false,
             has_ended: false,
             is_end_told: false,

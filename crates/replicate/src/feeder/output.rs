@@ -54,8 +54,9 @@ impl<B: Planting<Bug>> Feeder<B> {
     fn take_output(&mut self, key: u64, bytes: &[u8], audience: &mut impl Audience) {
         let is_one_enough = self.planted.has(Bug::RestAfterOneReply);
         let is_hashed = self.hashes.is_on();
+        let hashes_reads = self.planted.has(Bug::ReadHashed);
         let leg = self.leg_mut(key);
-        if is_hashed && !leg.is_over {
+        if is_hashed && !leg.is_over && (!leg.is_reading || hashes_reads) {
             leg.answers.take(bytes);
         }
         if let Some(framing) = &mut leg.framing {
@@ -63,9 +64,13 @@ impl<B: Planting<Bug>> Feeder<B> {
             leg.n_owed = leg.n_owed.saturating_sub(framing.replies(bytes));
             leg.n_owed *= u64::from(!is_one_enough);
         }
+        let has_read = leg.n_owed == 0 && std::mem::take(&mut leg.is_reading);
         let Leg { id, is_over, .. } = *leg;
         if !is_over && self.is_own(id) {
             audience.output(id.number, bytes); // I4
+            if has_read {
+                audience.has_read(id.number);
+            }
         }
         self.settle(key);
     }

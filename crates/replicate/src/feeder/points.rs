@@ -175,9 +175,11 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.legs.iter().map(|(key, leg)| (key, self.is_own(leg.id)))
     }
 
-    /// The answers of a leg end; `is_closed` if the program has closed it.
+    /// The answers of a leg end; `is_closed` if the program has closed it. (If that is its answer
+    /// to a read, the other copies have not seen why.)
     pub(super) fn end_answers(&mut self, key: u64, is_closed: bool) {
         let leg = self.legs.get_mut(key);
+        let is_closed = is_closed && !leg.is_reading;
         if self.hashes.is_on() && !leg.is_over && !leg.is_masked() {
             self.hashes.end(leg.id, &mut leg.answers, is_closed);
         }

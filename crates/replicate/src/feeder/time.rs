@@ -29,6 +29,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     fn tell(&mut self, time_ms: u64, program: &mut impl Program, now: Instant) {
         self.clock.told_ms = time_ms;
+        self.beside.follow_a_time();
         self.clock.is_calm = false;
         let by_own = self.planted.has(Bug::TimeOfOwnClock);
         let own_ms = if by_own { now.since(Instant::ZERO).as_millis() as u64 } else { 0 };

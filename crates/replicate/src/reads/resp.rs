@@ -10,7 +10,7 @@ use crate::requests::{Request, Requests};
 ///   with the table; ZUNION and its kin draw for a sorted set that they make;
 /// - PFCOUNT, which keeps what it has counted; GETEX and TOUCH; OBJECT, which shows what reads do;
 /// - what waits (XREAD), and scripts, whose contents are not known.
-const READS: [&str; 50] = [
+const READS: [&str; 51] = [
     "BITCOUNT",
     "BITFIELD_RO",
     "BITPOS",
@@ -61,6 +61,7 @@ const READS: [&str; 50] = [
     "ZREVRANGEBYLEX",
     "ZREVRANGEBYSCORE",
     "ZREVRANK",
+    "ZSCORE",
 ];
 
 /// Commands after which a connection's requests are the log's for good (the module's S4): its

@@ -23,6 +23,7 @@ pub(super) struct Deviants {
     /// By member: the requests after which its first copy takes up nothing more.
     stalls_after: Vec<Option<u64>>,
     stalled_after: Duration,
+    reads: bool,
 }
 
 impl Deviants {
@@ -43,14 +44,24 @@ impl Deviants {
         }
         let stalled_after = Duration::from_millis(rng.range(50, 400));
         let journal = Journal::default();
-        Deviants { compare, checkpoint, time_step_ms, journal, after, stalls_after, stalled_after }
+        let reads = rng.chance(3, 4);
+        Deviants {
+            compare,
+            checkpoint,
+            time_step_ms,
+            journal,
+            after,
+            stalls_after,
+            stalled_after,
+            reads,
+        }
     }
 
     /// What the process `life` of this member has around its copy.
     pub(super) fn around(&self, node: usize, life: u32) -> Around {
         let [deviates_after, stalls_after] =
             [&self.after, &self.stalls_after].map(|after| after[node].filter(|_| life == 1));
-        let Deviants { compare, checkpoint, time_step_ms, stalled_after, .. } = *self;
+        let Deviants { compare, checkpoint, time_step_ms, stalled_after, reads, .. } = *self;
         Around {
             compare,
             checkpoint,
@@ -58,6 +69,7 @@ impl Deviants {
             deviates_after,
             stalls_after,
             stalled_after: Some(stalled_after),
+            reads,
         }
     }
 }

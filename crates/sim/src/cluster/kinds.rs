@@ -178,6 +178,11 @@ impl Protocol {
         matches!(self, Protocol::Program(_))
     }
 
+    /// Whether reads of a program's clients run beside the log, in a part of the runs.
+    fn reads_beside(self) -> bool {
+        matches!(self, Protocol::Program(Copies::InMemory | Copies::OnDisk))
+    }
+
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
@@ -192,8 +197,9 @@ impl Protocol {
             && (self.has_leases() || !matches!(mark, Mark::KeySeenGone | Mark::CallRepeated))
             && (self.has_waits() || mark != Mark::WaitAnswered)
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
-            // A program's requests are all ordered.
-            && (!self.replicates_program() || mark != Mark::ReadForwarded)
+            && (self.reads_beside() || mark != Mark::ReadBeside)
+            // Requests of other programs are all ordered.
+            && (self.reads_beside() || !self.replicates_program() || mark != Mark::ReadForwarded)
             && (self.has_jumps() || mark != Mark::ClockJumped)
             && !self.log().is_some_and(|log| log.unmet().contains(&format!("{mark:?}").as_str()))
     }

@@ -50,6 +50,10 @@ pub(super) trait Member {
     fn checkpoints(&self) -> (u64, bool) {
         (0, false)
     }
+    /// The requests that its copy was fed beside the log.
+    fn n_read_beside(&mut self) -> u64 {
+        0
+    }
     /// What its copy has seen since the last call (`timers`), and the timers of it that have ended.
     fn take_seen(&mut self) -> (Vec<(u64, u64)>, u64) {
         (Vec::new(), 0)

@@ -14,6 +14,8 @@
 //!   looks does.
 //! - P6 a program that *stalls* reads, executes and sends nothing from some request on, as one that
 //!   was stopped: it moves, for all that can be seen, and never comes to rest.
+//! - P7 where reads run beside the log, a GET is no thing that a copy has seen (`timers`): other
+//!   copies have not.
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
@@ -94,6 +96,8 @@ pub(super) struct SimProgram {
     has_deviated: bool,
     /// The requests after which it stalls, if it does (P6).
     stalls_after: Option<u64>,
+    /// See P7.
+    reads_beside: bool,
     /// The legs of other members' clients.
     foreign: BTreeSet<u64>,
     /// See P4.
@@ -122,6 +126,7 @@ impl SimProgram {
             deviates_after,
             has_deviated: false,
             stalls_after: None,
+            reads_beside: false,
             foreign: BTreeSet::new(),
             saved: Vec::new(),
             restored: Vec::new(),
@@ -132,6 +137,11 @@ impl SimProgram {
     /// Makes it stall after so many requests (P6).
     pub(super) fn stalling_after(self, stalls_after: Option<u64>) -> SimProgram {
         SimProgram { stalls_after, ..self }
+    }
+
+    /// Tells it whether reads run beside the log (P7).
+    pub(super) fn reading_beside(self, reads_beside: bool) -> SimProgram {
+        SimProgram { reads_beside, ..self }
     }
 
     /// P6
@@ -263,8 +273,10 @@ impl SimProgram {
     }
 
     fn execute(&mut self, key: u64, words: Words) {
-        self.timers.execute(&words);
         let leg = self.legs.get_mut(&key).expect("a request of a leg");
+        if !self.reads_beside || words[0] != b"GET" || leg.queue.is_some() {
+            self.timers.execute(&words);
+        }
         let mut reply = Vec::new();
         match (&words[0][..], &mut leg.queue) {
             (b"WATCH", _) => {

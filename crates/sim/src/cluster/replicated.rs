@@ -53,6 +53,8 @@ pub(super) struct Around {
     pub(super) stalls_after: Option<u64>,
     /// The time after which a copy that takes up nothing is put down.
     pub(super) stalled_after: Option<Duration>,
+    /// Whether reads run beside the log.
+    pub(super) reads: bool,
 }
 
 /// The member of the module's text.
@@ -136,6 +138,10 @@ impl<R: Replicator> Member for Copied<R> {
         (n_adopted, self.began_at > 0)
     }
 
+    fn n_read_beside(&mut self) -> u64 {
+        self.engine.parts().door.feeder().n_read_beside()
+    }
+
     fn rolls_back(&mut self) -> Option<String> {
         let Parts { door, app, .. } = self.engine.parts();
         door.rolls_back(app)
@@ -188,6 +194,7 @@ pub(super) fn copied<S: LogSpec>(
         run,
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
+        reads: feeding.replies.filter(|_| around.reads),
     };
     let Feeding { order, rest, replies } = feeding;
     let Around { compare, checkpoint, time_step_ms, .. } = around;

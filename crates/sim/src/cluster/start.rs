@@ -141,6 +141,7 @@ impl Copies {
         let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
         let program =
             SimProgram::new(rng, manner, around.deviates_after).stalling_after(around.stalls_after);
+        let program = program.reading_beside(around.reads && replies.is_some());
         (program, around, Feeding { order, rest, replies })
     }
 }

@@ -458,10 +458,12 @@ impl World {
         let snapshots = member.disk().map(|disk| (disk.shelf.n_written, disk.shelf.n_failed));
         let (n_snapshots, n_failed) = snapshots.unwrap_or_default();
         let (n_checkpoints, began_with_one) = member.checkpoints();
+        let n_read_beside = member.n_read_beside();
         let stats = member.stats();
         let reached = [
             (Mark::CommandForwarded, stats.commands_forwarded),
             (Mark::ReadForwarded, stats.reads_forwarded),
+            (Mark::ReadBeside, n_read_beside),
             (Mark::PassedOn, stats.frames_passed_on),
             (Mark::StateReceived, stats.state_bytes_received),
             (Mark::SnapshotWritten, n_snapshots),
