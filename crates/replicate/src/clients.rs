@@ -515,6 +515,7 @@ impl<B: Planting<Bug>> Audience for Clients<B> {
     fn output(&mut self, number: u64, bytes: &[u8]) {
         if let Some(client) = self.clients.get_mut(&number) {
             client.output.extend_from_slice(bytes);
+            client.scanner.iter_mut().for_each(|scanner| scanner.hear(bytes));
             self.dirty.insert(number);
         }
     }

@@ -37,6 +37,9 @@ trait Plugin {
 
     /// Whether the connection is in a state of its own (S4).
     fn is_apart(&self) -> bool;
+
+    /// Takes the next bytes of the program's answers to the client.
+    fn hear(&mut self, _bytes: &[u8]) {}
 }
 
 /// The plugin of one connection.
@@ -63,20 +66,30 @@ impl<B: Planting<Bug>> Scanner<B> {
         Scanner { planted, of }
     }
 
-    /// Takes the client's next bytes. Returns whether they are reads (S1).
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> bool {
-        let of: &mut dyn Plugin = match &mut self.of {
+    fn plugin(&mut self) -> &mut dyn Plugin {
+        match &mut self.of {
             Of::Resp(of) => of,
             Of::Memcached(of) => of,
-        };
+        }
+    }
+
+    /// Takes the next bytes of the answers to the client.
+    pub(crate) fn hear(&mut self, bytes: &[u8]) {
+        self.plugin().hear(bytes);
+    }
+
+    /// Takes the client's next bytes. Returns whether they are reads (S1).
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> bool {
+        let planted = self.planted;
+        let of = self.plugin();
         let begins = of.is_between();
         let (mut n, mut only_read) = (0u64, true);
         of.take(bytes, &mut |reads| {
             n += 1;
             only_read &= reads;
         });
-        let is_whole = begins && of.is_between() || self.planted.has(Bug::PartsAreReads);
-        let may_read = !of.is_apart() || self.planted.has(Bug::ReadsInTransactions);
+        let is_whole = begins && of.is_between() || planted.has(Bug::PartsAreReads);
+        let may_read = !of.is_apart() || planted.has(Bug::ReadsInTransactions);
         n > 0 && only_read && is_whole && may_read
     }
 }

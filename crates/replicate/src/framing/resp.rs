@@ -50,12 +50,20 @@ impl Resp {
     }
 
     pub(super) fn replies(&mut self, bytes: &[u8]) -> u64 {
+        self.replies_by(bytes, |_| ())
+    }
+
+    /// The same; hands the first line of each reply that answers a request to `begins`.
+    pub(crate) fn replies_by(&mut self, bytes: &[u8], mut begins: impl FnMut(&[u8])) -> u64 {
         let Resp { replies, parts, is_push, .. } = self;
         let mut n = 0;
         let n_ended = replies.read(bytes, |line| {
             let Some((kind, rest)) = line.split_first() else { return Line::Unknown };
             if *parts == 0 {
-                (*parts, *is_push) = (1, false);
+                (*parts, *is_push) = (1, *kind == b'>');
+                if *kind != b'>' {
+                    begins(line);
+                }
             }
             let mut is_whole = |more: i64, parts: &mut i64| {
                 *parts = parts.saturating_add(more - 1);

@@ -1,6 +1,7 @@
 //! What only reads, in Redis's protocol.
 
 use super::Plugin;
+use crate::framing;
 use crate::requests::{Request, Requests};
 
 /// Commands that only read (the module's S3), in the order of the alphabet. Not among them, though
@@ -64,18 +65,14 @@ const READS: [&str; 51] = [
     "ZSCORE",
 ];
 
-/// Commands after which a connection's requests are the log's for good (the module's S4): its
-/// requests are queued, or it is told what it did not ask for, or not what it asked, in the order
-/// of the alphabet. (That EXEC has ended a transaction its reply alone tells: it may be refused.)
-const APART: [&str; 16] = [
+/// Commands after which a connection's requests are the log's for good (the module's S4): it is
+/// told what it did not ask for, or not what it asked. In the order of the alphabet.
+const APART: [&str; 13] = [
     "ASKING",
     "DEBUG",
-    "DISCARD",
-    "EXEC",
     "FAILOVER",
     "MODULE",
     "MONITOR",
-    "MULTI",
     "PSUBSCRIBE",
     "PSYNC",
     "QUIT",
@@ -95,6 +92,27 @@ const CLIENT_PLAIN: [&str; 8] =
 pub(super) struct Resp {
     requests: Requests,
     is_apart: bool,
+    transaction: Transaction,
+    n_asked: u64,
+    n_heard: u64,
+    replies: framing::Resp,
+}
+
+/// Whether requests are queued, as far as is known for certain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Transaction {
+    #[default]
+    None,
+    /// MULTI was asked for.
+    Begun,
+    /// This request, by its number, ends it if it is not refused: its reply tells.
+    Ending(u64),
+}
+
+/// Whether the reply to EXEC or DISCARD begins as one that has ended the transaction.
+fn ends_transaction(line: &[u8]) -> bool {
+    let is_aborted = || line.starts_with(b"-EXECABORT");
+    line.starts_with(b"*") || [&b"_"[..], b"$-1", b"+OK"].contains(&line) || is_aborted()
 }
 
 fn is_among(names: &[&str], name: &str) -> bool {
@@ -112,10 +130,18 @@ fn sets_apart([name, word]: [&str; 2]) -> bool {
 
 impl Plugin for Resp {
     fn take(&mut self, bytes: &[u8], each: &mut dyn FnMut(bool)) {
-        let Resp { requests, is_apart } = self;
+        let Resp { requests, is_apart, transaction, n_asked, .. } = self;
         requests.read(bytes, |Request { words, .. }| {
             let words = words.each_ref().map(|word| std::str::from_utf8(word).unwrap_or_default());
+            *n_asked += 1;
             *is_apart |= sets_apart(words);
+            match words[0] {
+                "MULTI" => *transaction = Transaction::Begun,
+                "EXEC" | "DISCARD" if *transaction != Transaction::None => {
+                    *transaction = Transaction::Ending(*n_asked);
+                }
+                _ => {}
+            }
             each(is_among(&READS, words[0]));
         });
     }
@@ -125,12 +151,23 @@ impl Plugin for Resp {
     }
 
     fn is_apart(&self) -> bool {
-        self.is_apart
+        self.is_apart || self.transaction != Transaction::None
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        let Resp { replies, n_heard, transaction, .. } = self;
+        replies.replies_by(bytes, |line| {
+            *n_heard += 1;
+            if *transaction == Transaction::Ending(*n_heard) && ends_transaction(line) {
+                *transaction = Transaction::None;
+            }
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Scanner;
     use super::super::tests::reads;
     use super::*;
     use crate::bugs::Bug;
@@ -173,7 +210,6 @@ mod tests {
     fn s4_a_connection_in_a_state_of_its_own_has_no_reads() {
         for asked in [
             "MULTI\r\n",
-            "MULTI\r\nEXEC\r\n",
             "SUBSCRIBE a\r\n",
             "MONITOR\r\n",
             "CLIENT REPLY OFF\r\n",
@@ -189,6 +225,25 @@ mod tests {
         let planted = Planted(Bug::ReadsInTransactions);
         let each = reads(Protocol::Resp, &[b"MULTI\r\n", b"GET a\r\n"], planted);
         assert_eq!(each, [false, true], "the mistake shows");
+    }
+
+    #[test]
+    fn s4_a_transaction_ends_by_the_reply_that_says_so() {
+        let ends = |asked: &[u8], replies: &[u8]| {
+            let mut scanner = Scanner::new(Protocol::Resp, Sound);
+            scanner.take(asked);
+            scanner.hear(replies);
+            scanner.take(b"GET a\r\n")
+        };
+        let asked = b"GET a\r\nMULTI\r\nSET a 1\r\nEXEC\r\n";
+        assert!(!ends(asked, b"$1\r\n*\r\n+OK\r\n+QUEUED\r\n"), "it is not answered");
+        assert!(ends(asked, b"$1\r\n*\r\n+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n"));
+        assert!(ends(asked, b"$-1\r\n+OK\r\n-ERR\r\n-EXECABORT it\r\n"));
+        assert!(ends(asked, b"$-1\r\n+OK\r\n+QUEUED\r\n*-1\r\n"));
+        assert!(!ends(asked, b"$-1\r\n+OK\r\n+QUEUED\r\n-NOPERM it\r\n"), "it goes on");
+        assert!(ends(b"MULTI\r\nDISCARD\r\n", b"+OK\r\n+OK\r\n"));
+        let again = b"MULTI\r\nEXEC\r\nMULTI\r\n";
+        assert!(!ends(again, b"+OK\r\n*0\r\n+OK\r\n"), "another has begun");
     }
 
     #[test]
