@@ -368,11 +368,19 @@ impl Board {
             let help = "Sentinels that died and were replaced.";
             put("sentinels_replaced_total", "counter", help, replaced as f64);
         }
-        if let Some(ProgramStatus { executed, verdicts, transcript_bytes, checkpoints, .. }) =
-            self.program()
+        if let Some(ProgramStatus {
+            executed,
+            reads,
+            verdicts,
+            transcript_bytes,
+            checkpoints,
+            ..
+        }) = self.program()
         {
             let help = "Bytes of the transcript that are kept.";
             put("program_transcript_bytes", "gauge", help, transcript_bytes as f64);
+            let help = "Requests that the copy was fed beside the log.";
+            put("program_reads_total", "counter", help, reads as f64);
             let help = "Checkpoints that counted.";
             put("program_checkpoints_total", "counter", help, checkpoints as f64);
             put(

@@ -117,6 +117,9 @@ pub(crate) struct MemberStatus {
 pub(crate) struct ProgramStatus {
     /// The entries of connections that the copy has executed, those before its beginning included.
     pub(crate) executed: u64,
+    /// The requests that it was fed beside the log, in this life of the member.
+    #[serde(default)]
+    pub(crate) reads: u64,
     /// The bytes that were decided, and not fed yet.
     pub(crate) waiting_bytes: u64,
     /// The time for which the copy has taken up nothing and said nothing, though something of it is
@@ -181,8 +184,12 @@ impl ProgramStatus {
             0 => String::new(),
             seconds => format!("; NOTHING TAKEN UP for {seconds} s"),
         };
+        let reads = match self.reads {
+            0 => String::new(),
+            n => format!(", {n} reads beside the log"),
+        };
         format!(
-            "{executed} entries executed, {waiting_bytes} of {transcript_bytes} bytes wait, {clients} of \
+            "{executed} entries executed{reads}, {waiting_bytes} of {transcript_bytes} bytes wait, {clients} of \
              {connections} connections here{stalled}"
         )
     }
@@ -485,6 +492,7 @@ mod tests {
             sentinel: Some(SentinelStatus { pid: (id == 2).then_some(77), replaced: 4 }),
             program: (id == 2).then_some(ProgramStatus {
                 executed: 5,
+                reads: 8,
                 waiting_bytes: 6,
                 stalled_ms: 4_200,
                 transcript_bytes: 70,
@@ -543,8 +551,8 @@ mod tests {
         assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
         assert!(text.contains("sentinel 1  NONE:"), "{text}");
         assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
-        let copy = "copy 2  5 entries executed, 6 of 70 bytes wait, 1 of 3 connections here; NOTHING \
-                    TAKEN UP for 4 s\n";
+        let copy = "copy 2  5 entries executed, 8 reads beside the log, 6 of 70 bytes wait, 1 of 3 \
+                    connections here; NOTHING TAKEN UP for 4 s\n";
         assert!(text.contains(copy), "{text}");
         let checkpoints = "at entry 4, the copy began at 2; not saved here: no room\n";
         assert!(text.contains(checkpoints), "{text}");

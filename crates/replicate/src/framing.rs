@@ -48,6 +48,19 @@ impl Framing {
         }
     }
 
+    /// Whether a request since the last point has asked what the reads of one copy have done. (Of
+    /// Redis's protocol `session` tells.)
+    pub(crate) fn shows_reads(&self) -> bool {
+        matches!(self, Framing::Memcached(of) if of.shows_reads())
+    }
+
+    /// The copy is at a point.
+    pub(crate) fn pass_point(&mut self) {
+        if let Framing::Memcached(of) = self {
+            of.pass_point();
+        }
+    }
+
     /// The requests that end in `bytes`, which the program reads next.
     pub fn requests(&mut self, bytes: &[u8]) -> u64 {
         match self {

@@ -4,8 +4,9 @@
 //! A session reads the connection's requests as they are fed, so all copies come to the same.
 //!
 //! - R1 a connection that has asked for something that is the copy's own (the time, chance, ids,
-//!   the order of a hash table) is *masked* until the next point; within a transaction until the
-//!   first point behind it.
+//!   the order of a hash table, what reads beside the log have done) is *masked* until the next
+//!   point; within a transaction until the first point behind it; one that is told what others ask
+//!   (MONITOR) for good.
 //! - R2 a connection is *explained* by its requests if it is between two of them, and a program
 //!   that is told those that a session keeps, in order, treats a new connection as it treats this
 //!   one. Those that the program's checkpoint does not hold are kept for the program as a whole, in
@@ -23,11 +24,12 @@ const KEPT_BYTES_MAX: usize = 16 << 10;
 const COMMON_BYTES_MAX: usize = requests::RAW_BYTES_MAX;
 
 /// Requests whose replies are not the input's alone, in the order of the alphabet.
-const MASKED: [&str; 36] = [
+const MASKED: [&str; 37] = [
     "ACL",
     "CLIENT",
     "COMMAND",
     "CONFIG",
+    "DBSIZE",
     "DEBUG",
     "HELLO",
     "HGETALL",
@@ -138,6 +140,8 @@ pub(crate) struct Session {
     /// no request is kept.
     is_special: bool,
     is_masked: bool,
+    /// It is told what all connections ask.
+    is_monitor: bool,
 }
 
 impl Session {
@@ -152,6 +156,7 @@ impl Session {
         let [name, word] =
             request.words.each_ref().map(|word| std::str::from_utf8(word).unwrap_or_default());
         self.is_masked |= MASKED.binary_search(&name).is_ok();
+        self.is_monitor |= name == "MONITOR";
         match (name, word) {
             ("MULTI", _) => self.is_in_transaction = true,
             ("EXEC" | "DISCARD", _) => (self.is_in_transaction, self.is_watching) = (false, false),
@@ -199,7 +204,7 @@ impl Session {
 
     /// The copy is at a point.
     pub(crate) fn pass_point(&mut self) {
-        self.is_masked &= self.is_in_transaction;
+        self.is_masked &= self.is_in_transaction || self.is_monitor;
     }
 }
 
@@ -231,6 +236,13 @@ mod tests {
         assert!(!asks.is_masked());
         assert!(session(b"SET a 1\r\nINFO server\r\n").is_masked());
         assert!(!session(b"*2\r\n$3\r\nGET\r\n$4\r\nTIME\r\n").is_masked(), "that is a key");
+    }
+
+    #[test]
+    fn r1_a_connection_that_is_told_what_others_ask_is_masked_for_good() {
+        let mut asks = session(b"MONITOR\r\n");
+        asks.pass_point();
+        assert!(asks.is_masked());
     }
 
     #[test]

@@ -36,6 +36,34 @@ pub(crate) enum RestBy {
     Waits,
 }
 
+/// The protocol whose reads run beside the log, at the copy beside the client alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReadsOf {
+    /// None: reads go through the log as all requests do.
+    #[default]
+    None,
+    /// Redis's protocol: GET, HGET, LRANGE, ZRANGE and their kin.
+    Resp,
+    /// Memcached's protocol of lines: get and gets.
+    Memcached,
+}
+
+impl ReadsOf {
+    /// How the rest of the program has to be known: a read's answer is counted too.
+    const fn rest(self) -> Option<RestBy> {
+        match self {
+            ReadsOf::None => None,
+            ReadsOf::Resp => Some(RestBy::Resp),
+            ReadsOf::Memcached => Some(RestBy::Memcached),
+        }
+    }
+}
+
+/// Words of a command line by which what reads do would decide what writes do, or by which a
+/// read's name is another command's.
+const UNFIT_FOR_READS: [&str; 2] = ["--maxmemory-policy", "--rename-command"];
+
 /// The way in which a member is attached to its copy of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -132,6 +160,9 @@ pub(crate) struct Program {
     /// See [`RestBy`]; by default as the program's name says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) rest: Option<RestBy>,
+    /// See [`ReadsOf`].
+    #[serde(default)]
+    pub(crate) reads: ReadsOf,
     /// The entries of connections from one comparison of the copies' answers to the next; 0 for
     /// none.
     #[serde(default = "usual_compare")]
@@ -186,6 +217,7 @@ impl Program {
             genesis: None,
             order: InputOrder::default(),
             rest: None,
+            reads: ReadsOf::default(),
             compare: COMPARE,
             checkpoint: None,
             stall_s: STALL_S,
@@ -312,6 +344,7 @@ impl Program {
                  --program-rest waits, and --program-attach preload",
             ));
         }
+        self.check_reads(&words)?;
         if !is_there(&words[0]) {
             return Err(Failure::new(format_args!(
                 "--replicate: there is no program {:?}: install it, or name its path",
@@ -334,6 +367,29 @@ impl Program {
             return Err(Failure::new(format_args!(
                 "--genesis {}: there is no such directory",
                 genesis.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses reads beside the log where they cannot be told, or where they would change something.
+    fn check_reads(&self, words: &[String]) -> Outcome<()> {
+        let Some(rest) = self.reads.rest() else { return Ok(()) };
+        if self.rest() != rest || self.order != InputOrder::Serial {
+            return Err(Failure::new(
+                "--program-reads: a read's answer is known by the replies of its protocol, and its \
+                 place by the serial order: say --program-rest resp for --program-reads resp, \
+                 --program-rest memcached for memcached, and --program-order serial",
+            ));
+        }
+        let unfit = words.windows(2).find(|two| {
+            let is_harmless = two[0] == UNFIT_FOR_READS[0] && two[1] == "noeviction";
+            UNFIT_FOR_READS.contains(&two[0].as_str()) && !is_harmless
+        });
+        if let Some([word, value]) = unfit {
+            return Err(Failure::new(format_args!(
+                "--program-reads: with {word} {value} a read that one copy alone executes could change \
+                 what a write does there: leave that off, or say --program-reads none"
             )));
         }
         Ok(())
@@ -446,6 +502,23 @@ mod tests {
         assert!(asked(program("sh {socket}")).unwrap_err().to_string().contains("SAVE"));
         let resp = Program { rest: Some(RestBy::Resp), ..program("sh {socket}") };
         assert!(asked(resp).is_ok());
+    }
+
+    #[test]
+    fn reads_beside_the_log_take_known_replies_and_change_nothing() {
+        let reads = |command: &str, reads| Program { reads, ..program(command) };
+        let refusal = |of: Program| of.check_reads(&of.words().unwrap()).unwrap_err().to_string();
+        let redis = reads("redis-server --unixsocket {socket}", ReadsOf::Resp);
+        assert!(redis.check_reads(&redis.words().unwrap()).is_ok());
+        let other = refusal(Program { rest: Some(RestBy::Waits), ..redis.clone() });
+        assert!(other.contains("--program-rest resp"), "{other}");
+        assert!(refusal(reads("memcached -s {socket}", ReadsOf::Resp)).contains("--program-rest"));
+        let turns = Program { order: InputOrder::Loop, ..redis };
+        assert!(refusal(turns).contains("--program-order serial"));
+        let evicts = "redis-server --unixsocket {socket} --maxmemory-policy allkeys-lru";
+        assert!(refusal(reads(evicts, ReadsOf::Resp)).contains("--program-reads none"));
+        let keeps = reads("redis-server {socket} --maxmemory-policy noeviction", ReadsOf::Resp);
+        assert!(keeps.check_reads(&keeps.words().unwrap()).is_ok());
     }
 
     #[test]

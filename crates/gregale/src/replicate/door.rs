@@ -4,7 +4,9 @@ use super::copy::{Copy, LEG};
 use super::place::Place;
 use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
-use crate::config::{Attach, Chance, Config, InputOrder, Program as Settings, RestBy, WhenSplit};
+use crate::config::{
+    Attach, Chance, Config, InputOrder, Program as Settings, ReadsOf, RestBy, WhenSplit,
+};
 use crate::control::Board;
 use crate::door::{
     ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_NOTICES, KEY_PROGRAM, KEY_SIGNALS, Supervised,
@@ -72,7 +74,11 @@ impl ProgramDoor {
             run: life,
             clients_max: config.maxclients as usize,
             input_bytes_max: INPUT_BYTES_MAX,
-            reads: None,
+            reads: match settings.reads {
+                ReadsOf::None => None,
+                ReadsOf::Resp => Some(Protocol::Resp),
+                ReadsOf::Memcached => Some(Protocol::Memcached),
+            },
         };
         let of_feeder = feeder::Config {
             me: config.rank(),
@@ -200,6 +206,7 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
         let figures = self.door.figures(state);
         self.board.leave_program(ProgramStatus {
             executed: figures.position,
+            reads: figures.reads,
             waiting_bytes: figures.lag_bytes,
             stalled_ms: figures.stalled.as_millis() as u64,
             transcript_bytes: figures.transcript_bytes,

@@ -2,7 +2,7 @@
 
 use crate::config::{
     self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Partitioning,
-    Program, Protocol, RestBy, Time, WhenSplit,
+    Program, Protocol, ReadsOf, RestBy, Time, WhenSplit,
 };
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -21,7 +21,9 @@ use std::path::{Path, PathBuf};
     gregale up --nodes 3 --seats 5         room for `gregale member add`, twice\n  \
     redis-cli -p 7000 SET greeting hello   any replica takes any command\n  \
     gregale up --replicate 'redis-server --port 0 --unixsocket {socket} --dir {dir} --save \"\"'\n  \
-    \x20                                      an unmodified program, in place of our store")]
+    \x20                                      an unmodified program, in place of our store\n  \
+    gregale up --replicate 'memcached -s {socket} -U 0' --program-reads memcached\n  \
+    \x20                                      the same, and each get asks the copy next to it alone")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
@@ -112,6 +114,10 @@ pub(crate) struct ProgramArgs {
     /// How it is known that the program is at rest. Without it, by the program's name.
     #[arg(long, requires = "replicate", value_enum)]
     pub(crate) program_rest: Option<RestBy>,
+    /// Run reads beside the log: a request that changes nothing is executed by the copy beside its
+    /// client alone, when it was checked that this copy has everything. By the protocol's plugin.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = ReadsOf::None)]
+    pub(crate) program_reads: ReadsOf,
     /// Compare what the copies have answered after every N entries (openings, inputs and ends of
     /// connections). The copy of a minority is dropped, and begins again. 0: never. Not with
     /// --program-order loop.
@@ -158,6 +164,7 @@ impl ProgramArgs {
             genesis: self.genesis.clone(),
             order: self.program_order,
             rest: self.program_rest,
+            reads: self.program_reads,
             compare: self.program_compare,
             checkpoint: self.program_checkpoint,
             stall_s: self.program_stall,

@@ -35,7 +35,8 @@ pub(super) struct Leg {
 impl Leg {
     /// Whether its answers are left out until the next point (`hash`, H3).
     pub(super) fn is_masked(&self) -> bool {
-        self.session.as_ref().is_some_and(Session::is_masked)
+        let by_session = self.session.as_ref().is_some_and(Session::is_masked);
+        by_session || self.framing.as_ref().is_some_and(Framing::shows_reads)
     }
 
     pub(super) fn is_written(&self) -> bool {

@@ -5,6 +5,7 @@ use super::{Audience, Feeder, LOOK_EVERY, Phase, Saved};
 use crate::bugs::Bug;
 use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
+use crate::framing::Framing;
 use crate::hash::Taken;
 use crate::program::Program;
 use crate::session::Session;
@@ -47,9 +48,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             if !leg.is_masked() {
                 self.hashes.add(leg.id, &mut answers, false);
             }
-            if let Some(session) = &mut leg.session {
-                session.pass_point();
-            }
+            leg.framing.iter_mut().for_each(Framing::pass_point);
+            leg.session.iter_mut().for_each(Session::pass_point);
         }
         self.hashes.take();
         true
