@@ -46,6 +46,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
         tests: &[
             "a_program_with_several_loops_is_not_fed_by_the_turn",
             "memcacheds_values_expire_by_the_logs_time",
+            "memcached_whose_reads_run_beside_the_log_is_linearizable_over_shm",
             "memcached_with_threads_has_every_acknowledged_write_at_every_copy",
             "the_doctor_knows_memcached",
         ],
@@ -117,6 +118,8 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "redis_by_the_turn_does_the_same_at_every_copy",
             "redis_sees_the_same_time_again_after_a_restart_of_all",
             "redis_sees_the_same_time_at_every_copy_while_members_die",
+            "redis_whose_reads_run_beside_the_log_is_linearizable_over_shm",
+            "redis_whose_reads_run_beside_the_log_is_linearizable_over_tcp_on_disk",
             "replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang",
             "replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_die_and_hang",
             "the_doctor_knows_redis",
@@ -305,6 +308,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "by_signals_members_come_back_from_their_disks",
             "by_signals_transactions_are_serializable_while_leaders_die",
             "go_redis_in_cluster_mode_survives_a_kill",
+            "memcached_whose_reads_run_beside_the_log_is_linearizable_over_shm",
             "on_disk_over_shm_clients_see_one_order_while_all_members_die_at_once",
             "on_disk_over_tcp_clients_see_one_order_while_all_members_die_at_once",
             "over_shm_clients_see_one_order_while_members_die_and_hang",
@@ -313,6 +317,8 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "over_tcp_clients_see_one_order_while_members_die_and_hang",
             "over_tcp_members_come_back_from_their_disks",
             "over_tcp_transactions_are_serializable_while_leaders_die",
+            "redis_whose_reads_run_beside_the_log_is_linearizable_over_shm",
+            "redis_whose_reads_run_beside_the_log_is_linearizable_over_tcp_on_disk",
         ],
     },
 ];

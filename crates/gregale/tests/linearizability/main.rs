@@ -14,6 +14,7 @@
 //! `GREGALE_LINEARIZABILITY_SEED=N` chooses other faults and operations than the usual ones. A seed
 //! fixes what is attempted, not how the machine schedules it.
 
+mod cache;
 mod client;
 mod clocks;
 #[allow(dead_code, reason = "what the other tests of replicated programs see, too")]
@@ -33,6 +34,7 @@ mod support;
 mod wire;
 
 use powercut::PowerCut;
+use programs::Subject;
 use scenario::{Place, Record, Scenario, run};
 use std::path::Path;
 use std::time::Duration;
@@ -115,7 +117,28 @@ fn judge_registers(fabric: &str) {
 
 #[test]
 fn replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang() {
-    judge_a_program("shm-redis", &["--fabric", "shm"]);
+    judge_a_program("shm-redis", Subject::Redis, &["--fabric", "shm"]);
+}
+
+#[test]
+fn redis_whose_reads_run_beside_the_log_is_linearizable_over_shm() {
+    let flags = ["--fabric", "shm", "--program-reads", "resp"];
+    judge_a_program("shm-redis-reads", Subject::Redis, &flags);
+}
+
+#[test]
+fn redis_whose_reads_run_beside_the_log_is_linearizable_over_tcp_on_disk() {
+    let data = tempfile::tempdir().unwrap();
+    let path = data.path().to_str().unwrap();
+    let flags = ["--fabric", "tcp", "--durability", "disk-quorum", "--data", path];
+    let flags = [&flags[..], &["--program-reads", "resp"]].concat();
+    judge_a_program("tcp-disk-redis-reads", Subject::Redis, &flags);
+}
+
+#[test]
+fn memcached_whose_reads_run_beside_the_log_is_linearizable_over_shm() {
+    let flags = ["--fabric", "shm", "--program-reads", "memcached"];
+    judge_a_program("shm-memcached-reads", Subject::Memcached, &flags);
 }
 
 #[test]
@@ -123,11 +146,11 @@ fn replicated_redis_over_tcp_on_disk_is_linearizable_while_members_and_copies_di
     let data = tempfile::tempdir().unwrap();
     let path = data.path().to_str().unwrap();
     let flags = ["--fabric", "tcp", "--durability", "disk-quorum", "--data", path];
-    judge_a_program("tcp-disk-redis", &flags);
+    judge_a_program("tcp-disk-redis", Subject::Redis, &flags);
 }
 
-fn judge_a_program(name: &str, flags: &[&str]) {
-    judge(name, |seed| programs::run(flags, seed));
+fn judge_a_program(name: &str, subject: Subject, flags: &[&str]) {
+    judge(name, |seed| programs::run(subject, flags, seed));
 }
 
 fn judge(name: &str, run: impl FnOnce(u64) -> Record) {

@@ -1,13 +1,16 @@
-//! A run of a cluster that replicates an unmodified Redis: clients speak to it through the members.
+//! A run of a cluster that replicates an unmodified program: clients speak to it through the
+//! members.
 //!
 //! - I1 one member at most is dead or behind at any time: a member is killed only when the last one
 //!   killed has executed what the others had.
 //! - I2 no member dies but by this hand: one whose copy answered otherwise than the others', or
 //!   that gave its copy up, fails the run.
+//! - I3 where reads run beside the log, some did at each member, or the run fails.
 
+use crate::cache;
 use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::copies::{REDIS, copy_of, leader, pid_of, program, status};
-use crate::scenario::{Ends, Record, ended};
+use crate::scenario::{Ends, Record, ended, ended_by};
 use crate::support::{Cluster, signal, wait_until};
 use base::Rng;
 use check::History;
@@ -37,14 +40,45 @@ enum Fault {
     HangProgram,
 }
 
-const ROUND: [Fault; 6] = [
-    Fault::KillLeader,
-    Fault::HangProgram,
-    Fault::KillFollower,
-    Fault::HangLeader,
-    Fault::KillProgram,
-    Fault::HangFollower,
-];
+/// The program, and what it is struck by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Redis,
+    Memcached,
+}
+
+impl Subject {
+    fn command(self) -> &'static str {
+        match self {
+            Subject::Redis => REDIS,
+            Subject::Memcached => cache::MEMCACHED,
+        }
+    }
+
+    /// Answers are compared, and copies of Redis saved, again and again.
+    fn flags(self) -> &'static [&'static str] {
+        match self {
+            Subject::Redis => &["--program-compare", "50", "--program-checkpoint", "400"],
+            Subject::Memcached => &["--program-compare", "50"],
+        }
+    }
+
+    fn round(self) -> &'static [Fault] {
+        match self {
+            Subject::Redis => &[
+                Fault::KillLeader,
+                Fault::HangProgram,
+                Fault::KillFollower,
+                Fault::HangLeader,
+                Fault::KillProgram,
+                Fault::HangFollower,
+            ],
+            Subject::Memcached => {
+                &[Fault::KillLeader, Fault::HangFollower, Fault::KillFollower, Fault::HangLeader]
+            }
+        }
+    }
+}
 
 struct Run<'a> {
     cluster: &'a Cluster,
@@ -132,6 +166,15 @@ impl Run<'_> {
         }
     }
 
+    /// I3
+    fn check_reads(&self) {
+        for id in 1..=MEMBERS as u16 {
+            let n = program(self.cluster, id, id)["reads"].as_u64().unwrap_or(0);
+            println!("member {id}: {n} reads beside the log");
+            assert!(n >= 20, "{n} reads beside the log at member {id}");
+        }
+    }
+
     /// I2
     fn check(&self) {
         for id in 1..=MEMBERS as u16 {
@@ -142,18 +185,20 @@ impl Run<'_> {
 }
 
 /// Runs it, and checks on the way that all members agree in the end.
-pub(crate) fn run(flags: &[&str], seed: u64) -> Record {
-    // Answers are compared, and copies saved, again and again.
-    let of_copies = ["--program-compare", "50", "--program-checkpoint", "400"];
-    let cluster = Cluster::start_with(&[&["--replicate", REDIS], &of_copies[..], flags].concat());
+pub(crate) fn run(subject: Subject, flags: &[&str], seed: u64) -> Record {
+    let command = ["--replicate", subject.command()];
+    let cluster = Cluster::start_with(&[&command, subject.flags(), flags].concat());
     let shared = Shared::new([1, 2, 3].map(|id| cluster.port_of(id)));
     let mut history = History::new();
     let mut n_leader_changes = 0;
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..N_CLIENTS)
             .map(|id| {
-                let client = Client::new(id, seed, Manner::of(id), &shared);
-                scope.spawn(move || client.run())
+                let (manner, shared) = (Manner::of(id), &shared);
+                scope.spawn(move || match subject {
+                    Subject::Redis => Client::new(id, seed, manner, shared).run(),
+                    Subject::Memcached => cache::Client::new(id, seed, manner, shared).run(),
+                })
             })
             .collect();
         {
@@ -162,13 +207,16 @@ pub(crate) fn run(flags: &[&str], seed: u64) -> Record {
             let (cluster, shared, rng) = (&cluster, &shared, Rng::new(seed));
             let mut run = Run { cluster, shared, rng, pids, n_leader_changes: 0 };
             for _ in 0..ROUNDS {
-                for fault in ROUND {
+                for fault in subject.round() {
                     run.wait_for_answers(None);
-                    run.commit(fault);
+                    run.commit(*fault);
                 }
             }
             run.wait_for_answers(None);
             run.check();
+            if flags.contains(&"--program-reads") {
+                run.check_reads();
+            }
             cluster.said().iter().for_each(|line| println!("{line}"));
             n_leader_changes = run.n_leader_changes;
         }
@@ -176,5 +224,13 @@ pub(crate) fn run(flags: &[&str], seed: u64) -> Record {
             history.ops.extend(client.join().expect("its own message stands above").ops);
         }
     });
-    ended(cluster, &shared, history, (N_CLIENTS, seed), n_leader_changes)
+    match subject {
+        Subject::Redis => ended(cluster, &shared, history, (N_CLIENTS, seed), n_leader_changes),
+        Subject::Memcached => {
+            let read_all = |id: u64, member: usize| {
+                cache::Client::new(id, seed, Manner::Loyal(member), &shared).read_all(member)
+            };
+            ended_by(read_all, cluster, &shared, history, N_CLIENTS, n_leader_changes)
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::nemesis::Nemesis;
 use crate::support::{Cluster, FakeClock, wait_until};
-use check::{End, History};
+use check::{End, History, Reply};
 use powercut::PowerCut;
 use std::fmt;
 use std::path::Path;
@@ -136,10 +136,25 @@ pub(crate) fn run(scenario: &Scenario<'_>) -> Record {
 /// Ends a run whose faults are over: waits until all members agree on every key, and stops the
 /// cluster. Returns the record of `history` and of these last reads.
 pub(crate) fn ended(
+    cluster: Cluster,
+    shared: &Shared,
+    history: History,
+    (n_clients, seed): (u64, u64),
+    n_leader_changes: usize,
+) -> Record {
+    let read_all = |id: u64, member: usize| {
+        Client::new(id, seed, Manner::Loyal(member), shared).read_all(member)
+    };
+    ended_by(read_all, cluster, shared, history, n_clients, n_leader_changes)
+}
+
+/// The same, of other clients: `read_all` is how one of this number reads every key at a member.
+pub(crate) fn ended_by(
+    read_all: impl Fn(u64, usize) -> (Vec<Reply>, History),
     mut cluster: Cluster,
     shared: &Shared,
     mut history: History,
-    (n_clients, seed): (u64, u64),
+    n_clients: u64,
     n_leader_changes: usize,
 ) -> Record {
     let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
@@ -152,8 +167,7 @@ pub(crate) fn ended(
         let reads: Vec<_> = (0..MEMBERS)
             .map(|member| {
                 id += 1;
-                let reader = Client::new(id, seed, Manner::Loyal(member), shared);
-                let (replies, seen) = reader.read_all(member);
+                let (replies, seen) = read_all(id, member);
                 history.ops.extend(seen.ops);
                 replies
             })
