@@ -43,6 +43,8 @@ pub struct Replicated {
     pub order: &'static str,
     /// `--program-compare`.
     pub compare: u64,
+    /// `--program-reads`.
+    pub reads: &'static str,
 }
 
 impl Plan {
@@ -133,6 +135,7 @@ impl Cluster {
         if let Some(program) = &plan.program {
             command.args(["--replicate", program.command, "--program-order", program.order]);
             command.args(["--program-compare", &program.compare.to_string()]);
+            command.args(["--program-reads", program.reads]);
         }
         let mut up = Running::start(&mut command)?;
         up.wait_for("ready", PATIENCE)?;

@@ -224,6 +224,7 @@ enum What {
     #[command(after_help = "Examples:\n  \
         gregale bench replicate --program redis --order serial,loop --fabric shm\n  \
         gregale bench replicate --clients 1,4,16 --data /var/tmp\n  \
+        gregale bench replicate --program redis --gets      reads through the log and beside it\n  \
         gregale bench replicate --kills 50                  kill -9 of 50 leaders\n\n\
         Needs the programs (Debian: redis-server, memcached). The floor is a process that hands\n\
         what clients say to three copies, and the first one's answers back.")]

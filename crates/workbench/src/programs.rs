@@ -23,6 +23,9 @@ pub(crate) struct ProgramArgs {
     /// The entries from one comparison of the copies' answers to the next; 0 for none.
     #[arg(long, default_value_t = 1000)]
     compare: u64,
+    /// Clients read, in place of writing: through the log, and beside it (--program-reads).
+    #[arg(long, conflicts_with = "kills")]
+    gets: bool,
     /// A directory on the disk to measure, not on a tmpfs: members keep their logs there. Without
     /// it they are in memory.
     #[arg(long, value_name = "DIR")]
@@ -68,6 +71,7 @@ impl ProgramArgs {
             orders: self.order.iter().map(order).collect(),
             clients: self.clients.iter().map(|n| usize::from(*n)).collect(),
             compare: self.compare,
+            gets: self.gets,
             data: self.data.clone(),
         }
     }

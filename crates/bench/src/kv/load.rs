@@ -143,6 +143,13 @@ pub(crate) fn sets(clients: usize, n_commands: usize) -> Pipeline {
     all
 }
 
+/// GETs of that key, once it is set.
+pub(crate) fn gets(clients: usize) -> Pipeline {
+    let mut all = Pipeline::new(clients);
+    get(&mut all);
+    all
+}
+
 /// A SET and GET of one key in turn, `n_commands` in all.
 fn pairs(clients: usize, n_commands: usize) -> Pipeline {
     let mut all = Pipeline::new(clients);

@@ -39,6 +39,8 @@ pub struct Setting {
     /// The entries from one comparison of the copies' answers to the next; 0 for none. Under
     /// [`Order::Loop`] they are not compared.
     pub compare: u64,
+    /// Whether clients read, through the log and beside it, in place of writing.
+    pub gets: bool,
     /// The directory of logs on disk; without it, members are in memory.
     pub data: Option<PathBuf>,
 }
@@ -63,7 +65,7 @@ impl Setting {
         &self,
         program: Program,
         fabric: Fabric,
-        order: Order,
+        (order, place): (Order, Reads),
     ) -> Result<(Cluster, Plan, Option<TempDir>), Error> {
         let data = match &self.data {
             Some(at) => Some(tempfile::tempdir_in(at).map_err(|source| {
@@ -81,10 +83,18 @@ impl Setting {
                 command: program.command(),
                 order: order.name(),
                 compare: if order == Order::Serial { self.compare } else { 0 },
+                reads: if place == Reads::Beside { program.protocol() } else { "none" },
             }),
         };
         Ok((Cluster::start_as(&plan)?, plan, data))
     }
+}
+
+/// The place where a cluster executes reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reads {
+    InLog,
+    Beside,
 }
 
 /// A server that is measured.
@@ -95,7 +105,7 @@ enum Server {
     /// Three copies behind a fan-out.
     Copies,
     /// A cluster.
-    Ours(Fabric, Order),
+    Ours(Fabric, Order, Reads),
 }
 
 /// Measures everything, with all servers in turn in every run.
@@ -108,7 +118,12 @@ pub fn report(setting: &Setting, effort: &Effort) -> Result<Report, Error> {
         let orders = setting.orders_of(program)?;
         turns.extend([(program, Server::Alone), (program, Server::Copies)]);
         for fabric in setting.fabrics.iter().copied() {
-            turns.extend(orders.iter().map(|order| (program, Server::Ours(fabric, *order))));
+            for order in &orders {
+                turns.push((program, Server::Ours(fabric, *order, Reads::InLog)));
+                if setting.gets && *order == Order::Serial {
+                    turns.push((program, Server::Ours(fabric, *order, Reads::Beside)));
+                }
+            }
         }
     }
     let mut progress = Progress::new("replicate", u64::from(effort.runs) * turns.len() as u64);
@@ -139,7 +154,7 @@ pub fn kills(setting: &Setting, n: u32) -> Result<Report, Error> {
     let mut progress = Progress::new("replicate-kills", u64::from(n) * cases.len() as u64);
     let (mut rows, mut done) = (Vec::new(), 0);
     for (program, fabric, order) in cases {
-        let (cluster, plan, _data) = setting.start(program, fabric, order)?;
+        let (cluster, plan, _data) = setting.start(program, fabric, (order, Reads::InLog))?;
         let mut silences = Vec::new();
         for _ in 0..n {
             progress.set(done, program.name());
@@ -169,9 +184,10 @@ fn measure(
     let directory = tempfile::tempdir().map_err(|source| Error::os("make a directory", source))?;
     let load = |port: u16, what: &dyn Fn(Row) -> Row| {
         let rows = setting.clients.iter().map(|clients| {
-            let load = program.load(*clients);
+            let writes = program.load(*clients);
             // The first part is not counted: connections are made, and pages are touched.
-            load.run_for(port, span / 10)?;
+            writes.run_for(port, span / 10)?;
+            let load = if setting.gets { program.reads(*clients) } else { writes };
             Ok(what(row(program, *clients, &load.run_for(port, span)?)))
         });
         rows.collect::<Result<Vec<Row>, Error>>()
@@ -195,8 +211,8 @@ fn measure(
             let fan_out = FanOut::start(sockets)?;
             load(fan_out.port, &|row| row.with("server", COPIES))
         }
-        Server::Ours(fabric, order) => {
-            let (cluster, plan, _data) = setting.start(program, fabric, order)?;
+        Server::Ours(fabric, order, place) => {
+            let (cluster, plan, _data) = setting.start(program, fabric, (order, place))?;
             let mut rows = Vec::new();
             let (leader, follower) = cluster.ports()?;
             for (name, port) in [("the leader", leader), ("a follower", follower)] {
@@ -205,6 +221,7 @@ fn measure(
                         .with("fabric", fabric.name())
                         .with("durability", plan.durability())
                         .with("order", order.name())
+                        .with("reads", if place == Reads::Beside { "beside" } else { "in the log" })
                 })?);
             }
             Ok(rows)
@@ -278,6 +295,7 @@ mod tests {
             orders: vec![Order::Loop],
             clients: vec![1],
             compare: 0,
+            gets: false,
             data: None,
         };
         let refused = report(&setting, &Effort::QUICK).unwrap_err();

@@ -76,6 +76,28 @@ impl Program {
         }
     }
 
+    /// Reads of that key, once it was written.
+    pub(super) fn reads(self, clients: usize) -> Pipeline {
+        match self {
+            Program::Redis => load::gets(clients),
+            Program::Memcached => {
+                let value = "x".repeat(VALUE_BYTES);
+                let mut all = Pipeline::new(clients);
+                let reply = format!("VALUE bench:k 0 {VALUE_BYTES}\r\n{value}\r\nEND\r\n");
+                all.push("get bench:k\r\n", &reply);
+                all
+            }
+        }
+    }
+
+    /// `--program-reads` for reads beside the log.
+    pub(super) const fn protocol(self) -> &'static str {
+        match self {
+            Program::Redis => "resp",
+            Program::Memcached => "memcached",
+        }
+    }
+
     /// Sets a number to zero; the answer is one line.
     pub(super) const fn zero(self) -> &'static str {
         match self {
