@@ -68,7 +68,7 @@ impl Disk {
     }
 
     /// Bounds the room to `n_segments` from now on.
-    fn confine(&mut self, n_segments: u64) {
+    pub(super) fn confine(&mut self, n_segments: u64) {
         self.is_ailing = true;
         match &mut self.log {
             Some(log) => log.confine(Some(n_segments)),
@@ -77,7 +77,7 @@ impl Disk {
     }
 
     /// Makes the sync after `after` more fail.
-    fn fail_sync(&mut self, after: u64) {
+    pub(super) fn fail_sync(&mut self, after: u64) {
         self.is_ailing = true;
         match &mut self.log {
             Some(log) => log.fail_sync(Some(after)),
