@@ -18,7 +18,8 @@
 //!
 //! Work per turn is bounded by what a poll brings and by the windows of all members.
 
-use base::{Inbox, Instant, Port, Rank, SeatSet};
+use crate::ground::Ground;
+use base::{Inbox, Instant, Rank, SeatSet};
 use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
@@ -27,29 +28,10 @@ use proto::vsync::{
     UnreadableError, View,
 };
 
-/// What a process of a group stands on.
-pub trait Ground: Port {
-    /// Adds completions, messages and failures to `inbox`. Never blocks.
-    fn poll(&mut self, inbox: &mut Inbox);
-
-    /// Sends on its way whatever was posted. The last call of a turn.
-    fn flush(&mut self);
-
+/// A ground that shows the date.
+pub trait WallClock: Ground {
     /// What the host's clock shows: by it messages get their times. It may be set, also back.
     fn wall(&self) -> Time;
-
-    /// The stable storage; [`proto::disk::NoDisk`] for a ground without any.
-    type Disk: Disk;
-
-    /// The stable storage, if there is any.
-    fn disk(&mut self) -> Option<&mut Self::Disk> {
-        None
-    }
-
-    /// Adds what the disk has to tell to `events`. Never blocks.
-    fn poll_disk(&mut self, now: Instant, events: &mut Vec<DiskEvent>) {
-        let _ = (now, events);
-    }
 }
 
 /// A view as it begins.
@@ -150,7 +132,7 @@ impl<P: Plantings> Process<P> {
     pub fn turn(
         &mut self,
         now: Instant,
-        ground: &mut impl Ground,
+        ground: &mut impl WallClock,
         app: &mut impl Application,
     ) -> Turn {
         self.inbox.clear();

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::event::number;
 use crate::ground::{Place, Standing, answer};
 use base::{Inbox, Rank, SeatSet};
-use engine::group::Ground;
+use engine::Ground;
 use fabric::Fabric;
 use runtime::clock::Clock;
 use runtime::{Poller, Ready};

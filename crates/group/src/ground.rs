@@ -7,8 +7,8 @@
 use crate::time;
 use base::verb::Relay;
 use base::{Event, Inbox, Instant, Rank, SeatSet};
-use engine::StableStorage;
-use engine::group::Ground;
+use engine::group::WallClock;
+use engine::{Ground, StableStorage};
 use fabric::Fabric;
 use proto::disk::DiskEvent;
 use proto::vsync::{FLIGHT_BYTES_MAX, Time, WRITE_WORDS_MAX};
@@ -118,12 +118,14 @@ impl<F: Fabric> Relay for Place<F> {
     }
 }
 
-impl<F: Fabric> Ground for Place<F> {
-    type Disk = LogDisk;
-
+impl<F: Fabric> WallClock for Place<F> {
     fn wall(&self) -> Time {
         time::Time::now().into()
     }
+}
+
+impl<F: Fabric> Ground for Place<F> {
+    type Disk = LogDisk;
 
     fn disk(&mut self) -> Option<&mut LogDisk> {
         self.disk.as_mut()

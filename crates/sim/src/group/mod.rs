@@ -19,6 +19,7 @@ mod app;
 mod bugs;
 mod checks;
 mod date;
+mod ground;
 mod history;
 mod operator;
 mod phases;

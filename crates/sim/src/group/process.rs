@@ -4,6 +4,7 @@
 use super::app::{self, App};
 use super::bugs::Bug;
 use super::date::Date;
+use super::ground::{SimGround, date};
 use super::history::{MessageId, ProcessId, Record, Told};
 use super::reads::{Reads, Standing};
 use crate::coverage::Mark;
@@ -13,10 +14,8 @@ use crate::trace::Topic;
 use crate::world::net::Net;
 use crate::world::port::SimPort;
 use crate::{Property, Snapshots};
-use base::verb::Relay;
-use base::{Inbox, Instant, Rank, Rng};
-use engine::group::{self, Application, Ground, Installed, Turn};
-use proto::disk::DiskEvent;
+use base::{Instant, Rank, Rng};
+use engine::group::{self, Application, Installed, Turn};
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, Time, View, ViewId};
@@ -123,58 +122,6 @@ impl<P: Plantings> Life for group::Process<P> {
     fn echoed(&self) -> Option<Rank> {
         group::Process::echoed(self)
     }
-}
-
-/// What a simulated process stands on.
-struct SimGround<'a> {
-    port: &'a mut SimPort,
-    date: Date,
-    /// In a durable group.
-    disk: Option<&'a mut Disk>,
-}
-
-impl Relay for SimGround<'_> {
-    type Port = SimPort;
-
-    fn port(&self) -> &SimPort {
-        self.port
-    }
-
-    fn port_mut(&mut self) -> &mut SimPort {
-        self.port
-    }
-}
-
-impl Ground for SimGround<'_> {
-    type Disk = Disk;
-
-    fn poll(&mut self, inbox: &mut Inbox) {
-        self.port.poll(inbox);
-    }
-
-    fn flush(&mut self) {
-        self.port.breaks_are_heard();
-    }
-
-    fn wall(&self) -> Time {
-        date(self.date, self.port)
-    }
-
-    fn disk(&mut self) -> Option<&mut Disk> {
-        self.disk.as_deref_mut()
-    }
-
-    fn poll_disk(&mut self, _: Instant, events: &mut Vec<DiskEvent>) {
-        if let Some(disk) = &mut self.disk {
-            events.append(&mut disk.events);
-        }
-    }
-}
-
-/// What the clock of the host of `port` shows.
-fn date(date: Date, port: &SimPort) -> Time {
-    let (net, seat) = (port.net().borrow(), port.me().index());
-    date.at(net.now(), net.processes[seat].wall.at(net.now()))
 }
 
 /// A process as it begins.
