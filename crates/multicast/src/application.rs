@@ -3,8 +3,6 @@
 use crate::desk::{Desk, Outcome, Snapshot};
 use base::Instant;
 use proto::amcast::{Cut, GroupId, Message, MessageId, Timestamp};
-use runtime::{Poller, Ready};
-use std::io;
 use std::sync::Arc;
 
 /// One message at one hosted member.
@@ -19,17 +17,8 @@ pub struct Delivery {
     pub at: Timestamp,
 }
 
-/// The application of one node. All calls are on the loop's thread; none may block.
+/// The application of one node. All calls are in the node's turns, and none may block.
 pub trait Application {
-    /// Begins when the node is open. The application adds its own descriptors to `poller`, with
-    /// keys below [`crate::node::APPLICATION_KEYS`].
-    ///
-    /// # Errors
-    /// An error ends the node.
-    fn begin(&mut self, _poller: &Poller) -> io::Result<()> {
-        Ok(())
-    }
-
     /// Delivers the next message of one hosted group.
     fn deliver(&mut self, delivery: Delivery, desk: &mut Desk);
 
@@ -41,12 +30,9 @@ pub trait Application {
     /// Reports the outcome of a message that this node multicast.
     fn outcome(&mut self, id: MessageId, outcome: Outcome, desk: &mut Desk);
 
-    /// Reports that a descriptor of the application is ready.
-    fn on_ready(&mut self, _ready: Ready, _poller: &Poller, _desk: &mut Desk) {}
-
     /// Performs waiting work, once a turn and before the node sleeps; it may multicast. Returns
     /// true if it did something, so that more may be possible.
-    fn turn(&mut self, _poller: &Poller, _desk: &mut Desk) -> bool {
+    fn turn(&mut self, _desk: &mut Desk) -> bool {
         false
     }
 

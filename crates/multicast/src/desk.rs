@@ -6,8 +6,8 @@
 //! - D2 A refused message was not multicast: nothing of it left this node. By construction: the
 //!   checks come first.
 
+use crate::places::Places;
 use crate::span::{Span, Urgency};
-use crate::system::Places;
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::wire::is_addressable;
 use proto::amcast::{

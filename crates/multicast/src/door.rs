@@ -7,6 +7,7 @@
 
 use crate::application::{Application, Delivery};
 use crate::desk::{Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
+use crate::driver::Descriptors;
 use crate::open::{Error, Seat, run};
 use crate::system::System;
 use proto::amcast::wire::is_addressable;
@@ -306,7 +307,7 @@ fn tell(answer: &SyncSender<Result<Timestamp, Failed>>, outcome: Result<Timestam
     let _gone = answer.try_send(outcome);
 }
 
-impl Application for Counter {
+impl Descriptors for Counter {
     fn begin(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.shared.bell, KEY_BELL, Interest::Read)?;
         if let Some(opened) = self.opened.take() {
@@ -316,6 +317,15 @@ impl Application for Counter {
         Ok(())
     }
 
+    fn on_ready(&mut self, _: Ready, _: &mut Desk) {
+        let mut count = [0; 8];
+        // The counter is level-triggered and only a bell: the requests are on the board.
+        let _count = rustix::io::read(&self.shared.bell, &mut count);
+        self.shared.has_rung.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Application for Counter {
     fn deliver(&mut self, delivery: Delivery, _: &mut Desk) {
         self.deliveries.push(delivery);
     }
@@ -330,14 +340,7 @@ impl Application for Counter {
         }
     }
 
-    fn on_ready(&mut self, _: Ready, _: &Poller, _: &mut Desk) {
-        let mut count = [0; 8];
-        // The counter is level-triggered and only a bell: the requests are on the board.
-        let _count = rustix::io::read(&self.shared.bell, &mut count);
-        self.shared.has_rung.store(false, Ordering::SeqCst);
-    }
-
-    fn turn(&mut self, _: &Poller, desk: &mut Desk) -> bool {
+    fn turn(&mut self, desk: &mut Desk) -> bool {
         let has_news = !self.deliveries.is_empty();
         let mut board = self.shared.board();
         board.deliveries.extend(self.deliveries.drain(..));

@@ -26,15 +26,19 @@
 #![forbid(unsafe_code)]
 
 pub mod application;
+pub mod bugs;
 mod clock;
 pub mod desk;
-mod disk;
 pub mod door;
+pub mod driver;
+mod journal;
 mod member;
 pub mod node;
 pub mod open;
+mod places;
 mod repeats;
 mod span;
+mod stop;
 mod stream;
 pub mod system;
 mod world;
@@ -44,11 +48,15 @@ pub use desk::{
     Desk, Figures, MemberView, NoRemoval, Options, Outcome, PAYLOAD_BYTES_MAX, Refused, Snapshot,
 };
 pub use door::{Door, Failed, Pending};
+pub use driver::Descriptors;
+pub use journal::Sizes;
 pub use node::Node;
 pub use open::{Data, Error, Seat, Start, run};
+pub use places::Places;
 pub use proto::amcast::{
     AFTER_MAX, Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp, WINDOW,
 };
 pub use proto::registry::MulticastProtocol as Protocol;
-pub use stream::End;
-pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, Places, System};
+pub use stop::StopError;
+pub use stream::{End, Refusal};
+pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, System};

@@ -1,14 +1,15 @@
 //! One member of a group on its node, and how it is written to the disk and comes back.
 
 use crate::application::Application;
+use crate::bugs::Bug;
 use crate::desk::MemberView;
-use crate::disk::{Found, Kept};
+use crate::journal::{Found, Kept};
+use crate::stop::StopError;
 use crate::world::{Stage, World};
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega::Omega;
-use proto::planted::Sound;
-use std::io;
+use proto::planted::{Planting, Sound};
 
 /// One member that lives here.
 #[derive(Debug)]
@@ -82,31 +83,31 @@ impl<M: Multicast> Member<M> {
 
 /// A member as an earlier life of its node wrote it to the disk; its application's state and the
 /// later deliveries wait to be handed over.
-pub(crate) fn comes_back<M: Multicast<Planted = Sound>, A: Application>(
+pub(crate) fn comes_back<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>>(
     member: &mut Member<M>,
     config: &Config,
     found: &Found,
-    world: &mut World<M::Wire>,
-    app: &mut A,
-) -> io::Result<()> {
+    (world, app): (&mut World<M::Wire, P>, &mut A),
+    now: Instant,
+) -> Result<(), StopError> {
     let group = member.pid.group;
-    let other = || io::Error::other("the data directory is of another configuration");
-    let kept = found.members.iter().find(|kept| kept.group == group.index()).ok_or_else(other)?;
+    let kept = found.members.iter().find(|kept| kept.group == group.index());
+    let kept = kept.ok_or(StopError::OtherDirectory)?;
     world.acting = member.pid;
     world.install(&kept.app);
     let mut stage = Stage { world, app };
     let changes: Vec<&[u8]> = kept.changes.iter().map(Vec::as_slice).collect();
-    let (pid, now) = (member.pid, Instant::ZERO);
+    let pid = member.pid;
     let restored = M::restore(config, pid, Sound, &kept.stable, &changes, now, &mut stage);
-    member.machine = restored.map_err(io::Error::other)?;
+    member.machine = restored.map_err(|_| StopError::Unreadable)?;
     Ok(())
 }
 
 /// Everything that the members here have to remember across lives.
-pub(crate) fn whole<M: Multicast, A: Application>(
+pub(crate) fn whole<M: Multicast, A: Application, P: Planting<Bug>>(
     lives: u64,
     members: &mut [Member<M>],
-    world: &World<M::Wire>,
+    world: &World<M::Wire, P>,
     app: &mut A,
 ) -> Found {
     let members = members.iter_mut().map(|member| {

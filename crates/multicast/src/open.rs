@@ -1,18 +1,22 @@
 //! Opening a node, its fabric and its protocol, and closing it.
 
 use crate::application::Application;
-use crate::disk::{Found, Journal};
-use crate::node::{Node, Origin, n_words};
-use crate::system::{Contradiction, FabricKind, Places, System};
+use crate::clock::Attested;
+use crate::driver::{Descriptors, Driver, HostGround};
+use crate::node::{Beginning, Node, Origin, n_words};
+use crate::places::Places;
+use crate::system::{Contradiction, FabricKind, System};
 use base::{Incarnation, NodeId, Rank};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{Fabric, OpenError, Setup};
 use proto::planted::Sound;
 use proto::registry::{MulticastSpec, MulticastVisitor};
+use runtime::disk::LogDisk;
 use std::io;
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The node of its system that this process is.
 #[derive(Debug)]
@@ -125,7 +129,7 @@ impl Leave for TcpFabric {
 ///
 /// # Errors
 /// [`Error`]. Everything that was made on the way is removed again, unless the process is killed.
-pub fn run<A: Application>(
+pub fn run<A: Descriptors>(
     system: &System,
     seat: Seat,
     app: A,
@@ -147,23 +151,23 @@ pub fn run<A: Application>(
         incarnation: Incarnation(1),
         directory: system.directory.clone(),
         layout: system.fingerprint(),
-        n_words: n_words(system),
+        n_words: n_words(system.groups.len()),
     };
     let stopped = |source| Error::Stopped { node, source };
     let refused = |source| Error::Open { node, source };
     // This comes before any other node hears of this life.
     let is_back = matches!(data, Some(Data::Reopen(_))) || start == Start::Anew;
-    let origin = match (data, start) {
-        (None, Start::First) => Origin::Founder,
+    let (origin, disk) = match (data, start) {
+        (None, Start::First) => (Origin::Founder, None),
         (None, Start::Anew) => {
             let can = can_begin_anew(system, &places, me, &app);
             can.map_err(|why| Error::Data { node, why })?;
-            Origin::Newcomer
+            (Origin::Newcomer, None)
         }
         (Some(data), Start::First) => {
             let cluster = system.identity(setup.cluster_fingerprint());
-            let (journal, found) = open_journal(system, cluster, me, data, &app)?;
-            Origin::Disk(Box::new(journal), found)
+            let (name, disk) = open_disk(system, cluster, me, data, &app)?;
+            (Origin::Disk(name), Some(disk))
         }
         (Some(_), Start::Anew) => {
             let why = "it comes back from its data directory as itself, or without one as a new \
@@ -182,7 +186,7 @@ pub fn run<A: Application>(
             };
             let fabric = fabric.map_err(refused)?;
             let places = &places;
-            let launch = Launch { system, places, me, fabric, app, origin, stop };
+            let launch = Launch { system, places, me, fabric, app, from: (origin, disk), stop };
             system.protocol.visit(launch)
         }
         FabricKind::Tcp => {
@@ -200,7 +204,7 @@ pub fn run<A: Application>(
             };
             let fabric = fabric.map_err(refused)?;
             let places = &places;
-            let launch = Launch { system, places, me, fabric, app, origin, stop };
+            let launch = Launch { system, places, me, fabric, app, from: (origin, disk), stop };
             system.protocol.visit(launch)
         }
     }
@@ -229,13 +233,14 @@ fn can_begin_anew<A: Application>(
     }
 }
 
-fn open_journal<A: Application>(
+/// Opens the disk of a node: its name, and the disk.
+fn open_disk<A: Application>(
     system: &System,
     cluster: u64,
     me: Rank,
     data: Data,
     app: &A,
-) -> Result<(Journal, Option<Found>), Error> {
+) -> Result<(u64, LogDisk), Error> {
     let node = usize::from(me.member().0);
     if !system.protocol.abilities().recovers {
         let why = "only primcast comes back from a data directory: leave it out, or use primcast";
@@ -256,8 +261,16 @@ fn open_journal<A: Application>(
         Data::Reopen(path) => (false, path),
     };
     let identity = storage::Identity { cluster, node: me.member(), incarnation: Incarnation(1) };
-    let opened = Journal::open(&path, &identity, begins, system.limits.log_bytes);
-    opened.map_err(|source| Error::Stopped { node, source })
+    let failed = |error: String| Error::Stopped { node, source: io::Error::other(error) };
+    let directory = match begins {
+        true => storage::Directory::create(&path, &identity),
+        false => storage::Directory::open(&path, &identity),
+    };
+    let directory = directory.map_err(|error| failed(error.to_string()))?;
+    // Another directory has another name.
+    let name = directory.log().max(1);
+    let (disk, _) = LogDisk::open(directory).map_err(|error| failed(error.to_string()))?;
+    Ok((name, disk))
 }
 
 /// A node on its fabric, ready to run whichever protocol its system has.
@@ -267,24 +280,74 @@ struct Launch<'a, F, A, T> {
     me: Rank,
     fabric: F,
     app: A,
-    origin: Origin,
+    from: (Origin, Option<LogDisk>),
     stop: T,
 }
 
-impl<F: Leave, A: Application, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, F, A, T> {
+impl<F: Leave, A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, F, A, T> {
     type Output = Result<A, Error>;
 
     fn visit<S: MulticastSpec>(self) -> Result<A, Error> {
-        let Launch { system, places, me, fabric, app, origin, stop } = self;
+        let Launch { system, places, me, fabric, app, from: (origin, disk), stop } = self;
         let number = usize::from(me.member().0);
         let stopped = |source| Error::Stopped { node: number, source };
-        let node = Node::<F, S::Machine<Sound>, A>::begin(system, places, me, fabric, app, origin);
-        let mut node = node.map_err(stopped)?;
-        let ended = node.run(stop).map_err(stopped);
-        let (fabric, app) = node.into_parts();
+        let setup = system.setup(places, me);
+        let attested = |us: u64| Attested::new(us.saturating_mul(1000), system.clock_by);
+        let ground = HostGround::new(fabric, disk, system.clock_error_us.map(attested));
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // The name is unique among the lives of a node as long as its clock is not set back between
+        // them.
+        let (life, unix_us) = (since.as_nanos() as u64, since.as_micros() as u64);
+        let begin = |app, now, ground: &mut HostGround<F>| {
+            let beginning = Beginning { origin, life, unix_us, now };
+            Node::<S::Machine<Sound>, A>::new(&setup, beginning, ground, app, Sound)
+                .map_err(io::Error::other)
+        };
+        let driver = Driver::new(app, ground, system.limits.spin(), begin);
+        let mut driver = driver.map_err(stopped)?;
+        let ended = driver.run(stop).map_err(stopped);
+        let (fabric, app) = driver.into_parts();
         let left = fabric.leave().map_err(|source| Error::Open { node: number, source });
         ended?;
         left?;
         Ok(app)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::application::Delivery;
+    use crate::desk::{Desk, Outcome};
+    use proto::amcast::MessageId;
+
+    /// An application that keeps states.
+    struct Nothing;
+
+    impl Application for Nothing {
+        fn deliver(&mut self, _: Delivery, _: &mut Desk) {}
+
+        fn outcome(&mut self, _: MessageId, _: Outcome, _: &mut Desk) {}
+
+        fn keeps_states(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_directory_is_begun_once_and_reopened_by_its_node_only() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("node");
+        let system = crate::system::tests::system();
+        let open = |node, data| open_disk(&system, 5, Rank::at(node), data, &Nothing);
+        assert!(open(0, Data::Reopen(path.clone())).is_err(), "nobody began it");
+        let (name, disk) = open(0, Data::Begin(path.clone())).unwrap();
+        drop(disk);
+        let (again, disk) = open(0, Data::Reopen(path.clone())).unwrap();
+        drop(disk);
+        assert_eq!(name, again);
+        let begun = open(0, Data::Begin(path.clone()));
+        assert!(begun.is_err(), "who begins again has forgotten what it promised");
+        assert!(open(1, Data::Reopen(path)).is_err());
     }
 }

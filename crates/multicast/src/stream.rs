@@ -36,12 +36,15 @@
 mod hello;
 mod input;
 
-pub(crate) use hello::{Refusal, Who};
+pub use hello::Refusal;
+pub(crate) use hello::Who;
 pub(crate) use input::Input;
 
+use crate::bugs::Bug;
 use base::{Incarnation, MAX_MEMBERS, MemberSet, Port, Rank};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::{Malformed, number};
+use proto::planted::{Planting, Sound};
 
 /// The first byte of every message of this crate.
 const CHANNEL: u8 = 0x4d;
@@ -187,7 +190,8 @@ pub(crate) type Marks = [(u64, u64); MAX_MEMBERS];
 
 /// The streams to and from every node.
 #[derive(Debug)]
-pub(crate) struct Streams {
+pub(crate) struct Streams<P = Sound> {
+    planted: P,
     me: Rank,
     who: Who,
     /// Whether groups here may seat another incarnation of a member.
@@ -208,10 +212,16 @@ pub(crate) struct Streams {
     pub(crate) n_bytes: u64,
 }
 
-impl Streams {
+impl<P: Planting<Bug>> Streams<P> {
     /// The streams of a process with a life that no other process ever had.
-    pub(crate) fn new(me: Rank, who: Who, kept_bytes: usize, backlog_bytes: usize) -> Streams {
+    pub(crate) fn new(
+        me: Rank,
+        who: Who,
+        (kept_bytes, backlog_bytes): (usize, usize),
+        planted: P,
+    ) -> Streams<P> {
         Streams {
+            planted,
             me,
             who,
             takes_newcomers: false,
@@ -236,7 +246,8 @@ impl Streams {
             return;
         }
         // One record, however long, does not mean that the peer lags (S3).
-        if peer.kept().saturating_sub(peer.longest()) > self.kept_bytes_max {
+        let longest = if self.planted.has(Bug::GivenUpForOne) { 0 } else { peer.longest() };
+        if peer.kept().saturating_sub(longest) > self.kept_bytes_max {
             return peer.end(End::LeftBehind);
         }
         let before = peer.kept();
@@ -402,7 +413,8 @@ impl Streams {
 
     /// The number of bytes that the stream may send now.
     fn end(&self, peer: &Peer) -> u64 {
-        if self.who.disk == 0 { peer.written() } else { peer.released }
+        let is_free = self.who.disk == 0 || self.planted.has(Bug::SentBeforeSync);
+        if is_free { peer.written() } else { peer.released }
     }
 
     /// The ends of all streams.
@@ -480,7 +492,8 @@ impl Streams {
             let untold = peer.dealt_with() - peer.told;
             let mut must_tell = untold >= TELL_BYTES || tells && untold > 0;
             // Only released bytes leave (S5).
-            let end = if self.who.disk == 0 { peer.written() } else { peer.released };
+            let is_free = self.who.disk == 0 || self.planted.has(Bug::SentBeforeSync);
+            let end = if is_free { peer.written() } else { peer.released };
             while peer.sent < end || must_tell {
                 let from = peer.start + (peer.sent - peer.acked) as usize;
                 let rest = &peer.output[from..][..(end - peer.sent) as usize];

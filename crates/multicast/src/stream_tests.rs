@@ -54,7 +54,7 @@ fn who(life: u64, disk: u64) -> Who {
 
 impl Pair {
     fn new() -> Pair {
-        let end = |me, life| Streams::new(me, who(life, 0), KEPT, BACKLOG);
+        let end = |me, life| Streams::new(me, who(life, 0), (KEPT, BACKLOG), Sound);
         let mut wires: [Wire; 2] = Default::default();
         wires.iter_mut().for_each(|wire| wire.room = 100);
         Pair { ends: [end(A, 7), end(B, 8)], wires, got: Default::default() }
@@ -76,7 +76,7 @@ impl Pair {
 
     /// Links another life of B, with this name and this disk.
     fn next_life_of_b(&mut self, life: u64, disk: u64) {
-        self.ends[1] = Streams::new(B, who(life, disk), KEPT, BACKLOG);
+        self.ends[1] = Streams::new(B, who(life, disk), (KEPT, BACKLOG), Sound);
         self.up();
         self.settle();
     }
@@ -85,7 +85,7 @@ impl Pair {
     fn b_is(&mut self, incarnation: u64, life: u64) {
         let who = Who { incarnation: Incarnation(incarnation), life, disk: 0 };
         self.down();
-        self.ends[1] = Streams::new(B, who, KEPT, BACKLOG);
+        self.ends[1] = Streams::new(B, who, (KEPT, BACKLOG), Sound);
         self.up();
         self.settle();
     }
@@ -235,7 +235,7 @@ fn garbage_ends_the_peer_and_panics_nowhere() {
 fn durable() -> Pair {
     let mut pair = Pair::new();
     pair.ends = [(A, 7, 70), (B, 8, 80)]
-        .map(|(me, life, disk)| Streams::new(me, who(life, disk), KEPT, BACKLOG));
+        .map(|(me, life, disk)| Streams::new(me, who(life, disk), (KEPT, BACKLOG), Sound));
     pair
 }
 
@@ -346,7 +346,7 @@ fn s5_nothing_leaves_before_it_is_released() {
     assert_eq!(pair.got[1], [b"first"]);
     // A mark of a stream that has started again does not apply to the new one.
     pair.down();
-    pair.ends[1] = Streams::new(B, who(9, 80), KEPT, BACKLOG);
+    pair.ends[1] = Streams::new(B, who(9, 80), (KEPT, BACKLOG), Sound);
     let marks = pair.ends[0].marks();
     pair.up();
     pair.settle();
@@ -396,7 +396,8 @@ fn s6_a_higher_incarnation_begins_anew_and_nothing_of_the_one_before_is_taken() 
 fn s6_a_lower_incarnation_is_refused_and_told() {
     let mut pair = founded();
     pair.b_is(5, 9);
-    let next = std::mem::replace(&mut pair.ends[1], Streams::new(B, who(8, 0), KEPT, BACKLOG));
+    let next =
+        std::mem::replace(&mut pair.ends[1], Streams::new(B, who(8, 0), (KEPT, BACKLOG), Sound));
     // The founder was cut off, and has not died.
     pair.down();
     pair.up();

@@ -1,11 +1,11 @@
 //! The parts of a system: nodes, groups, and the node of each member of a group.
-//!
-//! - C1 A node hosts at most one member of each group, so (node, group) names a member. Checked by
-//!   [`System::check`], the only way to a [`Places`].
 
-use base::{MAX_MEMBERS, MemberSet, Rank};
+use crate::journal::Sizes;
+use crate::node::Setup;
+use crate::places::Places;
+use base::{MAX_MEMBERS, Rank};
 use proto::amcast::linear::Rule;
-use proto::amcast::{Config, GroupId, GroupSet, Layout, MAX_GROUPS, Pid};
+use proto::amcast::{Config, MAX_GROUPS};
 use proto::registry::MulticastProtocol;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -16,6 +16,10 @@ use std::time::Duration;
 /// The bytes of a log that one record carries: a changing primary asks for one record after
 /// another.
 const PART_BYTES: usize = 256 << 10;
+/// The longest piece of an entry on disk.
+const PIECE_BYTES: usize = 1 << 20;
+/// The bytes that may wait for a disk before a node takes nothing more.
+const BEHIND_BYTES: usize = 16 << 20;
 
 /// The protocol of a configuration that names none: the first that is not there for comparison.
 fn usual_protocol() -> MulticastProtocol {
@@ -321,6 +325,26 @@ impl System {
         }
     }
 
+    /// The parameters of node `me`.
+    pub(crate) fn setup(&self, places: &Places, me: Rank) -> Setup {
+        let limits = &self.limits;
+        Setup {
+            me,
+            places: places.clone(),
+            config: self.config(places),
+            window: limits.window,
+            backlog_bytes: limits.backlog_bytes,
+            kept_bytes: limits.kept_bytes,
+            held_bytes: limits.held_bytes,
+            suspect_after: Duration::from_millis(limits.suspect_ms),
+            sizes: Sizes {
+                piece_bytes: PIECE_BYTES,
+                behind_bytes: BEHIND_BYTES,
+                whole_after_bytes: limits.log_bytes,
+            },
+        }
+    }
+
     /// A number that differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
         // The argument is the version of the format between nodes.
@@ -358,69 +382,12 @@ impl std::fmt::Debug for System {
     }
 }
 
-/// The members' places.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Places {
-    layout: Layout,
-    /// The nodes by group and rank.
-    nodes_of: Vec<Vec<Rank>>,
-    /// The hosted groups by node.
-    hosted: Vec<GroupSet>,
-}
-
-impl Places {
-    fn new(n_nodes: usize, nodes_of: Vec<Vec<Rank>>) -> Places {
-        let sizes: Vec<usize> = nodes_of.iter().map(Vec::len).collect();
-        let hosts = |node: Rank| {
-            let groups = nodes_of.iter().enumerate();
-            groups.filter(|(_, on)| on.contains(&node)).map(|(at, _)| GroupId::at(at)).collect()
-        };
-        let hosted = Rank::all(n_nodes).map(hosts).collect();
-        Places { layout: Layout::new(&sizes), nodes_of, hosted }
-    }
-
-    /// The groups and their sizes.
-    pub const fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
-    /// The number of nodes.
-    pub fn n_nodes(&self) -> usize {
-        self.hosted.len()
-    }
-
-    /// The groups that have a member on `node`.
-    pub fn hosted(&self, node: Rank) -> GroupSet {
-        self.hosted.get(node.index()).copied().unwrap_or_default()
-    }
-
-    /// The nodes of `group`, by rank.
-    pub fn nodes_of(&self, group: GroupId) -> &[Rank] {
-        self.nodes_of.get(group.index()).map_or(&[], Vec::as_slice)
-    }
-
-    /// The node of a member, if it exists.
-    pub fn node_of(&self, pid: Pid) -> Option<Rank> {
-        self.nodes_of(pid.group).get(pid.rank.index()).copied()
-    }
-
-    /// The member of `group` on `node` (C1).
-    pub fn member(&self, node: Rank, group: GroupId) -> Option<Pid> {
-        let at = self.nodes_of(group).iter().position(|on| *on == node)?;
-        Some(Pid { group, rank: Rank::at(at) })
-    }
-
-    /// Every node that hosts a member of one of `groups`.
-    pub fn nodes_of_all(&self, groups: GroupSet) -> MemberSet {
-        Rank::all(self.n_nodes()).filter(|node| self.hosted(*node).meets(groups)).collect()
-    }
-}
-
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use proto::amcast::GroupId;
 
-    fn system() -> System {
+    pub(crate) fn system() -> System {
         System {
             cluster: "test".into(),
             secret: "sesame".into(),

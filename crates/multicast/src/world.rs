@@ -14,16 +14,17 @@
 //! A record goes to a *node* once, however many members it addresses there.
 
 use crate::application::{Application, Delivery};
-use crate::clock::Attested;
+use crate::bugs::Bug;
+use crate::places::Places;
 use crate::span::ASKED_MAX;
 use crate::stream::Streams;
-use crate::system::Places;
 use base::{Incarnation, Port, Rank};
 use proto::amcast::wire::{Malformed, Reader, Wire, list, number};
 use proto::amcast::{
     Cut, GroupId, GroupSet, Host, Message, MessageId, Pid, Place, RealClock, Timestamp, To,
 };
 use proto::codec::{Coded, Out, Varints};
+use proto::planted::{Planting, Sound};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -219,10 +220,11 @@ impl State {
 
 /// The world around the members of one node.
 #[derive(Debug)]
-pub(crate) struct World<W> {
+pub(crate) struct World<W, P = Sound> {
+    pub(crate) planted: P,
     pub(crate) me: Rank,
     pub(crate) places: Places,
-    pub(crate) streams: Streams,
+    pub(crate) streams: Streams<P>,
     /// The parcels between members that live here.
     pub(crate) local: VecDeque<(GroupSet, Parcel<W>)>,
     /// The items in order; the application gets those that may be known.
@@ -233,22 +235,24 @@ pub(crate) struct World<W> {
     pub(crate) has_garbage: bool,
     /// The member that acts at the moment.
     pub(crate) acting: Pid,
-    /// The real-time clock, if timestamps follow it.
-    clock: Option<Attested>,
+    /// The host's clock in this turn, if its error was attested.
+    pub(crate) clock: Option<RealClock>,
     /// The kept bytes for absent members above which groups refuse messages.
     pub(crate) kept_bytes_max: usize,
     head: Vec<u8>,
     body: Vec<u8>,
 }
 
-impl<W: Wire> World<W> {
+impl<W: Wire, P: Planting<Bug>> World<W, P> {
     pub(crate) fn new(
         me: Rank,
         places: Places,
-        streams: Streams,
-        clock: Option<Attested>,
-    ) -> World<W> {
+        streams: Streams<P>,
+        kept_bytes_max: usize,
+        planted: P,
+    ) -> World<W, P> {
         World {
+            planted,
             me,
             places,
             streams,
@@ -257,11 +261,19 @@ impl<W: Wire> World<W> {
             n_delivered: 0,
             has_garbage: false,
             acting: Pid { group: GroupId::at(0), rank: Rank::at(0) },
-            clock,
-            kept_bytes_max: usize::MAX,
+            clock: None,
+            kept_bytes_max,
             head: Vec::new(),
             body: Vec::new(),
         }
+    }
+
+    /// The next parcel between members that live here.
+    pub(crate) fn next_local(&mut self) -> Option<(GroupSet, Parcel<W>)> {
+        if self.planted.has(Bug::LocalOvertakes) {
+            return self.local.pop_back();
+        }
+        self.local.pop_front()
     }
 
     /// Sends an own message to every member of every destination.
@@ -376,12 +388,12 @@ impl<W: Wire> World<W> {
 }
 
 /// A world, and the application of its node.
-pub(crate) struct Stage<'a, W, A> {
-    pub(crate) world: &'a mut World<W>,
+pub(crate) struct Stage<'a, W, A, P> {
+    pub(crate) world: &'a mut World<W, P>,
     pub(crate) app: &'a mut A,
 }
 
-impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
+impl<W: Wire, A: Application, P: Planting<Bug>> Host<W> for Stage<'_, W, A, P> {
     fn send(&mut self, to: To, wire: &W) {
         self.world.send(to, wire);
     }
@@ -417,11 +429,11 @@ impl<W: Wire, A: Application> Host<W> for Stage<'_, W, A> {
     }
 
     fn real_clock(&mut self) -> Option<RealClock> {
-        self.world.real_clock()
+        self.world.clock
     }
 }
 
-impl<W: Wire> World<W> {
+impl<W: Wire, P: Planting<Bug>> World<W, P> {
     /// Installs in the acting member's application what [`World::state`] has encoded.
     pub(crate) fn install(&mut self, state: &[u8]) {
         match State::decode(state) {
@@ -457,7 +469,9 @@ impl<W: Wire> World<W> {
             }
         }
         let mut state = state.unwrap_or_else(|| State { app: app.state(group), since: Vec::new() });
-        state.since.append(&mut since);
+        if !self.planted.has(Bug::StateWithoutLater) {
+            state.since.append(&mut since);
+        }
         Some(state)
     }
 
@@ -481,10 +495,6 @@ impl<W: Wire> World<W> {
                 }
             }
         }
-    }
-
-    fn real_clock(&mut self) -> Option<RealClock> {
-        self.clock.as_mut()?.read()
     }
 }
 

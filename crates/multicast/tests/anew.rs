@@ -10,8 +10,8 @@ mod process;
 use common::{PATIENCE, Town};
 use ledger::{GROUPS, Heard, Node};
 use multicast::{
-    Application, Data, Delivery, Desk, Door, FabricKind, MessageId, Outcome, Protocol, Seat,
-    System, run,
+    Application, Data, Delivery, Descriptors, Desk, Door, FabricKind, MessageId, Outcome, Protocol,
+    Seat, System, run,
 };
 use std::path::Path;
 use std::time::Instant;
@@ -112,6 +112,8 @@ fn a_node_that_lives_is_removed_and_may_come_back() {
 
 /// An application that claims to keep states, and has none.
 struct Nothing;
+
+impl Descriptors for Nothing {}
 
 impl Application for Nothing {
     fn deliver(&mut self, _: Delivery, _: &mut Desk) {}

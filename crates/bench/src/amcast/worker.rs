@@ -8,12 +8,11 @@ use super::load::{Load, Plan, Seen};
 use crate::clock::shared_ns;
 use base::Instant;
 use multicast::{
-    Application, Delivery, Desk, FabricKind, Figures, Limits, MessageId, Options, Order, Outcome,
-    Protocol, Seat, System,
+    Application, Delivery, Descriptors, Desk, FabricKind, Figures, Limits, MessageId, Options,
+    Order, Outcome, Protocol, Seat, System,
 };
 use proto::registry::Variant;
 use proto::table::Row;
-use runtime::Poller;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -231,6 +230,8 @@ struct Client {
     before: (Figures, u64),
 }
 
+impl Descriptors for Client {}
+
 impl Application for Client {
     fn deliver(&mut self, delivery: Delivery, desk: &mut Desk) {
         self.now = desk.now();
@@ -244,7 +245,7 @@ impl Application for Client {
         }
     }
 
-    fn turn(&mut self, _: &Poller, desk: &mut Desk) -> bool {
+    fn turn(&mut self, desk: &mut Desk) -> bool {
         self.now = desk.now();
         match self.phase {
             Phase::Probing { sent: false } => {

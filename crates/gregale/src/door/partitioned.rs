@@ -32,8 +32,8 @@ use kv::partition::{
 };
 use kv::text;
 use multicast::{
-    Application, Cut, Delivery, Desk as Cast, GroupId, GroupSet, MessageId, Options, Refused,
-    Snapshot,
+    Application, Cut, Delivery, Descriptors, Desk as Cast, GroupId, GroupSet, MessageId, Options,
+    Refused, Snapshot,
 };
 use proto::Role;
 use runtime::{
@@ -383,7 +383,7 @@ fn give(
     }
 }
 
-impl Application for PartitionedDoor {
+impl Descriptors for PartitionedDoor {
     fn begin(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.signals.pipe, KEY_SIGNALS, Interest::Read)?;
         if let Some(channel) = &self.clients.outside.channel {
@@ -393,6 +393,31 @@ impl Application for PartitionedDoor {
         self.sockets.register(poller)
     }
 
+    fn on_ready(&mut self, ready: Ready, cast: &mut Cast) {
+        let view = *self.desk.view();
+        self.desk.turn(cast.now(), view);
+        match ready.key {
+            KEY_LISTENER => self.clients.accept(&mut self.sockets, cast.now()),
+            KEY_SIGNALS => {
+                // The number of signals does not matter.
+                let _ = (&self.signals.pipe).read(&mut [0; 64]);
+                self.stop = Some(Stop::HandOver);
+            }
+            KEY_CHANNEL => {
+                let channel = &self.clients.outside.channel;
+                if channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
+                    self.stop = Some(Stop::Remove);
+                }
+            }
+            KEY_STATUS => give_statuses(&mut self.clients),
+            _ => {
+                self.clients.on_ready(ready, &mut self.sockets, &self.held, &mut self.desk);
+            }
+        }
+    }
+}
+
+impl Application for PartitionedDoor {
     fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
         let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
         let Delivery { group, message, at } = delivery;
@@ -471,30 +496,7 @@ impl Application for PartitionedDoor {
         }
     }
 
-    fn on_ready(&mut self, ready: Ready, _: &Poller, cast: &mut Cast) {
-        let view = *self.desk.view();
-        self.desk.turn(cast.now(), view);
-        match ready.key {
-            KEY_LISTENER => self.clients.accept(&mut self.sockets, cast.now()),
-            KEY_SIGNALS => {
-                // The number of signals does not matter.
-                let _ = (&self.signals.pipe).read(&mut [0; 64]);
-                self.stop = Some(Stop::HandOver);
-            }
-            KEY_CHANNEL => {
-                let channel = &self.clients.outside.channel;
-                if channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
-                    self.stop = Some(Stop::Remove);
-                }
-            }
-            KEY_STATUS => give_statuses(&mut self.clients),
-            _ => {
-                self.clients.on_ready(ready, &mut self.sockets, &self.held, &mut self.desk);
-            }
-        }
-    }
-
-    fn turn(&mut self, _: &Poller, cast: &mut Cast) -> bool {
+    fn turn(&mut self, cast: &mut Cast) -> bool {
         let view = *self.desk.view();
         self.desk.turn(cast.now(), view);
         let mut worked = self.clients.resume(&self.held, &mut self.desk);

@@ -1,26 +1,12 @@
 //! Tests of refusals, and of the outcomes of accepted messages.
 
 use super::*;
-use crate::Protocol;
-use crate::system::{FabricKind, Limits, Order, System};
+use crate::places::Places;
 
 fn desk(window: usize) -> Desk {
-    let system = System {
-        cluster: "test".into(),
-        secret: "sesame".into(),
-        protocol: Protocol::Primcast,
-        order: Order::Plain,
-        fabric: FabricKind::Shm,
-        directory: "/dev/shm/none".into(),
-        nodes: 1,
-        addresses: Vec::new(),
-        groups: vec![vec![1], vec![1]],
-        commutes: false,
-        clock_error_us: None,
-        clock_by: Default::default(),
-        limits: Limits::default(),
-    };
-    Desk::new(&system.check().unwrap(), sender_of(Rank::at(0), 1), window)
+    let alone = vec![Rank::at(0)];
+    let places = Places::new(1, vec![alone.clone(), alone]);
+    Desk::new(&places, sender_of(Rank::at(0), 1), window)
 }
 
 #[test]

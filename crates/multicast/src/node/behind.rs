@@ -2,12 +2,13 @@
 
 use super::Node;
 use crate::application::Application;
+use crate::bugs::Bug;
 use crate::world::Named;
 use base::Rank;
-use fabric::Fabric;
 use proto::amcast::{GroupSet, MessageId, Multicast};
+use proto::planted::Planting;
 
-impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
+impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Keeps in `named` the messages that the member of their group here has delivered.
     fn keep_delivered(&self, named: &mut Named) {
         let member = self.member_of[named.group.index()];

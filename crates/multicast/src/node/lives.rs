@@ -18,55 +18,31 @@
 //! - N8 A removal names the node with its incarnation, so that a late request removes no successor.
 //!   By `Node::remove_members`.
 
-use super::Node;
+use super::{Beginning, Node, Origin};
 use crate::application::Application;
-use crate::disk::{Found, Journal};
-use crate::system::System;
-use base::{At, Incarnation, Instant, MemberSet, Rank};
-use fabric::Fabric;
+use crate::bugs::Bug;
+use crate::places::Places;
+use crate::stop::StopError;
+use base::{At, Incarnation, Instant, MemberSet, Port, Rank};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega;
-use proto::planted::Sound;
-use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
-
-/// The origin of a node.
-#[derive(Debug)]
-pub(crate) enum Origin {
-    /// The node begins with its system.
-    Founder,
-    /// The node ran before and remembers nothing.
-    Newcomer,
-    /// The node comes from its disk, with what an earlier life wrote there.
-    Disk(Box<Journal>, Option<Found>),
-}
-
-/// The place of a node's incarnation in its own region.
-pub(super) fn place(system: &System) -> At {
-    At(omega::N_WORDS * system.groups.len() as u32)
-}
+use proto::planted::{Planting, Sound};
 
 /// Decides the incarnation of this process (N6).
-pub(super) fn begin<F: Fabric>(
-    fabric: &mut F,
-    system: &System,
-    origin: &Origin,
-) -> io::Result<Incarnation> {
-    let last = fabric.load(place(system));
-    let incarnation = match origin {
-        Origin::Newcomer => {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            next_incarnation(last, since.as_micros() as u64)
-        }
-        Origin::Founder | Origin::Disk(..) if last > FOUNDER.0 => {
-            return Err(io::Error::other(
-                "this node came back as a new incarnation before, so it is no founder: start it \
-                 as another one (Start::Anew)",
-            ));
-        }
-        Origin::Founder | Origin::Disk(..) => FOUNDER,
+pub(super) fn begin(
+    port: &mut impl Port,
+    places: &Places,
+    beginning: &Beginning,
+) -> Result<Incarnation, StopError> {
+    // The place of a node's incarnation in its own region.
+    let place = At(omega::N_WORDS * places.layout().n_groups() as u32);
+    let last = port.load(place);
+    let incarnation = match beginning.origin {
+        Origin::Newcomer => next_incarnation(last, beginning.unix_us),
+        Origin::Founder | Origin::Disk(_) if last > FOUNDER.0 => return Err(StopError::NoFounder),
+        Origin::Founder | Origin::Disk(_) => FOUNDER,
     };
-    fabric.store(place(system), incarnation.0);
+    port.store(place, incarnation.0);
     Ok(incarnation)
 }
 
@@ -79,19 +55,21 @@ pub(super) fn machine<M: Multicast<Planted = Sound>>(
     config: &Config,
     pid: Pid,
     incarnation: Incarnation,
-) -> io::Result<M> {
+    now: Instant,
+) -> Result<M, StopError> {
     if incarnation == FOUNDER {
         return Ok(M::new(config, pid, Sound));
     }
-    let machine = M::join(config, pid, Sound, incarnation, Instant::ZERO);
-    machine.ok_or_else(|| io::Error::other("groups of this protocol keep their members"))
+    M::join(config, pid, Sound, incarnation, now).ok_or(StopError::NoNewcomers)
 }
 
-impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
+impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Tells the members here the incarnations of other nodes (N7).
     pub(super) fn meet_newcomers(&mut self) {
         for node in self.world.streams.take_met().iter() {
-            self.meet(node);
+            if !self.world.planted.has(Bug::MeetsNobody) {
+                self.meet(node);
+            }
         }
     }
 
@@ -153,23 +131,18 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
     }
 
     /// Checks whether this process may continue; other nodes may have refused it (N4).
-    pub(super) fn check_life(&self) -> io::Result<()> {
+    pub(super) fn check_life(&self) -> Result<(), StopError> {
+        if self.world.has_garbage {
+            return Err(StopError::Garbled);
+        }
         if let Some(by) = self.world.streams.left_by() {
-            return Err(io::Error::other(format!(
-                "node {} has given this node up, since it lagged too far behind (N4): start it \
-                 again if it has a data directory, else as a new incarnation (Start::Anew), or \
-                 raise limits.kept_bytes",
-                by.member()
-            )));
+            return Err(StopError::LeftBehind(by));
         }
         if let Some((by, why)) = self.world.streams.refused_by() {
-            return Err(io::Error::other(format!("node {} {}", by.member(), why.text())));
+            return Err(StopError::Refused(by, why));
         }
         if !self.members.is_empty() && self.members.iter().all(|m| m.machine.has_parted()) {
-            return Err(io::Error::other(
-                "its groups have removed this node: to have it take its seats again, start it as \
-                 a new incarnation (Start::Anew)",
-            ));
+            return Err(StopError::Removed);
         }
         Ok(())
     }

@@ -2,15 +2,19 @@
 
 use super::Node;
 use crate::application::Application;
+use crate::bugs::Bug;
 use crate::world::{Parcel, Record};
 use base::{Event, Instant, Rank};
-use fabric::Fabric;
+use engine::Ground;
 use proto::amcast::Multicast;
+use proto::planted::Planting;
 
-impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    pub(super) fn poll(&mut self) -> bool {
+impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
+    pub(super) fn poll(&mut self, ground: &mut impl Ground) -> bool {
         self.inbox.clear();
-        self.fabric.poll(&mut self.inbox);
+        ground.poll(&mut self.inbox);
+        // It is read after everything has come whose timestamps follow it.
+        self.world.clock = ground.real_clock();
         let streams = &mut self.world.streams;
         for event in self.inbox.iter() {
             match event {

@@ -1,16 +1,20 @@
-//! The time for which a node may sleep.
+//! The time until which there is nothing to do.
 
-use super::{LOOK_EVERY, Node, SLEEP_MAX};
+use super::{LOOK_EVERY, Node};
 use crate::application::Application;
-use crate::disk::Journal;
+use crate::bugs::Bug;
+use crate::journal::Journal;
 use base::Instant;
-use fabric::Fabric;
+use core::time::Duration;
 use proto::amcast::Multicast;
-use std::time::Duration;
+use proto::planted::Planting;
 
-impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
-    /// The time for which there is nothing to do without an event.
-    pub(super) fn sleep_for(&self) -> Duration {
+/// The longest sleep.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+
+impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
+    /// The time of the next turn, if nothing happens before. What the disk wants is not in it.
+    pub fn due(&self) -> Instant {
         let now = self.desk.now;
         let mut end = now.plus(SLEEP_MAX);
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
@@ -22,14 +26,13 @@ impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
         consider(self.desk.deadline());
         consider(self.app.deadline());
-        let disk = self.journal.as_ref().and_then(Journal::look_within);
-        consider(disk.map(|within| now.plus(within)));
-        if self.world.streams.is_pending() || self.desk.is_full {
+        let is_held = self.journal.as_ref().is_some_and(Journal::holds);
+        if self.world.streams.is_pending() || self.desk.is_full || is_held {
             consider(Some(now.plus(LOOK_EVERY)));
         }
         if self.world.streams.has_untold() {
             consider(Some(self.tell_at));
         }
-        end.since(now)
+        end.max(now)
     }
 }

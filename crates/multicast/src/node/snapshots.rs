@@ -2,11 +2,12 @@
 
 use super::Node;
 use crate::application::Application;
+use crate::bugs::Bug;
 use crate::world::Handed;
-use fabric::Fabric;
 use proto::amcast::{Cut, GroupId, Multicast, Timestamp};
+use proto::planted::Planting;
 
-impl<F: Fabric, M: Multicast, A: Application> Node<F, M, A> {
+impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Begins the snapshots that the application requested: all groups at one timestamp, above
     /// everything that any member here has delivered, so that everything that was answered here is
     /// included.

@@ -10,10 +10,12 @@
 //! higher                         a newcomer: both streams start again, if groups here seat any
 //! ```
 
-use super::{End, Peer, State, Streams, words};
+use super::{End, FRAME_BYTES_MAX, Peer, State, Streams, words};
+use crate::bugs::Bug;
 use base::{Incarnation, Rank};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::Malformed;
+use proto::planted::Planting;
 
 /// A process that speaks for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,9 +28,9 @@ pub(crate) struct Who {
     pub(crate) disk: u64,
 }
 
-/// The reason why a process is refused.
+/// The reason why a process is refused (S2, S6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub enum Refusal {
     /// A later incarnation of its node was met here.
     Outdated,
     /// Another process was this incarnation, and this one does not have its disk.
@@ -94,7 +96,7 @@ impl Peer {
     }
 }
 
-impl Streams {
+impl<P: Planting<Bug>> Streams<P> {
     /// Accepts new incarnations of other nodes from now on.
     pub(crate) const fn take_newcomers(&mut self) {
         self.takes_newcomers = true;
@@ -108,7 +110,7 @@ impl Streams {
             return Err(Malformed);
         }
         let peer = &mut self.peers[from.index()];
-        if incarnation < peer.incarnation {
+        if incarnation < peer.incarnation && !self.planted.has(Bug::OutdatedHeard) {
             peer.refuse(Refusal::Outdated); // S6
             return Ok(());
         }
@@ -148,11 +150,18 @@ impl Streams {
             return Ok(());
         }
         // The bytes that it received of an earlier life do not count for this one.
-        let received = if of == self.who.life { received } else { 0 };
+        let is_mine = of == self.who.life || self.planted.has(Bug::EarlierLifeCounts);
+        let received = if is_mine { received } else { 0 };
         if received < peer.acked || received > peer.written() {
             return Err(Malformed);
         }
         peer.sent = received;
+        if self.planted.has(Bug::ResumedLate) && received > 0 {
+            peer.sent = peer.written().min(received + FRAME_BYTES_MAX as u64);
+        }
+        if self.planted.has(Bug::HandedTwice) {
+            peer.input.unread();
+        }
         // The last report may have been lost with the old link.
         peer.told = 0;
         peer.state = State::Open;

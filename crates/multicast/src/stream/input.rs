@@ -11,6 +11,8 @@ const RECORD_BYTES_MAX: u64 = 256 << 20;
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
+    /// The length of the last record that was handed up.
+    last: usize,
 }
 
 impl Input {
@@ -36,11 +38,17 @@ impl Input {
         }
         let record = self.start + header..self.start + end;
         self.start += end;
+        self.last = end;
         Ok(Some(record))
     }
 
     pub(crate) fn bytes(&self, record: Range<usize>) -> &[u8] {
         &self.bytes[record]
+    }
+
+    /// Lets the last record be handed up again: a planted bug.
+    pub(super) fn unread(&mut self) {
+        self.start = self.start.saturating_sub(std::mem::take(&mut self.last));
     }
 
     /// Adds received bytes.
@@ -52,10 +60,10 @@ impl Input {
     fn tidy(&mut self) {
         if self.start == self.bytes.len() {
             self.bytes.clear();
-            self.start = 0;
+            (self.start, self.last) = (0, 0);
         } else if self.start * 2 > self.bytes.len() {
             self.bytes.drain(..self.start);
-            self.start = 0;
+            (self.start, self.last) = (0, 0);
         }
     }
 }

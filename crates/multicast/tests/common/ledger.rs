@@ -6,11 +6,10 @@
 use crate::common::{PATIENCE, Town};
 use crate::process::{self, Started};
 use multicast::{
-    Application, Data, Delivery, Desk, FabricKind, GroupId, GroupSet, Limits, MessageId, Options,
-    Order, Outcome, Protocol, Seat, System, run,
+    Application, Data, Delivery, Descriptors, Desk, FabricKind, GroupId, GroupSet, Limits,
+    MessageId, Options, Order, Outcome, Protocol, Seat, System, run,
 };
 use proto::amcast::wire::{Reader, Wire, list};
-use runtime::Poller;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::io::{BufRead, Write};
@@ -71,6 +70,8 @@ fn say_voters(desk: &Desk) {
     println!("\nV {}", voters.collect::<Vec<_>>().join(" "));
 }
 
+impl Descriptors for Ledger {}
+
 impl Application for Ledger {
     fn deliver(&mut self, delivery: Delivery, _: &mut Desk) {
         let Delivery { group, message, at } = delivery;
@@ -86,7 +87,7 @@ impl Application for Ledger {
         }
     }
 
-    fn turn(&mut self, _: &Poller, desk: &mut Desk) -> bool {
+    fn turn(&mut self, desk: &mut Desk) -> bool {
         self.next_look_at = Some(desk.now().plus(SAYS_EVERY));
         for command in self.commands.try_iter().collect::<Vec<_>>() {
             match command.as_str() {

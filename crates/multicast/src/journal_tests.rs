@@ -1,0 +1,225 @@
+//! Journals on a disk in memory, which syncs when a test says so.
+
+use super::*;
+
+const DISKS: [u64; MAX_MEMBERS] = [7; MAX_MEMBERS];
+const PIECE_BYTES: usize = 1 << 10;
+const SIZES: Sizes =
+    Sizes { piece_bytes: PIECE_BYTES, behind_bytes: 1 << 14, whole_after_bytes: 1 << 20 };
+
+/// The disk of the text above.
+struct Paper {
+    start: u64,
+    entries: VecDeque<Vec<u8>>,
+    n_flushes: u64,
+    room: usize,
+}
+
+impl Default for Paper {
+    fn default() -> Paper {
+        Paper { start: 0, entries: VecDeque::new(), n_flushes: 0, room: 1 << 20 }
+    }
+}
+
+impl Disk for Paper {
+    fn append(&mut self, entry: Entry<'_>) {
+        assert!(entry.payload.len() <= self.room, "D4");
+        assert_eq!(entry.head.slot, self.end());
+        self.room -= entry.payload.len();
+        self.entries.push_back(entry.payload.to_vec());
+    }
+
+    fn room(&self) -> usize {
+        self.room
+    }
+
+    fn cut(&mut self, _: Slot) {}
+
+    fn begin_at(&mut self, _: Slot) {}
+
+    fn put_meta(&mut self, _: &[u8]) {}
+
+    fn meta(&self) -> &[u8] {
+        &[]
+    }
+
+    fn sync(&mut self) -> Flush {
+        self.n_flushes += 1;
+        Flush(self.n_flushes)
+    }
+
+    fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
+        into.clone_from(self.entries.get(slot.0.checked_sub(self.start)? as usize)?);
+        Some(EntryHead { slot, ballot: Ballot::NONE, view: 0 })
+    }
+
+    fn head(&self, _: Slot) -> Option<EntryHead> {
+        None
+    }
+
+    fn start(&self) -> Slot {
+        Slot(self.start)
+    }
+
+    fn end(&self) -> Slot {
+        Slot(self.start + self.entries.len() as u64)
+    }
+
+    fn free_below(&mut self, slot: Slot) {
+        self.entries.drain(..(slot.0 - self.start) as usize);
+        self.start = slot.0;
+    }
+}
+
+impl Paper {
+    /// Syncs everything that was asked for.
+    fn sync_all(&mut self, journal: &mut Journal) -> Option<Held> {
+        self.room = 1 << 20;
+        let flush = Flush(self.n_flushes);
+        journal.hear(self, &[DiskEvent::Synced(flush)])
+    }
+
+    /// Works until the journal waits for nothing.
+    fn finish(&mut self, journal: &mut Journal) {
+        journal.finish();
+        while journal.holds() {
+            journal.write(self);
+            self.sync_all(journal);
+        }
+    }
+}
+
+fn open(disk: &mut Paper) -> (Journal, Option<Found>) {
+    Journal::open(disk, 3, SIZES).unwrap()
+}
+
+fn whole(lives: u64, n_bytes: usize) -> Found {
+    let (stable, app) = (vec![1; n_bytes], vec![2; 3]);
+    let members = vec![Kept { group: 4, stable, app, changes: Vec::new() }];
+    Found { lives, disks: DISKS, members }
+}
+
+fn change(journal: &mut Journal, disk: &mut Paper, bytes: &[u8]) {
+    let changes = [(GroupId::at(4), bytes.to_vec())];
+    assert!(journal.keep(disk, &DISKS, &changes, || None), "it waits for its sync");
+}
+
+fn held(n_delivered: u64) -> Held {
+    Held { marks: Default::default(), n_delivered, views: Vec::new() }
+}
+
+#[test]
+fn k3_a_whole_and_what_changed_since_come_back() {
+    let mut disk = Paper::default();
+    let (mut journal, found) = open(&mut disk);
+    assert!(found.is_none());
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    change(&mut journal, &mut disk, b"before");
+    // Longer than one entry.
+    change(&mut journal, &mut disk, &vec![9; PIECE_BYTES + 7]);
+    disk.finish(&mut journal);
+    let (mut journal, found) = open(&mut disk);
+    let found = found.unwrap();
+    assert_eq!((journal.name(), found.lives, found.disks), (3, 1, DISKS));
+    let kept = &found.members[0];
+    assert_eq!((kept.group, kept.stable.len(), &kept.app[..]), (4, 10, &[2, 2, 2][..]));
+    assert_eq!(kept.changes, [b"before".to_vec(), vec![9; PIECE_BYTES + 7]]);
+    // A second whole of several pieces, with changes between them.
+    journal.begin_whole(&mut disk, &whole(2, 3 * PIECE_BYTES));
+    change(&mut journal, &mut disk, b"after");
+    let start = disk.start;
+    disk.finish(&mut journal);
+    assert!(disk.start > start, "freed below it");
+    let (_, found) = open(&mut disk);
+    let found = found.unwrap();
+    let kept = &found.members[0];
+    assert_eq!((found.lives, kept.stable.len()), (2, 3 * PIECE_BYTES));
+    assert_eq!(kept.changes, [b"after"]);
+}
+
+#[test]
+fn k3_a_whole_that_was_not_written_to_its_end_does_not_count() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    journal.begin_whole(&mut disk, &whole(2, 3 * PIECE_BYTES));
+    change(&mut journal, &mut disk, b"after");
+    disk.sync_all(&mut journal);
+    assert_eq!(disk.start, 0, "nothing is freed before its last piece is synced");
+    let (_, found) = open(&mut disk);
+    let found = found.unwrap();
+    assert_eq!((found.lives, &found.members[0].changes[..]), (1, &[b"after".to_vec()][..]));
+}
+
+#[test]
+fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    assert!(!journal.keep(&mut disk, &DISKS, &[], || Some(held(1))), "nothing to wait for");
+    let changes = [(GroupId::at(4), b"x".to_vec())];
+    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
+    // Nothing new changed: the output waits with what is before it.
+    assert!(journal.keep(&mut disk, &DISKS, &[], || Some(held(3))));
+    assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, 3);
+    assert!(!journal.keep(&mut disk, &DISKS, &[], || Some(held(4))));
+}
+
+#[test]
+fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    let keep = |journal: &mut Journal, disk: &mut Paper, n_delivered: u64| {
+        let changes = [(GroupId::at(4), vec![1; 100])];
+        assert!(journal.keep(disk, &DISKS, &changes, || Some(held(n_delivered))));
+    };
+    for round in (0..200).step_by(2) {
+        keep(&mut journal, &mut disk, round);
+        let under_way = DiskEvent::Synced(Flush(disk.n_flushes));
+        keep(&mut journal, &mut disk, round + 1);
+        let first = journal.hear(&mut disk, &[under_way]).unwrap();
+        assert_eq!(first.n_delivered, round, "K2: the other has its own");
+        assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, round + 1);
+    }
+}
+
+#[test]
+fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    disk.room = 3 * PIECE_BYTES;
+    let changes = [(GroupId::at(4), vec![5; 10 * PIECE_BYTES])];
+    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(9))));
+    assert!(journal.holds());
+    let mut released = None;
+    while journal.holds() {
+        assert!(released.is_none(), "K2: its end is not written");
+        disk.room = 3 * PIECE_BYTES;
+        let flush = Flush(disk.n_flushes);
+        released = journal.hear(&mut disk, &[DiskEvent::Synced(flush)]);
+        journal.write(&mut disk);
+    }
+    assert!(released.is_none());
+    assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, 9);
+    let (_, found) = open(&mut disk);
+    assert_eq!(found.unwrap().members[0].changes, [vec![5; 10 * PIECE_BYTES]]);
+}
+
+#[test]
+fn k4_a_disk_that_never_answers_is_noticed() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    journal.finish();
+    assert!(!journal.is_late(Instant(5)));
+    assert!(!journal.is_late(Instant(5).plus(PATIENCE)));
+    assert!(journal.is_late(Instant(6).plus(PATIENCE)));
+    disk.finish(&mut journal);
+    assert!(!journal.is_late(Instant(7).plus(2 * PATIENCE)));
+}
