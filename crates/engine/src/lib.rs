@@ -13,6 +13,7 @@
 //! - [`streams`]: the bytes of connections, for a door.
 //! - [`desk`], [`outbox`]: requests that have no answer yet.
 //! - [`group`]: a process of a group with views, with turns of its own.
+//! - [`multicast`]: a node of atomic multicast, with turns of its own too.
 //! - [`wire`], [`flow`]: frames between engines; `detour`: around a cut.
 //! - [`order`]: what a leader proposed is executed in its order, or not at all.
 //! - [`backlog`], [`transfer`], `catchup`: a member that fell behind gets what it lacks.
@@ -33,6 +34,7 @@ pub mod group;
 mod host;
 pub mod keyed;
 mod log;
+pub mod multicast;
 pub mod order;
 mod origin;
 pub mod outbox;

@@ -5,11 +5,12 @@
 //!   requests.
 //! - O2 Every wait has a deadline; a loop that ends wakes all waiting threads.
 
-use crate::application::{Application, Delivery};
-use crate::desk::{Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused};
 use crate::driver::Descriptors;
 use crate::open::{Error, Seat, run};
 use crate::system::System;
+use engine::multicast::{
+    Application, Delivery, Desk, MemberView, Options, Outcome, PAYLOAD_BYTES_MAX, Refused,
+};
 use proto::amcast::wire::is_addressable;
 use proto::amcast::{AFTER_MAX, GroupId, GroupSet, Layout, MessageId, Timestamp};
 use runtime::{Interest, Poller, Ready};

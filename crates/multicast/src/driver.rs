@@ -8,13 +8,11 @@
 //!   one more turn (fabric T9), and the wait ends at the earliest deadline.
 //! - N13 Work per round is bounded: a round has at most `TURNS_MAX` turns.
 
-use crate::application::Application;
 use crate::clock::Attested;
-use crate::desk::Desk;
-use crate::node::Node;
 use base::verb::Relay;
 use base::{Inbox, Instant};
 use core::time::Duration;
+use engine::multicast::{Application, Desk, Node};
 use engine::{Ground, StableStorage};
 use fabric::Fabric;
 use proto::amcast::{Multicast, RealClock};

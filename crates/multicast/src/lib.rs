@@ -7,8 +7,9 @@
 //!
 //! - [`Door`] is the usual interface: a thread of its own runs the node, `multicast` and deliveries
 //!   are calls from any thread.
-//! - [`Node`] and [`Application`] avoid the second thread: the application is called within the
-//!   loop, and its sockets are in the loop's [`runtime::Poller`].
+//! - [`Application`] and [`Descriptors`] avoid the second thread: the application is called within
+//!   the loop, and its sockets are in the loop's [`runtime::Poller`].
+//! - [`engine::multicast`] is the node itself, without its I/O.
 //! - [`run`] opens a node's fabric and picks the protocol, for either.
 //!
 //! Promises: those of the chosen protocol, by [`proto::amcast`] (validity, uniform integrity,
@@ -25,38 +26,19 @@
 //! The crate never contains protocol decisions.
 #![forbid(unsafe_code)]
 
-pub mod application;
-pub mod bugs;
 mod clock;
-pub mod desk;
 pub mod door;
 pub mod driver;
-mod journal;
-mod member;
-pub mod node;
 pub mod open;
-mod places;
-mod repeats;
-mod span;
-mod stop;
-mod stream;
 pub mod system;
-mod world;
 
-pub use application::{Application, Delivery};
-pub use desk::{
-    Desk, Figures, MemberView, NoRemoval, Options, Outcome, PAYLOAD_BYTES_MAX, Refused, Snapshot,
-};
 pub use door::{Door, Failed, Pending};
 pub use driver::Descriptors;
-pub use journal::Sizes;
-pub use node::Node;
-pub use open::{Data, Error, Seat, Start, run};
-pub use places::Places;
-pub use proto::amcast::{
-    AFTER_MAX, Cut, Footprint, GroupId, GroupSet, Message, MessageId, Timestamp, WINDOW,
+pub use engine::multicast::{
+    AFTER_MAX, Application, Cut, Delivery, Desk, End, Figures, Footprint, GroupId, GroupSet,
+    MemberView, Message, MessageId, NoRemoval, Options, Outcome, PAYLOAD_BYTES_MAX, Places,
+    Refusal, Refused, SNAPSHOTS_MAX, Snapshot, StopError, Timestamp, WINDOW,
 };
+pub use open::{Data, Error, Seat, Start, run};
 pub use proto::registry::MulticastProtocol as Protocol;
-pub use stop::StopError;
-pub use stream::{End, Refusal};
 pub use system::{ClockBy, Contradiction, FabricKind, Limits, Order, System};

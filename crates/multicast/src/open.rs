@@ -1,12 +1,10 @@
 //! Opening a node, its fabric and its protocol, and closing it.
 
-use crate::application::Application;
 use crate::clock::Attested;
 use crate::driver::{Descriptors, Driver, HostGround};
-use crate::node::{Beginning, Node, Origin, n_words};
-use crate::places::Places;
 use crate::system::{Contradiction, FabricKind, System};
 use base::{Incarnation, NodeId, Rank};
+use engine::multicast::{Application, Beginning, Node, Origin, Places, n_words};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{Fabric, OpenError, Setup};
@@ -317,8 +315,7 @@ impl<F: Leave, A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for La
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::application::Delivery;
-    use crate::desk::{Desk, Outcome};
+    use engine::multicast::{Delivery, Desk, Outcome};
     use proto::amcast::MessageId;
 
     /// An application that keeps states.

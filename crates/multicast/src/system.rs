@@ -1,9 +1,7 @@
 //! The parts of a system: nodes, groups, and the node of each member of a group.
 
-use crate::journal::Sizes;
-use crate::node::Setup;
-use crate::places::Places;
 use base::{MAX_MEMBERS, Rank};
+use engine::multicast::{Places, Setup, Sizes};
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, MAX_GROUPS};
 use proto::registry::MulticastProtocol;

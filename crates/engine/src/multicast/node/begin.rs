@@ -1,19 +1,19 @@
 //! The beginning of a node: with its system, as another incarnation, or from its disk.
 
 use super::{Node, joint, lives};
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::desk::{Desk, sender_of};
-use crate::journal::{Journal, Sizes};
-use crate::member::{Member, comes_back, whole};
-use crate::places::Places;
-use crate::repeats::Repeats;
-use crate::stop::StopError;
-use crate::stream::{Streams, Who};
-use crate::world::World;
+use crate::ground::Ground;
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::desk::{Desk, sender_of};
+use crate::multicast::journal::{Journal, Sizes};
+use crate::multicast::member::{Member, comes_back, whole};
+use crate::multicast::places::Places;
+use crate::multicast::repeats::Repeats;
+use crate::multicast::stop::StopError;
+use crate::multicast::stream::{Streams, Who};
+use crate::multicast::world::World;
 use base::{At, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use core::time::Duration;
-use engine::Ground;
 use proto::amcast::{Config, FOUNDER, GroupSet, MAX_GROUPS, Multicast};
 use proto::omega::{self, Omega, Timing};
 use proto::planted::{Planting, Sound};

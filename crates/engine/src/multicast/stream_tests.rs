@@ -1,41 +1,20 @@
 //! Two ends, and a link between them that the tests break.
 
 use super::*;
-use base::verb::Unsupported;
-use base::{At, Rng, Token};
-use std::collections::VecDeque;
+use crate::mock::Wire;
+use base::Rng;
 
 const A: Rank = Rank::at(0);
 const B: Rank = Rank::at(1);
 
-/// Carries messages one way, as long as it has room.
-#[derive(Default)]
-struct Wire {
-    messages: VecDeque<Vec<u8>>,
-    room: usize,
+/// The first message on its way.
+fn first(wire: &mut Wire) -> Option<Vec<u8>> {
+    let queue = wire.sent.iter_mut().find(|queue| !queue.is_empty())?;
+    Some(queue.remove(0))
 }
 
-impl Port for Wire {
-    fn load(&self, _: At) -> u64 {
-        0
-    }
-    fn load_into(&self, _: At, _: &mut [u64]) {}
-    fn store(&mut self, _: At, _: u64) {}
-    fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
-    fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
-    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
-    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
-    fn send(&mut self, _: Rank, message: &[u8]) -> bool {
-        let fits = self.messages.len() < self.room;
-        if fits {
-            self.messages.push_back(message.to_vec());
-        }
-        fits
-    }
-    fn wake(&mut self, _: Rank) {}
-    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
-        Ok(())
-    }
+fn clear(wires: &mut [Wire; 2]) {
+    wires.iter_mut().flat_map(|wire| &mut wire.sent).for_each(Vec::clear);
 }
 
 struct Pair {
@@ -62,7 +41,7 @@ impl Pair {
 
     /// Makes a new link, on which nothing of an old one is left (the fabric's T4 and T7).
     fn up(&mut self) {
-        self.wires.iter_mut().for_each(|wire| wire.messages.clear());
+        clear(&mut self.wires);
         self.ends[0].on_link_up(B);
         self.ends[1].on_link_up(A);
     }
@@ -71,7 +50,7 @@ impl Pair {
     fn down(&mut self) {
         self.ends[0].on_link_down(B);
         self.ends[1].on_link_down(A);
-        self.wires.iter_mut().for_each(|wire| wire.messages.clear());
+        clear(&mut self.wires);
     }
 
     /// Links another life of B, with this name and this disk.
@@ -102,7 +81,7 @@ impl Pair {
         }
         for (at, peer) in [(0, B), (1, A)] {
             for _ in 0..n {
-                let Some(message) = self.wires[1 - at].messages.pop_front() else { break };
+                let Some(message) = first(&mut self.wires[1 - at]) else { break };
                 self.ends[at].receive(peer, &message);
             }
             self.hand_up(at, peer);
@@ -193,11 +172,11 @@ fn s4_a_peer_that_hands_nothing_up_holds_its_senders_up() {
         pair.ends[0].push(B, &[], &record);
     }
     pair.ends[0].send(&mut pair.wires[0], false);
-    for message in std::mem::take(&mut pair.wires[0].messages) {
+    for message in pair.wires[0].take(B) {
         pair.ends[1].receive(A, &message);
     }
     pair.ends[1].send(&mut pair.wires[1], true);
-    for message in std::mem::take(&mut pair.wires[1].messages) {
+    for message in pair.wires[1].take(A) {
         pair.ends[0].receive(B, &message);
     }
     assert!(pair.ends[0].is_behind(B), "received is not dealt with");
@@ -370,7 +349,7 @@ fn s6_a_higher_incarnation_begins_anew_and_nothing_of_the_one_before_is_taken() 
     let mut pair = founded();
     pair.ends[1].push(A, b"of the ", b"founder");
     pair.ends[1].send(&mut pair.wires[1], false);
-    for message in std::mem::take(&mut pair.wires[1].messages) {
+    for message in pair.wires[1].take(A) {
         pair.ends[0].receive(B, &message); // and nothing is handed up yet
     }
     pair.ends[0].push(B, b"for the ", b"founder");
@@ -463,7 +442,7 @@ fn s7_late_bytes_of_an_earlier_incarnation_are_dropped() {
     let mut pair = founded();
     pair.ends[1].push(A, b"too ", b"late");
     pair.ends[1].send(&mut pair.wires[1], false);
-    let late = std::mem::take(&mut pair.wires[1].messages);
+    let late = pair.wires[1].take(A);
     assert_eq!(late.len(), 1);
     pair.b_is(5, 9);
     // Both streams begin at byte 0: the numbers alone would let the frame pass.

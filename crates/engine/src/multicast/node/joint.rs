@@ -28,15 +28,15 @@
 //! retained, each in another group, at the same time.
 
 use super::Node;
-use crate::application::{Application, Delivery};
-use crate::bugs::Bug;
-use crate::journal::Journal;
-use crate::member::whole;
-use crate::stop::StopError;
-use crate::world::{Record, State};
+use crate::ground::Ground;
+use crate::multicast::application::{Application, Delivery};
+use crate::multicast::bugs::Bug;
+use crate::multicast::journal::Journal;
+use crate::multicast::member::whole;
+use crate::multicast::stop::StopError;
+use crate::multicast::world::{Record, State};
 use base::{Instant, MemberSet, Rank};
 use core::time::Duration;
-use engine::Ground;
 use proto::amcast::wire::{Malformed, Reader, number};
 use proto::amcast::{GroupId, Multicast, Place};
 use proto::planted::Planting;
@@ -100,7 +100,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let now = self.desk.now;
         let linked = self.world.streams.linked();
         self.joint.giving.retain(|to, _| linked.contains(*to));
-        let is_behind = self.members.iter().any(|member| member.machine.is_behind());
+        let is_behind = self.is_behind();
         if is_behind != self.joint.rests {
             self.joint.rests = is_behind;
             for member in &mut self.members {
@@ -115,7 +115,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             self.joint.gathered = Vec::new();
         }
         // Each member first has to learn the epoch of its group.
-        let is_in = |member: &crate::member::Member<M>| member.machine.is_in_an_epoch();
+        let is_in = |member: &crate::multicast::member::Member<M>| member.machine.is_in_an_epoch();
         let is_ready = is_behind && self.members.iter().all(is_in);
         if is_ready && self.joint.asked.is_none() && self.joint.ask_at <= now {
             self.ask_for_states(linked);
@@ -141,8 +141,9 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         self.joint.number += 1;
         self.joint.last_asked = Some(node);
         self.joint.asked = Some((node, now.plus(PATIENCE)));
-        let stands =
-            |member: &crate::member::Member<M>| (member.pid.group, member.machine.delivered_upto());
+        let stands = |member: &crate::multicast::member::Member<M>| {
+            (member.pid.group, member.machine.delivered_upto())
+        };
         let stands = self.members.iter().map(stands).collect();
         self.world.tell(node, &Record::Ask(self.joint.number, stands));
     }
@@ -157,7 +158,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let is_good = self.app.states_are_joint()
             && !self.joint.rests
             && self.desk.is_seated
-            && !self.members.iter().any(|member| member.machine.is_behind())
+            && !self.is_behind()
             && (stands.iter().all(|stand| has_passed(stand).is_some())
                 || self.world.planted.has(Bug::GivesFromBehind));
         let mut bytes = Vec::new();
@@ -236,7 +237,8 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             let at = self.member_of[given.group.index()].ok_or(Malformed).map_err(garbled)?;
             let member = &mut self.members[usize::from(at)];
             self.world.acting = member.pid;
-            let stage = &mut crate::world::Stage { world: &mut self.world, app: &mut self.app };
+            let stage =
+                &mut crate::multicast::world::Stage { world: &mut self.world, app: &mut self.app };
             let taken = member.machine.take_state(&given.machine, self.desk.now, stage);
             taken.map_err(garbled)?;
             self.touched.insert(given.group);
@@ -251,7 +253,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         if let (Some(journal), Some(disk)) = (&mut self.journal, ground.disk()) {
             // An earlier whole with later changes would combine two moments (N12).
-            let lives = self.desk.sender() >> crate::desk::RANK_BITS;
+            let lives = self.desk.sender() >> crate::multicast::desk::RANK_BITS;
             let whole = whole(lives, &mut self.members, &self.world, &mut self.app);
             journal.begin_whole(disk, &whole);
             journal.finish();

@@ -1,9 +1,9 @@
 //! The time until which there is nothing to do.
 
 use super::{LOOK_EVERY, Node};
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::journal::Journal;
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::journal::Journal;
 use base::Instant;
 use core::time::Duration;
 use proto::amcast::Multicast;

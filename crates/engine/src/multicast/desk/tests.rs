@@ -1,7 +1,7 @@
 //! Tests of refusals, and of the outcomes of accepted messages.
 
 use super::*;
-use crate::places::Places;
+use crate::multicast::places::Places;
 
 fn desk(window: usize) -> Desk {
     let alone = vec![Rank::at(0)];

@@ -1,11 +1,11 @@
 //! The input from other nodes: events of the fabric, and whole records of their streams.
 
 use super::Node;
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::world::{Parcel, Record};
+use crate::ground::Ground;
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::world::{Parcel, Record};
 use base::{Event, Instant, Rank};
-use engine::Ground;
 use proto::amcast::Multicast;
 use proto::planted::Planting;
 

@@ -1,9 +1,9 @@
 //! The fate of own messages that many later ones have followed (W2, `span.rs`).
 
 use super::Node;
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::world::Named;
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::world::Named;
 use base::Rank;
 use proto::amcast::{GroupSet, MessageId, Multicast};
 use proto::planted::Planting;

@@ -1,11 +1,11 @@
 //! One member of a group on its node, and how it is written to the disk and comes back.
 
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::desk::MemberView;
-use crate::journal::{Found, Kept};
-use crate::stop::StopError;
-use crate::world::{Stage, World};
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::desk::MemberView;
+use crate::multicast::journal::{Found, Kept};
+use crate::multicast::stop::StopError;
+use crate::multicast::world::{Stage, World};
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega::Omega;

@@ -13,11 +13,11 @@
 //! ```
 //! A record goes to a *node* once, however many members it addresses there.
 
-use crate::application::{Application, Delivery};
-use crate::bugs::Bug;
-use crate::places::Places;
-use crate::span::ASKED_MAX;
-use crate::stream::Streams;
+use crate::multicast::application::{Application, Delivery};
+use crate::multicast::bugs::Bug;
+use crate::multicast::places::Places;
+use crate::multicast::span::ASKED_MAX;
+use crate::multicast::stream::Streams;
 use base::{Incarnation, Port, Rank};
 use proto::amcast::wire::{Malformed, Reader, Wire, list, number};
 use proto::amcast::{
@@ -322,7 +322,7 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
         if message.dest.iter().next() != Some(delivery.group) {
             return;
         }
-        let Some(node) = crate::desk::node_of_sender(message.id.sender) else { return };
+        let Some(node) = crate::multicast::desk::node_of_sender(message.id.sender) else { return };
         let hosted = self.places.hosted(node);
         if node == self.me || node.index() >= self.places.n_nodes() || hosted.meets(message.dest) {
             return;

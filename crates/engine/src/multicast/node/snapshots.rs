@@ -1,9 +1,9 @@
 //! Snapshots of hosted groups at one timestamp: cuts of their members, put together.
 
 use super::Node;
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::world::Handed;
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::world::Handed;
 use proto::amcast::{Cut, GroupId, Multicast, Timestamp};
 use proto::planted::Planting;
 

@@ -16,8 +16,8 @@
 //!   nothing more from its peers or its application. A turn whose changes exceed the bound, since
 //!   it replaces a log, holds the node until the disk has taken them ([`Journal::holds`]).
 
-use crate::desk::MemberView;
-use crate::stream::Marks;
+use crate::multicast::desk::MemberView;
+use crate::multicast::stream::Marks;
 use base::{Ballot, Instant, MAX_MEMBERS, Slot};
 use core::time::Duration;
 use proto::amcast::GroupId;

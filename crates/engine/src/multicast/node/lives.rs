@@ -19,10 +19,10 @@
 //!   By `Node::remove_members`.
 
 use super::{Beginning, Node, Origin};
-use crate::application::Application;
-use crate::bugs::Bug;
-use crate::places::Places;
-use crate::stop::StopError;
+use crate::multicast::application::Application;
+use crate::multicast::bugs::Bug;
+use crate::multicast::places::Places;
+use crate::multicast::stop::StopError;
 use base::{At, Incarnation, Instant, MemberSet, Port, Rank};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega;

@@ -26,18 +26,18 @@ mod snapshots;
 
 pub use begin::{Beginning, Origin, Setup};
 
-use crate::application::{Application, Delivery};
-use crate::bugs::Bug;
-use crate::desk::{Desk, Snapshot};
-use crate::journal::{Held, Journal};
-use crate::member::{Member, whole};
-use crate::repeats::Repeats;
-use crate::stop::StopError;
-use crate::stream::End;
-use crate::world::{ByMember, Handed, Parcel, Record, Stage, World};
+use crate::ground::Ground;
+use crate::multicast::application::{Application, Delivery};
+use crate::multicast::bugs::Bug;
+use crate::multicast::desk::{Desk, Snapshot};
+use crate::multicast::journal::{Held, Journal};
+use crate::multicast::member::{Member, whole};
+use crate::multicast::repeats::Repeats;
+use crate::multicast::stop::StopError;
+use crate::multicast::stream::End;
+use crate::multicast::world::{ByMember, Handed, Parcel, Record, Stage, World};
 use base::{Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
 use core::time::Duration;
-use engine::Ground;
 use proto::amcast::{AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::disk::DiskEvent;
 use proto::omega;
@@ -124,6 +124,11 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     pub fn ended(&self) -> impl Iterator<Item = (Rank, End)> + '_ {
         let nodes = Rank::all(self.world.places.n_nodes());
         nodes.filter_map(|node| Some((node, self.world.streams.ended(node)?)))
+    }
+
+    /// Whether others have dropped messages that members here have not delivered.
+    pub fn is_behind(&self) -> bool {
+        self.members.iter().any(|member| member.machine.is_behind())
     }
 
     /// Ends the node.
@@ -236,7 +241,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let released = is_free.then(held);
         self.changes.clear();
         if journal.wants_whole(disk) {
-            let lives = self.desk.sender() >> crate::desk::RANK_BITS;
+            let lives = self.desk.sender() >> crate::multicast::desk::RANK_BITS;
             let whole = whole(lives, &mut self.members, &self.world, &mut self.app);
             journal.begin_whole(disk, &whole);
             if self.world.planted.has(Bug::FreedEarly) {

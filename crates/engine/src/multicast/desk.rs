@@ -6,8 +6,8 @@
 //! - D2 A refused message was not multicast: nothing of it left this node. By construction: the
 //!   checks come first.
 
-use crate::places::Places;
-use crate::span::{Span, Urgency};
+use crate::multicast::places::Places;
+use crate::multicast::span::{Span, Urgency};
 use base::{Instant, MemberSet, Rank};
 use proto::amcast::wire::is_addressable;
 use proto::amcast::{
@@ -42,7 +42,7 @@ pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
 pub struct Options {
     /// A timestamp that the final one must exceed (4.4.2): the highest that its sender has seen.
     pub after: Timestamp,
-    /// The keys that the message touches: where [`crate::System::commutes`] is set it may overtake,
+    /// The keys that the message touches: where [`Config::commutes`](proto::amcast::Config::commutes) is set it may overtake,
     /// and be overtaken by, messages that touch other keys.
     pub footprint: Footprint,
     /// The time after which its outcome is reported as unknown.
@@ -391,7 +391,7 @@ impl Desk {
     }
 
     /// Requests a snapshot of the members of `groups` that live here at one timestamp (4.4.2),
-    /// without a message to any other node's group: [`crate::Application::snapshot`] reports when
+    /// without a message to any other node's group: [`Application::snapshot`](crate::multicast::Application::snapshot) reports when
     /// each of them is there. The timestamp is the lowest one above everything that any member here
     /// has delivered. The snapshot comes when the groups' clocks have passed it, after at most two
     /// steps within each if nothing is pending.

@@ -40,7 +40,7 @@ pub use hello::Refusal;
 pub(crate) use hello::Who;
 pub(crate) use input::Input;
 
-use crate::bugs::Bug;
+use crate::multicast::bugs::Bug;
 use base::{Incarnation, MAX_MEMBERS, MemberSet, Port, Rank};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::{Malformed, number};

@@ -1,6 +1,6 @@
 //! The reasons why a node stops.
 
-use crate::stream::Refusal;
+use crate::multicast::stream::Refusal;
 use base::Rank;
 
 /// The reason why a node cannot begin, or must stop.

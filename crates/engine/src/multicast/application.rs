@@ -1,6 +1,6 @@
 //! The interface of an application, which takes the deliveries of a node.
 
-use crate::desk::{Desk, Outcome, Snapshot};
+use crate::multicast::desk::{Desk, Outcome, Snapshot};
 use base::Instant;
 use proto::amcast::{Cut, GroupId, Message, MessageId, Timestamp};
 use std::sync::Arc;

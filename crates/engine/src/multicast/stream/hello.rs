@@ -11,7 +11,7 @@
 //! ```
 
 use super::{End, FRAME_BYTES_MAX, Peer, State, Streams, words};
-use crate::bugs::Bug;
+use crate::multicast::bugs::Bug;
 use base::{Incarnation, Rank};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::Malformed;
