@@ -1,21 +1,7 @@
-//! The key-value door of a keyspace in partitions: Redis clients on one side, atomic multicast on
-//! the other.
-//!
-//! `kv::partition` decides which partitions a command concerns, when it is sent and how it is
-//! executed; the multicast orders messages. This module connects the two, and serves clients'
-//! sockets as the ordinary door does.
-//!
-//! - I1 every command that changes or reads the state is multicast, except reads that ask for a
-//!   snapshot: no answer comes from a replica's momentary state. By construction: only deliveries
-//!   reach the state, and snapshots between them at the place of a timestamp.
-//! - I2 each request is taken from the desk within [`PATIENCE`], or refused, and ends within as
-//!   long again with its answer or with what is known of it. By [`Desk::expire`] and
-//!   `Sender::expire`.
-//! - I3 back-pressure reaches the client: messages that the multicast refuses stay with the sender
-//!   until it is full; then requests stay on the desk, and then no input is read from clients.
+//! The process around the door of a keyspace in partitions: sockets, signals, the supervisor,
+//! figures. `kv`'s [`PartitionDoor`] does the rest.
 
 use super::process::{self, Process, give_statuses};
-use super::snapshots::Snapshots;
 use super::sockets::Sockets;
 use super::{KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS, Stop};
 use crate::channel::{ReplicaEnd, Report};
@@ -23,107 +9,38 @@ use crate::config::{Config, Partitioning};
 use crate::control::Board;
 use crate::signals::Signals;
 use crate::status::PartitionStatus;
-use base::{Evidence, Incarnation, Instant, Prefix, Rank, Slot, StateClock};
+use base::{Incarnation, Instant};
 use console::Outcome;
-use kv::door::{Figures, Holding, Holds, RespClients, of_each};
-use kv::entry::{self, Sequence};
-use kv::partition::{
-    self, Executor, Fate, NOT_BY_PIECES, Name, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST, Sender,
-};
-use kv::text;
-use multicast::{
-    Application, Cut, Delivery, Descriptors, Desk as Cast, GroupId, GroupSet, MessageId, Options,
-    Refused, Snapshot,
-};
-use proto::Role;
-use runtime::{
-    Answer, Asker, Desk, Interest, Laid, Overdue, PATIENCE, Poller, ReadAnswer, Ready, Stats, View,
-    boot_now, unix_ms,
-};
+use kv::door::{Clocked, PartitionConfig, PartitionDoor, partition_seats};
+use kv::entry;
+use multicast::{Application, Cut, Delivery, Descriptors, Desk, GroupId, MessageId, Snapshot};
+use runtime::{Interest, PATIENCE, Poller, Ready, Stats, View, boot_now, unix_ms};
 use std::io::{self, Read};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::Duration;
 
-const _: () = assert!(partition::PAYLOAD_BYTES_MAX <= multicast::PAYLOAD_BYTES_MAX);
-
-/// The interval at which figures are published, and descriptors are checked again.
-const PUBLISH_EVERY: Duration = Duration::from_millis(250);
-
-const NO_BACKUPS: &[u8] =
-    b"-ERR backups of a keyspace in partitions are not built yet; copy keys with SCAN\r\n";
-
-const MISSED: &[u8] =
-    b"-TRYAGAIN this replica was given a newer state while it waited for the snapshot\r\n";
-
-/// The client that waits for a command.
-#[derive(Clone, Copy, Debug)]
-struct Waiting {
-    asker: Asker,
-    is_read: bool,
-}
-
-/// The partitions' part of INFO.
-#[derive(Debug, Default)]
-struct Held {
-    sum: Holding,
-    order: &'static str,
-    partitions: Vec<PartitionStatus>,
-}
-
-impl Holds for Held {
-    fn holding(&self) -> Holding {
-        self.sum
+impl Clocked for Process {
+    fn wall_ms(&self) -> u64 {
+        unix_ms()
     }
 
-    fn describe(&self) -> String {
-        let mut text = format!(
-            "gregale_partitions:{}\r\ngregale_order:{}\r\n",
-            self.partitions.len(),
-            self.order
-        );
-        for PartitionStatus { id, leader, executed, keys } in &self.partitions {
-            text += &format!(
-                "gregale_partition{id}:leader={leader},keys={keys},executed={executed}\r\n"
-            );
-        }
-        text
+    fn boot_now(&self) -> Instant {
+        boot_now()
+    }
+
+    fn say(&mut self, line: &str) {
+        eprintln!("gregale: {line}");
     }
 }
 
 /// The service of a process; see the module's text.
 pub(crate) struct PartitionedDoor {
-    clients: RespClients<Process>,
-    sockets: Sockets,
+    door: PartitionDoor<Process, Sockets>,
     board: Arc<Board>,
     signals: Signals,
-    executor: Executor,
-    sender: Sender<Waiting>,
-    snapshots: Snapshots,
-    desk: Desk,
-    me: Rank,
-    n_members: usize,
-    /// The members of each partition in the order of their ranks there.
-    seats: Vec<Vec<usize>>,
-    held: Held,
-    /// State time: the largest stamp that a partition executed here.
-    state_clock: StateClock,
-    /// Whether its replicas can come back, from its disk or from another process.
-    keeps_states: bool,
-    /// A buffer for the bytes of a read.
-    read: Vec<u8>,
-    /// The reason why nothing is sent, if that lasts.
-    refused: Option<Refused>,
     stop: Option<Stop>,
     /// Whether the supervisor knows that this member serves.
     reported: bool,
-    publish_at: Instant,
-}
-
-/// The members of each partition's group. The first one leads it first, so the leads are spread.
-pub(crate) fn seats(n_partitions: usize, n_members: usize) -> Vec<Vec<usize>> {
-    let of = |partition| (0..n_members).map(move |at| (partition + at) % n_members + 1);
-    (0..n_partitions).map(|partition| of(partition).collect()).collect()
 }
 
 impl PartitionedDoor {
@@ -138,34 +55,23 @@ impl PartitionedDoor {
         signals: Signals,
         channel: Option<Arc<ReplicaEnd>>,
     ) -> Outcome<PartitionedDoor> {
-        let me = config.rank();
-        let origin = entry::Origin { rank: me, incarnation: life };
-        let n = usize::from(partitions.n);
-        let executor = Executor::new(origin, n, partitions.order.into(), config.maxmemory);
-        let n_members = config.members.len();
+        let members = config.members.len();
+        let of_door = PartitionConfig {
+            origin: entry::Origin { rank: config.rank(), incarnation: life },
+            seats: partition_seats(usize::from(partitions.n), members),
+            members,
+            order: partitions.order.into(),
+            memory_bytes_max: config.maxmemory,
+            patience: PATIENCE,
+        };
         let outside = Process::new(config, board, channel)?;
+        let (of_clients, sockets) = (process::door_config(config), Sockets::new(listener)?);
         Ok(PartitionedDoor {
-            clients: RespClients::new(process::door_config(config), outside),
-            sockets: Sockets::new(listener)?,
+            door: PartitionDoor::new(of_door, of_clients, outside, sockets),
             board: Arc::clone(board),
             signals,
-            sender: Sender::new(origin, executor.map()),
-            executor,
-            snapshots: Snapshots::default(),
-            desk: Desk::new(View::new(me, n_members), PATIENCE),
-            me,
-            n_members,
-            seats: seats(n, n_members),
-            held: Held { order: partitions.order.name(), ..Held::default() },
-            state_clock: StateClock::default(),
-            // With `reply` the answers that may be released depend on what this process itself has
-            // executed.
-            keeps_states: partitions.order != crate::config::Order::Reply,
-            read: Vec::new(),
-            refused: None,
             stop: None,
             reported: false,
-            publish_at: Instant::ZERO,
         })
     }
 
@@ -174,366 +80,97 @@ impl PartitionedDoor {
         self.stop
     }
 
-    /// Moves requests from the desk to the sender, as long as it has room (I3).
-    fn take(&mut self, cast: &mut Cast) -> bool {
-        let PartitionedDoor { desk, sender, clients, read, n_members, executor, snapshots, .. } =
-            self;
-        let deadline = desk.now().plus(PATIENCE);
-        let mut worked = false;
-        desk.take(|laid| {
-            let (asker, is_read) = match laid {
-                Laid::Write(asker, command) => {
-                    read.clear();
-                    read.extend_from_slice(command);
-                    (asker, false)
-                }
-                Laid::Read(asker) => {
-                    read.clear();
-                    clients.describe_read(asker, read);
-                    (asker, true)
-                }
-                Laid::Wait(asker) => {
-                    // An answered command was delivered, so a majority holds it.
-                    clients.answer_wait(asker, base::majority(*n_members) - 1);
-                    worked = true;
-                    return true;
-                }
-            };
-            if !sender.has_room() {
-                return false;
-            }
-            worked = true;
-            match read.first() {
-                None => {} // its client is gone
-                Some(&kv::backup::REQUEST) if is_read => {
-                    clients.answer_read(asker, ReadAnswer::Forwarded(NO_BACKUPS));
-                }
-                Some(&SNAPSHOT_REQUEST) if is_read => {
-                    let Some(all) = executor.snapshot_of(&read[1..]) else {
-                        let refusal = format!("-{NOT_BY_PIECES}\r\n");
-                        clients.answer_read(asker, ReadAnswer::Forwarded(refusal.as_bytes()));
-                        return true;
-                    };
-                    match cast.snapshot(GroupSet::from_bits(all.bits())) {
-                        Ok(Snapshot(number)) => {
-                            let sequence = Snapshots::sequence(number);
-                            let payload = executor.snapshot_payload(sequence, &read[1..]);
-                            snapshots.wait(number, asker, deadline, (all, payload));
-                        }
-                        // S2: the refusal comes at once, so that no request waits behind it.
-                        Err(_) => clients.answer_read(asker, ReadAnswer::Unavailable),
-                    }
-                }
-                Some(_) => {
-                    let waiting = Waiting { asker, is_read };
-                    let sequence = sender.submit(asker.connection, waiting, read, deadline);
-                    if is_read {
-                        executor.may_put_off(sequence);
-                    }
-                }
-            }
-            true
-        });
-        worked
-    }
-
-    /// Ends requests whose time is over (I2).
-    fn expire(&mut self) {
-        while let Some(number) = self.snapshots.late(self.desk.now()) {
-            self.give_snapshot_up(number, ReadAnswer::Unavailable);
-        }
-        let PartitionedDoor { desk, sender, clients, refused, .. } = self;
-        let refusal = match refused {
-            Some(why) => format!("-TRYAGAIN {why}\r\n"),
-            None => format!("-{}\r\n", text::NOT_LEADER),
+    /// Leaves the figures on the board, and reports to the supervisor once that clients are
+    /// answered.
+    fn publish(&mut self, view: &View) {
+        let status = |of: &kv::door::PartitionFigures| PartitionStatus {
+            id: of.id,
+            leader: of.leader,
+            executed: of.executed,
+            keys: of.keys,
         };
-        let not_sent = ReadAnswer::Forwarded(refusal.as_bytes());
-        sender.expire(desk.now(), |Waiting { asker, is_read }, fate| match (fate, is_read) {
-            (_, true) => clients.answer_read(asker, ReadAnswer::Unavailable),
-            (Fate::Unknown, false) => clients.answer(asker, Answer::Unknown),
-            (Fate::NotSent, false) => clients.answer_read(asker, not_sent),
-        });
-        // Requests for which the sender has no room stay on the desk.
-        desk.expire(|overdue| match overdue {
-            Overdue::Read(asker) => clients.answer_read(asker, ReadAnswer::Unavailable),
-            Overdue::Write(asker) => clients.answer_read(asker, not_sent),
-        });
-    }
-
-    /// Ends snapshot `number` without a result: its asker is told, and its pieces are withdrawn.
-    fn give_snapshot_up(&mut self, number: u64, answer: ReadAnswer<'_>) {
-        let Some(asker) = self.snapshots.end(number) else { return };
-        self.clients.answer_read(asker, answer);
-        let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
-        executor.forget_snapshot(number, &mut |sequence, reply| {
-            give(sender, snapshots, clients, sequence, reply);
-        });
-    }
-
-    fn send(&mut self, cast: &mut Cast) -> bool {
-        if !self.sender.wants_to_send() {
-            return false;
-        }
-        let mut worked = false;
-        // The sender keeps deadlines, and only an own delivery is an outcome.
-        let options = Options::default();
-        let mut why = None;
-        let stamp_ms = self.state_clock.stamp(unix_ms(), self.executor.state_ms(), boot_now());
-        self.sender.send(stamp_ms, |to, batch| {
-            match cast.multicast(GroupSet::from_bits(to.bits()), batch, &options) {
-                Ok(_) => worked = true,
-                Err(refused @ Refused::Kept { .. }) => why = Some(refused),
-                Err(_) => return false,
-            }
-            why.is_none()
-        });
-        self.refused = why;
-        worked
-    }
-
-    /// The figures for INFO, status and metrics.
-    fn look(&mut self, cast: &Cast) {
-        let mut sum = Holding::default();
-        self.held.partitions.clear();
-        for (id, seats) in self.seats.iter().enumerate() {
-            let figures = self.executor.figures(id);
-            sum.keys += figures.keys;
-            sum.memory_bytes += figures.memory_bytes;
-            sum.changes += figures.changes;
-            let trusted = cast.members().get(id).and_then(|member| member.trusted);
-            let leader = trusted.and_then(|rank| seats.get(rank.index()));
-            self.held.partitions.push(PartitionStatus {
-                id,
-                leader: leader.map_or(0, |member| *member as u16),
-                executed: figures.executed,
-                keys: figures.keys,
-            });
-        }
-        sum.databases = of_each(|db| self.executor.keys_of(db));
-        self.held.sum = sum;
-    }
-
-    fn view(&self, cast: &Cast) -> View {
-        let mut view = View::new(self.me, self.n_members);
-        let leads = cast.members().iter().any(|member| member.is_primary);
-        let knows_leader =
-            |member: &multicast::MemberView| member.trusted.is_some() && member.is_seated;
-        let knows_leaders = cast.members().iter().all(knows_leader);
-        view.role = match (leads, knows_leaders) {
-            (true, _) => Role::Leader,
-            (false, true) => Role::Follower,
-            (false, false) => Role::Candidate,
-        };
-        let delivered = cast.members().iter().map(|member| member.delivered).sum();
-        let executed = (0..self.seats.len()).map(|at| self.executor.figures(at).executed).sum();
-        (view.committed, view.applied) = (Prefix(delivered), Prefix(executed));
-        view.heard = cast.linked();
-        view.heard.insert(self.me);
-        view
-    }
-
-    /// Publishes figures, and reports to the supervisor once that clients are answered.
-    fn publish(&mut self, cast: &Cast) {
-        self.look(cast);
-        let view = self.view(cast);
-        let figures = Figures {
-            keys: self.held.sum.keys,
-            memory_bytes: self.held.sum.memory_bytes,
-            state_time_ahead_ms: self.state_clock.ahead_ms(unix_ms(), boot_now()),
-            ..self.clients.figures()
-        };
-        self.board.leave_partitions(self.held.partitions.clone());
-        self.board.leave(&view, &Stats::new(), figures);
-        self.desk.turn(cast.now(), view);
-        // A new incarnation serves when it has its seats, and the states of all partitions.
-        let serves = matches!(view.role, Role::Leader | Role::Follower)
-            && cast.members().iter().all(|member| member.is_seated)
-            && self.held.partitions.iter().all(|of| of.leader != 0);
-        if serves && !self.reported {
+        self.board.leave_partitions(self.door.partitions().iter().map(status).collect());
+        self.board.leave(view, &Stats::new(), self.door.figures());
+        if self.door.has_served() && !self.reported {
             self.reported = true;
-            self.clients.outside.tell(&Report::Serving);
+            self.door.clients.outside.tell(&Report::Serving);
         }
-    }
-}
-
-/// Handles the end of a command of this process, or of a snapshot read.
-fn give(
-    sender: &mut Sender<Waiting>,
-    snapshots: &mut Snapshots,
-    clients: &mut RespClients<Process>,
-    sequence: Sequence,
-    reply: &[u8],
-) {
-    if let Some(number) = Snapshots::number(sequence) {
-        if let Some(asker) = snapshots.end(number) {
-            clients.answer_read(asker, ReadAnswer::Forwarded(reply));
-        }
-        return;
-    }
-    match sender.answered(sequence) {
-        Some(Waiting { asker, is_read: true }) if reply == PUT_OFF => clients.ask_again(asker),
-        Some(Waiting { asker, is_read: true }) => {
-            clients.answer_read(asker, ReadAnswer::Forwarded(reply));
-        }
-        Some(Waiting { asker, is_read: false }) => {
-            // WAIT is the only command that looks at slots; it is answered without one here.
-            clients.answer(asker, Answer::Executed(Slot(0), reply));
-        }
-        None => {}
+        self.door.streams.listen_again();
     }
 }
 
 impl Descriptors for PartitionedDoor {
     fn begin(&mut self, poller: &Poller) -> io::Result<()> {
         poller.add(&self.signals.pipe, KEY_SIGNALS, Interest::Read)?;
-        if let Some(channel) = &self.clients.outside.channel {
+        if let Some(channel) = &self.door.clients.outside.channel {
             poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
         }
-        self.clients.outside.register(poller)?;
-        self.sockets.register(poller)
+        self.door.clients.outside.register(poller)?;
+        self.door.streams.register(poller)
     }
 
-    fn on_ready(&mut self, ready: Ready, cast: &mut Cast) {
-        let view = *self.desk.view();
-        self.desk.turn(cast.now(), view);
+    fn on_ready(&mut self, ready: Ready, cast: &mut Desk) {
         match ready.key {
-            KEY_LISTENER => self.clients.accept(&mut self.sockets, cast.now()),
+            KEY_LISTENER => self.door.accept(cast),
             KEY_SIGNALS => {
                 // The number of signals does not matter.
                 let _ = (&self.signals.pipe).read(&mut [0; 64]);
                 self.stop = Some(Stop::HandOver);
             }
             KEY_CHANNEL => {
-                let channel = &self.clients.outside.channel;
+                let channel = &self.door.clients.outside.channel;
                 if channel.as_ref().is_some_and(|channel| channel.asks_to_stop()) {
                     self.stop = Some(Stop::Remove);
                 }
             }
-            KEY_STATUS => give_statuses(&mut self.clients),
-            _ => {
-                self.clients.on_ready(ready, &mut self.sockets, &self.held, &mut self.desk);
-            }
+            KEY_STATUS => give_statuses(&mut self.door.clients),
+            _ => self.door.on_ready(ready, cast),
         }
     }
 }
 
 impl Application for PartitionedDoor {
-    fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
-        let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
-        let Delivery { group, message, at } = delivery;
-        let name = Name { sender: message.id.sender, sequence: message.id.sequence };
-        let all = Partitions::from_bits(message.dest.bits());
-        let mut answer = |sequence: Sequence, reply: &[u8]| {
-            give(sender, snapshots, clients, sequence, reply);
-        };
-        let place = Place { at: at.0, name };
-        if let Err(error) =
-            executor.deliver(group.index(), place, all, &message.payload, &mut answer)
-        {
-            eprintln!("gregale: {:?} is no batch and was skipped: {error}", message.id);
-        }
-        // Messages that are delivered before this member serves may have been on a disk for hours.
-        // Later, all members stamp: a state time that is ahead raises the estimate with the next
-        // stamp, and one that is behind belongs to a message that was under way.
-        if self.reported && !self.state_clock.is_founded() {
-            self.state_clock.observe(self.executor.state_ms(), Evidence::Present, boot_now());
-        }
-        let published = self.executor.take_published();
-        // Messages published before this life served a client are not sent to its clients.
-        if self.reported {
-            self.clients.tell(&published);
-        }
+    fn deliver(&mut self, delivery: Delivery, cast: &mut Desk) {
+        self.door.deliver(delivery, cast);
     }
 
-    fn snapshot(&mut self, snapshot: Snapshot, group: GroupId, cut: Cut, _: &mut Cast) {
-        let Snapshot(number) = snapshot;
-        if cut == Cut::Missed {
-            return self.give_snapshot_up(number, ReadAnswer::Forwarded(MISSED));
-        }
-        let PartitionedDoor { executor, sender, snapshots, clients, .. } = self;
-        // Its asker may have been told that it takes too long.
-        let Some(waiting) = snapshots.get(number) else { return };
-        let (all, payload) = (waiting.all, Arc::clone(&waiting.payload));
-        executor.snapshot(group.index(), number, all, &payload, &mut |sequence, reply| {
-            give(sender, snapshots, clients, sequence, reply);
-        });
+    fn snapshot(&mut self, snapshot: Snapshot, group: GroupId, cut: Cut, cast: &mut Desk) {
+        self.door.snapshot(snapshot, group, cut, cast);
     }
 
-    fn outcome(&mut self, _: MessageId, _: multicast::Outcome, _: &mut Cast) {}
+    fn outcome(&mut self, id: MessageId, outcome: multicast::Outcome, cast: &mut Desk) {
+        self.door.outcome(id, outcome, cast);
+    }
 
     fn keeps_states(&self) -> bool {
-        self.keeps_states
+        self.door.keeps_states()
     }
 
-    // Without all of them, a command that is executed in several partitions at once would be
-    // present in only some (`kv::partition`'s Q1, Q2).
     fn states_are_joint(&self) -> bool {
-        self.keeps_states
+        self.door.states_are_joint()
     }
 
-    fn forget(&mut self, _: &mut Cast) {
-        while let Some(number) = self.snapshots.late(Instant(u64::MAX)) {
-            self.give_snapshot_up(number, ReadAnswer::Forwarded(MISSED));
-        }
-        let PartitionedDoor { executor, sender, clients, .. } = self;
-        executor.begin_again();
-        sender.abandon(|Waiting { asker, is_read }| match is_read {
-            true => clients.answer_read(asker, ReadAnswer::Unavailable),
-            false => clients.answer(asker, Answer::Unknown),
-        });
+    fn forget(&mut self, cast: &mut Desk) {
+        self.door.forget(cast);
     }
 
     fn state(&mut self, group: GroupId) -> Vec<u8> {
-        let mut out = Vec::new();
-        self.executor.save(group.index(), &mut out);
-        out
+        self.door.state(group)
     }
 
-    fn install(&mut self, group: GroupId, state: &[u8], _: &mut Cast) {
-        if let Err(error) = self.executor.restore(group.index(), state) {
-            // To continue would mean to answer from a state that never existed.
-            panic!("partition {} cannot come back: {error}", group.index());
-        }
+    fn install(&mut self, group: GroupId, state: &[u8], cast: &mut Desk) {
+        self.door.install(group, state, cast);
     }
 
-    fn turn(&mut self, cast: &mut Cast) -> bool {
-        let view = *self.desk.view();
-        self.desk.turn(cast.now(), view);
-        let mut worked = self.clients.resume(&self.held, &mut self.desk);
-        worked |= self.take(cast);
-        self.expire();
-        worked |= self.send(cast);
-        if cast.now() >= self.publish_at {
-            self.publish_at = cast.now().plus(PUBLISH_EVERY);
-            self.publish(cast);
-            self.sockets.listen_again();
+    fn turn(&mut self, cast: &mut Desk) -> bool {
+        let worked = self.door.turn(cast);
+        if let Some(view) = self.door.take_news() {
+            self.publish(&view);
         }
-        self.clients.flush(&mut self.sockets, &mut self.desk);
         worked
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let ends = [self.sender.deadline(), self.snapshots.deadline()];
-        ends.into_iter().flatten().chain([self.publish_at]).min()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn leading_is_shared() {
-        assert_eq!(seats(4, 3), [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]]);
-        assert_eq!(seats(2, 1), [[1], [1]]);
-    }
-
-    #[test]
-    fn info_tells_of_each_partition() {
-        let partitions = vec![PartitionStatus { id: 0, leader: 2, executed: 7, keys: 3 }];
-        let held = Held { order: "signals", partitions, ..Held::default() };
-        let text = held.describe();
-        assert!(text.contains("gregale_partitions:1\r\ngregale_order:signals\r\n"), "{text}");
-        assert!(text.ends_with("gregale_partition0:leader=2,keys=3,executed=7\r\n"), "{text}");
+        self.door.deadline()
     }
 }

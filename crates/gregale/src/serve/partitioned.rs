@@ -9,7 +9,7 @@ use super::{learner, life};
 use crate::channel::{ReplicaEnd, Sockets};
 use crate::config::{Config, FabricKind, Order, Partitioning, Start};
 use crate::control::{self, Board};
-use crate::door::{PartitionedDoor, seats};
+use crate::door::{PartitionedDoor, partition_seats};
 use crate::signals::Signals;
 use console::{Failure, Outcome};
 use multicast::{Data, Limits, Seat, System};
@@ -73,7 +73,7 @@ fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
         directory: config.directory.clone(),
         nodes: config.members.len(),
         addresses: config.members.iter().filter_map(|member| member.fabric).collect(),
-        groups: seats(usize::from(partitions.n), config.members.len()),
+        groups: partition_seats(usize::from(partitions.n), config.members.len()),
         commutes: false,
         clock_error_us: None,
         clock_by: Default::default(),

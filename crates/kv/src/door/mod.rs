@@ -15,6 +15,7 @@
 //! ```
 //!
 //! - [`RespDoor`]: the clients as an engine sees them.
+//! - [`PartitionDoor`]: the clients of a keyspace in partitions, under atomic multicast.
 //! - [`RespClients`]: all connections; CLIENT LIST, channels, INFO, members.
 //! - [`Pipes`]: connections in memory, for simulations and tests.
 //! - [`State`]: the replicated application, with snapshots and backups.
@@ -25,7 +26,9 @@ mod channels;
 mod clients;
 mod members;
 mod outside;
+mod partitioned;
 mod resp_door;
+mod snapshots;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -38,5 +41,8 @@ pub use engine::streams::{
 };
 pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
+pub use partitioned::{
+    Clocked, PartitionConfig, PartitionDoor, PartitionFigures, seats as partition_seats,
+};
 pub use resp_door::RespDoor;
 pub use state::{Discarded, Holding, Holds, Serves, State, of_each};

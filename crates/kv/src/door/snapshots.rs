@@ -3,13 +3,13 @@
 //!
 //! - S1 each asker is answered once: by the last of its partitions, by a refusal, or at its
 //!   deadline. By construction: all three remove it.
-//! - S2 at most [`multicast::desk::SNAPSHOTS_MAX`] wait: the multicast refuses more, and so does
+//! - S2 at most [`engine::multicast::SNAPSHOTS_MAX`] wait: the multicast refuses more, and so does
 //!   the door, at once.
 
+use crate::entry::Sequence;
+use crate::partition::Partitions;
 use base::Instant;
-use kv::entry::Sequence;
-use kv::partition::Partitions;
-use runtime::Asker;
+use engine::Asker;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
