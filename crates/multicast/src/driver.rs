@@ -4,9 +4,9 @@
 //! round: ready descriptors -> application; turns of the node while something happens
 //! idle:  spin a little; announce the sleep; look once more; wait
 //! ```
-//! - N3 The loop never sleeps while there is work: between `prepare_sleep` and the wait the node has
-//!   one more turn (fabric T9), and the wait ends at the earliest deadline.
-//! - N13 Work per round is bounded: a round has at most `TURNS_MAX` turns.
+//! - N3 The loop never sleeps while there is work: between `prepare_sleep` and the wait the node
+//!   has one more turn (fabric T9), and the wait ends at the earliest deadline.
+//! - N13 Work per round is bounded. By construction: a round has at most `TURNS_MAX` turns.
 
 use crate::clock::Attested;
 use base::verb::Relay;

@@ -12,7 +12,7 @@ proto::planted_bugs! {
     /// A stream continues one frame late when its link is back.
     ResumedLate = RESUMED_LATE: sweep ANYWHERE,
     /// The last record before a link broke is handed up again when it is back.
-    HandedTwice = HANDED_TWICE: sweep ANYWHERE,
+    HandedTwice = HANDED_TWICE: tests,
     /// A peer is given up for one long record.
     GivenUpForOne = GIVEN_UP_FOR_ONE: tests,
     /// A process is listened to though a later incarnation of its node was met.
@@ -30,7 +30,7 @@ proto::planted_bugs! {
     /// The log is freed when a whole begins, and not when it is synced.
     FreedEarly = FREED_EARLY: sweep ON_DISK,
     /// A state lacks the deliveries that wait to be handed over.
-    StateWithoutLater = STATE_WITHOUT_LATER: sweep ANYWHERE,
+    StateWithoutLater = STATE_WITHOUT_LATER: sweep ON_DISK,
     /// Of the states of all groups one is installed.
     OneStateInstalled = ONE_STATE_INSTALLED: sweep ANYWHERE,
     /// A node gives states although it is behind the node that asks.
@@ -41,14 +41,10 @@ proto::planted_bugs! {
     MeetsNobody = MEETS_NOBODY: sweep IN_MEMORY,
     /// A life gives its messages the names of an earlier one's.
     NamesRepeat = NAMES_REPEAT: sweep ANYWHERE,
-    /// A parcel for a member here overtakes those before it.
-    LocalOvertakes = LOCAL_OVERTAKES: sweep ANYWHERE,
     /// A message counts as delivered when it is sent.
     CompletedEarly = COMPLETED_EARLY: tests,
     /// Deadlines of members pass unnoticed.
     NeverTicks = NEVER_TICKS: sweep ANYWHERE,
-    /// A node that rests may lead its groups.
-    RestsAndLeads = RESTS_AND_LEADS: tests,
 }
 
 #[cfg(test)]

@@ -9,13 +9,13 @@
 use crate::multicast::places::Places;
 use crate::multicast::span::{Span, Urgency};
 use base::{Instant, MemberSet, Rank};
+use core::time::Duration;
 use proto::amcast::wire::is_addressable;
 use proto::amcast::{
     AFTER_MAX, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp, WINDOW,
 };
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
@@ -42,8 +42,8 @@ pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
 pub struct Options {
     /// A timestamp that the final one must exceed (4.4.2): the highest that its sender has seen.
     pub after: Timestamp,
-    /// The keys that the message touches: where [`Config::commutes`](proto::amcast::Config::commutes) is set it may overtake,
-    /// and be overtaken by, messages that touch other keys.
+    /// The keys that the message touches: where [`proto::amcast::Config::commutes`] is set it may
+    /// overtake, and be overtaken by, messages that touch other keys.
     pub footprint: Footprint,
     /// The time after which its outcome is reported as unknown.
     pub patience: Duration,
@@ -228,6 +228,8 @@ pub struct Figures {
     pub parcels: u64,
     /// Deliveries.
     pub delivered: u64,
+    /// States of all groups that were installed together.
+    pub states: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -391,10 +393,10 @@ impl Desk {
     }
 
     /// Requests a snapshot of the members of `groups` that live here at one timestamp (4.4.2),
-    /// without a message to any other node's group: [`Application::snapshot`](crate::multicast::Application::snapshot) reports when
-    /// each of them is there. The timestamp is the lowest one above everything that any member here
-    /// has delivered. The snapshot comes when the groups' clocks have passed it, after at most two
-    /// steps within each if nothing is pending.
+    /// without a message to any other node's group: [`crate::multicast::Application::snapshot`]
+    /// reports when each of them is there. The timestamp is the lowest one above everything that
+    /// any member here has delivered. The snapshot comes when the groups' clocks have passed it,
+    /// after at most two steps within each if nothing is pending.
     ///
     /// # Errors
     /// [`Refused`]: nothing happened.

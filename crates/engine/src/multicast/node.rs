@@ -9,7 +9,8 @@
 //!
 //! - N1 Links between members are FIFO and lose nothing between live nodes (the machines' T1, T2):
 //!   between nodes by `stream.rs`, within a node by one queue.
-//! - N2 Work per turn is bounded: a poll brings a bounded number of messages.
+//! - N2 Work per turn is bounded. By construction: a poll brings a bounded number of messages, and
+//!   at most [`LOCAL_MAX`] parcels between members are handed over.
 //! - N4 A node that others have given up stops: its members would wait for records that no node
 //!   keeps.
 //! - N5 With a disk, the sends and deliveries of a turn leave the node when its changes are synced
@@ -23,6 +24,8 @@ mod lives;
 mod records;
 mod rest;
 mod snapshots;
+#[cfg(test)]
+mod tests;
 
 pub use begin::{Beginning, Origin, Setup};
 
@@ -299,7 +302,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     fn take_local(&mut self) -> bool {
         let mut n = 0;
         while n < LOCAL_MAX
-            && let Some((to, parcel)) = self.world.next_local()
+            && let Some((to, parcel)) = self.world.local.pop_front()
         {
             self.hand(to, &parcel);
             n += 1;
@@ -339,8 +342,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         self.look_at = now.plus(LOOK_EVERY);
         self.mind_states();
-        let rests = self.rests() && !self.world.planted.has(Bug::RestsAndLeads);
-        let leaves = self.is_leaving() || rests;
+        let leaves = self.is_leaving() || self.rests();
         for member in &mut self.members {
             member.follow_members(leaves);
             member.is_seated |= self.world.planted.has(Bug::CountsEarly);

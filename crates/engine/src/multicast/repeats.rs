@@ -16,9 +16,9 @@
 //!   the next ones are answered.
 
 use base::{Instant, Rank};
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
 
 /// The most questions that are remembered.
 const QUESTIONS_MAX: usize = 1 << 16;

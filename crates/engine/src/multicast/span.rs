@@ -13,9 +13,9 @@
 //! a state included, the node asks when many messages have accumulated.
 
 use base::Instant;
+use core::time::Duration;
 use proto::amcast::{GroupId, GroupSet, WINDOW};
 use std::collections::VecDeque;
-use std::time::Duration;
 
 /// The number of sequences in the span from which it is worth asking.
 const ASK_FROM: usize = WINDOW as usize / 8;

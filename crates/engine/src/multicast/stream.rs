@@ -167,7 +167,8 @@ impl Peer {
     }
 
     fn acknowledge(&mut self, upto: u64) -> Result<(), Malformed> {
-        if upto > self.written() {
+        // On this link it was sent no more.
+        if upto > self.sent {
             return Err(Malformed);
         }
         if upto > self.acked {
@@ -494,6 +495,7 @@ impl<P: Planting<Bug>> Streams<P> {
             // Only released bytes leave (S5).
             let is_free = self.who.disk == 0 || self.planted.has(Bug::SentBeforeSync);
             let end = if is_free { peer.written() } else { peer.released };
+            assert!(peer.sent <= end, "S5: {} of {end} bytes have left for {to}", peer.sent);
             while peer.sent < end || must_tell {
                 let from = peer.start + (peer.sent - peer.acked) as usize;
                 let rest = &peer.output[from..][..(end - peer.sent) as usize];

@@ -3,6 +3,7 @@
 use super::*;
 use crate::mock::Wire;
 use base::Rng;
+use proto::planted::Planted;
 
 const A: Rank = Rank::at(0);
 const B: Rank = Rank::at(1);
@@ -462,4 +463,72 @@ fn what_was_written_before_anybody_was_met_waits_for_whoever_comes_first() {
     pair.b_is(5, 9);
     assert_eq!(pair.said(1), ["who is there?"]);
     assert_eq!(pair.ends[0].take_met().iter().collect::<Vec<_>>(), [B]);
+}
+
+#[test]
+fn s3_a_planted_bug_gives_a_peer_up_for_one_record() {
+    let planted = Planted(Bug::GivenUpForOne);
+    let mut ends = Streams::new(A, who(7, 0), (KEPT, BACKLOG), planted);
+    ends.push(B, b"long", &vec![7; 3 << 20]);
+    assert_eq!(ends.ended(B), None);
+    ends.push(B, b"and", b" more");
+    assert_eq!(ends.ended(B), Some(End::LeftBehind));
+}
+
+#[test]
+fn s6_a_planted_bug_listens_to_a_lower_incarnation() {
+    let hello = |incarnation: u64, life: u64| {
+        let words = [incarnation, life, 0, 0, 0].map(u64::to_le_bytes).concat();
+        [&[CHANNEL, HELLO][..], &words].concat()
+    };
+    fn heard<P: Planting<Bug>>(planted: P, hellos: [Vec<u8>; 2]) -> Incarnation {
+        let mut ends = Streams::new(A, who(7, 0), (KEPT, BACKLOG), planted);
+        ends.take_newcomers();
+        for hello in hellos {
+            ends.on_link_up(B);
+            assert!(!ends.receive(B, &hello));
+        }
+        ends.incarnation(B)
+    }
+    let hellos = || [hello(5, 9), hello(1, 8)];
+    assert_eq!(heard(Sound, hellos()), Incarnation(5));
+    assert_eq!(heard(Planted(Bug::OutdatedHeard), hellos()), Incarnation(1));
+}
+
+#[test]
+fn s1_a_planted_bug_hands_a_record_up_again_when_its_link_is_back() {
+    fn handed_up<P: Planting<Bug>>(planted: P) -> usize {
+        let mut ends = [
+            Streams::new(A, who(7, 0), (KEPT, BACKLOG), planted),
+            Streams::new(B, who(8, 0), (KEPT, BACKLOG), planted),
+        ];
+        let mut wires: [Wire; 2] = Default::default();
+        ends[0].push(B, b"a ", b"record");
+        let mut n = 0;
+        for _ in 0..2 {
+            // The link is there, and breaks when everything is said.
+            ends[0].on_link_up(B);
+            ends[1].on_link_up(A);
+            for _ in 0..4 {
+                ends[0].send(&mut wires[0], false);
+                ends[1].send(&mut wires[1], false);
+                for bytes in wires[0].take(B) {
+                    ends[1].receive(A, &bytes);
+                }
+                for bytes in wires[1].take(A) {
+                    ends[0].receive(B, &bytes);
+                }
+                let mut input = ends[1].take_input(A);
+                while input.next().expect("whole records").is_some() {
+                    n += 1;
+                }
+                ends[1].put_input(A, input);
+            }
+            ends[0].on_link_down(B);
+            ends[1].on_link_down(A);
+        }
+        n
+    }
+    assert_eq!(handed_up(Sound), 1);
+    assert_eq!(handed_up(Planted(Bug::HandedTwice)), 2);
 }

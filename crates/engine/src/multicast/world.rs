@@ -268,14 +268,6 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
         }
     }
 
-    /// The next parcel between members that live here.
-    pub(crate) fn next_local(&mut self) -> Option<(GroupSet, Parcel<W>)> {
-        if self.planted.has(Bug::LocalOvertakes) {
-            return self.local.pop_back();
-        }
-        self.local.pop_front()
-    }
-
     /// Sends an own message to every member of every destination.
     pub(crate) fn start(&mut self, message: &Arc<Message>) {
         self.body.clear();

@@ -77,7 +77,7 @@ impl Snapshots {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use core::time::Duration;
 
     #[test]
     fn s1_each_is_answered_once() {

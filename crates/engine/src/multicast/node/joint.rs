@@ -244,6 +244,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             self.touched.insert(given.group);
         }
         self.app.forget(&mut self.desk);
+        self.desk.figures.states += 1;
         let n = if self.world.planted.has(Bug::OneStateInstalled) { 1 } else { all.len() };
         for given in all.into_iter().take(n) {
             self.app.install(given.group, &given.state.app, &mut self.desk);

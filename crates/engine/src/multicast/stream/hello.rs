@@ -110,11 +110,13 @@ impl<P: Planting<Bug>> Streams<P> {
             return Err(Malformed);
         }
         let peer = &mut self.peers[from.index()];
-        if incarnation < peer.incarnation && !self.planted.has(Bug::OutdatedHeard) {
-            peer.refuse(Refusal::Outdated); // S6
-            return Ok(());
-        }
-        if incarnation > peer.incarnation && !is_founder {
+        if incarnation < peer.incarnation {
+            if !self.planted.has(Bug::OutdatedHeard) {
+                peer.refuse(Refusal::Outdated); // S6
+                return Ok(());
+            }
+            peer.renew(incarnation, life);
+        } else if incarnation > peer.incarnation && !is_founder {
             if !self.takes_newcomers {
                 peer.refuse(Refusal::Unwanted);
                 return Ok(());

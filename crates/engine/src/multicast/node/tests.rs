@@ -1,0 +1,232 @@
+//! Nodes over wires that the tests carry by hand.
+
+use super::*;
+use crate::mock::Wire;
+use crate::multicast::{Options, Outcome, Places};
+use base::Event;
+use base::verb::Relay;
+use proto::amcast::linear::Rule;
+use proto::amcast::{Config, MessageId, Place, primcast};
+use proto::disk::NoDisk;
+use proto::planted::Planted;
+use proto::registry::MulticastSpec;
+
+type Machine = <primcast::Spec as MulticastSpec>::Machine<Sound>;
+
+/// A port, and what has come on it.
+#[derive(Default)]
+struct Lan {
+    wire: Wire,
+    links: Vec<(Rank, bool)>,
+    messages: Vec<(Rank, Vec<u8>)>,
+}
+
+impl Relay for Lan {
+    type Port = Wire;
+
+    fn port(&self) -> &Wire {
+        &self.wire
+    }
+
+    fn port_mut(&mut self) -> &mut Wire {
+        &mut self.wire
+    }
+}
+
+impl Ground for Lan {
+    type Disk = NoDisk;
+
+    fn poll(&mut self, inbox: &mut Inbox) {
+        for (node, is_up) in self.links.drain(..) {
+            inbox.push(if is_up { Event::LinkUp(node) } else { Event::LinkDown(node) });
+        }
+        for (from, bytes) in self.messages.drain(..) {
+            inbox.push(Event::Message { from, bytes: &bytes });
+        }
+    }
+
+    fn flush(&mut self) {}
+}
+
+#[derive(Default)]
+struct App {
+    n_delivered: usize,
+    n_states: usize,
+    outcomes: Vec<(MessageId, Outcome)>,
+}
+
+impl Application for App {
+    fn deliver(&mut self, _: Delivery, _: &mut Desk) {
+        self.n_delivered += 1;
+    }
+
+    fn outcome(&mut self, id: MessageId, outcome: Outcome, _: &mut Desk) {
+        self.outcomes.push((id, outcome));
+    }
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
+
+    fn states_are_joint(&self) -> bool {
+        true
+    }
+
+    fn forget(&mut self, _: &mut Desk) {}
+
+    fn state(&mut self, _: GroupId) -> Vec<u8> {
+        self.n_states += 1;
+        vec![1]
+    }
+
+    fn install(&mut self, _: GroupId, _: &[u8], _: &mut Desk) {}
+}
+
+/// Three nodes with a group on all of them.
+struct Town<P> {
+    nodes: Vec<Node<Machine, App, P>>,
+    lans: Vec<Lan>,
+    now: Instant,
+    planted: P,
+}
+
+const N: usize = 3;
+
+fn node<P: Planting<Bug>>(me: usize, life: u64, planted: P) -> (Node<Machine, App, P>, Lan) {
+    let places = Places::new(N, vec![Rank::all(N).collect()]);
+    let config = Config {
+        layout: places.layout().clone(),
+        rule: Rule::Plain,
+        hybrid: false,
+        commutes: false,
+        patience: Duration::from_secs(1),
+        part_bytes: 1 << 16,
+        retain: 16,
+        retain_bytes: 1 << 16,
+    };
+    let setup = Setup {
+        me: Rank::at(me),
+        places,
+        config,
+        window: 16,
+        backlog_bytes: 1 << 20,
+        kept_bytes: 1 << 22,
+        held_bytes: 1 << 22,
+        suspect_after: Duration::from_secs(3600),
+        sizes: crate::multicast::Sizes { piece_bytes: 1, behind_bytes: 1, whole_after_bytes: 1 },
+    };
+    let origin = if life == 1 { Origin::Founder } else { Origin::Newcomer };
+    let beginning = Beginning { origin, life, unix_us: life, now: Instant(1) };
+    let mut lan = Lan::default();
+    let made = Node::new(&setup, beginning, &mut lan, App::default(), planted);
+    (made.expect("it begins"), lan)
+}
+
+impl<P: Planting<Bug>> Town<P> {
+    fn new(planted: P) -> Town<P> {
+        let (nodes, lans) = (0..N).map(|me| node(me, 1, planted)).unzip();
+        let mut town = Town { nodes, lans, now: Instant(1), planted };
+        for (a, b) in [(0, 1), (0, 2), (1, 2)] {
+            town.link(a, b);
+        }
+        (0..10).for_each(|_| town.turn_all());
+        town
+    }
+
+    fn link(&mut self, a: usize, b: usize) {
+        self.lans[a].links.push((Rank::at(b), true));
+        self.lans[b].links.push((Rank::at(a), true));
+    }
+
+    fn turn(&mut self, at: usize) {
+        self.now = self.now.plus(Duration::from_millis(2));
+        self.nodes[at].turn(self.now, &mut self.lans[at]).expect("it goes on");
+    }
+
+    /// Carries what `at` has sent.
+    fn carry(&mut self, at: usize) {
+        for to in 0..N {
+            let sent = self.lans[at].wire.take(Rank::at(to));
+            self.lans[to].messages.extend(sent.into_iter().map(|bytes| (Rank::at(at), bytes)));
+        }
+    }
+
+    fn turn_all(&mut self) {
+        for at in 0..N {
+            self.turn(at);
+            self.carry(at);
+        }
+    }
+
+    fn multicast(&mut self, at: usize, payload: &[u8]) -> MessageId {
+        let (_, desk) = self.nodes[at].at_desk();
+        desk.multicast(GroupSet::all(1), payload, &Options::default()).expect("there is room")
+    }
+}
+
+/// The outcomes of a message before another node has heard of it, and at the end.
+fn outcomes<P: Planting<Bug>>(planted: P) -> (usize, usize) {
+    let mut town = Town::new(planted);
+    let id = town.multicast(0, b"x");
+    town.turn(0);
+    let early = town.nodes[0].app.outcomes.len();
+    town.carry(0);
+    (0..10).for_each(|_| town.turn_all());
+    assert!(town.nodes.iter().all(|node| node.app.n_delivered == 1));
+    let ends = &town.nodes[0].app.outcomes;
+    assert!(ends.iter().all(|(of, end)| *of == id && matches!(end, Outcome::Delivered(_))));
+    (early, ends.len())
+}
+
+#[test]
+fn d1_an_outcome_waits_for_the_delivery() {
+    assert_eq!(outcomes(Sound), (0, 1));
+    assert_eq!(outcomes(Planted(Bug::CompletedEarly)), (1, 1), "a planted bug reports it at once");
+}
+
+/// Whether a node that asks for states from `place` on is given any.
+fn gives<P: Planting<Bug>>(planted: P, at: Timestamp) -> bool {
+    let mut town = Town::new(planted);
+    town.multicast(0, b"x");
+    (0..10).for_each(|_| town.turn_all());
+    let place: Place = (at, MessageId { sender: 0, sequence: 0 });
+    let before = town.nodes[0].app.n_states;
+    town.nodes[0].give_states(Rank::at(1), 1, &[(GroupId::at(0), place)]);
+    town.nodes[0].app.n_states > before
+}
+
+#[test]
+fn n9_states_come_from_a_node_that_is_as_far_in_every_group() {
+    let (below, above) = (Timestamp::ZERO, Timestamp(1 << 40));
+    assert!(gives(Sound, below) && !gives(Sound, above));
+    assert!(gives(Planted(Bug::GivesFromBehind), above), "a planted bug does not compare");
+}
+
+/// Whether a message under way to a node is sent to the next process of that node.
+fn is_started_again<P: Planting<Bug>>(planted: P) -> bool {
+    let mut town = Town::new(planted);
+    town.multicast(0, b"needle");
+    // It is on its way when node 2 dies, and no other node hears of it.
+    town.turn(0);
+    let on_its_way = |town: &mut Town<P>| {
+        let sent = town.lans[0].wire.take(Rank::at(2));
+        sent.iter().any(|frame| frame.windows(6).any(|six| six == b"needle"))
+    };
+    assert!(on_its_way(&mut town));
+    let (node, lan) = node(2, 7, town.planted);
+    (town.nodes[2], town.lans[2]) = (node, lan);
+    town.lans[0].links.push((Rank::at(2), false));
+    town.link(0, 2);
+    town.turn(2);
+    town.carry(2);
+    (0..3).any(|_| {
+        town.turn(0);
+        on_its_way(&mut town)
+    })
+}
+
+#[test]
+fn s6_messages_under_way_to_a_node_that_comes_back_are_sent_again() {
+    assert!(is_started_again(Sound));
+    assert!(!is_started_again(Planted(Bug::NothingIsStartedAgain)), "a planted bug forgets them");
+}
