@@ -48,6 +48,22 @@ fn mistakes_in_the_engine_are_noticed() {
 }
 
 #[test]
+fn mistakes_in_nodes_are_noticed() {
+    let in_memory = ["COUNTS_EARLY", "MEETS_NOBODY", "NAMES_REPEAT", "ONE_STATE_INSTALLED"];
+    let on_disk = ["HANDED_BEFORE_SYNC", "FREED_EARLY"];
+    for (kind, quick) in
+        [("partitions-cluster", &in_memory[..]), ("partitions-durable-cluster", &on_disk[..])]
+    {
+        let protocol = Protocol::all().find(|one| one.name() == kind).expect(kind);
+        let mutants = mutants(protocol);
+        for name in quick {
+            let mutant = mutants.iter().find(|mutant| mutant.name == *name).expect(name);
+            assert!(mutant.hunt(&Config::default(), 0, 40).is_some(), "{name} survived");
+        }
+    }
+}
+
+#[test]
 fn mistakes_in_registers_are_noticed() {
     let quick = ["QUERY_OF_ONE", "OLDEST_WINS", "ACK_BEFORE_STORE", "UNKNOWN_CALLED_UNDONE"];
     let mutants = mutants(Protocol::Keyed(KeyedProtocol::Abd));

@@ -19,8 +19,12 @@ pub(super) struct Aims {
     pub(super) is_fickle: bool,
     /// The number of times that a client still leaves in the middle.
     pub(super) n_to_leave: u64,
-    /// Whether a leader is to die while all is well (I6).
+    /// Whether a leader is to die once more while all is well (I6).
+    pub(super) is_to_depose: bool,
+    /// Whether one is about to.
     pub(super) deposes: bool,
+    /// The node that has stopped by itself last, and is started again.
+    pub(super) stopped: Option<usize>,
     /// The leader that did.
     pub(super) deposed: Option<usize>,
 }
@@ -52,11 +56,8 @@ fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
         Kind::Jump => of.has_jumps(),
         Kind::Reset | Kind::Fickle => provider == Provider::Tcp,
         Kind::PowerCutAll | Kind::DiskStall => of.has_disks(),
-        // (Copies of a program do not always come back from these: docs/roadmap.md.)
-        Kind::DiskFull | Kind::SyncFails | Kind::DiskRot => {
-            of.has_disks() && !of.replicates_program()
-        }
-        Kind::Halfway => !of.has_disks() || !of.replicates_program(),
+        Kind::DiskFull | Kind::SyncFails | Kind::DiskRot => of.meets_failing_disks(),
+        Kind::Halfway => !of.has_disks() || of.meets_failing_disks(),
         // On one host the power fails for all of it.
         Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
         _ => true,

@@ -337,6 +337,10 @@ impl Client {
                     {
                         Some(vec![Reply::Done(true)])
                     }
+                    (Last::Same(n), Value::Text(word)) if word == "OK" => Some(vec![Reply::Ok; n]),
+                    (Last::Each, Value::List(Some(list))) => {
+                        Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
+                    }
                     (Last::Flag, Value::Number(n)) => Some(vec![Reply::Done(n == 1)]),
                     (Last::One, value) => Some(vec![Reply::try_from(value)?]),
                     (_, value) => return Err(format!("{value:?} is no answer to that")),

@@ -87,8 +87,11 @@ impl World {
         let one = &self.clients[client];
         if self.phase == Phase::Liveness && one.counts.n_refused > 0 {
             let n = one.counts.n_refused;
-            let detail =
-                format!("client {client} was refused {n} answers by r{node}, and all is well");
+            let member = self.members[node].as_ref();
+            let standing = member.map(|member| member.standing()).unwrap_or_default();
+            let detail = format!(
+                "client {client} was refused {n} answers by r{node}, and all is well {standing}"
+            );
             return self.violate(Property::Liveness, detail);
         }
         let waits = one.n_waiting() > 0;
@@ -219,6 +222,7 @@ impl World {
                 None => {
                     let mut asks = self.talk.aside(&mut self.clients[client], now);
                     asks.extend(self.talk.waits.think().map(Ask::Wait));
+                    asks.extend(self.talk.several.think().map(Ask::several));
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     asks.extend(self.talk.next_ballast());
                     asks

@@ -132,11 +132,12 @@ impl Platter {
     ///
     /// # Errors
     /// Damage that it names, or I4.
-    pub(super) fn revive(&mut self, rng: &mut Rng) -> Result<(), Unusable> {
+    pub(super) fn revive(&mut self, rng: &mut Rng, has_snapshots: bool) -> Result<(), Unusable> {
         self.shelf.revive();
         self.log.revive(rng)?;
         let (start, covered) = (self.log.start(), self.shelf.covered());
-        if start.prefix_before() > covered && !self.shelf.is_spoiled() {
+        let is_covered = start.prefix_before() <= covered || self.shelf.is_spoiled();
+        if has_snapshots && !is_covered {
             return Err(Unusable::Broken(format!(
                 "its log begins at {start}, and its newest snapshot covers {covered}"
             )));

@@ -175,7 +175,9 @@ impl World {
 
     /// F3: recovers what is on the disk of `node`. False if no process can start there.
     pub(super) fn revive(&mut self, node: usize, platter: &mut Platter) -> bool {
-        let revived = platter.revive(&mut self.net.borrow_mut().rng);
+        // (A node of partitions has its states in its log.)
+        let has_snapshots = self.kind.protocol.replicas().is_none();
+        let revived = platter.revive(&mut self.net.borrow_mut().rng, has_snapshots);
         let is_unusable = platter.log.is_unusable();
         self.seats.seats[node].says_damaged = is_unusable;
         match revived {

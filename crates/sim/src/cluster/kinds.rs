@@ -2,9 +2,10 @@
 //! fabric, and copies of a program in several manners.
 
 use crate::{Mark, Store};
+use engine::multicast;
 use kv::door;
 use proto::planted::{Bugs, Caught};
-use proto::registry::{KeyedProtocol, KeyedSpec, KeyedVisitor, LogProtocol};
+use proto::registry::{KeyedProtocol, KeyedSpec, KeyedVisitor, LogProtocol, MulticastProtocol};
 use proto::table::Row;
 use std::sync::LazyLock;
 
@@ -15,8 +16,30 @@ pub enum Protocol {
     Log(LogProtocol),
     /// The key-value store, each key kept separately.
     Keyed(KeyedProtocol),
+    /// The key-value store, in partitions under atomic multicast.
+    Partitions(Replicas),
     /// Copies of a program.
     Program(Copies),
+}
+
+/// The place of the replicas of partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replicas {
+    /// In memory.
+    InMemory,
+    /// On disks.
+    OnDisk,
+}
+
+impl Replicas {
+    const ALL: [Replicas; 2] = [Replicas::InMemory, Replicas::OnDisk];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Replicas::InMemory => "partitions-cluster",
+            Replicas::OnDisk => "partitions-durable-cluster",
+        }
+    }
 }
 
 /// The manner of a program's copies.
@@ -67,7 +90,8 @@ impl Copies {
 impl Protocol {
     /// Every one.
     pub fn all() -> impl Iterator<Item = Protocol> {
-        Protocol::stores().chain(Copies::ALL.map(Protocol::Program))
+        let partitions = Replicas::ALL.map(Protocol::Partitions);
+        Protocol::stores().chain(partitions).chain(Copies::ALL.map(Protocol::Program))
     }
 
     /// The clusters of the key-value store.
@@ -83,14 +107,25 @@ impl Protocol {
         match self {
             Protocol::Keyed(keyed) => keyed.row(),
             Protocol::Log(log) => log.row(),
+            Protocol::Partitions(_) => MulticastProtocol::Primcast.row(),
             Protocol::Program(copies) => copies.log().row(),
         }
+    }
+
+    /// The place of the replicas, if it is of partitions.
+    pub(super) const fn replicas(self) -> Option<Replicas> {
+        if let Protocol::Partitions(replicas) = self { Some(replicas) } else { None }
+    }
+
+    /// Whether one member leads all the others.
+    pub(super) const fn has_one_leader(self) -> bool {
+        matches!(self, Protocol::Log(_) | Protocol::Program(_))
     }
 
     /// The protocol of the log, if there is one.
     pub(super) fn log(self) -> Option<LogProtocol> {
         match self {
-            Protocol::Keyed(_) => None,
+            Protocol::Keyed(_) | Protocol::Partitions(_) => None,
             Protocol::Log(log) => Some(log),
             Protocol::Program(copies) => Some(copies.log()),
         }
@@ -107,6 +142,7 @@ impl Protocol {
             Protocol::Log(_) | Protocol::Keyed(_) => {
                 name_of_store().expect("it runs on every fabric")
             }
+            Protocol::Partitions(replicas) => replicas.name(),
             Protocol::Program(copies) => copies.name(),
         }
     }
@@ -115,6 +151,16 @@ impl Protocol {
     pub fn text(self) -> String {
         if let Protocol::Program(copies) = self {
             return copies.text();
+        }
+        if let Protocol::Partitions(replicas) = self {
+            return match replicas {
+                Replicas::InMemory => {
+                    "Nodes of atomic multicast, as they ship, with a keyspace in \
+                                       partitions, in memory"
+                }
+                Replicas::OnDisk => "The same on disks",
+            }
+            .to_owned();
         }
         let place = if self.has_disks() { "on disks" } else { "in memory" };
         let order = if self.orders_all() { "" } else { ", and each key is kept by itself" };
@@ -127,7 +173,7 @@ impl Protocol {
 
     /// The names of such a cluster in the lists of planted bugs.
     pub(super) fn kinds(self) -> [&'static str; 2] {
-        if self.replicates_program() {
+        if self.replicates_program() || self.replicas().is_some() {
             return [self.name(), self.name()];
         }
         if !self.changes_members() {
@@ -145,7 +191,7 @@ impl Protocol {
 
     /// Whether members change.
     pub(super) fn changes_members(self) -> bool {
-        !self.replicates_program() && self.row().members_change
+        !self.replicates_program() && self.replicas().is_none() && self.row().members_change
     }
 
     /// Whether all commands have one order, so that one may be about several keys.
@@ -160,22 +206,37 @@ impl Protocol {
 
     /// Whether clients use keys that expire, and sessions.
     pub(super) const fn has_leases(self) -> bool {
+        self.orders_all() && !self.replicates_program() && self.replicas().is_none()
+    }
+
+    /// Whether clients have sessions.
+    pub(super) const fn has_sessions(self) -> bool {
         self.orders_all() && !self.replicates_program()
     }
 
     /// Whether members have disks.
     pub fn has_disks(self) -> bool {
-        self.row().gives("disk-quorum")
+        match self.replicas() {
+            Some(replicas) => replicas == Replicas::OnDisk,
+            None => self.row().gives("disk-quorum"),
+        }
     }
 
     /// Whether clients may wait until every disk has their commands.
     pub(super) fn waits_for_all_disks(self) -> bool {
-        !self.replicates_program() && self.row().gives("disk-all")
+        !self.replicates_program() && self.replicas().is_none() && self.row().gives("disk-all")
     }
 
     /// Whether members run copies of a program, and have no state of ours.
     pub(super) const fn replicates_program(self) -> bool {
         matches!(self, Protocol::Program(_))
+    }
+
+    /// Whether its disks fill up, fail to sync and are damaged, and its members die in the middle of
+    /// turns with them. (Copies of a program do not always come back from that, and partitions have
+    /// not been run with it: docs/roadmap.md.)
+    pub(super) fn meets_failing_disks(self) -> bool {
+        self.has_disks() && matches!(self, Protocol::Log(_))
     }
 
     /// Whether reads of a program's clients run beside the log, in a part of the runs.
@@ -186,15 +247,16 @@ impl Protocol {
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
-            // (See `aims`.)
-            && (!self.has_disks() || !self.replicates_program() || !OF_STORES.contains(&mark))
+            && (!self.has_disks() || self.meets_failing_disks() || !OF_STORES.contains(&mark))
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
-            && (self.has_leases() || !matches!(mark, Mark::KeySeenGone | Mark::CallRepeated))
+            && (self.has_leases() || mark != Mark::KeySeenGone)
+            && (self.has_sessions() || mark != Mark::CallRepeated)
+            && (self.replicas().is_none() || !NOT_OF_PARTITIONS.contains(&mark))
             && (self.has_waits() || mark != Mark::WaitAnswered)
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
             && (self.reads_beside() || mark != Mark::ReadBeside)
@@ -205,7 +267,7 @@ impl Protocol {
     }
 }
 
-/// Faults on disks that copies of a program do not meet.
+/// Faults on disks that the store alone meets.
 const OF_STORES: [Mark; 6] = [
     Mark::DiskFull,
     Mark::RoomAgain,
@@ -218,6 +280,18 @@ const OF_STORES: [Mark; 6] = [
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =
     [Mark::CopyPutDown, Mark::StallPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
+
+/// Cases of a log with one leader, or of its snapshots, which partitions do not have.
+const NOT_OF_PARTITIONS: [Mark; 8] = [
+    Mark::TornVerb,
+    Mark::LeaderChangedUnderLoad,
+    Mark::SuccessorStruck,
+    Mark::CommandForwarded,
+    Mark::ReadForwarded,
+    Mark::PassedOn,
+    Mark::SnapshotWritten,
+    Mark::LeaderDeposed,
+];
 
 /// Cases that take members that change.
 const OF_CHANGES: [Mark; 5] = [
@@ -247,6 +321,7 @@ pub(crate) enum Bug {
     Engine(engine::Bug),
     Door(door::Bug),
     Keyed(KeyedBug),
+    Node(multicast::Bug),
     Replicate(replicate::bugs::Bug),
     Disk(DiskBug),
 }
@@ -272,7 +347,8 @@ impl Bug {
         let replicate = replicate::bugs::Bug::ALL.iter().copied().map(Bug::Replicate);
         let keyed = KeyedBug::all().map(Bug::Keyed);
         let disk = DiskBug::ALL.into_iter().map(Bug::Disk);
-        engine.chain(door).chain(keyed).chain(replicate).chain(disk)
+        let node = multicast::Bug::ALL.iter().copied().map(Bug::Node);
+        engine.chain(door).chain(keyed).chain(node).chain(replicate).chain(disk)
     }
 
     pub(super) fn name(self) -> &'static str {
@@ -280,6 +356,7 @@ impl Bug {
             Bug::Engine(bug) => bug.name(),
             Bug::Door(bug) => bug.name(),
             Bug::Keyed(bug) => bug.name,
+            Bug::Node(bug) => bug.name(),
             Bug::Replicate(bug) => bug.name(),
             Bug::Disk(DiskBug::IgnoreSyncError) => "IGNORE_SYNC_ERROR",
             Bug::Disk(DiskBug::CutAtDamage) => "CUT_AT_DAMAGE",
@@ -291,6 +368,7 @@ impl Bug {
             Bug::Engine(bug) => bug.caught(),
             Bug::Door(bug) => bug.caught(),
             Bug::Keyed(bug) => bug.caught,
+            Bug::Node(bug) => bug.caught(),
             Bug::Replicate(bug) => bug.caught(),
             Bug::Disk(DiskBug::IgnoreSyncError) => Caught::Sweep(&["cluster-on-disk"]),
             // Sweeps of machines hunt it; how soon clusters meet it was not measured.
@@ -320,6 +398,10 @@ impl Bug {
             Bug::Disk(DiskBug::CutAtDamage) => Some(Store::ModelCutAtDamage),
             _ => None,
         }
+    }
+
+    pub(super) const fn node(self) -> Option<multicast::Bug> {
+        if let Bug::Node(bug) = self { Some(bug) } else { None }
     }
 
     pub(super) const fn replicate(self) -> Option<replicate::bugs::Bug> {

@@ -7,6 +7,7 @@ use super::told::ToldDoor;
 use crate::Shape;
 use base::{Prefix, Rank};
 use core::time::Duration;
+use engine::multicast::StopError;
 use engine::{Config, Desk, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View};
 use kv::door::{self, Pipes, Serves};
 use kv::keyed::Keys;
@@ -78,6 +79,18 @@ pub(super) trait Member {
     }
     /// The answers to WAIT since the last call (`waits`).
     fn take_waited(&mut self) -> Vec<(Prefix, usize)> {
+        Vec::new()
+    }
+    /// The reason why its node has to stop.
+    fn stops(&self) -> Option<StopError> {
+        None
+    }
+    /// How its groups stand, in words.
+    fn standing(&self) -> String {
+        String::new()
+    }
+    /// The digest of each partition's state.
+    fn digests(&self) -> Vec<u64> {
         Vec::new()
     }
     /// The number of open connections to all members, if members agree on that.

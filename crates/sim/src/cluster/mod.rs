@@ -37,6 +37,9 @@
 //! - I17 what a client is told is on the disks of a majority. Judged in `disk_all` (D4).
 //! - I18 a member whose disk fails ends, one whose disk is damaged says so and does not serve, and
 //!   both come back. Judged in `disk_faults` (F2, F3) and, with the others, in `phases`.
+//! - I19 where the keyspace is in partitions, a command of several keys takes effect in all of
+//!   them or in none (by I1, `several`), and when all is well the replicas of each partition are
+//!   the same. Judged in `states`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -57,6 +60,7 @@ mod leases;
 mod member;
 mod operator;
 mod own;
+mod partitions;
 mod phases;
 mod plant;
 mod program;
@@ -64,6 +68,7 @@ mod replicated;
 mod resp;
 mod seats;
 mod shelf;
+mod several;
 mod start;
 mod states;
 mod storms;

@@ -29,7 +29,9 @@ impl World {
                 self.phase = Phase::Liveness;
                 self.mend_copies();
                 // (Where every disk has to have a write, a member that is away keeps writes back.)
-                self.is_to_depose = self.outlives_leaders() && !self.waits_for_all;
+                self.aims.is_to_depose = self.outlives_leaders()
+                    && !self.waits_for_all
+                    && self.kind.protocol.replicas().is_none();
                 self.clients.iter_mut().for_each(|client| {
                     (client.counts.n_live, client.counts.n_refused) = (0, 0);
                 });
@@ -141,8 +143,8 @@ impl World {
         if let Some(detail) = self.differing() {
             return self.violate(Property::Digest, detail);
         }
-        if self.is_to_depose {
-            self.is_to_depose = false;
+        if self.aims.is_to_depose {
+            self.aims.is_to_depose = false;
             self.aims.deposes = true;
             let soon = self.outages.rng.below(20 * MS);
             self.push_in(soon, Happening::Depose);

@@ -7,6 +7,7 @@ use crate::world::port::SimPort;
 use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
 use engine::{Bug, Claim, Plant};
+use kv::door;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -14,6 +15,12 @@ use super::disk::Platter;
 
 /// The most bytes in the pipe of a client that does not read.
 pub(super) const UNREAD_BYTES_MAX: usize = 4 << 10;
+
+/// The seats, as clients reach them.
+pub(super) fn seats_of(members: usize) -> Vec<door::Member> {
+    let seat = |at| door::Member { id: at as u16 + 1, host: "member".to_owned(), port: 6379 };
+    (0..members).map(seat).collect()
+}
 
 /// The environment of the module's text.
 pub(super) struct SimPlant {

@@ -3,7 +3,8 @@
 use super::disk::Platter;
 use super::kinds::{Bug, Copies, Protocol};
 use super::member::{Member, kept, made};
-use super::plant::{SimPlant, UNREAD_BYTES_MAX};
+use super::partitions::{Birth, Keyspace, partitioned};
+use super::plant::{SimPlant, UNREAD_BYTES_MAX, seats_of};
 use super::program::{Manner, SimProgram};
 use super::replicated::{self, Feeding, copied};
 use super::shelf::Snapshot;
@@ -13,8 +14,9 @@ use crate::world::net::Net;
 use crate::{Provider, Shape};
 use base::{Incarnation, MemberSet, Rank, Rng};
 use core::time::Duration;
-use engine::{Bounds, Config, FoundState, Origin};
+use engine::{Bounds, Config, FoundState, Origin, multicast};
 use kv::door::{self, Pipes, RespDoor};
+use proto::amcast::MAX_GROUPS;
 use proto::keyed::KeyedConfig;
 use proto::node::{NodeConfig, Start};
 use proto::planted::{Bugs, Planted, Sound};
@@ -43,11 +45,14 @@ pub(super) struct Beginning {
     pub(super) waits_for_all: bool,
     /// Of a copy of a program.
     pub(super) around: replicated::Around,
+    /// Of a keyspace in partitions.
+    pub(super) keyspace: Keyspace,
 }
 
 impl Protocol {
     pub(super) fn n_words(self, members: usize, shape: &Shape) -> usize {
         let layout = match self {
+            Protocol::Partitions(_) => return multicast::n_words(MAX_GROUPS) as usize,
             Protocol::Keyed(keyed) => keyed.layout(members),
             Protocol::Log(_) | Protocol::Program(_) => {
                 self.log().expect("it has a log").layout(members, shape)
@@ -68,7 +73,7 @@ impl Protocol {
     ) -> Result<Box<dyn Member>, String> {
         let Beginning { bug, room: (backlog_bytes, bounds), patience, around, .. } = beginning;
         let waits_for_all = beginning.waits_for_all;
-        let Beginning { me, life, disk, founds, founders, joins, .. } = beginning;
+        let Beginning { me, life, disk, founds, founders, joins, keyspace, .. } = beginning;
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
         let usual = Config::new(origin, plan.members);
         let config = Config { backlog_bytes, bounds, patience, waits_for_all, ..usual };
@@ -88,6 +93,11 @@ impl Protocol {
             }
             (None, false) => Start::Reattach,
         };
+        if let Protocol::Partitions(_) = self {
+            let (members, bug) = (plan.members, bug.and_then(Bug::node));
+            let birth = Birth { me, members, life, founds, patience, bug, keyspace };
+            return partitioned(&birth, SimPlant::new(me, Rc::clone(net), None), disk, net);
+        }
         let of_node = NodeConfig {
             me,
             members: plan.members,
@@ -108,6 +118,7 @@ impl Protocol {
                 copies.log().visit(Copying(place, (program, around, feeding), bug))
             }
             Protocol::Log(log) => log.visit(Serving(place, door_among(plan.members, bug))),
+            Protocol::Partitions(_) => unreachable!("it has begun above"),
             Protocol::Keyed(keyed) => {
                 let machine = KeyedConfig { me, members: plan.members, run: origin.life, founds };
                 let door = door_among(plan.members, bug);
@@ -150,14 +161,9 @@ impl Copies {
 fn door_among(members: usize, bug: Option<Bug>) -> ToldDoor {
     let outside = Around { bug: bug.and_then(Bug::door), ..Around::default() };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
-    let seats = (0..members).map(|at| door::Member {
-        id: at as u16 + 1,
-        host: "member".to_owned(),
-        port: 6379,
-    });
     let of_door = door::Config {
         cluster: "simulated".to_owned(),
-        members: seats.collect(),
+        members: seats_of(members),
         ..door::Config::default()
     };
     ToldDoor::new(RespDoor::new(of_door, outside, pipes))

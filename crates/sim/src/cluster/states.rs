@@ -6,11 +6,20 @@
 use super::world::World;
 
 impl World {
-    /// I10: the first part of a member's state that another one's differs in.
+    /// I10, I19: the first part of a member's state that another one's differs in.
     pub(super) fn differing(&self) -> Option<String> {
         let state = |node: usize| self.members[node].as_ref()?.state();
         let mut seated = self.seated();
         let first = seated.next()?;
+        let digests = |node: usize| self.members[node].as_ref().map(|member| member.digests());
+        let of_partitions = digests(first);
+        if let Some(node) = self.seated().find(|node| digests(*node) != of_partitions) {
+            return Some(format!(
+                "r{first} and r{node} have executed the same, and their partitions differ: \
+                 {of_partitions:?}, {:?}",
+                digests(node)
+            ));
+        }
         let one = state(first)?;
         seated.find_map(|node| {
             let detail = one.difference(state(node)?)?;

@@ -270,6 +270,7 @@ impl World {
     /// Connects the links of a process that has just started.
     pub(super) fn connect_born(&mut self, node: usize, founds: bool, is_new: bool) {
         let (founders, is_memory) = (self.seats.founders(), is_new && !self.has_disks());
+        let in_partitions = self.kind.protocol.replicas().is_some();
         let net = &mut *self.net.borrow_mut();
         for peer in (0..self.plan.members).filter(|peer| *peer != node) {
             let (out, back) = (net.link_index(node, peer), net.link_index(peer, node));
@@ -278,6 +279,10 @@ impl World {
                 // Every member has mapped the new memory already.
                 Provider::Shm if is_memory => net.connect(out),
                 Provider::Shm => {
+                    if in_partitions {
+                        // A message names the life of its receiver (`fabric::shm`).
+                        net.links[back].orphan(0);
+                    }
                     net.connect(out);
                     net.tell(peer, base::Event::LinkUp(base::Rank::at(node)));
                     net.kick(back);

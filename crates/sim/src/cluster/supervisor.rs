@@ -20,15 +20,17 @@ use super::world::World;
 use crate::Property;
 use crate::checks::configurations::votes;
 use crate::coverage::Mark;
+use crate::plan::MS;
 use crate::queue::{Fault, Happening};
 use crate::trace::Topic;
 use crate::world::outage::Outages;
 use base::{Incarnation, Rank, majority};
+use engine::multicast::StopError;
 use proto::Role;
 use proto::members::Members;
 
 /// The longest time in which the supervisor starts another process.
-const STARTS_WITHIN_NS: u64 = 30 * crate::plan::MS;
+const STARTS_WITHIN_NS: u64 = 30 * MS;
 
 impl World {
     /// Notes the members that `node` reports after a turn (A4).
@@ -286,5 +288,21 @@ impl World {
                 format!("r{node} has executed {n} entries since its copy answered otherwise")
             })
         })
+    }
+}
+
+impl World {
+    /// Ends the process of `node`, if it stops, and starts another one (R1 of `partitions`).
+    pub(super) fn hear_stop(&mut self, node: usize) {
+        let Some(why) = self.members[node].as_ref().and_then(|member| member.stops()) else {
+            return;
+        };
+        if !matches!(why, StopError::LeftBehind(_)) {
+            return self.violate(Property::Validity, format!("r{node} stops: {why}"));
+        }
+        self.crash(node);
+        self.aims.stopped = Some(node);
+        let soon = 1 + self.outages.rng.below(30 * MS);
+        self.push_in(soon, Happening::Mend(Fault::Crash(node as u8)));
     }
 }

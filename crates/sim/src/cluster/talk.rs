@@ -5,6 +5,7 @@ use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Owns};
+use super::several::{self, Several};
 use super::waits::Waits;
 use base::Rng;
 use check::{Action, Command, Recorder};
@@ -22,6 +23,10 @@ pub(super) enum Last {
     Unguarded,
     /// As those of a transaction that sets a watched key: whether it did.
     Compared,
+    /// As the one reply to so many writes.
+    Same(usize),
+    /// As a list with a reply for each read.
+    Each,
 }
 
 /// The request of a client.
@@ -50,6 +55,7 @@ pub(super) struct Talk {
     pub(super) owns: Owns,
     pub(super) calls: Calls,
     pub(super) waits: Waits,
+    pub(super) several: Several,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -101,6 +107,13 @@ impl Ask {
         Ask::Do { words, commands, last: Last::List }
     }
 
+    /// A command of several keys.
+    pub(super) fn several(act: several::Act) -> Ask {
+        let several::Act { words, commands, is_read } = act;
+        let last = if is_read { Last::Each } else { Last::Same(commands.len()) };
+        Ask::Do { words: vec![words], commands, last }
+    }
+
     /// The transaction after a WATCH.
     pub(super) fn compare(key: Vec<u8>, expect: Option<Vec<u8>>, value: Vec<u8>) -> Ask {
         let words = vec![word("SET"), key.clone(), value.clone()];
@@ -111,7 +124,7 @@ impl Ask {
 impl Talk {
     pub(super) fn new(
         rng: Rng,
-        (leases, owns, calls, waits): (Leases, Owns, Calls, Waits),
+        (leases, owns, calls, waits, several): (Leases, Owns, Calls, Waits, Several),
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -127,6 +140,7 @@ impl Talk {
             owns,
             calls,
             waits,
+            several,
             orders_all,
             n_keys,
             reads,
@@ -194,7 +208,8 @@ impl Talk {
         let accounts = ["account:a".to_owned(), "account:b".to_owned()];
         let ballast = (0..self.n_ballast).map(|n| format!("ballast:{n}"));
         let shared = (0..self.n_keys).flat_map(numbered).chain(accounts).chain(ballast);
-        shared.map(String::into_bytes).chain(self.calls.lists(n_clients)).collect()
+        let shared = shared.map(String::into_bytes).chain(self.several.keys());
+        shared.chain(self.calls.lists(n_clients)).collect()
     }
 
     /// The next requests of `client`: often one, sometimes several at once.

@@ -11,7 +11,9 @@ use super::leases::Leases;
 use super::member::Member;
 use super::operator::Operator;
 use super::own::Owns;
+use super::partitions::Keyspace;
 use super::seats::Seats;
+use super::several::Several;
 use super::start::Beginning;
 use super::talk::Talk;
 use super::waits::Waits;
@@ -61,8 +63,8 @@ pub(crate) struct World {
     pub(super) deviants: Deviants,
     pub(super) leader: Option<usize>,
     pub(super) aims: Aims,
-    /// Whether the leader is to die once more while all is well (I6).
-    pub(super) is_to_depose: bool,
+    /// Of a keyspace in partitions.
+    pub(super) keyspace: Keyspace,
     /// A virtual second, and the number of its events so far.
     pub(super) events_of_second: (u64, u64),
     pub(super) last_reads: LastReads,
@@ -150,8 +152,9 @@ impl World {
                 (
                     Leases::draw(seed, kind.protocol.has_leases()),
                     Owns::draw(seed, !kind.protocol.replicates_program()),
-                    Calls::draw(seed, kind.protocol.has_leases(), n_keys),
+                    Calls::draw(seed, kind.protocol.has_sessions(), n_keys),
                     Waits::draw(seed, kind.protocol.has_waits(), members),
+                    Several::draw(seed, kind.protocol.replicas().is_some()),
                 ),
                 kind.protocol.orders_all(),
                 n_keys,
@@ -163,7 +166,7 @@ impl World {
             room: (1 << rng.range(9, 16), draw_bounds(seed)),
             aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
-            is_to_depose: false,
+            keyspace: Keyspace::draw(seed, kind.protocol.replicas()),
             waits_for_all: draw_disk_all(seed, kind.protocol),
             deviants: Deviants::draw(seed, members),
             leader: None,
@@ -263,7 +266,9 @@ impl World {
             Happening::Mend(fault) => {
                 let starts_first =
                     matches!(fault, Fault::Crash(node) if self.seats.is_new(node as usize));
-                if self.phase == Phase::Safety || starts_first {
+                let stopped =
+                    matches!(fault, Fault::Crash(node) if self.aims.stopped == Some(node as usize));
+                if self.phase == Phase::Safety || starts_first || stopped {
                     self.mend(fault);
                 }
             }
@@ -328,6 +333,7 @@ impl World {
             patience: self.patience,
             waits_for_all: self.waits_for_all,
             around: self.deviants.around(node, life),
+            keyspace: self.keyspace,
         };
         match self.kind.protocol.start(beginning, &self.plan, &self.net) {
             Ok(member) => self.members[node] = Some(member),
@@ -417,8 +423,8 @@ impl World {
             let (life, now) = (self.net.borrow().processes[node].life, self.now());
             self.talk.leases.see_leader(node, life, ballot.0, now);
         }
-        // Without a common order, every member leads.
-        let leads = role == Role::Leader && self.kind.protocol.orders_all();
+        // Without a common order every member leads, and each partition has its own leader.
+        let leads = role == Role::Leader && self.kind.protocol.has_one_leader();
         if leads && self.leader != Some(node) {
             let changes = self.leader.is_some();
             self.leader = Some(node);
@@ -426,6 +432,7 @@ impl World {
         }
         self.hear_reports(node);
         self.hear_copy(node);
+        self.hear_stop(node);
         self.wake_clients_of(node);
         self.finish_early();
     }
