@@ -28,7 +28,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("engine", &["base", "proto"]),
     ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "engine", "pow", "proto"]),
-    ("multicast", &["base", "fabric", "proto", "region", "runtime", "storage"]),
+    ("multicast", &["base", "engine", "fabric", "proto", "region", "runtime", "storage"]),
     (
         "group",
         &["base", "engine", "fabric", "group-macros", "proto", "region", "runtime", "storage"],
