@@ -9,7 +9,8 @@
 //!   sync before it.
 //! - K2 The sends and deliveries of a turn are released when the entry of that turn, and hence of
 //!   every earlier one, is synced. Messages between members of one node do not wait: the receiver's
-//!   entry stands later in the same log.
+//!   entry stands later in the same log. Deliveries: asserted in [`Journal::hand`], which the node
+//!   calls before it hands them over.
 //! - K3 Changes behind the first piece of a whole continue from it; the log is freed below a whole
 //!   when its last piece is synced. So the log always holds a whole, and all changes since.
 //! - K4 The bytes that wait for the disk are bounded ([`Journal::is_behind`]): the node then takes
@@ -96,6 +97,8 @@ pub(crate) struct Journal {
     name: u64,
     sizes: Sizes,
     turns: VecDeque<Turn>,
+    /// The number of all deliveries ever that wait for no sync (K2).
+    n_free: u64,
     /// Pieces of changes for which there was no room, in order.
     backlog: VecDeque<Vec<u8>>,
     /// The flushes under way, each with the bytes that it covers and the one before does not.
@@ -128,6 +131,7 @@ impl Journal {
             name,
             sizes,
             turns: VecDeque::new(),
+            n_free: 0,
             backlog: VecDeque::new(),
             flushes: VecDeque::new(),
             n_unflushed: 0,
@@ -191,6 +195,13 @@ impl Journal {
         let flush = disk.sync();
         self.flushes.push_back((flush, std::mem::take(&mut self.n_unflushed)));
         flush
+    }
+
+    /// Notes that all deliveries up to the `n`th ever are handed to the application now.
+    pub(crate) fn hand(&mut self, n: u64) {
+        let is_free = self.turns.is_empty() || n <= self.n_free;
+        assert!(is_free, "K2: delivery {n} is handed over before its sync");
+        self.n_free = self.n_free.max(n);
     }
 
     /// Writes the changes of a turn, if there are any; `held` waits for them (K2). Returns false if
@@ -355,6 +366,7 @@ impl Journal {
             }
             let is_synced = |of: Option<Flush>| of.is_some_and(|of| of <= flush);
             while let Some(turn) = self.turns.pop_front_if(|turn| is_synced(turn.flush)) {
+                self.n_free = turn.held.n_delivered;
                 released = Some(turn.held);
             }
             if let Some(whole) = self.whole.take_if(|whole| is_synced(whole.ends)) {

@@ -188,6 +188,32 @@ fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
 }
 
 #[test]
+fn k2_what_is_synced_or_has_nothing_to_wait_for_is_handed_over() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    journal.hand(1);
+    let changes = [(GroupId::at(4), b"x".to_vec())];
+    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
+    journal.hand(1);
+    assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, 2);
+    journal.hand(2);
+}
+
+#[test]
+#[should_panic(expected = "K2: delivery 2 is handed over before its sync")]
+fn k2_what_waits_for_its_sync_is_not_handed_over() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    let changes = [(GroupId::at(4), b"x".to_vec())];
+    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
+    journal.hand(2);
+}
+
+#[test]
 fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
     let mut disk = Paper::default();
     let (mut journal, _) = open(&mut disk);

@@ -376,6 +376,9 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     fn hand_over(&mut self) -> bool {
         let n = (self.n_released - self.n_handed) as usize;
         self.n_handed = self.n_released;
+        if let Some(journal) = &mut self.journal {
+            journal.hand(self.n_handed);
+        }
         self.deliveries.extend(self.world.delivered.drain(..n));
         let worked = !self.deliveries.is_empty() || !self.desk.outcomes.is_empty();
         let mut deliveries = std::mem::take(&mut self.deliveries);

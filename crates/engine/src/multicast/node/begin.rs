@@ -133,6 +133,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             // The first whole is synced before other nodes hear of this life (N5).
             journal.begin_whole(disk, &whole(lives, &mut members, &world, &mut app));
             journal.finish();
+            journal.hand(world.n_delivered);
         }
         let of_names = if planted.has(Bug::NamesRepeat) { FOUNDER.0 } else { lives };
         let mut desk = Desk::new(places, sender_of(me, of_names), setup.window);
