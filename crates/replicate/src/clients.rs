@@ -342,10 +342,11 @@ impl<B: Planting<Bug>> Clients<B> {
 
     /// C6: whether what the client has sent is to run beside the log. Then it waits for its check.
     fn reads_beside(&mut self, number: u64, bytes: &[u8], room: Room) -> bool {
-        let overtakes = self.planted.has(Bug::ReadOvertakes);
         let Some(client) = self.clients.get_mut(&number) else { return false };
         let Some(scanner) = &mut client.scanner else { return false };
         let is_read = scanner.take(bytes);
+        let is_open = client.n_in_flight < client.next_index;
+        let overtakes = self.planted.has(Bug::ReadOvertakes) && is_open;
         let may_read = client.n_in_flight == 0 || overtakes;
         let is_beside = is_read && may_read && room.takes_reads;
         if is_beside {

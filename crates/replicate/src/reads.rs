@@ -14,7 +14,7 @@
 //! - S3 a read-only request changes nothing that another request shows: neither values, nor what a
 //!   program draws by chance, nor the choice that another request makes. (When a key was used last,
 //!   and that one has expired is noticed, is excepted: docs/replicate.md.) What is not known to be
-//!   such is none.
+//!   such is no read.
 //! - S4 a connection in a state in which requests mean something else, or replies are not one for
 //!   each request, has no reads.
 

@@ -69,12 +69,15 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// Whether these reads may be fed when the program is at rest.
     fn is_ready(&self, reads: &Reads) -> bool {
-        let is_far_enough = reads.at <= self.cursor || self.planted.has(Bug::ReadBeforeExecuted);
+        let key = self.legs.key(reads.id);
         let owes = |key| {
             let leg = self.leg(key);
             leg.n_owed > 0 || !leg.is_written()
         };
-        is_far_enough && !self.legs.key(reads.id).is_some_and(owes)
+        // A place of 0 is that of a planted mistake, as what is not executed is: its leg is there.
+        let is_early = reads.at == 0 || self.planted.has(Bug::ReadBeforeExecuted);
+        let is_far_enough = if is_early { key.is_some() } else { reads.at <= self.cursor };
+        is_far_enough && !key.is_some_and(owes)
     }
 
     /// Whether reads wait for nothing but the program's rest.

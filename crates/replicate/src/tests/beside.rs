@@ -19,7 +19,7 @@ impl<B: Planting<Bug>> Rig<B> {
     }
 
     /// The checks of reads that wait for one are made. Returns their number.
-    fn check(&mut self) -> usize {
+    pub(super) fn check(&mut self) -> usize {
         let askers = self.take_reads();
         for asker in &askers {
             self.door.perform(*asker, 0, &mut self.state, &mut self.desk);

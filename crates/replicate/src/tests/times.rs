@@ -112,3 +112,29 @@ fn d5_a_leader_knows_what_its_copy_waits_for() {
     assert_eq!(awaited(None), (None, Some(1500), Some(1100)), "a copy that is behind is blind");
     assert_eq!(awaited(Some(Bug::TicksForgotten)), (None, None, None), "the mistake shows");
 }
+
+/// A program reads its clock for each request, and is shown another time in the end.
+#[test]
+fn i10_what_would_be_too_many_reads_at_one_time_is_said_in_the_log() {
+    let mut rig = timed(Rest::Quiet, Sound).begin();
+    let client = rig.client();
+    rig.decide();
+    rig.turn();
+    let many = b"GET a\r\n".repeat(14);
+    let mut n_beside = 0;
+    while rig.door.figures(&rig.state).reads == n_beside {
+        n_beside += 14;
+        rig.ask(client, &many);
+        rig.check();
+        rig.answer_all();
+        rig.answer_all();
+    }
+    assert_eq!(n_beside, 4116, "the first above 4096 that fill a piece");
+    rig.decide();
+    rig.apply_at(1020, &[]);
+    for _ in 0..3 {
+        rig.answer_all();
+    }
+    rig.ask(client, &many);
+    assert_eq!(rig.check(), 1, "it is another time");
+}
