@@ -58,6 +58,11 @@ impl ReadsOf {
             ReadsOf::Memcached => Some(RestBy::Memcached),
         }
     }
+
+    /// The protocol whose reads can run beside the log, where rest is known so.
+    pub(crate) fn by(rest: RestBy) -> Option<ReadsOf> {
+        [ReadsOf::Resp, ReadsOf::Memcached].into_iter().find(|of| of.rest() == Some(rest))
+    }
 }
 
 /// Words of a command line by which what reads do would decide what writes do, or by which a
@@ -148,8 +153,8 @@ const TIME_STEP_MS: u64 = 10;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Program {
-    /// The command line, with `{socket}`, `{socketdir}` or `{port}` where it listens, and `{dir}`
-    /// for its directory.
+    /// The command line, with `{socket}`, `{socketdir}`, `{port}` or `{udp}` where it listens, and
+    /// `{dir}` for its directory.
     pub(crate) command: String,
     /// The directory of the program's first state; without one, it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -207,7 +212,7 @@ fn usual_stall() -> u64 {
 }
 
 /// The parts of a command line in braces that are replaced.
-const PLACEHOLDERS: [&str; 4] = ["socket", "socketdir", "port", "dir"];
+const PLACEHOLDERS: [&str; 5] = ["socket", "socketdir", "port", "udp", "dir"];
 
 impl Program {
     /// A program of which the command line alone is known.
@@ -245,6 +250,11 @@ impl Program {
     /// Whether the program listens at a port, not at a socket in the file system.
     pub(crate) fn listens_at_port(&self) -> bool {
         self.command.contains("{port}")
+    }
+
+    /// Whether clients speak to the program by UDP.
+    pub(crate) fn is_told_by_udp(&self) -> bool {
+        self.command.contains("{udp}")
     }
 
     /// Whether the program makes a socket in a directory, by a name of its own.
@@ -310,17 +320,21 @@ impl Program {
             if !PLACEHOLDERS.contains(&name) {
                 return Err(Failure::new(format_args!(
                     "--replicate: {{{name}}} stands for nothing; there are {{socket}}, \
-                     {{socketdir}}, {{port}} and {{dir}}"
+                     {{socketdir}}, {{port}}, {{udp}} and {{dir}}"
                 )));
             }
         }
-        let places =
-            [self.command.contains("{socket}"), self.names_its_socket(), self.listens_at_port()];
+        let places = [
+            self.command.contains("{socket}"),
+            self.names_its_socket(),
+            self.listens_at_port(),
+            self.is_told_by_udp(),
+        ];
         if places.iter().filter(|is_said| **is_said).count() != 1 {
             return Err(Failure::new(
                 "--replicate: say where the program listens, by {socket} for a Unix socket's path, \
-                 {socketdir} for the directory in which it makes one, or {port} for a port of \
-                 127.0.0.1, and by one of them alone: \
+                 {socketdir} for the directory in which it makes one, {port} for a port of \
+                 127.0.0.1, or {udp} for one that it hears by UDP, and by one of them alone: \
                  'redis-server --port 0 --unixsocket {socket}'",
             ));
         }
@@ -342,6 +356,14 @@ impl Program {
             return Err(Failure::new(
                 "--program-order loop holds the program's loop by the preloaded library: say \
                  --program-rest waits, and --program-attach preload",
+            ));
+        }
+        // A datagram that finds no room is lost, in one copy alone: the next is fed at rest.
+        let is_fed_at_rest = self.rest() == RestBy::Waits && self.order == InputOrder::Serial;
+        if self.is_told_by_udp() && !is_fed_at_rest {
+            return Err(Failure::new(
+                "--replicate: a program at {udp} is fed with the next datagram when it waits: say \
+                 --program-rest waits, --program-attach preload and --program-order serial",
             ));
         }
         self.check_reads(&words)?;
@@ -372,7 +394,7 @@ impl Program {
         Ok(())
     }
 
-    /// Refuses reads beside the log where they cannot be told, or where they would change something.
+    /// Refuses reads beside the log where they cannot be told, or would change something.
     fn check_reads(&self, words: &[String]) -> Outcome<()> {
         let Some(rest) = self.reads.rest() else { return Ok(()) };
         if self.rest() != rest || self.order != InputOrder::Serial {
@@ -485,6 +507,9 @@ mod tests {
         assert!(refused("").contains("no command line"));
         assert!(refused("sh x").contains("say where the program listens"));
         assert!(refused("sh {socket} {port}").contains("by one of them alone"));
+        assert!(refused("sh {udp} {port}").contains("by one of them alone"));
+        let quiet = Program { attach: Some(Attach::Proxy), ..program("sh {udp}") };
+        assert!(quiet.check().unwrap_err().to_string().contains("--program-rest waits"));
         assert!(refused("sh {socket} {data}").contains("{data} stands for nothing"));
         assert!(refused("no-such-program {socket}").contains("no program \"no-such-program\""));
         assert!(refused("/bin/no-such {socket}").contains("install it"));

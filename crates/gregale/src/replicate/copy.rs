@@ -2,6 +2,7 @@
 
 use super::asleep::is_asleep;
 use super::confine::NOTE;
+use super::datagrams;
 use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
 use super::save::{Loading, Restored, Saved, Saver};
@@ -71,9 +72,10 @@ impl Copy {
                 flags.extend(["--sockets".into(), path.parent().unwrap_or(place.run()).into()]);
             }
             Address::Directory(path) => flags.extend(["--files".into(), path.into()]),
-            Address::Port(_) => {}
+            Address::Port(_) | Address::Udp(_) => {}
         }
-        if !settings.outbound && !settings.listens_at_port() {
+        let is_at_port = settings.listens_at_port() || settings.is_told_by_udp();
+        if !settings.outbound && !is_at_port {
             flags.push("--own-network".into());
         }
         let inside = match settings.attach() {
@@ -212,6 +214,7 @@ impl Copy {
                 self.has_listened || self.place.socket().is_some_and(|path| path.exists())
             }
             Address::Port(_) => true,
+            Address::Udp(address) => self.has_listened || datagrams::is_taken(address.port()),
         };
         self.child.is_some() && listens
     }
@@ -227,6 +230,15 @@ impl Copy {
                 let fd =
                     rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
                 rustix::net::connect(&fd, &SocketAddrUnix::new(&path)?)?;
+                Ok(fd)
+            }
+            Address::Udp(address) => {
+                if !self.is_seen {
+                    return Err(Errno::CONNREFUSED);
+                }
+                let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
+                let fd = rustix::net::socket_with(family, kind, flags, None)?;
+                rustix::net::connect(&fd, address)?;
                 Ok(fd)
             }
             Address::Port(address) => {
@@ -354,6 +366,9 @@ impl Program for Copy {
     }
 
     fn read(&mut self, key: u64, into: &mut [u8]) -> Result<Received, Broken> {
+        if matches!(self.place.address, Address::Udp(_)) {
+            return datagrams::read(self.leg(key)?, into);
+        }
         match rustix::io::read(self.leg(key)?, into) {
             Ok(0) => Ok(Received::End),
             Ok(n) => Ok(Received::Bytes(n)),

@@ -3,7 +3,7 @@
 //! Nothing is run. What only a run shows (waits past the C library, threads that race) is not seen:
 //! each verdict names what it rests on.
 
-use crate::config::{Attach, InputOrder, Program, RestBy, find};
+use crate::config::{Attach, InputOrder, Program, ReadsOf, RestBy, find};
 use crate::elf::{self, Facts};
 use clap::{Args, Subcommand, ValueEnum};
 use console::{Failure, Format, Outcome};
@@ -54,6 +54,9 @@ struct Settings {
     /// Whether its loop can be fed by the turn.
     may_loop: bool,
     rest: String,
+    /// `--program-reads`, if its reads can run beside the log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reads: Option<String>,
     /// Whether its clocks can be the log's.
     may_log_time: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,8 +195,8 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
         ),
         (
             facts.asks_itself_for(&["recvfrom", "recvmsg"]),
-            "what it gets by UDP is not \
-            replicated: switch it off",
+            "what it gets by UDP is replicated at {udp} alone, without streams: \
+            otherwise switch it off",
         ),
     ];
     of.warnings.extend(warned.iter().filter(|(holds, _)| *holds).map(|(_, text)| text));
@@ -207,6 +210,7 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
         order: name_of(InputOrder::Serial.to_possible_value()),
         may_loop,
         rest: name_of(rest.to_possible_value()),
+        reads: ReadsOf::by(rest).map(|reads| name_of(reads.to_possible_value())),
         may_log_time: !proxied,
         command: is_known.map(|(_, command)| *command),
     });
@@ -225,6 +229,9 @@ impl Diagnosis {
                 put("", "loop is possible: it has one loop, as far as its files tell");
             }
             put("rest", &of.rest);
+            if let Some(reads) = &of.reads {
+                put("reads", &format!("in the log, or beside it: --program-reads {reads}"));
+            }
             if of.may_log_time {
                 put("time", "kernel, or log: --program-time log");
             }

@@ -1,7 +1,9 @@
 //! The replicate door in a process: sockets, signals, the supervisor, the copy's end.
 
 use super::copy::{Copy, LEG};
+use super::datagrams::Datagrams;
 use super::place::Place;
+use super::streams::ProgramStreams;
 use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
 use crate::config::{
@@ -45,7 +47,7 @@ fn seed(config: &Config, settings: &Settings) -> Outcome<u64> {
 
 /// The door of the module's text.
 pub(crate) struct ProgramDoor {
-    door: ReplicateDoor<ClientSockets, Copy>,
+    door: ReplicateDoor<ProgramStreams, Copy>,
     board: Arc<Board>,
     supervision: Supervision,
     failure: Option<String>,
@@ -100,7 +102,12 @@ impl ProgramDoor {
             compare: settings.compare(),
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
-        let streams = ClientSockets::new(listener)?;
+        let streams = if settings.is_told_by_udp() {
+            let address = config.own().client;
+            ProgramStreams::Udp(Datagrams::bind(address, INPUT_BYTES_MAX)?)
+        } else {
+            ProgramStreams::Tcp(ClientSockets::new(listener)?)
+        };
         let door =
             ReplicateDoor::new(of_clients, of_feeder, config.members.len(), streams, copy, Sound)
                 .when_split(match settings.split {
@@ -126,7 +133,7 @@ impl Supervised for ProgramDoor {
         signals: Signals,
         channel: Option<Arc<ReplicaEnd>>,
     ) -> Outcome<()> {
-        self.door.streams.watch_by(poller);
+        self.door.streams.watch_by(poller)?;
         self.supervision
             .register(poller, signals, channel)
             .and_then(|()| self.door.program.register(poller, KEY_PROGRAM, KEY_NOTICES))
@@ -172,7 +179,14 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 
     fn resume(&mut self, state: &mut State<FileTranscript>, desk: &mut Desk) -> bool {
-        let worked = self.door.resume(state, desk);
+        let mut worked = self.door.resume(state, desk);
+        for ready in self.door.streams.ready() {
+            self.door.on_client(ready, state, desk);
+            worked = true;
+        }
+        if worked && self.door.serves() && self.door.streams.has_newcomers() {
+            self.door.accept(state, desk); // one of them may have the place of one that has gone
+        }
         let of_copy = self.door.program.failure();
         if let Some(why) = of_copy.or_else(|| self.door.failure(state).map(str::to_owned)) {
             self.failure.get_or_insert(why);
@@ -236,7 +250,10 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
 impl Sockets<State<FileTranscript>> for ProgramDoor {
     fn on_ready(&mut self, ready: Ready, state: &mut State<FileTranscript>, desk: &mut Desk) {
         match ready.key {
-            KEY_LISTENER => self.door.accept(state, desk),
+            KEY_LISTENER => {
+                self.door.accept(state, desk);
+                self.door.streams.receive();
+            }
             KEY_SIGNALS => self.supervision.on_signal(),
             KEY_CHANNEL => self.supervision.on_channel(),
             KEY_PROGRAM => self.on_death(),

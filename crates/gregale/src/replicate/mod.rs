@@ -8,12 +8,14 @@
 mod asleep;
 mod confine;
 mod copy;
+mod datagrams;
 mod doctor;
 mod door;
 mod inside;
 mod launch;
 mod place;
 mod save;
+mod streams;
 mod transcript;
 
 pub(crate) use doctor::{ReplicateCommand, replicate};

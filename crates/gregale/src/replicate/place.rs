@@ -17,7 +17,7 @@ use crate::config::{Config, Program};
 use base::Incarnation;
 use console::{Failure, Outcome};
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,8 @@ pub(crate) enum Address {
     Directory(PathBuf),
     /// At a port of this host.
     Port(SocketAddr),
+    /// The same, by UDP.
+    Udp(SocketAddr),
 }
 
 /// The files of the module's text.
@@ -74,6 +76,8 @@ impl Place {
         let socket = config.directory.join(format!("{sockets}{}", life.0 % 1_000_000));
         let address = if program.listens_at_port() {
             Address::Port(free_port()?)
+        } else if program.is_told_by_udp() {
+            Address::Udp(free_udp_port()?)
         } else if program.names_its_socket() {
             fs::create_dir_all(&socket).map_err(|error| made(&socket, error))?;
             Address::Directory(socket)
@@ -120,7 +124,7 @@ impl Place {
                     |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_socket());
                 entries.filter(is_socket).map(|entry| entry.path()).min()
             }
-            Address::Port(_) => None,
+            Address::Port(_) | Address::Udp(_) => None,
         }
     }
 
@@ -136,6 +140,7 @@ impl Place {
             Address::Socket(path) => ("{socket}", path.display().to_string()),
             Address::Directory(path) => ("{socketdir}", path.display().to_string()),
             Address::Port(address) => ("{port}", address.port().to_string()),
+            Address::Udp(address) => ("{udp}", address.port().to_string()),
         };
         let dir = self.dir().display().to_string();
         let fill = |word: &String| word.replace(name, &address).replace("{dir}", &dir);
@@ -149,7 +154,7 @@ impl Drop for Place {
         let _ = match &self.address {
             Address::Socket(path) => fs::remove_file(path),
             Address::Directory(path) => fs::remove_dir_all(path),
-            Address::Port(_) => Ok(()),
+            Address::Port(_) | Address::Udp(_) => Ok(()),
         };
     }
 }
@@ -171,6 +176,14 @@ fn free_port() -> Outcome<SocketAddr> {
     let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     TcpListener::bind(any)
         .and_then(|listener| listener.local_addr())
+        .map_err(|error| Failure::os("find a free port", error))
+}
+
+/// The same, by UDP.
+fn free_udp_port() -> Outcome<SocketAddr> {
+    let any = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+    UdpSocket::bind(any)
+        .and_then(|socket| socket.local_addr())
         .map_err(|error| Failure::os("find a free port", error))
 }
 

@@ -101,8 +101,8 @@ pub(crate) struct UpArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ProgramArgs {
     /// Replicate a program, in place of the key-value store: its command line, with {socket} (the
-    /// path of a Unix socket) or {port} where it listens, and {dir} for its directory. Each member
-    /// runs a copy of it, and feeds it with the input of all clients in one order.
+    /// path of a Unix socket), {port} or {udp} where it listens, and {dir} for its directory.
+    /// Each member runs a copy of it, and feeds it with the input of all clients in one order.
     #[arg(long, env = "GREGALE_REPLICATE", value_name = "COMMAND")]
     pub(crate) replicate: Option<String>,
     /// The directory that the program begins with; without it, an empty one.

@@ -46,5 +46,6 @@ mod sessions;
 mod slow_readers;
 mod time;
 mod timers;
+mod udp;
 mod unmodified;
 mod volume;
