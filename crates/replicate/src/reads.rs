@@ -45,7 +45,7 @@ trait Plugin {
 /// The plugin of one connection.
 #[derive(Clone, Debug)]
 enum Of {
-    Resp(resp::Resp),
+    Resp(Box<resp::Resp>),
     Memcached(memcached::Memcached),
 }
 
@@ -60,7 +60,7 @@ impl<B: Planting<Bug>> Scanner<B> {
     /// The scanner of a connection that is opened.
     pub(crate) fn new(protocol: Protocol, planted: B) -> Scanner<B> {
         let of = match protocol {
-            Protocol::Resp => Of::Resp(resp::Resp::default()),
+            Protocol::Resp => Of::Resp(Box::default()),
             Protocol::Memcached => Of::Memcached(memcached::Memcached::default()),
         };
         Scanner { planted, of }
@@ -68,7 +68,7 @@ impl<B: Planting<Bug>> Scanner<B> {
 
     fn plugin(&mut self) -> &mut dyn Plugin {
         match &mut self.of {
-            Of::Resp(of) => of,
+            Of::Resp(of) => &mut **of,
             Of::Memcached(of) => of,
         }
     }
@@ -115,7 +115,7 @@ mod tests {
         let each = reads(Protocol::Resp, &pieces, Sound);
         assert_eq!(each, [true, true, false, false, false, true]);
         let each = reads(Protocol::Resp, &pieces, Planted(Bug::PartsAreReads));
-        assert_eq!(each[3], true, "the mistake shows");
+        assert!(each[3], "the mistake shows");
     }
 
     /// What looks like a read in the value of another request.

@@ -83,8 +83,8 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Whether reads wait for nothing but the program's rest.
     pub(super) fn reads_are_next(&self, transcript: &impl Transcript) -> bool {
         let entry_waits = self.lag_bytes(transcript) > 0;
-        let has_turn = !(self.beside.has_had_its_turn && entry_waits) && !self.hashes.is_due();
-        has_turn && self.beside.waiting.iter().any(|reads| self.is_ready(reads))
+        let yields = self.hashes.is_due() || self.beside.has_had_its_turn && entry_waits;
+        !yields && self.beside.waiting.iter().any(|reads| self.is_ready(reads))
     }
 
     /// Feeds the reads that may be fed now. Returns whether there were any.
