@@ -96,7 +96,7 @@ impl Protocol {
         if let Protocol::Partitions(_) = self {
             let (members, bug) = (plan.members, bug.and_then(Bug::node));
             let birth = Birth { me, members, life, founds, patience, bug, keyspace };
-            return partitioned(&birth, SimPlant::new(me, Rc::clone(net), None), disk, net);
+            return partitioned(&birth, SimPlant::new((me, Rc::clone(net)), None, None), disk, net);
         }
         let of_node = NodeConfig {
             me,
