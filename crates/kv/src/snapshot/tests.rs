@@ -468,3 +468,24 @@ fn a_chunk_of_a_database_that_is_none_is_malformed() {
         assert!(matches!(found, SnapshotError::Malformed { .. }), "{found}");
     }
 }
+
+#[test]
+fn p6_what_is_flushed_meanwhile_is_in_the_snapshot() {
+    for line in ["FLUSHDB", "FLUSHALL"] {
+        let mut machine = machine(1, 900, 1200);
+        let expected = bytes_of(&machine);
+        let mut beside = Beside::begin(&mut machine);
+        let mut bytes = Vec::new();
+        assert_eq!(beside.chunk(&mut machine, &mut bytes), Ok(true));
+        apply_plain(&mut machine, line);
+        // What is written meanwhile is not, and a second snapshot is of what is there then.
+        apply_plain(&mut machine, "SET later 1");
+        let later = bytes_of(&machine);
+        let mut second = Beside::begin(&mut machine);
+        while beside.chunk(&mut machine, &mut bytes) == Ok(true) {}
+        assert!(bytes == expected, "P6: {line}");
+        bytes.clear();
+        while second.chunk(&mut machine, &mut bytes) == Ok(true) {}
+        assert!(bytes == later, "P6: {line}");
+    }
+}

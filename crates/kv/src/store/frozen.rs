@@ -12,6 +12,8 @@
 //!   `f1_a_frozen_table_is_read_as_it_was`.
 //! - F2 at most one copy of each entry is kept for a reader, and no copy of an entry that it has
 //!   read. Asserted in that test.
+//! - F3 a table all of whose keys are deleted at once is set aside as it is, until its readers have
+//!   read it. Tests `p6_what_is_flushed_meanwhile_is_in_the_snapshot`.
 
 use super::database::Db;
 use super::table::{Entry, Key, Table};
@@ -86,6 +88,11 @@ impl Table {
     /// The database that it was when it was frozen for this reader.
     pub(crate) fn was_frozen_as(&self, number: u64) -> Option<Db> {
         self.frozen.iter().find(|frozen| frozen.number == number).map(|frozen| frozen.db)
+    }
+
+    /// Whether a reader reads it as it was.
+    pub(crate) const fn is_frozen(&self) -> bool {
+        !self.frozen.is_empty()
     }
 
     /// Ends that reader's reading.

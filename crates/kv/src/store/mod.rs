@@ -35,8 +35,8 @@ use std::collections::BTreeSet;
 use database::Keyspace;
 use published::Outbox;
 use scripts::Scripts;
-use table::Walk;
 pub(crate) use table::{Entry, Key, NEVER, position_of};
+use table::{Table, Walk};
 
 /// The longest key.
 pub const KEY_BYTES_MAX: usize = 16 << 10;
@@ -64,6 +64,9 @@ pub const EXPIRY_BYTES: u64 = 32;
 #[derive(Clone, Debug)]
 pub struct Store {
     databases: [Keyspace; DATABASES],
+    /// Tables whose keys were all deleted while readers read them as they were (`frozen`, F3); not
+    /// part of the state.
+    cleared: Vec<Table>,
     /// State time: the largest stamp applied, Unix milliseconds.
     now_ms: u64,
     /// Counts changes; the source of versions (I2). Zero is never a present key's version.
@@ -105,6 +108,7 @@ impl Store {
     pub fn new(memory_bytes_max: u64) -> Store {
         Store {
             databases: std::array::from_fn(|_| Keyspace::new()),
+            cleared: Vec::new(),
             now_ms: 0,
             changes: 0,
             first_change: 0,
@@ -397,7 +401,7 @@ impl Store {
             return;
         }
         self.disturb_watchers();
-        self.databases = std::array::from_fn(|_| Keyspace::new());
+        Db::all().for_each(|db| self.empty(db));
         self.used_bytes = 0;
     }
 
@@ -407,11 +411,20 @@ impl Store {
             return;
         }
         self.disturb_watchers();
-        let gone = std::mem::replace(&mut self.databases[db.index()], Keyspace::new());
-        let others = Db::all().any(|other| self.len_of(other) != 0);
-        let bytes = |keyspace: &Keyspace| keyspace.table.walk(0).map(cost).sum::<u64>();
+        let others = Db::all().any(|other| other != db && self.len_of(other) != 0);
+        let bytes = |table: &Table| table.walk(0).map(cost).sum::<u64>();
         // Usually only one database has keys, and its keys need not be walked.
-        self.used_bytes -= if others { bytes(&gone) } else { self.used_bytes };
+        let gone = &self.databases[db.index()].table;
+        self.used_bytes -= if others { bytes(gone) } else { self.used_bytes };
+        self.empty(db);
+    }
+
+    /// Gives a database an empty table. The readers of the one before read on there (F3).
+    fn empty(&mut self, db: Db) {
+        let gone = std::mem::replace(&mut self.databases[db.index()], Keyspace::new());
+        if gone.table.is_frozen() {
+            self.cleared.push(gone.table);
+        }
     }
 
     /// Makes every key of the database look changed (I2), without walking them.

@@ -1,5 +1,6 @@
 //! Moving a store to another replica: its entries in canonical order, and the counters beside them.
 
+use super::table::Table;
 use super::{
     DELETION_BUCKETS, Db, DbKey, EXPIRY_BYTES, Entry, Expiry, KEY_BYTES_MAX, Key, NEVER, Store,
     VALUE_BYTES_MAX, position_of,
@@ -128,9 +129,15 @@ impl Store {
         number
     }
 
+    /// All tables that readers can read.
+    fn tables(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.databases.iter_mut().map(|keyspace| &mut keyspace.table).chain(&mut self.cleared)
+    }
+
     /// Ends that reader's reading.
     pub(crate) fn thaw(&mut self, reader: u64) {
-        self.databases.iter_mut().for_each(|keyspace| keyspace.table.thaw(reader));
+        self.tables().for_each(|table| table.thaw(reader));
+        self.cleared.retain(Table::is_frozen);
     }
 
     /// Hands out the entries as [`Store::entries`] yielded them when they were frozen, from where
@@ -142,11 +149,10 @@ impl Store {
         mut take: impl FnMut(EntryRef<'_>) -> bool,
     ) -> Option<bool> {
         for db in Db::all() {
-            // The database may have another number now.
-            let mut keyspaces = self.databases.iter_mut();
-            let keyspace = keyspaces.find(|of| of.table.was_frozen_as(reader) == Some(db))?;
+            // The database may have another number now, or another table.
+            let table = self.tables().find(|table| table.was_frozen_as(reader) == Some(db))?;
             let mut has_taken = false;
-            let more = keyspace.table.read_frozen(reader, |entry| {
+            let more = table.read_frozen(reader, |entry| {
                 has_taken = true;
                 take(entry_ref(db, entry))
             })?;
