@@ -58,6 +58,8 @@ pub(super) struct Joint {
     number: u64,
     /// The node that was asked, and the time by which a piece has to come.
     asked: Option<(Rank, Instant)>,
+    /// The life of that node that was asked: its next process has not heard the question.
+    asked_life: Option<u64>,
     last_asked: Option<Rank>,
     ask_at: Instant,
     gathered: Vec<u8>,
@@ -108,7 +110,11 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
                 self.touched.insert(member.pid.group);
             }
         }
-        let is_lost = |(of, until): (Rank, Instant)| until <= now || !linked.contains(of);
+        let asked_life = self.joint.asked_life;
+        let streams = &self.world.streams;
+        let is_lost = |(of, until): (Rank, Instant)| {
+            until <= now || !linked.contains(of) || streams.life(of) != asked_life
+        };
         if !is_behind || self.joint.asked.is_some_and(is_lost) {
             self.joint.asked = None;
             self.joint.is_whole = false;
@@ -141,6 +147,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         self.joint.number += 1;
         self.joint.last_asked = Some(node);
         self.joint.asked = Some((node, now.plus(PATIENCE)));
+        self.joint.asked_life = self.world.streams.life(node);
         let stands = |member: &crate::multicast::member::Member<M>| {
             (member.pid.group, member.machine.delivered_upto())
         };
