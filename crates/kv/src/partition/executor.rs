@@ -32,6 +32,9 @@ pub(super) struct Message {
     answer_bytes: usize,
     /// The places of own reads that are not executed, since the message's answers are long enough.
     put_off: BTreeSet<usize>,
+    /// Whether it came with a state. Its own commands are not answered: the process that gave the
+    /// state may have executed pieces of them, and no asker waits (`Sender::abandon`).
+    is_kept: bool,
 }
 
 /// The bytes of answers to own reads in one message above which its other reads are put off. A
@@ -53,7 +56,13 @@ impl Message {
             answers: Vec::new(),
             answer_bytes: 0,
             put_off: BTreeSet::new(),
+            is_kept: false,
         }
+    }
+
+    /// A message that came with a state.
+    pub(super) fn kept(place: Place, all: Partitions, payload: Arc<[u8]>) -> Message {
+        Message { is_kept: true, ..Message::new(place, all, payload) }
     }
 }
 
@@ -278,7 +287,7 @@ impl Executor {
         let mut together = Together { map: self.map, parts: &mut self.parts, all: passed };
         together.advance(batch.stamp_ms);
         for (at, frame) in batch.frames().enumerate() {
-            let is_own = frame.origin == self.me;
+            let is_own = frame.origin == self.me && !message.is_kept;
             let Ok(command) = Command::decode(frame.bytes) else {
                 self.malformed(&mut message, passed, frame, is_own);
                 continue;

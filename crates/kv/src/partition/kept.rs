@@ -118,7 +118,7 @@ impl Executor {
             if !all.contains(partition) || !stands.is_empty() && !stands.contains(partition) {
                 return Err(KeptError::Garbled);
             }
-            waiting.push((Message::new(place, all, payload), stands));
+            waiting.push((Message::kept(place, all, payload), stands));
         }
         let machine = snapshot::restore(from.0, self.share)?;
         let part = &mut self.parts[partition];
