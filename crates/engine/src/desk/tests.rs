@@ -183,3 +183,19 @@ fn reads_that_are_checked_anew_take_one_place_each() {
     assert_eq!(desk.end_round(ticket).map(|round| round.readers.len()), Some(9));
     assert!(desk.is_idle() && desk.has_room());
 }
+
+#[test]
+fn i1_reads_that_expire_in_a_check_make_room_for_others() {
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    let mut n_expired = 0;
+    for _ in 0..4 {
+        (0..READS_MAX as u64 / 2).for_each(|request| desk.read(Asker { connection: 1, request }));
+        assert!(desk.has_room(), "{n_expired} reads are over");
+        desk.begin_round().unwrap();
+        let view = desk.view;
+        desk.turn(desk.now().plus(PATIENCE), view);
+        desk.expire_reads(|_| n_expired += 1);
+        assert!(desk.is_idle());
+    }
+    assert_eq!(n_expired, 2 * READS_MAX);
+}
