@@ -232,9 +232,9 @@ impl Protocol {
         matches!(self, Protocol::Program(_))
     }
 
-    /// Whether its disks fill up, fail to sync and are damaged, and its members die in the middle of
-    /// turns with them. (Copies of a program do not always come back from that, and partitions have
-    /// not been run with it: docs/roadmap.md.)
+    /// Whether its disks fill up, fail to sync and are damaged, and its members die in the middle
+    /// of turns with them. (Copies of a program do not always come back from that, and partitions
+    /// have not been run with it: docs/roadmap.md.)
     pub(super) fn meets_failing_disks(self) -> bool {
         self.has_disks() && matches!(self, Protocol::Log(_))
     }
