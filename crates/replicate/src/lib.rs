@@ -18,7 +18,7 @@
 //!
 //! - [`table`], [`state`]: which entries are executed, and the state of the members.
 //! - [`feeder`], [`framing`]: in which order a copy sees them, and when it is at rest.
-//! - [`reads`], [`requests`]: what runs beside the log, at one copy alone.
+//! - `reads`, `requests`: what runs beside the log, at one copy alone.
 //! - [`hash`], [`verdict`]: whether copies answer alike.
 //! - [`checkpoint`]: where a copy begins, so that the transcript ends.
 //! - [`clients`], [`door`]: the clients of one member.

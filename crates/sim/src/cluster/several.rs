@@ -35,7 +35,7 @@ fn key(n: u64) -> Vec<u8> {
 impl Several {
     /// V2. `can_be`: whether the cluster has partitions.
     pub(super) fn draw(seed: u64, can_be: bool) -> Several {
-        let mut rng = Rng::new(seed ^ 0x7365_7665_7261_6c);
+        let mut rng = Rng::new(seed ^ 0x0073_6576_6572_616c);
         Several { is_on: can_be && rng.chance(3, 4), rng, n_values: 0 }
     }
 
