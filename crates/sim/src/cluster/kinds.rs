@@ -282,7 +282,7 @@ const OF_PROGRAMS: [Mark; 4] =
     [Mark::CopyPutDown, Mark::StallPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
 
 /// Cases of a log with one leader, or of its snapshots, which partitions do not have.
-const NOT_OF_PARTITIONS: [Mark; 8] = [
+const NOT_OF_PARTITIONS: [Mark; 9] = [
     Mark::TornVerb,
     Mark::LeaderChangedUnderLoad,
     Mark::SuccessorStruck,
@@ -290,6 +290,7 @@ const NOT_OF_PARTITIONS: [Mark; 8] = [
     Mark::ReadForwarded,
     Mark::PassedOn,
     Mark::SnapshotWritten,
+    Mark::SnapshotUnheard,
     Mark::LeaderDeposed,
 ];
 
