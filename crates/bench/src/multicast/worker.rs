@@ -129,7 +129,7 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
     let measured_to = measured_from + spec.span.as_nanos() as u64;
     std::thread::scope(|scope| {
         if spec.sends {
-            scope.spawn(|| flood(&group, spec.message_bytes, measured_to));
+            scope.spawn(|| flood(&group, spec, measured_to));
         }
         member.measure(measured_from, measured_to)
     })?;
@@ -165,9 +165,9 @@ fn open(spec: &Spec) -> Result<Group, group::Error> {
     if spec.seat == 1 { Group::found(&options) } else { Group::join(&options) }
 }
 
-/// Sends whenever there is room.
-fn flood(group: &Group, message_bytes: usize, until_ns: u64) {
-    let mut message = vec![0x5a; message_bytes.max(8)];
+/// Sends whenever there is room; where one message is to be on its way, when that is delivered.
+fn flood(group: &Group, spec: &Spec, until_ns: u64) {
+    let mut message = vec![0x5a; spec.message_bytes.max(8)];
     loop {
         let now = shared_ns();
         if now >= until_ns {
@@ -175,7 +175,12 @@ fn flood(group: &Group, message_bytes: usize, until_ns: u64) {
         }
         message[..8].copy_from_slice(&now.to_le_bytes());
         // Without room it looks at the clock again.
-        let _busy = group.send_within(&message, LOOK_EVERY);
+        let sent = group.send_within(&message, LOOK_EVERY);
+        if let (Ok(number), 1) = (sent, spec.window) {
+            // (An end is seen by the thread that takes events.)
+            let left = Duration::from_nanos(until_ns.saturating_sub(now));
+            let _fate = group.wait_fate(0, number, left);
+        }
     }
 }
 
