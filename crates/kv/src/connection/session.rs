@@ -178,3 +178,18 @@ impl Door {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_acknowledged_belongs_to_one_session() {
+        let mut speaking = Speaking::default();
+        speaking.opened(b"*3\r\n:7\r\n:0\r\n:0\r\n");
+        assert_eq!(speaking.id, Some(SessionId(7)));
+        speaking.acknowledged = 5;
+        speaking.begin(SessionId(8));
+        assert_eq!((speaking.id, speaking.acknowledged), (Some(SessionId(8)), 0));
+    }
+}
