@@ -39,8 +39,8 @@ pub(super) struct Current<P> {
     pub(super) standing: Standing,
     /// Whether the group has no layout: one shard, which has all members.
     pub(super) is_whole: bool,
-    /// By subgroup: whether it is in memory alone, in a durable group.
-    pub(super) in_memory: Vec<bool>,
+    /// By subgroup: whether its messages are on disks.
+    pub(super) durable: Vec<bool>,
     /// By subgroup: this member's shard, if it is in one.
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) table: Table<P>,
@@ -89,7 +89,7 @@ impl<P: Plantings> Current<P> {
             me,
             standing,
             is_whole: config.is_whole(),
-            in_memory: config.subgroups().iter().map(|subgroup| subgroup.in_memory).collect(),
+            durable: (0..lanes.len()).map(|at| config.is_durable(at)).collect(),
             lanes,
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),

@@ -126,7 +126,7 @@ impl<P: Plantings> Current<P> {
 
     /// Whether the messages of a subgroup are.
     pub(super) fn is_durable(&self, subgroup: usize) -> bool {
-        self.has_disks() && !self.in_memory[subgroup]
+        self.durable[subgroup]
     }
 
     /// The shards whose messages are.

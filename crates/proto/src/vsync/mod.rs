@@ -160,6 +160,12 @@ impl Config {
         self.layout.is_empty()
     }
 
+    /// Whether the messages of a subgroup are on disks (`durable`, W7).
+    pub(crate) fn is_durable(&self, subgroup: usize) -> bool {
+        let described = self.layout.get(subgroup);
+        self.shape.mode == Mode::Durable && !described.is_some_and(|of| of.in_memory)
+    }
+
     pub(crate) fn subgroups(&self) -> Vec<Subgroup> {
         if self.is_whole() { [Subgroup::whole()].to_vec() } else { self.layout.clone() }
     }

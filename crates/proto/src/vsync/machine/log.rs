@@ -64,11 +64,6 @@ impl<P: Plantings> Machine<P> {
 
     // ---- states ----
 
-    /// Whether the messages and the states of a subgroup are in the log.
-    pub(super) fn is_durable(&self, subgroup: usize) -> bool {
-        self.journal.keeps() && !self.subgroups[subgroup].in_memory
-    }
-
     /// Keeps the state of a shard, as it was at a position, in the log.
     pub(super) fn keep(&mut self, shard: ShardId, at: Position, state: &[u8]) {
         let Life::Inside(inside) = &self.life else { return };

@@ -121,7 +121,7 @@ impl<P: Plantings> Machine<P> {
             || is_moved;
         *want = (!is_ready).then(|| Want::new(next.id));
         // W6: its own state is on its disk first.
-        is_ready && !self.is_durable(subgroup)
+        is_ready && !self.config.is_durable(subgroup)
     }
 
     /// Takes the states that have come.
@@ -136,7 +136,6 @@ impl<P: Plantings> Machine<P> {
         port: &impl Port,
         out: &mut Vec<Output>,
     ) -> Option<End> {
-        let is_durable = self.is_durable(subgroup);
         let Life::Inside(inside) = &mut self.life else { return None };
         let (want, current) = (inside.wants[subgroup].as_ref()?, &mut inside.current);
         if want.held.len() > HELD_MAX {
@@ -151,7 +150,7 @@ impl<P: Plantings> Machine<P> {
             return None;
         }
         let shard = current.lane(subgroup).id;
-        if is_durable {
+        if self.config.is_durable(subgroup) {
             // W6
             let since = current.view.shard(shard)?.since;
             let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);
