@@ -24,7 +24,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
 /// The number of bits that the node's rank takes in a sender's name.
-pub(crate) const RANK_BITS: u32 = 3;
+const RANK_BITS: u32 = 3;
 const _: () = assert!(base::MAX_MEMBERS <= 1 << RANK_BITS);
 
 /// The name under which `node` multicasts in one of its lives.
@@ -528,6 +528,11 @@ impl Desk {
     /// The sender's name in its messages.
     pub(crate) const fn sender(&self) -> u64 {
         self.sender
+    }
+
+    /// The number in that name which no two lives of the node have.
+    pub(crate) const fn lives(&self) -> u64 {
+        self.sender >> RANK_BITS
     }
 
     /// The own messages that were delivered nowhere, as far as is known.

@@ -93,6 +93,15 @@ fn open(disk: &mut Paper) -> (Journal, Option<Found>) {
     Journal::open(disk, 3, SIZES).unwrap()
 }
 
+/// A disk, and a journal whose first whole is synced there.
+fn begun() -> (Paper, Journal) {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    disk.finish(&mut journal);
+    (disk, journal)
+}
+
 fn whole(lives: u64, n_bytes: usize) -> Found {
     let (stable, app) = (vec![1; n_bytes], vec![2; 3]);
     let members = vec![Kept { group: 4, stable, app, changes: Vec::new() }];
@@ -139,10 +148,7 @@ fn k3_a_whole_and_what_changed_since_come_back() {
 
 #[test]
 fn k3_a_whole_that_was_not_written_to_its_end_does_not_count() {
-    let mut disk = Paper::default();
-    let (mut journal, _) = open(&mut disk);
-    journal.begin_whole(&mut disk, &whole(1, 10));
-    disk.finish(&mut journal);
+    let (mut disk, mut journal) = begun();
     journal.begin_whole(&mut disk, &whole(2, 3 * PIECE_BYTES));
     change(&mut journal, &mut disk, b"after");
     disk.sync_all(&mut journal);
@@ -154,10 +160,7 @@ fn k3_a_whole_that_was_not_written_to_its_end_does_not_count() {
 
 #[test]
 fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
-    let mut disk = Paper::default();
-    let (mut journal, _) = open(&mut disk);
-    journal.begin_whole(&mut disk, &whole(1, 10));
-    disk.finish(&mut journal);
+    let (mut disk, mut journal) = begun();
     assert!(!journal.keep(&mut disk, &DISKS, &[], || Some(held(1))), "nothing to wait for");
     let changes = [(GroupId::at(4), b"x".to_vec())];
     assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
@@ -169,10 +172,7 @@ fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
 
 #[test]
 fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
-    let mut disk = Paper::default();
-    let (mut journal, _) = open(&mut disk);
-    journal.begin_whole(&mut disk, &whole(1, 10));
-    disk.finish(&mut journal);
+    let (mut disk, mut journal) = begun();
     let keep = |journal: &mut Journal, disk: &mut Paper, n_delivered: u64| {
         let changes = [(GroupId::at(4), vec![1; 100])];
         assert!(journal.keep(disk, &DISKS, &changes, || Some(held(n_delivered))));
@@ -189,10 +189,7 @@ fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
 
 #[test]
 fn k2_what_is_synced_or_has_nothing_to_wait_for_is_handed_over() {
-    let mut disk = Paper::default();
-    let (mut journal, _) = open(&mut disk);
-    journal.begin_whole(&mut disk, &whole(1, 10));
-    disk.finish(&mut journal);
+    let (mut disk, mut journal) = begun();
     journal.hand(1);
     let changes = [(GroupId::at(4), b"x".to_vec())];
     assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
@@ -204,10 +201,7 @@ fn k2_what_is_synced_or_has_nothing_to_wait_for_is_handed_over() {
 #[test]
 #[should_panic(expected = "K2: delivery 2 is handed over before its sync")]
 fn k2_what_waits_for_its_sync_is_not_handed_over() {
-    let mut disk = Paper::default();
-    let (mut journal, _) = open(&mut disk);
-    journal.begin_whole(&mut disk, &whole(1, 10));
-    disk.finish(&mut journal);
+    let (mut disk, mut journal) = begun();
     let changes = [(GroupId::at(4), b"x".to_vec())];
     assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
     journal.hand(2);
@@ -215,10 +209,7 @@ fn k2_what_waits_for_its_sync_is_not_handed_over() {
 
 #[test]
 fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
-    let mut disk = Paper::default();
-    let (mut journal, _) = open(&mut disk);
-    journal.begin_whole(&mut disk, &whole(1, 10));
-    disk.finish(&mut journal);
+    let (mut disk, mut journal) = begun();
     disk.room = 3 * PIECE_BYTES;
     let changes = [(GroupId::at(4), vec![5; 10 * PIECE_BYTES])];
     assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(9))));

@@ -244,7 +244,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let released = is_free.then(held);
         self.changes.clear();
         if journal.wants_whole(disk) {
-            let lives = self.desk.sender() >> crate::multicast::desk::RANK_BITS;
+            let lives = self.desk.lives();
             let whole = whole(lives, &mut self.members, &self.world, &mut self.app);
             journal.begin_whole(disk, &whole);
             if self.world.planted.has(Bug::FreedEarly) {

@@ -261,7 +261,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         if let (Some(journal), Some(disk)) = (&mut self.journal, ground.disk()) {
             // An earlier whole with later changes would combine two moments (N12).
-            let lives = self.desk.sender() >> crate::multicast::desk::RANK_BITS;
+            let lives = self.desk.lives();
             let whole = whole(lives, &mut self.members, &self.world, &mut self.app);
             journal.begin_whole(disk, &whole);
             journal.finish();
