@@ -50,6 +50,8 @@ proto::planted_bugs! {
     EndedNotHashed = ENDED_NOT_HASHED: tests,
     /// A connection is ended before the copy has answered what its client asked.
     EndedBeforeRest = ENDED_BEFORE_REST: sweep ANYWHERE,
+    /// A connection is ended though its end by the program may be there, and was not read.
+    OwnEndUnread = OWN_END_UNREAD: tests,
     /// A checkpoint counts although its maker's copy was not compared behind it.
     CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
     /// A copy is saved before it has answered everything.

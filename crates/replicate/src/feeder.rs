@@ -42,9 +42,9 @@
 //!   between is their answer, which no hash has. Between two such feedings an entry is fed, if one
 //!   waits; none is fed at a point (I6).
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
-//!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read. So
-//!   the answers that are hashed do not depend on how fast a copy is. A copy is saved there too
-//!   (`checkpoint`).
+//!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read, its
+//!   own end of the connection too. So the answers that are hashed do not depend on how fast a copy
+//!   or its member is. A copy is saved there too (`checkpoint`).
 
 mod beginning;
 mod beside;

@@ -166,7 +166,10 @@ impl Session {
                 let requests = std::mem::take(&mut self.requests);
                 *self = Session { requests, is_masked: self.is_masked, ..Session::default() };
             }
-            ("SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC", _)
+            (
+                "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC" | "QUIT",
+                _,
+            )
             | ("CLIENT", "TRACKING" | "REPLY" | "CACHING") => self.is_special = true,
             ("AUTH" | "HELLO" | "SELECT", _)
             | ("CLIENT", "SETNAME" | "SETINFO" | "NO-EVICT" | "NO-TOUCH") => {
@@ -261,6 +264,7 @@ mod tests {
         assert!(session(b"*2\r\n$3\r\nGET\r\n$1\r\nx\r\n").is_plain());
         assert!(!session(b"*2\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n").is_plain());
         assert!(!session(b"*1\r\nno request\r\n").is_plain());
+        assert!(!session(b"*1\r\n$4\r\nQUIT\r\n").is_plain(), "the program closes it");
     }
 
     fn explained(bytes: &[u8]) -> Option<String> {

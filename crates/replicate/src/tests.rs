@@ -37,6 +37,8 @@ struct Rig<B: Planting<Bug>> {
     view: View,
     now: Instant,
     n_slots: u64,
+    /// The member is slow: it is not told that legs are ready.
+    is_late: bool,
 }
 
 impl<B: Planting<Bug>> Rig<B> {
@@ -80,6 +82,7 @@ impl<B: Planting<Bug>> Rig<B> {
             view,
             now: Instant::ZERO,
             n_slots: 0,
+            is_late: false,
         }
     }
 
@@ -103,7 +106,8 @@ impl<B: Planting<Bug>> Rig<B> {
         self.desk.turn(self.now, self.view);
         self.door.poll(&self.state, &mut self.desk);
         self.door.resume(&mut self.state, &mut self.desk);
-        for key in self.door.program.legs.keys().copied().collect::<Vec<_>>() {
+        let ready = self.door.program.legs.keys().filter(|_| !self.is_late);
+        for key in ready.copied().collect::<Vec<_>>() {
             self.door.on_leg(key, &self.desk);
         }
         self.door.resume(&mut self.state, &mut self.desk);

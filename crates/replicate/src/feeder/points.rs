@@ -107,7 +107,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         is_settled
     }
 
-    /// I6: whether `entry` ends connections whose answers may not all have been read.
+    /// I6: whether `entry` ends connections whose answers, or whose end by the program, may not all
+    /// have been read.
     pub(super) fn ends_early(
         &mut self,
         entry: &Entry<'_>,
@@ -132,11 +133,21 @@ impl<B: Planting<Bug>> Feeder<B> {
         if keys.iter().any(|key| self.legs.busy().contains(key)) {
             return true;
         }
-        let is_plain = |key: &u64| {
-            let is_plain = self.leg(*key).session.as_ref().is_some_and(Session::is_plain);
-            is_plain && !self.legs.blocked().contains(key)
+        // A leg may be busy no longer because the program slept, and was not read since.
+        let is_quiet = |key: &u64| {
+            let leg = self.leg(*key);
+            let is_plain = leg.session.as_ref().is_some_and(Session::is_plain);
+            is_plain && !leg.has_ended && !self.legs.blocked().contains(key)
         };
-        !keys.iter().all(is_plain) && !self.is_settled(program, audience, now)
+        if self.planted.has(Bug::OwnEndUnread) {
+            return false;
+        }
+        if !keys.iter().all(is_quiet) {
+            return !self.is_settled(program, audience, now);
+        }
+        // Another connection may have had it closed.
+        keys.iter().for_each(|key| self.on_ready(*key, program, audience, now));
+        false
     }
 
     /// The first byte of the transcript that the copy still needs.

@@ -53,6 +53,49 @@ fn i6_a_connection_ends_after_its_answers() {
     assert!(ends_early(Some(Bug::EndedBeforeRest)), "the mistake shows");
 }
 
+/// The hash of a point behind a connection that the program has closed before its end is fed: as
+/// its input ended, or by itself. A late member is not told so before.
+fn hash_behind_an_end<B: Planting<Bug>>(ends_input: bool, is_late: bool, planted: B) -> u64 {
+    let run = Incarnation(3);
+    let id = ConnectionId { owner: OTHER, run, number: 1 };
+    let mut rig = Rig::comparing(6, planted).begin();
+    let begin = entry(&Entry::Begin { owner: OTHER, run });
+    rig.apply(&[begin, entry(&Entry::Open { id })]);
+    let bytes = b"SET a\r\n";
+    rig.apply(&[entry(&Entry::Input { id, index: 1, bytes })]);
+    rig.turn();
+    rig.answer_all();
+    rig.is_late = is_late;
+    match ends_input {
+        true => rig.apply(&[entry(&Entry::HalfClose { id, index: 2 })]),
+        false => rig.door.program.legs.values_mut().for_each(|(.., has_ended)| *has_ended = true),
+    }
+    rig.turn_after(BLOCKED_AFTER);
+    rig.turn_after(Duration::from_millis(1));
+    rig.apply(&[entry(&Entry::Close { id, index: 2 + u64::from(ends_input) })]);
+    rig.turn();
+    rig.is_late = false;
+    if !ends_input {
+        rig.apply(&[entry(&Entry::Begin { owner: Rank::at(2), run })]);
+    }
+    let mut said = Vec::new();
+    for _ in 0..9 {
+        rig.turn_after(Duration::from_millis(1));
+        said.extend(rig.decide());
+    }
+    hash_of(&said).expect("six entries were fed").1
+}
+
+#[test]
+fn i6_an_end_by_the_program_is_read_before_the_connection_is_ended() {
+    for ends_input in [true, false] {
+        let hash = |is_late| hash_behind_an_end(ends_input, is_late, Sound);
+        assert_eq!(hash(true), hash(false), "by its input's end: {ends_input}");
+        let hash = |is_late| hash_behind_an_end(ends_input, is_late, Planted(Bug::OwnEndUnread));
+        assert_ne!(hash(true), hash(false), "the mistake shows");
+    }
+}
+
 /// A hash whose fate is unknown is said again, until it is executed.
 #[test]
 fn a_hash_is_said_until_it_is_decided() {
