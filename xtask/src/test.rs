@@ -1,7 +1,8 @@
 //! `cargo xtask test`: the set-up that the tests need, the tests, and what took how long.
 //!
 //! The output of a test is shown only if it fails: on the screen are the results, the tests that
-//! were left out with the reason, and at the end a table.
+//! were left out with the reason, and at the end a table and why each test failed. A log that is
+//! cut in its middle still names the causes.
 
 use crate::programs::{self, Program};
 use crate::run::{cargo, output, retry, show, works};
@@ -27,6 +28,9 @@ const LONG_WITHIN: Duration = Duration::from_secs(1200);
 /// The number of test binaries with a line of their own in the table.
 const N_SLOWEST: usize = 10;
 
+/// The lines of a panic that are told again at the end.
+const N_LINES_OF_PANIC: usize = 6;
+
 /// Deaths of all members at once, where the long tests are run too; it is some four without.
 const LONG_ROUNDS: (&str, &str) = ("DURABLE_ROUNDS", "50");
 
@@ -45,6 +49,9 @@ pub(crate) fn test(manner: &Manner) -> Result<()> {
         println!("--- left out\n{}", told.skipped.join("\n"));
     }
     times.tell();
+    if !told.failed.is_empty() {
+        println!("--- failed\n{}", told.failed.join("\n"));
+    }
     outcome
 }
 
@@ -170,7 +177,7 @@ fn listen(mut command: Command, within: Duration, told: &mut Told) -> Result<()>
 }
 
 /// The output of the tests.
-#[derive(Default)]
+#[derive(Default, Debug)]
 struct Told {
     /// The time of each binary, from its start to that of the next.
     binaries: Vec<(String, Duration)>,
@@ -178,6 +185,8 @@ struct Told {
     skipped: Vec<String>,
     crate_name: String,
     binary: Option<(String, Instant)>,
+    /// Why tests failed: the name of each, and the first lines of its panic.
+    failed: Vec<String>,
     /// Everything of the binary that runs, for the case that it fails.
     text: Vec<String>,
     /// The test whose output is being read.
@@ -203,7 +212,10 @@ impl Told {
             }
         }
         if line.starts_with("test result: FAILED") {
-            return std::mem::take(&mut self.text);
+            let text = std::mem::take(&mut self.text);
+            let failures = failures(&text);
+            self.failed.extend(causes(failures));
+            return failures.to_vec();
         }
         let is_of_test = line.starts_with("test ")
             && [" ... ignored", " ... FAILED", "has been running for"]
@@ -237,6 +249,32 @@ impl Told {
         }
         Some(format!("{}, {name}", self.crate_name))
     }
+}
+
+/// The part of a binary's output that is about the tests that failed: all of it where the binary
+/// ended before it told.
+fn failures(text: &[String]) -> &[String] {
+    let at = text.iter().position(|line| line == "failures:");
+    &text[at.unwrap_or(0)..]
+}
+
+/// The tests whose output is in `failures`, each with the first lines of its panic.
+fn causes(failures: &[String]) -> Vec<String> {
+    let mut causes = Vec::new();
+    let mut n_left = 0;
+    for line in failures {
+        if line.strip_prefix("---- ").is_some_and(|rest| rest.ends_with(" stdout ----")) {
+            n_left = 0;
+            causes.push(line.clone());
+        } else if line.contains("' panicked at ") || line.contains(") panicked at ") {
+            n_left = N_LINES_OF_PANIC;
+        }
+        if n_left > 0 {
+            n_left -= 1;
+            causes.push(line.clone());
+        }
+    }
+    causes
 }
 
 #[cfg(test)]
@@ -273,15 +311,27 @@ mod tests {
     }
 
     #[test]
-    fn of_a_binary_that_fails_everything_is_shown() {
+    fn of_a_binary_that_fails_the_failures_are_shown_and_their_causes_told_again() {
         let mut told = Told::default();
         let shown = hear(
             &mut told,
             "     Running tests/hop.rs (target/debug/deps/hop-0ba96aee8a24c7c7)\n\
              test a ... FAILED\n\
-             thread 'a' panicked: why\n\
-             test result: FAILED. 0 passed; 1 failed\n",
+             test b ... ok\n\
+             successes:\n\
+             ---- b stdout ----\n\
+             much\n\
+             failures:\n\
+             ---- a stdout ----\n\
+             what happened before\n\
+             thread 'a' (7) panicked at tests/hop.rs:9:5:\n\
+             why\n\
+             test result: FAILED. 1 passed; 1 failed\n",
         );
-        assert_eq!(shown.iter().filter(|line| line.contains("panicked")).count(), 1, "{shown:?}");
+        let n_shown = |what: &str| shown.iter().filter(|line| line.contains(what)).count();
+        assert_eq!((n_shown("why"), n_shown("much")), (1, 0), "{shown:?}");
+        assert_eq!(told.failed[0], "---- a stdout ----");
+        assert!(told.failed[1].contains("panicked at") && told.failed[2] == "why", "{told:?}");
+        assert!(!told.failed.iter().any(|line| line == "what happened before"), "{told:?}");
     }
 }
