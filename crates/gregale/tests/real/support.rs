@@ -328,7 +328,10 @@ impl Drop for Cluster {
             let _ = self.supervisor.kill();
             let _ = self.supervisor.wait();
         }
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            self.said.extend(self.lines.try_iter());
+            self.said.iter().for_each(|line| println!("{line}"));
+        } else {
             assert!(!self.directory.exists(), "{} is left behind", self.directory.display());
         }
         let _ = std::fs::remove_dir_all(&self.directory);
