@@ -64,6 +64,8 @@ proto::planted_bugs! {
     DifferingServes = DIFFERING_SERVES: sweep ANYWHERE,
     /// A member whose copy takes up nothing serves on, though the others have passed it.
     StalledServes = STALLED_SERVES: sweep ANYWHERE,
+    /// Clients are read however far the copies of a majority are behind.
+    MajorityOutrun = MAJORITY_OUTRUN: tests,
     /// A member whose copy lacks what is forgotten ends before its disk has the state given to it.
     EndsBeforeKept = ENDS_BEFORE_KEPT: sweep ON_DISK,
     /// A copy is told a time of its member's own clock.

@@ -3,8 +3,9 @@
 //!
 //! - C1 what a client sends becomes entries in its order, with consecutive indices.
 //! - C2 a client is read only while there is room: on the desk, in its own share of what is not
-//!   decided ([`IN_FLIGHT_BYTES_MAX`]), and while the copy keeps up ([`LAG_BYTES_MAX`]). A client
-//!   that does not take its output is closed when [`OUTPUT_BYTES_MAX`] bytes wait for it.
+//!   decided ([`IN_FLIGHT_BYTES_MAX`]), and while the own copy keeps up ([`LAG_BYTES_MAX`]) and a
+//!   majority's do (`pace`). A client that does not take its output is closed when
+//!   [`OUTPUT_BYTES_MAX`] bytes wait for it.
 //! - C3 a connection of which the fate of one entry is unknown is closed, and aborted by an entry,
 //!   so that what the client sent before is executed up to some point, or not at all.
 //! - C4 each connection that was opened is ended by one entry that is decided: a Close or Abort
@@ -80,12 +81,12 @@ impl<B> Client<B> {
     }
 }
 
-/// What the own copy has room for.
+/// What the copies have room for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// The bytes that it was not fed.
-    pub(crate) lag_bytes: u64,
-    /// It takes reads beside the log.
+    /// They are not far behind (C2).
+    pub(crate) is_in_step: bool,
+    /// The own one takes reads beside the log.
     pub(crate) takes_reads: bool,
 }
 
@@ -301,8 +302,7 @@ impl<B: Planting<Bug>> Clients<B> {
                 self.watch(number, streams);
                 return;
             }
-            let has_room =
-                desk.has_room() && client.may_be_read() && room.lag_bytes < LAG_BYTES_MAX;
+            let has_room = desk.has_room() && client.may_be_read() && room.is_in_step;
             if !has_room {
                 self.waiting.insert(number);
                 self.watch(number, streams);
@@ -422,7 +422,7 @@ impl<B: Planting<Bug>> Clients<B> {
     pub fn resume<S: Streams>(
         &mut self,
         dead: Option<Entry<'_>>,
-        lag_bytes: u64,
+        is_in_step: bool,
         streams: &mut S,
         desk: &mut Desk,
     ) -> bool {
@@ -449,7 +449,7 @@ impl<B: Planting<Bug>> Clients<B> {
             self.open(desk);
             worked = true;
         }
-        if desk.has_room() && lag_bytes < LAG_BYTES_MAX {
+        if desk.has_room() && is_in_step {
             let has_room = |number: &u64| self.clients.get(number).is_none_or(Client::may_be_read);
             for number in self.waiting.extract_if(.., has_room).collect::<Vec<_>>() {
                 self.watch(number, streams);

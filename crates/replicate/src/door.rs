@@ -28,9 +28,10 @@
 //!   than the request is ever shown.
 
 use crate::bugs::Bug;
-use crate::clients::{self, Clients, Room};
+use crate::clients::{self, Clients, LAG_BYTES_MAX, Room};
 use crate::entry::{self, Entry};
 use crate::feeder::{self, Audience, Feeder, Reads};
+use crate::pace::Pace;
 use crate::program::Program;
 use crate::reports::Reports;
 use crate::stall::{STALLED_AFTER, Stall};
@@ -113,6 +114,7 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     serves: bool,
     /// See D6.
     stall: Stall,
+    pace: Pace,
     /// The own copy may not serve (D3).
     is_put_down: bool,
     /// A majority is heard, without this member.
@@ -147,6 +149,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             serves_from: None,
             serves: false,
             stall: Stall::new(STALLED_AFTER),
+            pace: Pace::new(),
             is_put_down: false,
             is_dispensable: false,
             is_kept: false,
@@ -271,8 +274,8 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
     /// A client's stream is ready.
     pub fn on_client<H: Transcript>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
-        let lag_bytes = self.feeder.lag_bytes(state.transcript());
-        let room = Room { lag_bytes, takes_reads: self.feeder.takes_reads() };
+        let is_in_step = self.is_in_step(state.transcript());
+        let room = Room { is_in_step, takes_reads: self.feeder.takes_reads() };
         self.clients.on_ready(ready, room, &mut self.streams, desk);
         if self.planted.has(Bug::ReadUnchecked) {
             let number = self.clients.number_of(ready.key).unwrap_or(0);
@@ -283,6 +286,12 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// The leg `key` is ready.
     pub fn on_leg(&mut self, key: u64, desk: &Desk) {
         self.feeder.on_ready(key, &mut self.program, &mut self.clients, desk.now());
+    }
+
+    /// Whether clients may be read: neither the own copy nor a majority's are far behind.
+    fn is_in_step(&self, transcript: &impl Transcript) -> bool {
+        let is_held = self.pace.holds() && !self.planted.has(Bug::MajorityOutrun);
+        self.feeder.lag_bytes(transcript) < LAG_BYTES_MAX && !is_held
     }
 
     /// The reads of a client are fed next, when the copy is as far as that (D7).
@@ -425,7 +434,10 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
             self.serves = state.transcript().len() - lag_bytes >= from;
         }
         let dead = self.dead(state, &view);
-        worked | self.clients.resume(dead, lag_bytes, &mut self.streams, desk)
+        let judge = state.judge();
+        self.pace.look(judge.agreed().at, judge.position(), judge.every(), self.now);
+        let is_in_step = self.is_in_step(state.transcript());
+        worked | self.clients.resume(dead, is_in_step, &mut self.streams, desk)
     }
 
     fn flush(&mut self, desk: &mut Desk) {
@@ -436,7 +448,8 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         let silent = self.silent_since.iter().flatten().map(|since| since.plus(GONE_AFTER));
         // A member that was reported, or that another leader reports, is looked at once.
         let silent = silent.filter(|at| *at > self.now).min();
-        self.feeder.deadline().into_iter().chain(silent).chain(self.stall.deadline()).min()
+        let own = [self.feeder.deadline(), self.stall.deadline(), self.pace.deadline()];
+        own.into_iter().flatten().chain(silent).min()
     }
 
     /// The process asks for [`ReplicateDoor::figures`].

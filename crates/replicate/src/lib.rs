@@ -21,6 +21,7 @@
 //! - `reads`, `requests`: what runs beside the log, at one copy alone.
 //! - [`hash`], [`verdict`]: whether copies answer alike.
 //! - [`checkpoint`]: where a copy begins, so that the transcript ends.
+//! - `pace`: how far the clients may be ahead of a majority's copies.
 //! - [`clients`], [`door`]: the clients of one member.
 #![forbid(unsafe_code)]
 
@@ -33,6 +34,7 @@ pub mod entry;
 pub mod feeder;
 pub mod framing;
 pub mod hash;
+mod pace;
 pub mod program;
 mod reads;
 mod reports;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::door::WhenSplit;
+use crate::pace::{HELD_WITHIN, POINTS_AHEAD};
 use crate::transcript::Transcript;
 
 /// The hash that the rig says after its own beginning, an opening and a request.
@@ -443,4 +444,30 @@ fn d6_does_not_end_a_process_whose_state_is_not_kept_yet() {
     }
     assert!(!late.door.falls_behind(&late.state), "D4");
     assert_eq!(late.door.rolls_back(&late.state), None, "D6");
+}
+
+/// Whether a client's request is said when so many entries were executed, and the copies of the
+/// others have told nothing for as long as `passed`.
+fn is_read_ahead_of_others<B: Planting<Bug>>(n: u64, passed: Duration, planted: B) -> bool {
+    let mut rig = Rig::comparing(2, planted).begin();
+    let client = rig.client();
+    rig.decide();
+    for run in 3..=n {
+        rig.apply(&[entry(&Entry::Begin { owner: OTHER, run: Incarnation(run) })]);
+    }
+    rig.settle();
+    rig.turn_after(passed);
+    rig.ask(client, b"SET a\r\n");
+    let said = rig.decide();
+    said.iter().any(|bytes| matches!(Entry::parse(bytes), Ok(Entry::Input { .. })))
+}
+
+#[test]
+fn c2_clients_wait_for_a_majoritys_copies_that_are_far_behind_and_not_for_ever() {
+    let (far, soon) = (2 * POINTS_AHEAD + 1, Duration::ZERO);
+    assert!(is_read_ahead_of_others(far - 1, soon, Sound));
+    assert!(!is_read_ahead_of_others(far, soon, Sound));
+    assert!(is_read_ahead_of_others(far, HELD_WITHIN, Sound));
+    let planted = Planted(Bug::MajorityOutrun);
+    assert!(is_read_ahead_of_others(far, soon, planted), "the mistake shows");
 }
