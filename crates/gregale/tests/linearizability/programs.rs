@@ -10,8 +10,8 @@
 use crate::cache;
 use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::copies::{REDIS, copy_of, leader, pid_of, program, status};
-use crate::scenario::{Ends, Record, ended, ended_by};
-use crate::support::{Cluster, signal, wait_until};
+use crate::scenario::{Record, ended, ended_by};
+use crate::support::{Cluster, Ends, signal, wait_until};
 use base::Rng;
 use check::History;
 use std::sync::atomic::Ordering;

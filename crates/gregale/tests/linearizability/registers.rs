@@ -6,8 +6,8 @@
 //! - I2 no member dies but by this hand.
 
 use crate::client::{Client, MEMBERS, Manner, Repertoire, Shared};
-use crate::scenario::{Ends, Record, ended};
-use crate::support::{Cluster, role, signal, wait_until};
+use crate::scenario::{Record, ended};
+use crate::support::{Cluster, Ends, role, signal, wait_until};
 use base::Rng;
 use check::History;
 use std::sync::atomic::Ordering;

@@ -2,12 +2,12 @@
 
 use crate::client::{Client, MEMBERS, Manner, Shared};
 use crate::nemesis::Nemesis;
-use crate::support::{Cluster, FakeClock, wait_until};
+use crate::support::{Cluster, Ends, FakeClock, wait_until};
 use check::{End, History, Reply};
 use powercut::PowerCut;
 use std::fmt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
 /// The place of acknowledged writes.
@@ -72,15 +72,6 @@ impl fmt::Display for Record {
             self.n_answered_by,
             self.n_leader_changes,
         )
-    }
-}
-
-/// Ends the clients' loops however the nemesis ends: its panic must not leave them running.
-pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -60,15 +60,6 @@ impl Shared {
     }
 }
 
-/// Ends the clients' loops however its owner ends: its panic must not leave them running.
-pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A client; see the module's text.
 pub(crate) struct Client<'a> {
     id: u64,

@@ -31,10 +31,10 @@ mod support;
 mod wire;
 
 use check::{End, History};
-use client::{Client, Ends, Shared};
+use client::{Client, Shared};
 use nemesis::Nemesis;
 use std::sync::atomic::Ordering;
-use support::{Cluster, wait_until};
+use support::{Cluster, Ends, wait_until};
 
 /// Enough members that two may die, one after the other, while neither has come back.
 const NODES: u16 = 5;

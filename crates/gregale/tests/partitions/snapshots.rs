@@ -88,7 +88,7 @@ fn nothing_is_lost(order: &str) {
             })
             .collect();
         // The threads end whatever fails.
-        let _ends = crate::client::Ends(over);
+        let _ends = crate::support::Ends(over);
         let is_over = || readers.iter().any(|reader| reader.is_finished());
         wait_until("each to see and to move something before the leader dies", || {
             is_over() || counts.iter().all(|at| at.is_enough([0; 3]))

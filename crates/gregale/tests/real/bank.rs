@@ -2,7 +2,7 @@
 //! deaths of leaders, and the judge of what is there at the end.
 
 use crate::copies::{leader, pid_of, program, sockets};
-use crate::support::{Cluster, PATIENCE, signal, wait_until};
+use crate::support::{Cluster, Ends, PATIENCE, signal, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -188,6 +188,7 @@ fn transfer_while_leaders_die(
         done
     };
     std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let client = &client;
         let clients: Vec<_> = (0..6).map(|number| scope.spawn(move || client(number))).collect();
         for round in 0..rounds {
@@ -197,7 +198,7 @@ fn transfer_while_leaders_die(
             signal(pid, "KILL");
             drop(session(database, cluster.port_of(victim)));
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     })
 }

@@ -2,7 +2,7 @@
 //! mosquitto, clamd. Members die meanwhile.
 
 use crate::copies::program;
-use crate::support::{Cluster, wait_until};
+use crate::support::{Cluster, Ends, wait_until};
 use crate::unmodified::{Client, agreed, are_level, kill_in_turn};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -104,6 +104,7 @@ fn write_while_members_die(
     let is_over = AtomicBool::new(false);
     let written = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         for writer in 0..3 {
             let (write, is_over, written) = (&write, &is_over, &written);
             scope.spawn(move || {
@@ -118,7 +119,7 @@ fn write_while_members_die(
             });
         }
         kill_in_turn(cluster, &[2, 3], is_back);
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     wait_until("the copies to be level", || are_level(cluster));
     let mut written = written.into_inner().unwrap();

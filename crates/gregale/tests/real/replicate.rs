@@ -1,7 +1,7 @@
 //! An unmodified program, replicated: `gregale up --replicate`, deaths of members and of copies.
 
 use crate::copies::{REDIS, control, copy_of, digests, leader, pid_of, program, sockets, status};
-use crate::support::{Cluster, GREGALE, gregale, is_alive, signal, wait_until};
+use crate::support::{Cluster, Ends, GREGALE, gregale, is_alive, signal, wait_until};
 use redis::Commands;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -72,6 +72,7 @@ fn increments_are_executed_once_while_members_die(flags: &[&str]) {
     let is_over = AtomicBool::new(false);
     let (mut n_answered, mut longest) = (0, Duration::ZERO);
     std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let counts = |id: u16| {
             let mut connection = cluster.connect(id);
             let is_over = &is_over;
@@ -97,7 +98,7 @@ fn increments_are_executed_once_while_members_die(flags: &[&str]) {
             let seen: i64 = back.get("n").unwrap();
             assert!(seen >= copies_before.parse().unwrap_or(0));
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         for one in counting {
             let (n, silence) = one.join().unwrap();
             n_answered += n;

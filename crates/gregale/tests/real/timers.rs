@@ -2,7 +2,7 @@
 //! end, and the deaths of members meanwhile.
 
 use crate::copies::{REDIS, all_say, digests, pid_of, program};
-use crate::support::{Cluster, signal, wait_until};
+use crate::support::{Cluster, Ends, signal, wait_until};
 use crate::unmodified::{Client, are_level};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,6 +31,7 @@ fn redis_sees_the_same_time_at_every_copy_while_members_die() {
     let mut cluster = Cluster::start_with(&["--replicate", REDIS, "--program-time", "log"]);
     let is_over = AtomicBool::new(false);
     let n_noted: u64 = std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let writers = [0, 1, 2].map(|writer| {
             let mut connection = cluster.connect(1);
             let is_over = &is_over;
@@ -50,7 +51,7 @@ fn redis_sees_the_same_time_at_every_copy_while_members_die() {
             signal(pid_of(&cluster, 1, victim), "KILL");
             wait_until("the member to be back", || cluster.cli(victim, &["PING"]) == "PONG");
         }
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         writers.into_iter().map(|writer| writer.join().unwrap()).sum()
     });
     assert_eq!(cluster.cli(2, &["LLEN", "times"]), n_noted.to_string());

@@ -2,7 +2,7 @@
 //! threads (memcached), an event loop (beanstalkd, and Redis by the turn), deaths of members.
 
 use crate::copies::{REDIS, all_say, digests, pid_of, sockets, status};
-use crate::support::{Cluster, PATIENCE, free_ports, gregale, signal, wait_until};
+use crate::support::{Cluster, Ends, PATIENCE, free_ports, gregale, signal, wait_until};
 use redis::Commands;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -156,6 +156,7 @@ fn a_cache_has_every_acknowledged_write(rest: &str) {
     let is_over = AtomicBool::new(false);
     let stored = Mutex::new(BTreeMap::new());
     let n_counted: u64 = std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let clients = [1, 1, 1, 1].map(|id| Client::of(&cluster, id));
         let writers = clients.into_iter().enumerate().map(|(writer, mut client)| {
             let (is_over, stored) = (&is_over, &stored);
@@ -176,7 +177,7 @@ fn a_cache_has_every_acknowledged_write(rest: &str) {
         kill_in_turn(&cluster, &[2, 3, 2], |id| {
             Client::of(&cluster, id).hears("get n\r\n", "VALUE n")
         });
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         writers.into_iter().map(|writer| writer.join().unwrap()).sum()
     });
     wait_until("the copies to be level", || are_level(&cluster));
@@ -214,6 +215,7 @@ fn a_queue_keeps_every_acknowledged_job(flags: &[&str]) {
     let is_over = AtomicBool::new(false);
     let (put, taken) = (Mutex::new(BTreeMap::new()), Mutex::new(BTreeSet::new()));
     std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         for producer in 0..3 {
             let mut client = Client::of(&cluster, 1);
             let (is_over, put) = (&is_over, &put);
@@ -250,7 +252,7 @@ fn a_queue_keeps_every_acknowledged_job(flags: &[&str]) {
         kill_in_turn(&cluster, &[2, 3], |id| {
             Client::of(&cluster, id).hears("use other\r\n", "USING other\r\n")
         });
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
     });
     let (put, taken) = (put.into_inner().unwrap(), taken.into_inner().unwrap());
     wait_until("the copies to be level", || are_level(&cluster));
@@ -300,6 +302,7 @@ fn a_subscriber_of_nats_hears_each_acknowledged_message_once() {
     assert_eq!(hears.ask("SUB news 1\r\nPING\r\n"), "PONG");
     let is_over = AtomicBool::new(false);
     let n_said = std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let speaker = scope.spawn(|| {
             let mut client = connect(port);
             let mut n = 0;
@@ -311,7 +314,7 @@ fn a_subscriber_of_nats_hears_each_acknowledged_message_once() {
             n
         });
         kill_in_turn(&cluster, &[2, 3], |id| Client::of(&cluster, id).hears("PING\r\n", "INFO "));
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         speaker.join().unwrap()
     });
     assert!(n_said > 0);
