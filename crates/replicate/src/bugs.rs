@@ -64,6 +64,8 @@ proto::planted_bugs! {
     StalledServes = STALLED_SERVES: sweep ANYWHERE,
     /// A member whose copy lacks what is forgotten ends before its disk has the state given to it.
     EndsBeforeKept = ENDS_BEFORE_KEPT: sweep ON_DISK,
+    /// A copy begins while its member is a learner, with a state that another one follows.
+    LearnersCopyBegins = LEARNERS_COPY_BEGINS: tests,
     /// A copy is told a time of its member's own clock.
     TimeOfOwnClock = TIME_OF_OWN_CLOCK: sweep ANYWHERE,
     /// A copy is told the time before it is at rest.
