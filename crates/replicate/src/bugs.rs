@@ -93,9 +93,11 @@ proto::planted_bugs! {
     /// A program that says that it moves is taken to be at rest.
     MovesIsRest = MOVES_IS_REST: sweep SAYING,
     /// A program may look while it is fed with what one turn finds.
-    TurnIsNotHeld = TURN_IS_NOT_HELD: sweep IN_TURNS,
+    TurnIsNotHeld = TURN_IS_NOT_HELD: tests,
     /// A turn finds the entries of several values of the log, as many as there are.
     TurnsAreJoined = TURNS_ARE_JOINED: sweep IN_TURNS,
+    /// A value that begins with a hash does not end the turn before it.
+    HashesJoinTurns = HASHES_JOIN_TURNS: sweep IN_TURNS,
     /// The next turn begins before the program is at rest.
     TurnBeforeRest = TURN_BEFORE_REST: sweep IN_TURNS,
 }

@@ -322,6 +322,9 @@ impl<B: Planting<Bug>> Feeder<B> {
                 let parse = || Entry::parse(record.bytes).expect("a transcript of entries");
                 let entry = (!record.is_tick()).then(parse);
                 let input = entry.as_ref().filter(|entry| entry.is_input());
+                if !record.continues {
+                    self.end_turn_of_value(program); // also before a hash, which no turn finds
+                }
                 may_go_on = (n_fed < ENTRIES_MAX || self.asking.is_held)
                     && self.pass_time(record.time_ms, program, now)
                     && input.is_none_or(|entry| {
