@@ -132,9 +132,10 @@ impl<B: Planting<Bug>> Feeder<B> {
         if keys.iter().any(|key| self.legs.busy().contains(key)) {
             return true;
         }
+        // Without known replies nothing tells that all of them were read.
         let is_plain = |key: &u64| {
             let is_plain = self.leg(*key).session.as_ref().is_some_and(Session::is_plain);
-            is_plain && !self.legs.blocked().contains(key)
+            is_plain && !self.legs.blocked().contains(key) && self.config.replies.is_some()
         };
         !keys.iter().all(is_plain) && !self.is_settled(program, audience, now)
     }

@@ -251,8 +251,6 @@ impl Protocol {
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
-            // Copies that are fed by the turn are not compared.
-            && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || mark != Mark::KeySeenGone)
             && (self.has_sessions() || mark != Mark::CallRepeated)

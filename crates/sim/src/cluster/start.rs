@@ -143,12 +143,6 @@ impl Copies {
             Copies::InMemory => (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp)),
             Copies::OnDisk => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
         };
-        let around = if order == Order::Loop {
-            let time_step_ms = around.time_step_ms;
-            replicated::Around { time_step_ms, ..Default::default() }
-        } else {
-            around
-        };
         let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
         let program =
             SimProgram::new(rng, manner, around.deviates_after).stalling_after(around.stalls_after);

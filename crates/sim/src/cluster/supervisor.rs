@@ -13,7 +13,6 @@
 //! - A5 when all is well, no process runs on a seat that belongs to another incarnation, or to
 //!   none. Judged in `ghost`.
 
-use super::kinds::{Copies, Protocol};
 use super::operator::Operator;
 use super::seats::Shown;
 use super::world::World;
@@ -243,9 +242,7 @@ impl World {
         if n_ended > 0 {
             self.net.borrow_mut().coverage.hit(Mark::TimerEnded);
         }
-        // By the turn copies are known to differ (docs/roadmap.md).
-        let is_judged = self.kind.protocol != Protocol::Program(Copies::InTurns);
-        if let Some(n) = self.deviants.journal.judge(&seen).filter(|_| is_judged) {
+        if let Some(n) = self.deviants.journal.judge(&seen) {
             let what = format!("r{node}: what its copy saw as its {n}. differs from another's");
             self.violate(Property::Validity, what);
             return;
