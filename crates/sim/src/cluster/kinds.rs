@@ -233,10 +233,9 @@ impl Protocol {
     }
 
     /// Whether its disks fill up, fail to sync and are damaged, and its members die in the middle
-    /// of turns with them. (Copies of a program do not always come back from that, and partitions
-    /// have not been run with it: docs/roadmap.md.)
+    /// of turns with them. (Partitions have not been run with it: docs/roadmap.md.)
     pub(super) fn meets_failing_disks(self) -> bool {
-        self.has_disks() && matches!(self, Protocol::Log(_))
+        self.has_disks() && self.replicas().is_none()
     }
 
     /// Whether reads of a program's clients run beside the log, in a part of the runs.
@@ -247,7 +246,7 @@ impl Protocol {
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
-            && (!self.has_disks() || self.meets_failing_disks() || !OF_STORES.contains(&mark))
+            && (!self.has_disks() || self.meets_failing_disks() || !OF_FAILING_DISKS.contains(&mark))
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
@@ -265,8 +264,8 @@ impl Protocol {
     }
 }
 
-/// Faults on disks that the store alone meets.
-const OF_STORES: [Mark; 6] = [
+/// Faults on disks that partitions do not meet.
+const OF_FAILING_DISKS: [Mark; 6] = [
     Mark::DiskFull,
     Mark::RoomAgain,
     Mark::SyncFailed,
