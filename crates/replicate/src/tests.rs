@@ -68,7 +68,7 @@ impl<B: Planting<Bug>> Rig<B> {
             input_bytes_max: 100,
             reads: replies.filter(|_| rest == Rest::Quiet),
         };
-        let (me, run, speaks) = (ME, RUN, replies);
+        let (me, run, speaks) = (ME, RUN, replies.or(Some(Protocol::Resp)));
         let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));

@@ -192,3 +192,40 @@ fn i8_an_end_is_fed_alone_where_answers_are_compared() {
     assert_eq!(rig.door.program.seen, [b"a", b"b"]);
     assert!(!rig.door.program.legs.contains_key(&1), "the program has closed it");
 }
+
+/// Where replies are not known, a request that has one says nothing about whether it was read.
+#[test]
+fn i6_an_end_waits_for_answers_that_no_protocol_counts() {
+    let hash = |reads_first: bool| {
+        let mut rig = Rig::fed(Sound, Order::Serial, Rest::Waits, 5);
+        rig.turn();
+        rig.decide();
+        let run = Incarnation(3);
+        let id = ConnectionId { owner: OTHER, run, number: 1 };
+        rig.apply(&[
+            entry(&Entry::Begin { owner: OTHER, run }),
+            entry(&Entry::Open { id }),
+            entry(&Entry::Input { id, index: 1, bytes: b"SET a\r\n" }),
+        ]);
+        for _ in 0..6 {
+            rig.turn();
+        }
+        rig.door.program.answer_all();
+        if reads_first {
+            rig.turn();
+        }
+        rig.apply(&[entry(&Entry::Close { id, index: 2 })]);
+        let mut said = Vec::new();
+        for _ in 0..6 {
+            rig.turn_after(Duration::from_millis(1));
+            said.extend(rig.decide());
+        }
+        let entries = said.iter().map(|bytes| Entry::parse(bytes).unwrap());
+        entries.into_iter().find_map(|entry| match entry {
+            Entry::Hash { at, value, .. } => Some((at, value)),
+            _ => None,
+        })
+    };
+    assert!(hash(true).is_some());
+    assert_eq!(hash(false), hash(true), "the copy that was slower to read has said the same");
+}
