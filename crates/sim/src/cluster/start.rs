@@ -96,7 +96,13 @@ impl Protocol {
         if let Protocol::Partitions(_) = self {
             let (members, bug) = (plan.members, bug.and_then(Bug::node));
             let birth = Birth { me, members, life, founds, patience, bug, keyspace };
-            return partitioned(&birth, SimPlant::new((me, Rc::clone(net)), None, None), disk, net);
+            let asked = disk.as_ref().map(Platter::asked);
+            return partitioned(
+                &birth,
+                SimPlant::new((me, Rc::clone(net)), asked, None),
+                disk,
+                net,
+            );
         }
         let of_node = NodeConfig {
             me,
