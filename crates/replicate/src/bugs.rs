@@ -99,7 +99,7 @@ proto::planted_bugs! {
     /// A value that begins with a hash does not end the turn before it.
     HashesJoinTurns = HASHES_JOIN_TURNS: sweep IN_TURNS,
     /// The next turn begins before the program is at rest.
-    TurnBeforeRest = TURN_BEFORE_REST: sweep IN_TURNS,
+    TurnBeforeRest = TURN_BEFORE_REST: tests,
 }
 
 #[cfg(test)]

@@ -88,6 +88,27 @@ fn i8_a_turn_finds_what_one_value_says() {
     assert_eq!(joined, [&b"a\r\nc\r\n"[..], b"b\r\nd\r\n"], "the mistake shows");
 }
 
+#[test]
+fn i8_what_begins_a_connection_waits_for_the_turn_before_it() {
+    let n_open = |planted: Option<Bug>| {
+        let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
+        let run = Incarnation(3);
+        let id = |number| ConnectionId { owner: OTHER, run, number };
+        let open = |number| entry(&Entry::Open { id: id(number) });
+        rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1)]);
+        for _ in 0..6 {
+            rig.turn();
+        }
+        rig.apply(&[entry(&Entry::Input { id: id(1), index: 1, bytes: b"a\r\n" })]);
+        rig.apply(&[open(2)]);
+        rig.turn();
+        assert_eq!(rig.door.program.n_unread(), 1);
+        rig.door.program.legs.len()
+    };
+    assert_eq!(n_open(None), 1, "the program has not read");
+    assert_eq!(n_open(Some(Bug::TurnBeforeRest)), 2, "the mistake shows");
+}
+
 /// A turn that began while the program looked would be found in parts.
 #[test]
 fn i8_a_program_that_moves_is_given_no_turn() {
