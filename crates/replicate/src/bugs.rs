@@ -68,6 +68,8 @@ proto::planted_bugs! {
     MajorityOutrun = MAJORITY_OUTRUN: tests,
     /// A member whose copy lacks what is forgotten ends before its disk has the state given to it.
     EndsBeforeKept = ENDS_BEFORE_KEPT: sweep ON_DISK,
+    /// A copy begins while its member is a learner, with a state that another one follows.
+    LearnersCopyBegins = LEARNERS_COPY_BEGINS: tests,
     /// A copy is told a time of its member's own clock.
     TimeOfOwnClock = TIME_OF_OWN_CLOCK: sweep ANYWHERE,
     /// A copy is told the time before it is at rest.
@@ -95,11 +97,13 @@ proto::planted_bugs! {
     /// A program that says that it moves is taken to be at rest.
     MovesIsRest = MOVES_IS_REST: sweep SAYING,
     /// A program may look while it is fed with what one turn finds.
-    TurnIsNotHeld = TURN_IS_NOT_HELD: sweep IN_TURNS,
+    TurnIsNotHeld = TURN_IS_NOT_HELD: tests,
     /// A turn finds the entries of several values of the log, as many as there are.
     TurnsAreJoined = TURNS_ARE_JOINED: sweep IN_TURNS,
+    /// A value that begins with a hash does not end the turn before it.
+    HashesJoinTurns = HASHES_JOIN_TURNS: sweep IN_TURNS,
     /// The next turn begins before the program is at rest.
-    TurnBeforeRest = TURN_BEFORE_REST: sweep IN_TURNS,
+    TurnBeforeRest = TURN_BEFORE_REST: tests,
 }
 
 #[cfg(test)]

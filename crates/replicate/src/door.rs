@@ -26,6 +26,10 @@
 //!   bytes of the transcript, which all members count alike. Reads that no member can check within
 //!   the desk's patience are not answered: their connection is closed. So nothing that is older
 //!   than the request is ever shown.
+//! - D8 the copy begins when the member's machine continues from the state that is here, not while
+//!   it is a learner: what it is given first may be old, and the next state may begin behind that.
+//!   The copy would lack what lies between, the process would end (D4), and the next one would be
+//!   given the same two states, for as long as the member that gives the first one is behind.
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients, LAG_BYTES_MAX, Room};
@@ -121,6 +125,8 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     is_dispensable: bool,
     /// The next process of this member finds the present state (D4).
     is_kept: bool,
+    /// See D8.
+    may_begin: bool,
     now: Instant,
 }
 
@@ -153,6 +159,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             is_put_down: false,
             is_dispensable: false,
             is_kept: false,
+            may_begin: planted.has(Bug::LearnersCopyBegins),
             now: Instant::ZERO,
         }
     }
@@ -302,7 +309,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     fn pump<H: Transcript>(&mut self, state: &State<H, B>) -> bool {
-        self.feeder.pump(state, &mut self.program, &mut self.clients, self.now)
+        self.may_begin && self.feeder.pump(state, &mut self.program, &mut self.clients, self.now)
     }
 
     /// The entry about a member that has been silent for too long, if this member leads (D2).
@@ -342,6 +349,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         others.remove(view.me);
         self.is_dispensable = others.is_majority_of(self.members);
         self.is_kept = view.is_kept;
+        self.may_begin |= view.role != Role::Learner;
         for rank in Rank::all(self.members) {
             let is_heard = rank == view.me || view.heard.contains(rank);
             let since = &mut self.silent_since[rank.index()];

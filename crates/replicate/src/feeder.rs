@@ -128,6 +128,9 @@ pub struct Config {
     /// The protocol of the program's clients, if its replies tell when it is at rest. [`Rest`] does
     /// so for what has no reply.
     pub replies: Option<Protocol>,
+    /// The protocol of the program's clients, if it is known: it says which answers are the copy's
+    /// own (`hash`, H3).
+    pub speaks: Option<Protocol>,
     /// The entries from one comparison of the copies' answers to the next; 0 for none.
     pub compare: u64,
 }
@@ -322,6 +325,9 @@ impl<B: Planting<Bug>> Feeder<B> {
                 let parse = || Entry::parse(record.bytes).expect("a transcript of entries");
                 let entry = (!record.is_tick()).then(parse);
                 let input = entry.as_ref().filter(|entry| entry.is_input());
+                if !record.continues {
+                    self.end_turn_of_value(program); // also before a hash, which no turn finds
+                }
                 may_go_on = (n_fed < ENTRIES_MAX || self.asking.is_held)
                     && self.pass_time(record.time_ms, program, now)
                     && input.is_none_or(|entry| {
@@ -476,7 +482,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             }
         }
         let framing = self.config.replies.map(Framing::new);
-        let has_session = self.hashes.is_on() && self.config.replies == Some(Protocol::Resp);
+        let has_session = self.hashes.is_on() && self.config.speaks == Some(Protocol::Resp);
         let leg = Leg {
             id,
             unwritten: Vec::new(),

@@ -70,7 +70,8 @@ impl<B: Planting<Bug>> Rig<B> {
             input_bytes_max: 100,
             reads: replies.filter(|_| rest == Rest::Quiet),
         };
-        let of_feeder = feeder::Config { me: ME, run: RUN, order, rest, replies, compare };
+        let (me, run, speaks) = (ME, RUN, replies.or(Some(Protocol::Resp)));
+        let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);

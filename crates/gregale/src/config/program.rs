@@ -264,29 +264,31 @@ impl Program {
 
     /// How it is known that the program is at rest.
     pub(crate) fn rest(&self) -> RestBy {
-        self.rest.unwrap_or_else(|| {
-            let words = self.words().unwrap_or_default();
-            let name = words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word));
-            match (name, self.attach()) {
-                // A turn is held by the library.
-                _ if self.order == InputOrder::Loop => RestBy::Waits,
-                ("redis-server" | "valkey-server", _) => RestBy::Resp,
-                ("memcached", _) => RestBy::Memcached,
-                (_, Attach::Preload) => RestBy::Waits,
-                (_, Attach::Proxy) => RestBy::Quiet,
-            }
+        self.rest.unwrap_or_else(|| match (self.name().as_str(), self.attach()) {
+            // A turn is held by the library.
+            _ if self.order == InputOrder::Loop => RestBy::Waits,
+            ("redis-server" | "valkey-server", _) => RestBy::Resp,
+            ("memcached", _) => RestBy::Memcached,
+            (_, Attach::Preload) => RestBy::Waits,
+            (_, Attach::Proxy) => RestBy::Quiet,
         })
     }
 
-    /// The entries from one comparison to the next; 0 for none. Copies that are fed by the turn are
-    /// not compared: a point within a turn would have to end it.
-    pub(crate) fn compare(&self) -> u64 {
-        if self.order == InputOrder::Loop { 0 } else { self.compare }
+    /// The name of the program's file.
+    fn name(&self) -> String {
+        let words = self.words().unwrap_or_default();
+        words.first().map_or("", |word| word.rsplit('/').next().unwrap_or(word)).to_owned()
+    }
+
+    /// Whether clients speak Redis's protocol, however its rest is known.
+    pub(crate) fn speaks_resp(&self) -> bool {
+        let is_redis = matches!(self.name().as_str(), "redis-server" | "valkey-server");
+        is_redis || self.rest() == RestBy::Resp
     }
 
     /// The least number of entries from one checkpoint to the next; 0 for none.
     pub(crate) fn checkpoint(&self) -> u64 {
-        let can_save = self.rest() == RestBy::Resp && self.compare() > 0;
+        let can_save = self.rest() == RestBy::Resp && self.compare > 0;
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
     }
 
@@ -373,7 +375,7 @@ impl Program {
                 words[0]
             )));
         }
-        if self.checkpoint() > 0 && self.compare() == 0 {
+        if self.checkpoint() > 0 && self.compare == 0 {
             return Err(Failure::new(
                 "--program-checkpoint: a checkpoint counts when the copies have answered alike, so \
                  say --program-compare 1000 too",
@@ -557,6 +559,10 @@ mod tests {
         assert!(waits.check().unwrap_err().to_string().contains("--program-attach preload"));
         let timed = Program { time: Time::Log, ..proxy.clone() };
         assert!(timed.check().unwrap_err().to_string().contains("--program-time kernel"));
+        let redis = program("redis-server {socket}");
+        let turns = Program { order: InputOrder::Loop, ..redis.clone() };
+        assert_eq!((redis.speaks_resp(), turns.rest()), (true, RestBy::Waits));
+        assert!(turns.speaks_resp() && !waits.speaks_resp());
         let turns = Program { order: InputOrder::Loop, ..proxy };
         assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
         let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };

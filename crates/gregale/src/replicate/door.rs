@@ -66,7 +66,7 @@ impl ProgramDoor {
         let place = Place::make(config, settings, life)?;
         let of_state = state::Settings {
             members: config.members.len(),
-            compare: settings.compare(),
+            compare: settings.compare,
             checkpoint: settings.checkpoint(),
             time_step_ms: settings.time_step_ms(),
         };
@@ -99,7 +99,8 @@ impl ProgramDoor {
                 RestBy::Memcached => Some(Protocol::Memcached),
                 RestBy::Quiet | RestBy::Waits => None,
             },
-            compare: settings.compare(),
+            speaks: settings.speaks_resp().then_some(Protocol::Resp),
+            compare: settings.compare,
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = if settings.is_told_by_udp() {

@@ -119,8 +119,7 @@ pub(crate) struct ProgramArgs {
     #[arg(long, requires = "replicate", value_enum, default_value_t = ReadsOf::None)]
     pub(crate) program_reads: ReadsOf,
     /// Compare what the copies have answered after every N entries (openings, inputs and ends of
-    /// connections). The copy of a minority is dropped, and begins again. 0: never. Not with
-    /// --program-order loop.
+    /// connections). The copy of a minority is dropped, and begins again. 0: never.
     #[arg(long, requires = "replicate", default_value_t = config::COMPARE, value_name = "N")]
     pub(crate) program_compare: u64,
     /// Save a copy after at least N entries, so that what stands before is forgotten. 0: never.

@@ -133,11 +133,13 @@ impl<B: Planting<Bug>> Feeder<B> {
         if keys.iter().any(|key| self.legs.busy().contains(key)) {
             return true;
         }
-        // A leg may be busy no longer because the program slept, and was not read since.
+        // A leg may be busy no longer because the program slept, and was not read since. Without
+        // known replies nothing tells that all of them were read.
         let is_quiet = |key: &u64| {
             let leg = self.leg(*key);
             let is_plain = leg.session.as_ref().is_some_and(Session::is_plain);
-            is_plain && !leg.has_ended && !self.legs.blocked().contains(key)
+            let is_counted = self.config.replies.is_some();
+            is_counted && is_plain && !leg.has_ended && !self.legs.blocked().contains(key)
         };
         if self.planted.has(Bug::OwnEndUnread) {
             return false;

@@ -59,6 +59,13 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.asking.is_held
     }
 
+    /// Another value of the log begins (I8).
+    pub(super) fn end_turn_of_value(&mut self, program: &mut impl Program) {
+        if !self.planted.has(Bug::TurnsAreJoined) && !self.planted.has(Bug::HashesJoinTurns) {
+            self.end_turn(program);
+        }
+    }
+
     pub(super) fn end_turn(&mut self, program: &mut impl Program) {
         if std::mem::take(&mut self.asking.is_held) {
             program.let_go();

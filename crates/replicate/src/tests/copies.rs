@@ -303,6 +303,27 @@ fn d4_the_state_is_on_the_disk_before_the_process_ends() {
     assert!(ends_early(Some(Bug::EndsBeforeKept)), "the mistake shows");
 }
 
+/// A learner is given a state that is far behind, and then another one, which its machine continues
+/// from. (Seed 5002 of `replicate` did so for ever.)
+#[test]
+fn d8_a_copy_does_not_begin_with_a_state_that_another_one_follows() {
+    let (mut rig, _) = with_checkpoint(Sound);
+    let newer = rig.saved();
+    let older = Rig::comparing(5, Sound).begin().saved();
+    let lacks_entries = |planted: Option<Bug>| {
+        let mut late = Rig::comparing(5, planted);
+        late.view.role = Role::Learner;
+        late.state.restore(&older).unwrap();
+        late.settle();
+        late.state.restore(&newer).unwrap();
+        late.view.role = Role::Follower;
+        late.settle();
+        late.door.falls_behind(&late.state)
+    };
+    assert!(!lacks_entries(None));
+    assert!(lacks_entries(Some(Bug::LearnersCopyBegins)), "the mistake shows");
+}
+
 #[test]
 fn k5_a_connection_in_a_transaction_puts_the_checkpoint_off() {
     let mut rig = Rig::comparing(5, Sound).begin();

@@ -88,6 +88,77 @@ fn i8_a_turn_finds_what_one_value_says() {
     assert_eq!(joined, [&b"a\r\nc\r\n"[..], b"b\r\nd\r\n"], "the mistake shows");
 }
 
+#[test]
+fn i8_what_begins_a_connection_waits_for_the_turn_before_it() {
+    let n_open = |planted: Option<Bug>| {
+        let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
+        let run = Incarnation(3);
+        let id = |number| ConnectionId { owner: OTHER, run, number };
+        let open = |number| entry(&Entry::Open { id: id(number) });
+        rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1)]);
+        for _ in 0..6 {
+            rig.turn();
+        }
+        rig.apply(&[entry(&Entry::Input { id: id(1), index: 1, bytes: b"a\r\n" })]);
+        rig.apply(&[open(2)]);
+        rig.turn();
+        assert_eq!(rig.door.program.n_unread(), 1);
+        rig.door.program.legs.len()
+    };
+    assert_eq!(n_open(None), 1, "the program has not read");
+    assert_eq!(n_open(Some(Bug::TurnBeforeRest)), 2, "the mistake shows");
+}
+
+/// A turn that began while the program looked would be found in parts.
+#[test]
+fn i8_a_program_that_moves_is_given_no_turn() {
+    let finds = |planted: Option<Bug>| {
+        let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
+        let run = Incarnation(3);
+        let id = ConnectionId { owner: OTHER, run, number: 1 };
+        rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&Entry::Open { id })]);
+        for _ in 0..6 {
+            rig.turn();
+        }
+        rig.door.program.is_busy = true;
+        rig.apply(&[entry(&Entry::Input { id, index: 1, bytes: b"a\r\n" })]);
+        rig.turn();
+        rig.door.program.n_unread() > 0
+    };
+    assert!(!finds(None), "it was woken, by a clock");
+    assert!(finds(Some(Bug::TurnIsNotHeld)), "the mistake shows");
+}
+
+/// What lies before a program of two values, the second of which begins with the hash of a copy.
+fn turn_before_a_hash<B: Planting<Bug>>(planted: B) -> Vec<u8> {
+    let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 2);
+    let run = Incarnation(3);
+    let id = ConnectionId { owner: OTHER, run, number: 1 };
+    let input = |index, bytes| entry(&Entry::Input { id, index, bytes });
+    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&Entry::Open { id })]);
+    for _ in 0..6 {
+        rig.turn();
+    }
+    rig.door.program.is_busy = true;
+    rig.apply(&[input(1, b"a\r\n")]);
+    rig.apply(&[entry(&Entry::Hash { owner: OTHER, run, at: 2, value: 1 }), input(2, b"b\r\n")]);
+    rig.door.program.is_busy = false;
+    rig.turn();
+    let found = rig.door.program.legs[&0].0.clone();
+    for _ in 0..6 {
+        rig.answer_all();
+        rig.turn();
+    }
+    assert_eq!(rig.door.program.seen, [b"a", b"b"]);
+    found
+}
+
+#[test]
+fn i8_a_value_that_begins_with_a_hash_ends_the_turn_before_it() {
+    assert_eq!(turn_before_a_hash(Sound), b"a\r\n");
+    assert_eq!(turn_before_a_hash(Planted(Bug::HashesJoinTurns)), b"a\r\nb\r\n");
+}
+
 /// What lies before a program of two requests of one connection.
 fn first_of_two<B: Planting<Bug>>(planted: B) -> Vec<u8> {
     let mut rig = Rig::fed(planted, Order::Serial, Rest::Waits, 0);
@@ -141,4 +212,41 @@ fn i8_an_end_is_fed_alone_where_answers_are_compared() {
     }
     assert_eq!(rig.door.program.seen, [b"a", b"b"]);
     assert!(!rig.door.program.legs.contains_key(&1), "the program has closed it");
+}
+
+/// Where replies are not known, a request that has one says nothing about whether it was read.
+#[test]
+fn i6_an_end_waits_for_answers_that_no_protocol_counts() {
+    let hash = |reads_first: bool| {
+        let mut rig = Rig::fed(Sound, Order::Serial, Rest::Waits, 5);
+        rig.turn();
+        rig.decide();
+        let run = Incarnation(3);
+        let id = ConnectionId { owner: OTHER, run, number: 1 };
+        rig.apply(&[
+            entry(&Entry::Begin { owner: OTHER, run }),
+            entry(&Entry::Open { id }),
+            entry(&Entry::Input { id, index: 1, bytes: b"SET a\r\n" }),
+        ]);
+        for _ in 0..6 {
+            rig.turn();
+        }
+        rig.door.program.answer_all();
+        if reads_first {
+            rig.turn();
+        }
+        rig.apply(&[entry(&Entry::Close { id, index: 2 })]);
+        let mut said = Vec::new();
+        for _ in 0..6 {
+            rig.turn_after(Duration::from_millis(1));
+            said.extend(rig.decide());
+        }
+        let entries = said.iter().map(|bytes| Entry::parse(bytes).unwrap());
+        entries.into_iter().find_map(|entry| match entry {
+            Entry::Hash { at, value, .. } => Some((at, value)),
+            _ => None,
+        })
+    };
+    assert!(hash(true).is_some());
+    assert_eq!(hash(false), hash(true), "the copy that was slower to read has said the same");
 }

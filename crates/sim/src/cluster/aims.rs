@@ -55,9 +55,9 @@ fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
         Kind::Usurp | Kind::Unsynced => false,
         Kind::Jump => of.has_jumps(),
         Kind::Reset | Kind::Fickle => provider == Provider::Tcp,
-        Kind::PowerCutAll | Kind::DiskStall => of.has_disks(),
-        Kind::DiskFull | Kind::SyncFails | Kind::DiskRot => of.meets_failing_disks(),
-        Kind::Halfway => !of.has_disks() || of.meets_failing_disks(),
+        Kind::PowerCutAll | Kind::DiskStall | Kind::DiskFull | Kind::SyncFails => of.has_disks(),
+        // Where no operator replaces members, snapshots alone are damaged.
+        Kind::DiskRot => of.has_disks() && of.replicas().is_none(),
         // On one host the power fails for all of it.
         Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
         _ => true,

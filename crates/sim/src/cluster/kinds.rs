@@ -232,13 +232,6 @@ impl Protocol {
         matches!(self, Protocol::Program(_))
     }
 
-    /// Whether its disks fill up, fail to sync and are damaged, and its members die in the middle
-    /// of turns with them. (Copies of a program do not always come back from that, and partitions
-    /// have not been run with it: docs/roadmap.md.)
-    pub(super) fn meets_failing_disks(self) -> bool {
-        self.has_disks() && matches!(self, Protocol::Log(_))
-    }
-
     /// Whether reads of a program's clients run beside the log, in a part of the runs.
     fn reads_beside(self) -> bool {
         matches!(self, Protocol::Program(Copies::InMemory | Copies::OnDisk))
@@ -247,12 +240,9 @@ impl Protocol {
     /// Whether runs of it can reach this case.
     pub fn can_reach(self, mark: Mark) -> bool {
         (self.has_disks() || !mark.needs_disk())
-            && (!self.has_disks() || self.meets_failing_disks() || !OF_STORES.contains(&mark))
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
-            // Copies that are fed by the turn are not compared.
-            && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || mark != Mark::KeySeenGone)
             && (self.has_sessions() || mark != Mark::CallRepeated)
@@ -267,22 +257,12 @@ impl Protocol {
     }
 }
 
-/// Faults on disks that the store alone meets.
-const OF_STORES: [Mark; 6] = [
-    Mark::DiskFull,
-    Mark::RoomAgain,
-    Mark::SyncFailed,
-    Mark::DamageFound,
-    Mark::SnapshotFailed,
-    Mark::DiedHalfway,
-];
-
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =
     [Mark::CopyPutDown, Mark::StallPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
 
 /// Cases of a log with one leader, or of its snapshots, which partitions do not have.
-const NOT_OF_PARTITIONS: [Mark; 9] = [
+const NOT_OF_PARTITIONS: [Mark; 11] = [
     Mark::TornVerb,
     Mark::LeaderChangedUnderLoad,
     Mark::SuccessorStruck,
@@ -291,6 +271,8 @@ const NOT_OF_PARTITIONS: [Mark; 9] = [
     Mark::PassedOn,
     Mark::SnapshotWritten,
     Mark::SnapshotUnheard,
+    Mark::SnapshotFailed,
+    Mark::DamageFound,
     Mark::LeaderDeposed,
 ];
 

@@ -15,7 +15,7 @@ use base::verb::Relay;
 use base::{Inbox, Instant, Rank, Rng};
 use core::time::Duration;
 use engine::multicast::{Beginning, Bug, Node, Origin, Places, Setup, Sizes, StopError};
-use engine::{Asker, Ground, Plant, Stats, View};
+use engine::{Asker, Ground, Plant, StableStorage, Stats, View};
 use kv::door::{
     self, Clocked, Facts, Outside, PartitionConfig, PartitionDoor, Pipes, partition_seats,
 };
@@ -135,9 +135,9 @@ impl Ground for SimGround {
         self.disk.as_mut()
     }
 
-    fn poll_disk(&mut self, _: Instant, events: &mut Vec<DiskEvent>) {
+    fn poll_disk(&mut self, now: Instant, events: &mut Vec<DiskEvent>) {
         if let Some(disk) = &mut self.disk {
-            events.append(&mut disk.log.events);
+            disk.pump(now, |event| events.push(event));
         }
     }
 }
@@ -304,6 +304,10 @@ impl Member for Partitioned {
 
     fn disk(&mut self) -> Option<&mut Platter> {
         self.ground.disk.as_mut()
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.ground.disk.as_ref()?.failure()
     }
 
     fn configuration(&self) -> Option<proto::members::Configuration> {

@@ -11,7 +11,8 @@
 //! - P5 a program with a loop ([`Manner::InTurns`]) takes what is ready in the order in which it
 //!   became so, a few connections a turn and a piece of each. It may do a part of a turn now and
 //!   the rest later. What it does depends on what it finds alone, and not on what is drawn; when it
-//!   looks does.
+//!   looks does. There is always room for what one turn finds: it is at rest before, and has read
+//!   everything.
 //! - P6 a program that *stalls* reads, executes and sends nothing from some request on, as one that
 //!   was stopped: it moves, for all that can be seen, and never comes to rest.
 //! - P7 where reads run beside the log, a GET is no thing that a copy has seen (`timers`): other
@@ -33,6 +34,9 @@ const STEPS_MAX: u64 = 32;
 const TURN_MAX: usize = 3;
 /// The most bytes that a loop reads of a connection in one turn.
 const TURN_BYTES: usize = 40;
+
+/// The most bytes of a value of the log (`World::new`).
+const VALUE_BYTES_MAX: usize = 1024;
 
 /// The way in which a program takes up input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,11 +116,12 @@ pub(super) struct SimProgram {
 
 impl SimProgram {
     pub(super) fn new(mut rng: Rng, manner: Manner, deviates_after: Option<u64>) -> SimProgram {
+        let least_room = if manner == Manner::InTurns { VALUE_BYTES_MAX } else { 256 };
         SimProgram {
             manner,
             turns: Turns::default(),
             timers: Timers::default(),
-            room_bytes: 256 << rng.below(4),
+            room_bytes: least_room << rng.below(4),
             rng,
             legs: BTreeMap::new(),
             keys: BTreeMap::new(),

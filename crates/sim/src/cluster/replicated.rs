@@ -198,7 +198,8 @@ pub(super) fn copied<S: LogSpec>(
     };
     let Feeding { order, rest, replies } = feeding;
     let Around { compare, checkpoint, time_step_ms, .. } = around;
-    let of_feeder = feeder::Config { me, run, order, rest, replies, compare };
+    let speaks = replies;
+    let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
     let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted)

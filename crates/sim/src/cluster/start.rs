@@ -96,7 +96,13 @@ impl Protocol {
         if let Protocol::Partitions(_) = self {
             let (members, bug) = (plan.members, bug.and_then(Bug::node));
             let birth = Birth { me, members, life, founds, patience, bug, keyspace };
-            return partitioned(&birth, SimPlant::new((me, Rc::clone(net)), None, None), disk, net);
+            let asked = disk.as_ref().map(Platter::asked);
+            return partitioned(
+                &birth,
+                SimPlant::new((me, Rc::clone(net)), asked, None),
+                disk,
+                net,
+            );
         }
         let of_node = NodeConfig {
             me,
@@ -142,12 +148,6 @@ impl Copies {
             // By replies, of a program that has loaded the library, or has not.
             Copies::InMemory => (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp)),
             Copies::OnDisk => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
-        };
-        let around = if order == Order::Loop {
-            let time_step_ms = around.time_step_ms;
-            replicated::Around { time_step_ms, ..Default::default() }
-        } else {
-            around
         };
         let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
         let program =

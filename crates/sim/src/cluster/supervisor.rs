@@ -13,7 +13,7 @@
 //! - A5 when all is well, no process runs on a seat that belongs to another incarnation, or to
 //!   none. Judged in `ghost`.
 
-use super::kinds::{Copies, Protocol};
+use super::client::Client;
 use super::operator::Operator;
 use super::seats::Shown;
 use super::world::World;
@@ -243,9 +243,7 @@ impl World {
         if n_ended > 0 {
             self.net.borrow_mut().coverage.hit(Mark::TimerEnded);
         }
-        // By the turn copies are known to differ (docs/roadmap.md).
-        let is_judged = self.kind.protocol != Protocol::Program(Copies::InTurns);
-        if let Some(n) = self.deviants.journal.judge(&seen).filter(|_| is_judged) {
+        if let Some(n) = self.deviants.journal.judge(&seen) {
             let what = format!("r{node}: what its copy saw as its {n}. differs from another's");
             self.violate(Property::Validity, what);
             return;
@@ -271,12 +269,21 @@ impl World {
     }
 
     /// Ends the stalls of copies, those to come too, unless the others have passed them: such a
-    /// copy has to be put down (I13).
+    /// copy has to be put down (I13). Clients of a copy that stalled wait from now on.
     pub(super) fn mend_copies(&mut self) {
-        for member in self.members.iter_mut().flatten() {
-            if member.stall().is_none_or(|stalled| !stalled.is_passed) {
-                member.mend_copy();
+        let now = self.now();
+        let World { members, clients, .. } = self;
+        for (node, member) in members.iter_mut().enumerate() {
+            let Some(member) = member else { continue };
+            let stall = member.stall();
+            if stall.is_some_and(|stalled| stalled.is_passed) {
+                continue;
             }
+            member.mend_copy();
+            let is_of_it = |client: &&mut Client| {
+                stall.is_some() && client.connection.is_some_and(|one| one.node == node)
+            };
+            clients.iter_mut().filter(is_of_it).for_each(|client| client.waits_since = now);
         }
     }
 
