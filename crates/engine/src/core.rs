@@ -379,7 +379,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let Some(leader) = self.target.filter(|leader| *leader != self.host.origin.rank) else {
             return;
         };
-        let via = if self.node.heard().contains(leader) { None } else { self.node.between(leader) };
+        let is_in_sight = self.node.heard().contains(leader)
+            || self.host.plant.has_planted(Bug::NothingGoesAround);
+        let via = if is_in_sight { None } else { self.node.between(leader) };
         if via != self.host.flows.detours.via(leader) {
             self.host.flows.detours.set_via(leader, via);
             self.host.desk.recall_rounds();
@@ -446,7 +448,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let mut holders = self.node.holders(prefix);
         let me = self.host.origin.rank;
         // What was executed is in memory; whether it is on the own disk the machine knows.
-        if self.host.disk.is_none() && self.host.executed() >= prefix {
+        let is_held =
+            self.host.disk.is_none() || self.host.plant.has_planted(Bug::WaitCountsMemory);
+        if is_held && self.host.executed() >= prefix {
             holders.insert(me);
         }
         // The leader decided it, and so has it: Redis counts replicas, not the master.
