@@ -199,9 +199,9 @@ impl Protocol {
         !matches!(self, Protocol::Keyed(_))
     }
 
-    /// Whether the answers to WAIT can be judged: what members have executed they hold.
+    /// Whether clients WAIT.
     pub(super) fn has_waits(self) -> bool {
-        self.has_leases() && !self.has_disks()
+        self.has_leases()
     }
 
     /// Whether clients use keys that expire, and sessions.

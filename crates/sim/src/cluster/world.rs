@@ -400,7 +400,10 @@ impl World {
         let (role, applied) = (member.view().role, member.view().applied);
         let ballot = member.view().ballot;
         let waited = member.take_waited();
-        let judged = self.talk.waits.judge(member.view(), &waited);
+        // (Under `disk-all` what a client waits for is on every disk: `disk_all`.)
+        let on_disk = member.disk().map(|disk| disk.vouched());
+        let waited = if self.waits_for_all { Vec::new() } else { waited };
+        let judged = self.talk.waits.judge(member.view(), on_disk, &waited);
         self.members[node] = Some(member);
         self.look_at_waits(node, &waited, judged);
         if self.ends_halfway(node) || self.ends_failed(node) {
