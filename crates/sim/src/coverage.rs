@@ -161,6 +161,8 @@ pub enum Mark {
     KeySeenGone,
     /// A call of a session was answered after it had been sent more than once.
     CallRepeated,
+    /// A follower and its leader were cut off from each other, while all else was well.
+    LeaderOutOfSight,
     /// A client was told how many members hold its writes.
     WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
@@ -215,7 +217,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 102] = [
+    pub const ALL: [Mark; 103] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -293,6 +295,7 @@ impl Mark {
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
         Mark::CallRepeated,
+        Mark::LeaderOutOfSight,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
@@ -390,6 +393,7 @@ impl Mark {
                 | Mark::WatchedKeyTouched
                 | Mark::KeySeenGone
                 | Mark::CallRepeated
+                | Mark::LeaderOutOfSight
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed

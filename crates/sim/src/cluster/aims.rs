@@ -23,6 +23,10 @@ pub(super) struct Aims {
     pub(super) is_to_depose: bool,
     /// Whether one is about to.
     pub(super) deposes: bool,
+    /// Whether a follower and its leader are to be cut off from each other while all is well (I20).
+    pub(super) is_to_hide: bool,
+    /// The two that are.
+    pub(super) hidden: Option<(usize, usize)>,
     /// The node that has stopped by itself last, and is started again.
     pub(super) stopped: Option<usize>,
     /// The leader that did.
@@ -62,6 +66,11 @@ fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
         Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
         _ => true,
     }
+}
+
+/// Whether a leader is hidden from a follower when all is well, in a quarter of the runs.
+pub(super) fn hides(seed: u64, of: Protocol) -> bool {
+    of.has_leases() && Rng::new(seed ^ 0x6869_6465_7321).chance(1, 4)
 }
 
 /// Completes the faults of `plan` by those of clusters.

@@ -197,6 +197,15 @@ impl World {
         self.wake_client(client, soon);
     }
 
+    /// Lets a client leave the member that it is connected to, for the one that it returns to.
+    pub(super) fn leave_to(&mut self, client: usize) {
+        let Some(Connection { node, pipe, .. }) = self.clients[client].connection else { return };
+        if self.connection(client, node).is_some() {
+            member_gone(&mut self.members[node], pipe);
+        }
+        self.lose(client);
+    }
+
     /// Lets a client with all its answers ask again, or think first.
     pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
         let now = self.now();

@@ -254,7 +254,7 @@ impl Protocol {
             // Copies that are fed by the turn are not compared.
             && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
-            && (self.has_leases() || mark != Mark::KeySeenGone)
+            && (self.has_leases() || !OF_LEASES.contains(&mark))
             && (self.has_sessions() || mark != Mark::CallRepeated)
             && (self.replicas().is_none() || !NOT_OF_PARTITIONS.contains(&mark))
             && (self.has_waits() || mark != Mark::WaitAnswered)
@@ -276,6 +276,9 @@ const OF_STORES: [Mark; 6] = [
     Mark::SnapshotFailed,
     Mark::DiedHalfway,
 ];
+
+/// Cases that a log of commands of the store meets.
+const OF_LEASES: [Mark; 2] = [Mark::KeySeenGone, Mark::LeaderOutOfSight];
 
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =

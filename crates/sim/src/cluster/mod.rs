@@ -40,6 +40,8 @@
 //! - I19 where the keyspace is in partitions, a command of several keys takes effect in all of
 //!   them or in none (by I1, `several`), and when all is well the replicas of each partition are
 //!   the same. Judged in `states`.
+//! - I20 when nothing but a follower and its leader are cut off from each other, the clients of all
+//!   members are answered meanwhile, within the same time. Judged in `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 

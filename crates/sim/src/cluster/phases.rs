@@ -32,6 +32,7 @@ impl World {
                 self.aims.is_to_depose = self.outlives_leaders()
                     && !self.waits_for_all
                     && self.kind.protocol.replicas().is_none();
+                self.aims.is_to_hide = self.aims.is_to_hide && self.aims.is_to_depose;
                 self.clients.iter_mut().for_each(|client| {
                     (client.counts.n_live, client.counts.n_refused) = (0, 0);
                 });
@@ -130,6 +131,9 @@ impl World {
     /// during requests, and the same is required again (I6).
     pub(super) fn finish_early(&mut self) {
         let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
+        if is_asked_for && self.laggard().is_none() && self.unhide() {
+            return;
+        }
         let is_settled = || {
             self.unachieved_goal().is_none()
                 && self.ghost().is_none()
@@ -142,6 +146,9 @@ impl World {
         }
         if let Some(detail) = self.differing() {
             return self.violate(Property::Digest, detail);
+        }
+        if std::mem::take(&mut self.aims.is_to_hide) && self.hide() {
+            return;
         }
         if self.aims.is_to_depose {
             self.aims.is_to_depose = false;

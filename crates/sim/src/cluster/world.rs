@@ -164,7 +164,11 @@ impl World {
             ),
             phase: Phase::Safety,
             room: (1 << rng.range(9, 16), draw_bounds(seed)),
-            aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
+            aims: Aims {
+                n_to_leave: rng.below(5),
+                is_to_hide: aims::hides(seed, kind.protocol),
+                ..Aims::default()
+            },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             keyspace: Keyspace::draw(seed, kind.protocol.replicas()),
             waits_for_all: draw_disk_all(seed, kind.protocol),
