@@ -76,7 +76,7 @@ pub(super) struct Client {
     pub(super) watches: Option<Vec<u8>>,
     /// Whether a WATCH was sent after the last EXEC (C3).
     is_guarded: bool,
-    own: Own,
+    pub(super) own: Own,
     pub(super) caller: Caller,
     /// The time since when it waits for the oldest reply.
     pub(super) waits_since: u64,
@@ -198,16 +198,21 @@ impl Client {
                 self.expected.push_back(Expected::Lease(number));
             }
             Ask::Own(act) => {
-                let selects = self.own.put(&act, &mut bytes);
-                self.expected.extend(selects.then_some(Expected::Word));
+                if matches!(act, own::Act::Bundle(_)) {
+                    self.unwatch(&mut bytes);
+                }
+                if act == own::Act::Flush {
+                    talk.owns.flushes(self.id);
+                }
+                let (n_before, n_behind) = self.own.put(&act, &mut bytes);
+                self.expected.extend((0..n_before).map(|_| Expected::Word));
                 self.expected.push_back(Expected::Own(act));
-                self.expected.extend(selects.then_some(Expected::Word));
+                self.expected.extend((0..n_behind).map(|_| Expected::Word));
             }
             Ask::Say(say) => {
-                if say == Say::Call && std::mem::take(&mut self.is_guarded) {
+                if say == Say::Call {
                     // It may be a transaction, which is judged as one without watched keys.
-                    resp::request(&[b"UNWATCH"], &mut bytes);
-                    self.expected.push_back(Expected::Word);
+                    self.unwatch(&mut bytes);
                 }
                 let of = (self.id, now);
                 let (n_words, due) = self.caller.put(&say, of, &mut talk.recorder, &mut bytes);
@@ -220,6 +225,14 @@ impl Client {
             }
         }
         bytes
+    }
+
+    /// Forgets the watched keys, where there are some.
+    fn unwatch(&mut self, bytes: &mut Vec<u8>) {
+        if std::mem::take(&mut self.is_guarded) {
+            resp::request(&[b"UNWATCH"], bytes);
+            self.expected.push_back(Expected::Word);
+        }
     }
 
     /// The next item for its list.
@@ -249,6 +262,11 @@ impl Client {
             match expected {
                 Expected::Lease(number) => self.settle_lease(number, value, now, talk)?,
                 Expected::Own(act) => {
+                    let is_unknown =
+                        matches!(&value, Value::Error(why) if why.starts_with("UNKNOWN "));
+                    if act == own::Act::Flush && !is_unknown {
+                        talk.owns.has_flushed(self.id);
+                    }
                     let is_done = self.own.settle(act, value)?;
                     self.counts.n_refused += u32::from(!is_done);
                 }

@@ -148,7 +148,7 @@ impl World {
         let address = format!("client:{client}");
         if let Some(member) = self.members[node].as_mut().filter(|_| is_alive) {
             let pipe = member.pipes().open(address);
-            let database = self.talk.owns.database();
+            let database = self.talk.owns.database(client as u64);
             self.clients[client].connect(Connection { node, life, pipe }, database);
             self.last_reads.add_list(self.clients[client].list());
         }

@@ -197,7 +197,7 @@ impl Talk {
     /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
     pub(super) fn aside(&mut self, client: &mut Client, now: u64) -> Vec<Ask> {
         let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
-        let own = self.owns.think().into_iter().map(Ask::Own);
+        let own = self.owns.think(&client.own).into_iter().map(Ask::Own);
         let says = self.calls.think(client.id, &mut client.caller).into_iter().map(Ask::Say);
         lease.into_iter().chain(own).chain(says).collect()
     }

@@ -151,7 +151,7 @@ impl World {
                 rng.fork(),
                 (
                     Leases::draw(seed, kind.protocol.has_leases()),
-                    Owns::draw(seed, !kind.protocol.replicates_program()),
+                    Owns::draw(seed, kind.protocol),
                     Calls::draw(seed, kind.protocol.has_sessions(), n_keys),
                     Waits::draw(seed, kind.protocol.has_waits(), members),
                     Several::draw(seed, kind.protocol.replicas().is_some()),
