@@ -163,6 +163,8 @@ pub enum Mark {
     CallRepeated,
     /// A follower and its leader were cut off from each other, while all else was well.
     LeaderOutOfSight,
+    /// A transaction behind a WATCH of a key that expires was executed.
+    LeaseGuarded,
     /// A client was told how many members hold its writes.
     WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
@@ -217,7 +219,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 103] = [
+    pub const ALL: [Mark; 104] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -296,6 +298,7 @@ impl Mark {
         Mark::KeySeenGone,
         Mark::CallRepeated,
         Mark::LeaderOutOfSight,
+        Mark::LeaseGuarded,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
@@ -394,6 +397,7 @@ impl Mark {
                 | Mark::KeySeenGone
                 | Mark::CallRepeated
                 | Mark::LeaderOutOfSight
+                | Mark::LeaseGuarded
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed

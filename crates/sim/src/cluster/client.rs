@@ -10,6 +10,7 @@
 //!   [`Client::settle`].
 
 use super::calls::{Caller, Due, Say};
+use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Own};
 use super::resp::{self, Value, may_pass};
@@ -61,6 +62,27 @@ pub(super) struct Counts {
     pub(super) n_refused: u32,
 }
 
+/// What a client watches.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// The value of a watched key, once it was read.
+    seen: Option<Option<Vec<u8>>>,
+    /// The key of a WATCH whose transaction has not begun.
+    pub(super) key: Option<Vec<u8>>,
+    /// The same, of a key that expires, and the number of the read behind the WATCH.
+    lease: Option<(u64, usize)>,
+    /// Whether a WATCH was sent after the last EXEC (C3).
+    is_on: bool,
+}
+
+impl Guard {
+    /// The guard is used up. True if there was one.
+    fn drop(&mut self) -> bool {
+        self.lease = None;
+        std::mem::take(&mut self.is_on)
+    }
+}
+
 /// The client of the module's text.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -70,12 +92,7 @@ pub(super) struct Client {
     pub(super) n_connections: u64,
     expected: VecDeque<Expected>,
     heard: Vec<u8>,
-    /// The value of a watched key, once it was read.
-    seen: Option<Option<Vec<u8>>>,
-    /// The key of a WATCH whose transaction has not begun.
-    pub(super) watches: Option<Vec<u8>>,
-    /// Whether a WATCH was sent after the last EXEC (C3).
-    is_guarded: bool,
+    pub(super) guard: Guard,
     pub(super) own: Own,
     pub(super) caller: Caller,
     /// The time since when it waits for the oldest reply.
@@ -107,9 +124,7 @@ impl Client {
             n_connections: 0,
             expected: VecDeque::new(),
             heard: Vec::new(),
-            seen: None,
-            watches: None,
-            is_guarded: false,
+            guard: Guard::default(),
             own: Own::default(),
             caller: Caller::default(),
             waits_since: 0,
@@ -149,8 +164,7 @@ impl Client {
         self.expected.clear();
         self.heard.clear();
         self.unsent.clear();
-        (self.seen, self.watches, self.burst_left) = (None, None, 0);
-        self.is_guarded = false;
+        (self.guard, self.burst_left) = (Guard::default(), 0);
         self.caller.disconnect();
     }
 
@@ -165,15 +179,15 @@ impl Client {
                 resp::request(&[b"WATCH", &key], &mut bytes);
                 resp::request(&[b"GET", &key], &mut bytes);
                 self.expected.extend([Expected::Word, Expected::Look]);
-                self.watches = Some(key);
-                self.is_guarded = true;
+                self.guard.key = Some(key);
+                self.guard.is_on = true;
             }
             Ask::Do { words, commands, last } => {
                 let is_transaction = matches!(last, Last::List | Last::Compared);
-                let is_bare = last == Last::List && !self.is_guarded;
+                let is_bare = last == Last::List && !self.guard.is_on;
                 let last = if is_bare { Last::Unguarded } else { last };
                 if is_transaction {
-                    self.is_guarded = false;
+                    self.guard.drop();
                     resp::request(&[b"MULTI"], &mut bytes);
                     self.expected.push_back(Expected::Word);
                 }
@@ -191,11 +205,19 @@ impl Client {
                 self.expected.push_back(Expected::End(call, last));
             }
             Ask::Lease(key, act) => {
-                let words = Leases::words(key, act);
-                let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-                resp::request(&words, &mut bytes);
+                let looked = self.guard.lease.filter(|_| matches!(act, Act::Exec { .. }));
                 let number = talk.leases.begin(key, act, now);
+                let n_words = Leases::put(key, act, &mut bytes);
+                self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.push_back(Expected::Lease(number));
+                if let Some((_, looked)) = looked {
+                    talk.leases.guard(looked, number);
+                    self.guard.drop();
+                }
+                if matches!(act, Act::Watch) {
+                    self.guard.lease = Some((key, number));
+                    self.guard.is_on = true;
+                }
             }
             Ask::Own(act) => {
                 if matches!(act, own::Act::Bundle(_)) {
@@ -229,7 +251,7 @@ impl Client {
 
     /// Forgets the watched keys, where there are some.
     fn unwatch(&mut self, bytes: &mut Vec<u8>) {
-        if std::mem::take(&mut self.is_guarded) {
+        if self.guard.drop() {
             resp::request(&[b"UNWATCH"], bytes);
             self.expected.push_back(Expected::Word);
         }
@@ -243,8 +265,13 @@ impl Client {
 
     /// The value of a watched key, once.
     pub(super) fn take_seen(&mut self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let seen = self.seen.take()?;
-        Some((self.watches.take()?, seen))
+        let seen = self.guard.seen.take()?;
+        Some((self.guard.key.take()?, seen))
+    }
+
+    /// The key that expires and is watched.
+    pub(super) fn lease(&self) -> Option<u64> {
+        self.guard.lease.map(|(key, _)| key)
     }
 
     /// Takes bytes that have come.
@@ -317,11 +344,11 @@ impl Client {
             // EXEC returns the result.
             (Expected::Word, Value::Error(why)) if may_pass(&why) => Ok(()),
             (Expected::Look, Value::Bytes(value)) => {
-                self.seen = Some(value);
+                self.guard.seen = Some(value);
                 Ok(())
             }
             (Expected::Look, Value::Error(why)) if may_pass(&why) => {
-                self.watches = None;
+                self.guard.key = None;
                 self.counts.n_refused += 1;
                 Ok(())
             }

@@ -2,6 +2,7 @@
 //! and try another member.
 
 use super::client::Connection;
+use super::expiry::Act;
 use super::member::Member;
 use super::plant::UNREAD_BYTES_MAX;
 use super::talk::Ask;
@@ -113,7 +114,7 @@ impl World {
             return self.leave(client, node, pipe);
         }
         let one = &self.clients[client];
-        if waits && one.burst_left > 0 && one.watches.is_none() {
+        if waits && one.burst_left > 0 && one.guard.key.is_none() {
             let ask = Ask::append(&mut self.clients[client]);
             self.clients[client].burst_left -= 1;
             self.send(client, node, pipe, vec![ask]);
@@ -212,6 +213,8 @@ impl World {
         let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
             let value = self.talk.value();
             vec![Ask::compare(key, seen, value)]
+        } else if let Some(key) = self.clients[client].lease() {
+            vec![Ask::Lease(key, self.talk.leases.exec())]
         } else if let Some(next) = self.last_reads.next_member(client) {
             if next != node {
                 member_gone(&mut self.members[node], pipe);
@@ -230,6 +233,10 @@ impl World {
                 }
                 None => {
                     let mut asks = self.talk.aside(&mut self.clients[client], now);
+                    if matches!(asks.first(), Some(Ask::Lease(_, Act::Watch))) {
+                        let pause = self.talk.leases.pause();
+                        return self.watch(client, (node, pipe), asks.swap_remove(0), pause);
+                    }
                     asks.extend(self.talk.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.several.think().map(Ask::several));
                     asks.extend(self.talk.think(&mut self.clients[client]));
@@ -246,6 +253,14 @@ impl World {
         };
         self.clients[client].asks_at = now + 1 + self.rng.below(2 * think_ns);
         let at = self.clients[client].asks_at;
+        self.wake_client(client, at);
+    }
+
+    /// Lets a client watch a key that expires, and wait before its transaction.
+    fn watch(&mut self, client: usize, (node, pipe): (usize, PipeId), watch: Ask, pause: u64) {
+        self.send(client, node, pipe, vec![watch]);
+        let at = self.now() + 1 + pause;
+        self.clients[client].asks_at = at;
         self.wake_client(client, at);
     }
 

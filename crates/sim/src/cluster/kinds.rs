@@ -278,7 +278,8 @@ const OF_STORES: [Mark; 6] = [
 ];
 
 /// Cases that a log of commands of the store meets.
-const OF_LEASES: [Mark; 2] = [Mark::KeySeenGone, Mark::LeaderOutOfSight];
+const OF_LEASES: [Mark; 3] =
+    [Mark::KeySeenGone, Mark::LeaseGuarded, Mark::LeaderOutOfSight];
 
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =

@@ -186,8 +186,12 @@ impl World {
             }
             // I12
             match self.talk.leases.check() {
-                Ok(0) => {}
-                Ok(_) => self.net.borrow_mut().coverage.hit(Mark::KeySeenGone),
+                Ok((n_gone, n_executed)) => {
+                    let coverage = &mut self.net.borrow_mut().coverage;
+                    let reached = [(Mark::KeySeenGone, n_gone), (Mark::LeaseGuarded, n_executed)];
+                    let reached = reached.into_iter().filter(|(_, n)| *n > 0);
+                    reached.for_each(|(mark, _)| coverage.hit(mark));
+                }
                 Err(detail) => self.violate(Property::StateTime, detail),
             }
             forget_what_never_came(&mut history);
