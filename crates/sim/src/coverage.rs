@@ -165,6 +165,8 @@ pub enum Mark {
     LeaderOutOfSight,
     /// A transaction behind a WATCH of a key that expires was executed.
     LeaseGuarded,
+    /// A client was answered a call of another one's session.
+    CallEchoed,
     /// A client was told how many members hold its writes.
     WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
@@ -219,7 +221,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 104] = [
+    pub const ALL: [Mark; 105] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -299,6 +301,7 @@ impl Mark {
         Mark::CallRepeated,
         Mark::LeaderOutOfSight,
         Mark::LeaseGuarded,
+        Mark::CallEchoed,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
@@ -398,6 +401,7 @@ impl Mark {
                 | Mark::CallRepeated
                 | Mark::LeaderOutOfSight
                 | Mark::LeaseGuarded
+                | Mark::CallEchoed
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed

@@ -232,12 +232,13 @@ impl Client {
                 self.expected.extend((0..n_behind).map(|_| Expected::Word));
             }
             Ask::Say(say) => {
-                if say == Say::Call {
+                if matches!(say, Say::Call | Say::Repeat(_)) {
                     // It may be a transaction, which is judged as one without watched keys.
                     self.unwatch(&mut bytes);
                 }
                 let of = (self.id, now);
-                let (n_words, due) = self.caller.put(&say, of, &mut talk.recorder, &mut bytes);
+                let with = (&mut talk.calls, &mut talk.recorder);
+                let (n_words, due) = self.caller.put(&say, of, with, &mut bytes);
                 self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.extend(due.map(Expected::Called));
             }

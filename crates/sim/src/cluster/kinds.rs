@@ -255,7 +255,7 @@ impl Protocol {
             && (self != Protocol::Program(Copies::InTurns) || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || !OF_LEASES.contains(&mark))
-            && (self.has_sessions() || mark != Mark::CallRepeated)
+            && (self.has_sessions() || ![Mark::CallRepeated, Mark::CallEchoed].contains(&mark))
             && (self.replicas().is_none() || !NOT_OF_PARTITIONS.contains(&mark))
             && (self.has_waits() || mark != Mark::WaitAnswered)
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)

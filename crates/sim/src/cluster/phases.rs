@@ -173,6 +173,7 @@ impl World {
             (Mark::TransactionExecuted, n_transactions),
             (Mark::WatchedKeyTouched, n_touched),
             (Mark::CallRepeated, count(|client| client.caller.n_repeated)),
+            (Mark::CallEchoed, count(|client| client.caller.n_echoes)),
         ];
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {
             self.net.borrow_mut().coverage.hit(mark);
