@@ -161,12 +161,18 @@ pub enum Mark {
     KeySeenGone,
     /// A call of a session was answered after it had been sent more than once.
     CallRepeated,
-    /// A follower and its leader were cut off from each other, while all else was well.
-    LeaderOutOfSight,
     /// A transaction behind a WATCH of a key that expires was executed.
     LeaseGuarded,
     /// A client was answered a call of another one's session.
     CallEchoed,
+    /// A script was called by the name that it was given when it was loaded.
+    ScriptByName,
+    /// A client emptied the store.
+    AllFlushed,
+    /// A client sent nothing more, and was answered what it had asked for.
+    InputEnded,
+    /// A follower and its leader were cut off from each other, while all else was well.
+    LeaderOutOfSight,
     /// A client was told how many members hold its writes.
     WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
@@ -221,7 +227,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 105] = [
+    pub const ALL: [Mark; 108] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -299,9 +305,12 @@ impl Mark {
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
         Mark::CallRepeated,
-        Mark::LeaderOutOfSight,
         Mark::LeaseGuarded,
         Mark::CallEchoed,
+        Mark::ScriptByName,
+        Mark::AllFlushed,
+        Mark::InputEnded,
+        Mark::LeaderOutOfSight,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
@@ -399,9 +408,12 @@ impl Mark {
                 | Mark::WatchedKeyTouched
                 | Mark::KeySeenGone
                 | Mark::CallRepeated
-                | Mark::LeaderOutOfSight
                 | Mark::LeaseGuarded
                 | Mark::CallEchoed
+                | Mark::ScriptByName
+                | Mark::AllFlushed
+                | Mark::InputEnded
+                | Mark::LeaderOutOfSight
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed

@@ -19,6 +19,8 @@ pub(super) struct Aims {
     pub(super) is_fickle: bool,
     /// The number of times that a client still leaves in the middle.
     pub(super) n_to_leave: u64,
+    /// The number of clients that still end their input.
+    pub(super) n_to_end: u64,
     /// Whether a leader is to die once more while all is well (I6).
     pub(super) is_to_depose: bool,
     /// Whether one is about to.
@@ -66,6 +68,12 @@ fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
         Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
         _ => true,
     }
+}
+
+/// The number of clients that end their input: a few, in a quarter of the runs.
+pub(super) fn draw_ends(seed: u64, of: Protocol) -> u64 {
+    let mut rng = Rng::new(seed ^ 0x656e_6473);
+    if of.has_leases() && rng.chance(1, 4) { rng.range(1, 8) } else { 0 }
 }
 
 /// Whether a leader is hidden from a follower when all is well, in a quarter of the runs.

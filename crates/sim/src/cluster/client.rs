@@ -8,13 +8,18 @@
 //!   were sent; nothing is there twice. By [`check_lists`].
 //! - C3 only a client that watches a key may be told that its transaction was not executed. By
 //!   [`Client::settle`].
+//! - C4 a client that says that it sends nothing more is answered all that it has asked for, and
+//!   its connection is closed then, not before. By [`super::clients`].
 
 use super::calls::{Caller, Due, Say};
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Own};
 use super::resp::{self, Value, may_pass};
+use super::scripts::{Script, Scripts};
 use super::talk::{Ask, Last, Talk};
+use super::wipes::Wipes;
+use base::Rng;
 use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
 use kv::door::PipeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,6 +53,8 @@ enum Expected {
     Called(Due),
     /// A number of members.
     Waited,
+    /// The name of a script.
+    Loaded(Script),
 }
 
 /// What became of a client's operations.
@@ -83,6 +90,17 @@ impl Guard {
     }
 }
 
+/// Whether a client will send more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Input {
+    #[default]
+    Open,
+    /// What it has asked for is its last.
+    Ends,
+    /// The member has been told so.
+    Ended,
+}
+
 /// The client of the module's text.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -93,6 +111,7 @@ pub(super) struct Client {
     expected: VecDeque<Expected>,
     heard: Vec<u8>,
     pub(super) guard: Guard,
+    pub(super) input: Input,
     pub(super) own: Own,
     pub(super) caller: Caller,
     /// The time since when it waits for the oldest reply.
@@ -125,6 +144,7 @@ impl Client {
             expected: VecDeque::new(),
             heard: Vec::new(),
             guard: Guard::default(),
+            input: Input::Open,
             own: Own::default(),
             caller: Caller::default(),
             waits_since: 0,
@@ -164,7 +184,7 @@ impl Client {
         self.expected.clear();
         self.heard.clear();
         self.unsent.clear();
-        (self.guard, self.burst_left) = (Guard::default(), 0);
+        (self.guard, self.burst_left, self.input) = (Guard::default(), 0, Input::Open);
         self.caller.disconnect();
     }
 
@@ -183,7 +203,10 @@ impl Client {
                 self.guard.is_on = true;
             }
             Ask::Do { words, commands, last } => {
-                let is_transaction = matches!(last, Last::List | Last::Compared);
+                let is_transaction = matches!(last, Last::List | Last::Compared | Last::Wiped);
+                if last == Last::Wiped {
+                    self.unwatch(&mut bytes);
+                }
                 let is_bare = last == Last::List && !self.guard.is_on;
                 let last = if is_bare { Last::Unguarded } else { last };
                 if is_transaction {
@@ -242,6 +265,10 @@ impl Client {
                 self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.extend(due.map(Expected::Called));
             }
+            Ask::Load(script) => {
+                resp::request(&Scripts::load(script), &mut bytes);
+                self.expected.push_back(Expected::Loaded(script));
+            }
             Ask::Wait(words) => {
                 resp::request(&words.each_ref().map(String::as_bytes), &mut bytes);
                 self.expected.push_back(Expected::Waited);
@@ -256,6 +283,22 @@ impl Client {
             resp::request(&[b"UNWATCH"], bytes);
             self.expected.push_back(Expected::Word);
         }
+    }
+
+    /// Whether it sends nothing more from now on: it waits for answers, and none of them decides
+    /// what it asks next (C4).
+    pub(super) fn ends_input(&mut self, rng: &mut Rng) -> bool {
+        let is_last = self.n_waiting() > 0 && !self.guard.is_on && rng.chance(1, 32);
+        if is_last {
+            (self.input, self.burst_left) = (Input::Ends, 0);
+        }
+        is_last
+    }
+
+    /// C4: what its member, which lives and has closed the connection, has not answered.
+    pub(super) fn cut_short(&self) -> Option<String> {
+        let n = Some(self.n_waiting()).filter(|n| *n > 0 && self.input == Input::Ended)?;
+        Some(format!("client {} sends nothing more, and {n} answers never came", self.id))
     }
 
     /// The next item for its list.
@@ -301,6 +344,10 @@ impl Client {
                 Expected::Called(due) => {
                     let with = (&mut talk.calls, &mut talk.recorder);
                     let is_done = self.caller.settle(due, value, now, with)?;
+                    self.counts.n_refused += u32::from(!is_done);
+                }
+                Expected::Loaded(script) => {
+                    let is_done = talk.scripts.loaded(script, value)?;
                     self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Waited if matches!(value, Value::Number(_)) => {}
@@ -384,6 +431,7 @@ impl Client {
                         Some(vec![Reply::Done(true)])
                     }
                     (Last::Same(n), Value::Text(word)) if word == "OK" => Some(vec![Reply::Ok; n]),
+                    (Last::Wiped, Value::List(Some(list))) => Some(Wipes::replies(list)?),
                     (Last::Each, Value::List(Some(list))) => {
                         Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
                     }

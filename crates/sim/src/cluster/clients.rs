@@ -1,7 +1,7 @@
 //! The clients' side of a cluster: they connect, ask, read late or by pieces, lose their connection
 //! and try another member.
 
-use super::client::Connection;
+use super::client::{Client, Connection, Input};
 use super::expiry::Act;
 use super::member::Member;
 use super::plant::UNREAD_BYTES_MAX;
@@ -83,6 +83,9 @@ impl World {
             return self.wake_client(client, at);
         }
         if is_closed {
+            if let Some(detail) = self.clients[client].cut_short() {
+                return self.violate(Property::Validity, format!("at r{node}: {detail}"));
+            }
             return self.lose(client);
         }
         let one = &self.clients[client];
@@ -124,12 +127,37 @@ impl World {
         if waits {
             return self.wake_client(client, one.waits_since + patience);
         }
+        if one.input != Input::Open {
+            // C4
+            let until = one.waits_since + patience;
+            if now < until {
+                return self.wake_client(client, until);
+            }
+            if self.phase == Phase::Liveness {
+                let detail =
+                    format!("client {client} was answered all, and is not left by r{node}");
+                return self.violate(Property::Liveness, detail);
+            }
+            member_gone(&mut self.members[node], pipe);
+            return self.lose(client);
+        }
         let asks_at = one.asks_at;
         if now < asks_at {
             return self.wake_client(client, asks_at);
         }
         self.ask(client, node, pipe);
+        self.end_input(client, node, pipe);
         self.finish_early();
+    }
+
+    /// Lets a client that has just asked say that it sends nothing more, perhaps.
+    fn end_input(&mut self, client: usize, node: usize, pipe: PipeId) {
+        let may_end = self.phase == Phase::Safety && self.aims.n_to_end > 0;
+        if may_end && self.clients[client].ends_input(&mut self.outages.rng) {
+            self.aims.n_to_end -= 1;
+            self.net.borrow_mut().coverage.hit(Mark::InputEnded);
+            self.push_some(client, node, pipe);
+        }
     }
 
     /// Connects a client without a connection to some member.
@@ -237,9 +265,10 @@ impl World {
                         let pause = self.talk.leases.pause();
                         return self.watch(client, (node, pipe), asks.swap_remove(0), pause);
                     }
-                    asks.extend(self.talk.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.several.think().map(Ask::several));
                     asks.extend(self.talk.think(&mut self.clients[client]));
+                    // Behind writes, whose syncs may still be under way.
+                    asks.extend(self.talk.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.next_ballast());
                     asks
                 }
@@ -276,8 +305,16 @@ impl World {
     /// Sends waiting bytes, all or a part: true if some are left.
     fn push_some(&mut self, client: usize, node: usize, pipe: PipeId) -> bool {
         let now = self.now();
-        let unsent = &mut self.clients[client].unsent;
+        let Client { unsent, input, .. } = &mut self.clients[client];
         if unsent.is_empty() {
+            if *input == Input::Ends
+                && let Some(member) = &mut self.members[node]
+            {
+                *input = Input::Ended;
+                member.pipes().end(pipe);
+                let at = now + self.distance();
+                self.net.borrow_mut().arm_run(node, at);
+            }
             return false;
         }
         let is_part = self.rng.chance(1, 8);

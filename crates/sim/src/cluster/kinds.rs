@@ -277,9 +277,15 @@ const OF_STORES: [Mark; 6] = [
     Mark::DiedHalfway,
 ];
 
-/// Cases that a log of commands of the store meets.
-const OF_LEASES: [Mark; 3] =
-    [Mark::KeySeenGone, Mark::LeaseGuarded, Mark::LeaderOutOfSight];
+/// Cases of clients that only a log of commands of the store has.
+const OF_LEASES: [Mark; 6] = [
+    Mark::KeySeenGone,
+    Mark::LeaseGuarded,
+    Mark::ScriptByName,
+    Mark::AllFlushed,
+    Mark::InputEnded,
+    Mark::LeaderOutOfSight,
+];
 
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =

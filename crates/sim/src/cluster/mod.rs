@@ -68,6 +68,7 @@ mod plant;
 mod program;
 mod replicated;
 mod resp;
+mod scripts;
 mod seats;
 mod several;
 mod shelf;
@@ -80,6 +81,7 @@ mod talk;
 mod timers;
 mod told;
 mod waits;
+mod wipes;
 mod world;
 
 pub(crate) use kinds::Kinship;

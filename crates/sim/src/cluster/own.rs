@@ -16,6 +16,7 @@
 
 use super::kinds::Protocol;
 use super::resp::{self, Value, may_pass};
+use super::wipes::Wipes;
 use base::Rng;
 
 /// The most requests at a time.
@@ -68,9 +69,9 @@ pub(super) struct Own {
 
 impl Owns {
     /// W4.
-    pub(super) fn draw(seed: u64, of: Protocol) -> Owns {
+    pub(super) fn draw(seed: u64, of: Protocol, wipes: &Wipes) -> Owns {
         let mut rng = Rng::new(seed ^ 0x6f77_6e73);
-        let is_on = !of.replicates_program() && rng.chance(1, 2);
+        let is_on = !of.replicates_program() && rng.chance(1, 2) && !wipes.is_on;
         Owns { is_on, has_all: of.has_leases(), rng, n_values: 0, n_flushing: [0; 6] }
     }
 

@@ -174,6 +174,8 @@ impl World {
             (Mark::WatchedKeyTouched, n_touched),
             (Mark::CallRepeated, count(|client| client.caller.n_repeated)),
             (Mark::CallEchoed, count(|client| client.caller.n_echoes)),
+            (Mark::ScriptByName, self.talk.scripts.n_by_name),
+            (Mark::AllFlushed, self.talk.wipes.n_sent),
         ];
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {
             self.net.borrow_mut().coverage.hit(mark);

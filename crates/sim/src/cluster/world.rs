@@ -12,11 +12,13 @@ use super::member::Member;
 use super::operator::Operator;
 use super::own::Owns;
 use super::partitions::Keyspace;
+use super::scripts::Scripts;
 use super::seats::Seats;
 use super::several::Several;
 use super::start::Beginning;
 use super::talk::Talk;
 use super::waits::Waits;
+use super::wipes::Wipes;
 use crate::coverage::Mark;
 use crate::disks::Disks;
 use crate::plan::{MS, Plan};
@@ -139,6 +141,11 @@ impl World {
         let store = kind.bug.and_then(Bug::store).unwrap_or_default();
         let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
         let seats = Seats::new(members, operator, of_disks);
+        let wipes = Wipes::draw(seed, kind.protocol.has_leases());
+        let (leases, calls) = (
+            Leases::draw(seed, kind.protocol.has_leases() && !wipes.is_on),
+            Calls::draw(seed, kind.protocol.has_sessions() && !wipes.is_on, n_keys),
+        );
         World {
             kind,
             net: Rc::new(RefCell::new(net)),
@@ -150,11 +157,15 @@ impl World {
             talk: Talk::new(
                 rng.fork(),
                 (
-                    Leases::draw(seed, kind.protocol.has_leases()),
-                    Owns::draw(seed, kind.protocol),
-                    Calls::draw(seed, kind.protocol.has_sessions(), n_keys),
+                    leases,
+                    Owns::draw(seed, kind.protocol, &wipes),
+                    calls,
                     Waits::draw(seed, kind.protocol.has_waits(), members),
+                ),
+                (
                     Several::draw(seed, kind.protocol.replicas().is_some()),
+                    Scripts::draw(seed, kind.protocol.has_leases(), n_keys),
+                    wipes,
                 ),
                 kind.protocol.orders_all(),
                 n_keys,
@@ -166,6 +177,7 @@ impl World {
             room: (1 << rng.range(9, 16), draw_bounds(seed)),
             aims: Aims {
                 n_to_leave: rng.below(5),
+                n_to_end: aims::draw_ends(seed, kind.protocol),
                 is_to_hide: aims::hides(seed, kind.protocol),
                 ..Aims::default()
             },
