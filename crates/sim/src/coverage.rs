@@ -173,6 +173,8 @@ pub enum Mark {
     InputEnded,
     /// A follower and its leader were cut off from each other, while all else was well.
     LeaderOutOfSight,
+    /// A session that was idle for long has expired.
+    SessionExpired,
     /// A client was told how many members hold its writes.
     WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
@@ -227,7 +229,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 108] = [
+    pub const ALL: [Mark; 109] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -311,6 +313,7 @@ impl Mark {
         Mark::AllFlushed,
         Mark::InputEnded,
         Mark::LeaderOutOfSight,
+        Mark::SessionExpired,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
@@ -414,6 +417,7 @@ impl Mark {
                 | Mark::AllFlushed
                 | Mark::InputEnded
                 | Mark::LeaderOutOfSight
+                | Mark::SessionExpired
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed

@@ -5,7 +5,8 @@
 //!   executed twice is seen by the judge of linearizability, or of the clients' lists.
 //! - S2 a session that is resumed has executed what was answered, and at most the open call
 //!   besides. By [`Caller::resumed`].
-//! - S3 no session is lost (a run is shorter than a session may be idle), no name is given twice,
+//! - S3 no session is lost (a run is shorter than a session may be idle; one of a day is judged by
+//!   [`super::idle`]), no name is given twice,
 //!   and no call is refused for its number. By [`Caller::opened`] and [`Caller::called`].
 //! - S4 whichever connections send a call, and however often, all hear the same of it: clients
 //!   without a session repeat the calls of others, in their sessions. By [`Calls::hear`].
@@ -13,6 +14,7 @@
 //! - S6 what is drawn here changes nothing that is drawn elsewhere. By [`Calls::draw`], with a
 //!   generator of its own.
 
+use super::idle::{Idle, Reign};
 use super::resp::{self, Value, may_pass};
 use base::Rng;
 use check::{Action, CallId, Command, Recorder, Reply};
@@ -24,7 +26,13 @@ use std::rc::Rc;
 pub(super) struct Calls {
     rng: Rng,
     is_on: bool,
+    /// Whether sessions may expire: the run is a day.
+    may_expire: bool,
     n_keys: u64,
+    /// The present reign, in a run of a day.
+    pub(super) reign: Reign,
+    /// The sessions that clients found expired.
+    pub(super) n_expired: u32,
     /// The sessions to which members have given a name.
     issued: BTreeMap<u64, Shown>,
 }
@@ -40,6 +48,7 @@ struct Shown {
     acknowledged: u64,
     /// Whether its client has ended it, or is about to.
     has_ended: bool,
+    idle: Idle,
 }
 
 /// A call, as it is sent.
@@ -94,6 +103,13 @@ struct Call {
     n_sent: u32,
 }
 
+/// When a client has last asked something in a session, and when anybody did before that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    at: u64,
+    before: u64,
+}
+
 /// One client's session.
 #[derive(Debug, Default)]
 pub(super) struct Caller {
@@ -105,6 +121,7 @@ pub(super) struct Caller {
     n_appended: u64,
     /// Whether a call that leaves a gap has no answer: it may be executed when its turn comes.
     leaves_gap: bool,
+    asked: Asked,
     /// The calls that were answered after they had been sent more than once.
     pub(super) n_repeated: u32,
     /// The answers to other clients' calls.
@@ -121,7 +138,41 @@ impl Calls {
     pub(super) fn draw(seed: u64, can_be: bool, n_keys: u64) -> Calls {
         let mut rng = Rng::new(seed ^ 0x6361_6c6c_7321);
         let is_on = can_be && rng.chance(1, 3);
-        Calls { rng, is_on, n_keys, issued: BTreeMap::new() }
+        Calls {
+            rng,
+            is_on,
+            may_expire: false,
+            n_keys,
+            reign: Reign::default(),
+            n_expired: 0,
+            issued: BTreeMap::new(),
+        }
+    }
+
+    /// In a run of a day every other client has a session, and sessions expire.
+    pub(super) fn stretch(&mut self) {
+        (self.is_on, self.may_expire) = (true, true);
+    }
+
+    /// S3: a session is said not to be there.
+    fn is_gone(&mut self, id: u64, now: u64) -> Result<(), String> {
+        if self.shown(id).has_ended {
+            return Ok(());
+        }
+        if !self.may_expire {
+            return Err(format!("session {id} is lost"));
+        }
+        self.n_expired += 1;
+        let reign = self.reign;
+        self.shown(id).idle.is_gone(now, reign)
+    }
+
+    /// S3: a request in a session is answered as one in a session that is there.
+    fn is_there(&mut self, id: u64, asked: Asked, now: u64) -> Result<(), String> {
+        let reign = self.reign;
+        let times = (asked.before, asked.at, now);
+        let judged = self.shown(id).idle.is_there(times, reign);
+        if self.may_expire { judged } else { Ok(()) }
     }
 
     /// The lists that so many clients append to.
@@ -278,6 +329,14 @@ impl Caller {
             resp::request(&[b"GREGALE.ACK", number.to_string().as_bytes()], out);
         };
         let id = self.id.unwrap_or_default();
+        let of = match say {
+            Say::Enter(id) | Say::AcknowledgeFor(id, _) | Say::Repeat(id) => *id,
+            _ => id,
+        };
+        if let Some(shown) = calls.issued.get_mut(&of).filter(|_| self.asked.at != now) {
+            self.asked = Asked { at: now, before: shown.idle.last_at() };
+            shown.idle.ask(now);
+        }
         match say {
             Say::Open => {
                 resp::request(&[b"GREGALE.SESSION"], out);
@@ -346,13 +405,23 @@ impl Caller {
         (calls, recorder): (&mut Calls, &mut Recorder),
     ) -> Result<bool, String> {
         match (due, value) {
+            (due, Value::Error(why)) if why.starts_with("NOSESSION ") => {
+                if let Due::Gapped(recorded) = due {
+                    recorder.failed(recorded, now);
+                }
+                let other = match due {
+                    Due::Entered(id) | Due::Repeated(id, _) => Some(id),
+                    _ => None,
+                };
+                let Some(id) = other.or(self.id) else { return Ok(true) };
+                if other.is_none() {
+                    (self.open, self.n_answered) = (None, 0);
+                    self.leave();
+                }
+                calls.is_gone(id, now).map(|()| true)
+            }
             (Due::Gapped(recorded), value) => self.gapped(recorded, &value, now, recorder),
             (_, Value::Error(why)) if may_pass(&why) => Ok(false),
-            (Due::Entered(id) | Due::Repeated(id, _), Value::Error(why))
-                if why.starts_with("NOSESSION ") && calls.shown(id).has_ended =>
-            {
-                Ok(true)
-            }
             (Due::Repeated(id, number), Value::Error(why))
                 if why.starts_with("ACKED ") && number <= calls.shown(id).acknowledged =>
             {
@@ -360,9 +429,13 @@ impl Caller {
             }
             (_, Value::Error(why)) => Err(format!("{due:?} is answered with {why}")),
             (Due::Opened, value) => self.opened(standing(&value)?, calls),
-            (Due::Resumed, value) => self.resumed(standing(&value)?),
+            (Due::Resumed, value) => {
+                self.resumed(standing(&value)?)?;
+                calls.is_there(self.id.unwrap_or_default(), self.asked, now).map(|()| true)
+            }
             (Due::Called(number), value) => {
                 let Some(id) = self.id else { return Err("no session is open".to_owned()) };
+                calls.is_there(id, self.asked, now)?;
                 calls.hear(id, number, &value)?;
                 // It may have been sent twice over this connection.
                 let is_open = number > self.n_answered;
@@ -376,6 +449,7 @@ impl Caller {
             }
             (Due::Repeated(id, number), value) => {
                 self.n_echoes += 1;
+                calls.is_there(id, self.asked, now)?;
                 calls.hear(id, number, &value).map(|()| true)
             }
             (due, value) => Err(format!("{due:?} is answered with {value:?}")),

@@ -342,6 +342,7 @@ impl Client {
                     self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Called(due) => {
+                    talk.calls.reign = talk.leases.reign();
                     let with = (&mut talk.calls, &mut talk.recorder);
                     let is_done = self.caller.settle(due, value, now, with)?;
                     self.counts.n_refused += u32::from(!is_done);

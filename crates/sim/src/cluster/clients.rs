@@ -14,6 +14,8 @@ use crate::trace::Topic;
 use crate::world::Phase;
 use kv::door::PipeId;
 
+/// The mean time for which clients are silent now and then, in a run of a day.
+const REST_NS: u64 = 2 * 3_600_000 * MS;
 /// The least mean time that a client thinks while the cluster recovers.
 const HEALING_THINK_NS: u64 = 100 * MS;
 
@@ -275,11 +277,15 @@ impl World {
             }
         };
         self.send(client, node, pipe, asks);
+        let is_day = self.plan.lasts_a_day();
         let think_ns = match self.phase {
             // Nothing strikes now: a few requests show whether the cluster recovers.
             Phase::Healing => self.plan.think_ns.max(HEALING_THINK_NS),
+            Phase::Liveness if is_day => HEALING_THINK_NS,
             Phase::Safety | Phase::Liveness | Phase::Over => self.plan.think_ns,
         };
+        let rests = is_day && self.phase != Phase::Liveness && self.rng.chance(1, 8);
+        let think_ns = if rests { REST_NS } else { think_ns };
         self.clients[client].asks_at = now + 1 + self.rng.below(2 * think_ns);
         let at = self.clients[client].asks_at;
         self.wake_client(client, at);

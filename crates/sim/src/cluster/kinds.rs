@@ -244,8 +244,8 @@ impl Protocol {
         matches!(self, Protocol::Program(Copies::InMemory | Copies::OnDisk))
     }
 
-    /// Whether runs of it can reach this case.
-    pub fn can_reach(self, mark: Mark) -> bool {
+    /// Whether runs of it, of a day if `is_long`, can reach this case.
+    pub fn can_reach(self, mark: Mark, is_long: bool) -> bool {
         (self.has_disks() || !mark.needs_disk())
             && (!self.has_disks() || self.meets_failing_disks() || !OF_STORES.contains(&mark))
             && (self.orders_all() || !OF_LOGS.contains(&mark))
@@ -256,6 +256,8 @@ impl Protocol {
             && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || !OF_LEASES.contains(&mark))
             && (self.has_sessions() || ![Mark::CallRepeated, Mark::CallEchoed].contains(&mark))
+            && (is_long && self.has_leases() || mark != Mark::SessionExpired)
+            && (!is_long || !NOT_IN_DAYS.contains(&mark))
             && (self.replicas().is_none() || !NOT_OF_PARTITIONS.contains(&mark))
             && (self.has_waits() || mark != Mark::WaitAnswered)
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
@@ -286,6 +288,9 @@ const OF_LEASES: [Mark; 6] = [
     Mark::InputEnded,
     Mark::LeaderOutOfSight,
 ];
+
+/// Cases that a run of a day does not meet.
+const NOT_IN_DAYS: [Mark; 3] = [Mark::AllFlushed, Mark::LeaderOutOfSight, Mark::LeaderDeposed];
 
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =

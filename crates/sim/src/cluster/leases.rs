@@ -7,6 +7,7 @@
 //!   it should have gone is seen.
 
 use super::expiry::{self, Act, End, Guard, Moment, Op, Saw, Times};
+use super::idle::Reign;
 use super::resp::{self, Value};
 use crate::plan::MS;
 use base::Rng;
@@ -19,6 +20,8 @@ pub(super) struct Leases {
     n_keys: u64,
     /// The mean time between two requests.
     every_ns: u64,
+    /// The unit of the times for which keys are set, in milliseconds.
+    unit_ms: u64,
     next_at: u64,
     n_values: u64,
     ops: Vec<Op>,
@@ -37,6 +40,7 @@ impl Leases {
             is_on: can_be && rng.chance(1, 4),
             n_keys: rng.range(1, 6),
             every_ns: MS << rng.range(1, 5),
+            unit_ms: 1,
             rng,
             next_at: 0,
             n_values: 0,
@@ -44,6 +48,22 @@ impl Leases {
             guards: Vec::new(),
             times: Times { reigns: vec![0], healed_at: None },
             leader: None,
+        }
+    }
+
+    /// In a run of a day keys expire after minutes and hours.
+    pub(super) fn stretch(&mut self) {
+        self.is_on = true;
+        self.unit_ms = [1_000, 20_000, 60_000][self.rng.below(3) as usize];
+    }
+
+    /// The present reign.
+    pub(super) fn reign(&self) -> Reign {
+        let Times { reigns, healed_at } = &self.times;
+        Reign {
+            number: reigns.len() - 1,
+            since: reigns.last().copied().unwrap_or(0),
+            healed_at: *healed_at,
         }
     }
 
@@ -92,7 +112,7 @@ impl Leases {
             7 => Act::Watch,
             _ => {
                 self.n_values += 1;
-                Act::Set { value: self.n_values, ttl_ms: self.rng.range(10, 500) }
+                Act::Set { value: self.n_values, ttl_ms: self.unit_ms * self.rng.range(10, 500) }
             }
         };
         Some((key, act))
@@ -101,12 +121,12 @@ impl Leases {
     /// The transaction behind a WATCH.
     pub(super) fn exec(&mut self) -> Act {
         self.n_values += 1;
-        Act::Exec { value: self.n_values, ttl_ms: self.rng.range(10, 500) }
+        Act::Exec { value: self.n_values, ttl_ms: self.unit_ms * self.rng.range(10, 500) }
     }
 
     /// How long a client waits behind a WATCH: often until the key has expired.
     pub(super) fn pause(&mut self) -> u64 {
-        let most = MS << self.rng.below(10);
+        let most = self.unit_ms * (MS << self.rng.below(10));
         self.rng.below(most)
     }
 

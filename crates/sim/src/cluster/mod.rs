@@ -56,6 +56,7 @@ mod disk_all;
 mod disk_faults;
 mod expiry;
 mod halfway;
+mod idle;
 mod kinds;
 mod last_reads;
 mod leases;

@@ -123,6 +123,10 @@ impl World {
             // A copy that begins again executes everything again.
             plan.think_ns *= 16;
         }
+        if config.is_long {
+            plan.stretch(seed);
+            plan.safety_ns /= 3;
+        }
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
         let net = Net::new(
             plan.members,
@@ -141,11 +145,16 @@ impl World {
         let store = kind.bug.and_then(Bug::store).unwrap_or_default();
         let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
         let seats = Seats::new(members, operator, of_disks);
-        let wipes = Wipes::draw(seed, kind.protocol.has_leases());
-        let (leases, calls) = (
+        // (In a day there are clients with sessions, and with keys that expire.)
+        let wipes = Wipes::draw(seed, kind.protocol.has_leases() && !config.is_long);
+        let (mut leases, mut calls) = (
             Leases::draw(seed, kind.protocol.has_leases() && !wipes.is_on),
             Calls::draw(seed, kind.protocol.has_sessions() && !wipes.is_on, n_keys),
         );
+        if config.is_long {
+            leases.stretch();
+            calls.stretch();
+        }
         World {
             kind,
             net: Rc::new(RefCell::new(net)),
