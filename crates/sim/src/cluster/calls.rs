@@ -103,7 +103,7 @@ struct Call {
     n_sent: u32,
 }
 
-/// When a client has last asked something in a session, and when anybody did before that.
+/// When a client has last asked something in a session, and when any client did before that.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     at: u64,

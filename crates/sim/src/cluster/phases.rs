@@ -68,7 +68,7 @@ impl World {
     }
 
     /// The time that the cluster gets before it must serve. In a run of a day sessions and keys
-    /// that nobody uses expire meanwhile.
+    /// that no client uses expire meanwhile.
     fn healing_ns(&self) -> u64 {
         if self.plan.lasts_a_day() { IDLE_NS } else { HEALING_NS }
     }

@@ -8,7 +8,6 @@
 //!   generator of its own.
 
 use super::resp::{Value, may_pass};
-use super::talk::{Ask, Last};
 use base::Rng;
 use check::{Action, Command};
 
@@ -42,6 +41,15 @@ impl Script {
     }
 }
 
+/// A request about a script.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// A member is to give it a name.
+    Load(Script),
+    /// It is called: the words, what it does to each key, and whether it answers a list.
+    Call { words: Vec<Vec<u8>>, commands: Vec<Command>, is_list: bool },
+}
+
 /// The scripts of all clients.
 #[derive(Debug)]
 pub(super) struct Scripts {
@@ -63,13 +71,13 @@ impl Scripts {
     }
 
     /// The next request, if there is one. `value`: one that no client has written.
-    pub(super) fn think(&mut self, value: impl FnOnce() -> Vec<u8>) -> Option<Ask> {
+    pub(super) fn think(&mut self, value: impl FnOnce() -> Vec<u8>) -> Option<Request> {
         if !self.is_on || !self.rng.chance(1, 4) {
             return None;
         }
         let script = Script::ALL[self.rng.below(3) as usize];
         if self.rng.chance(1, 4) {
-            return Some(Ask::Load(script));
+            return Some(Request::Load(script));
         }
         let amount = 1 + self.rng.below(9) as i64;
         let at = self.rng.below(self.n_keys);
@@ -97,10 +105,10 @@ impl Scripts {
         words.push(keys.len().to_string());
         words.extend(keys.iter().cloned());
         words.push(argument);
-        let last = if script == Script::Move { Last::Each } else { Last::One };
         let commands = keys.into_iter().zip(actions).map(|(key, act)| Command::new(key, act));
-        let words = vec![words.into_iter().map(String::into_bytes).collect()];
-        Some(Ask::Do { words, commands: commands.collect(), last })
+        let words = words.into_iter().map(String::into_bytes).collect();
+        let is_list = script == Script::Move;
+        Some(Request::Call { words, commands: commands.collect(), is_list })
     }
 
     /// The words with which it is loaded.
@@ -152,8 +160,8 @@ mod tests {
         let mut scripts = Scripts { is_on: true, ..Scripts::draw(1, true, 2) };
         let mut n = 0;
         while n < 50 {
-            if let Some(Ask::Do { words, commands, .. }) = scripts.think(|| b"7".to_vec()) {
-                let n_keys = String::from_utf8_lossy(&words[0][2]).parse();
+            if let Some(Request::Call { words, commands, .. }) = scripts.think(|| b"7".to_vec()) {
+                let n_keys = String::from_utf8_lossy(&words[2]).parse();
                 assert_eq!(n_keys, Ok(commands.len()));
                 n += 1;
             }

@@ -5,10 +5,10 @@ use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Owns};
-use super::scripts::{Script, Scripts};
+use super::scripts::{self, Script, Scripts};
 use super::several::{self, Several};
 use super::waits::Waits;
-use super::wipes::Wipes;
+use super::wipes::{Wipe, Wipes};
 use base::Rng;
 use check::{Action, Command, Recorder};
 
@@ -122,6 +122,17 @@ impl Ask {
         Ask::Do { words: vec![words], commands, last }
     }
 
+    /// A request about a script.
+    fn script(request: scripts::Request) -> Ask {
+        match request {
+            scripts::Request::Load(script) => Ask::Load(script),
+            scripts::Request::Call { words, commands, is_list } => {
+                let last = if is_list { Last::Each } else { Last::One };
+                Ask::Do { words: vec![words], commands, last }
+            }
+        }
+    }
+
     /// The transaction after a WATCH.
     pub(super) fn compare(key: Vec<u8>, expect: Option<Vec<u8>>, value: Vec<u8>) -> Ask {
         let words = vec![word("SET"), key.clone(), value.clone()];
@@ -224,7 +235,7 @@ impl Talk {
             *n_values += 1;
             n_values.to_string().into_bytes()
         });
-        lease.into_iter().chain(own).chain(says).chain(script).collect()
+        lease.into_iter().chain(own).chain(says).chain(script.map(Ask::script)).collect()
     }
 
     /// The keys that all of so many clients share.
@@ -238,6 +249,8 @@ impl Talk {
         if self.wipes.is_on {
             let Talk { wipes, n_keys, n_ballast, .. } = self;
             let wipe = wipes.think(|| keys_of_all(*n_keys, *n_ballast).collect());
+            let wipe =
+                wipe.map(|Wipe { words, commands }| Ask::Do { words, commands, last: Last::Wiped });
             return vec![wipe.unwrap_or_else(|| self.one_of_wiped(client))];
         }
         if self.orders_all && self.rng.chance(1, 24) {

@@ -9,9 +9,15 @@
 //!   have none of those.
 
 use super::resp::Value;
-use super::talk::{Ask, Last};
 use base::Rng;
 use check::{Action, Command, Reply};
+
+/// A flush: the words of its transaction, and what it does to each key.
+#[derive(Debug)]
+pub(super) struct Wipe {
+    pub(super) words: Vec<Vec<Vec<u8>>>,
+    pub(super) commands: Vec<Command>,
+}
 
 /// The most flushes of a run: each is about all keys, so the judge sees no key by itself.
 const N_MAX: u32 = 6;
@@ -32,7 +38,7 @@ impl Wipes {
     }
 
     /// The next flush, if there is one. `keys`: all that there may be.
-    pub(super) fn think(&mut self, keys: impl FnOnce() -> Vec<Vec<u8>>) -> Option<Ask> {
+    pub(super) fn think(&mut self, keys: impl FnOnce() -> Vec<Vec<u8>>) -> Option<Wipe> {
         if !self.is_on || self.n_sent == N_MAX || !self.rng.chance(1, 16) {
             return None;
         }
@@ -42,13 +48,13 @@ impl Wipes {
         let flush = if self.rng.chance(1, 2) { b"FLUSHALL" } else { &b"FLUSHDB"[..] };
         let words = keys.iter().map(read).chain([vec![flush.to_vec()]]).collect();
         let commands = keys.into_iter().map(|key| Command::new(key, Action::Delete)).collect();
-        Some(Ask::Do { words, commands, last: Last::Wiped })
+        Some(Wipe { words, commands })
     }
 
     /// What a flush did to each key.
     ///
     /// # Errors
-    /// An answer that is none to that.
+    /// An answer to something else.
     pub(super) fn replies(mut list: Vec<Value>) -> Result<Vec<Reply>, String> {
         match list.pop() {
             Some(Value::Text(word)) if word == "OK" => {}
