@@ -448,9 +448,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let mut holders = self.node.holders(prefix);
         let me = self.host.origin.rank;
         // What was executed is in memory; whether it is on the own disk the machine knows.
-        let is_held =
-            self.host.disk.is_none() || self.host.plant.has_planted(Bug::WaitCountsMemory);
-        if is_held && self.host.executed() >= prefix {
+        if self.host.disk.is_none() && self.host.executed() >= prefix {
             holders.insert(me);
         }
         // The leader decided it, and so has it: Redis counts replicas, not the master.
