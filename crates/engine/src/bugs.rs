@@ -60,6 +60,8 @@ proto::planted_bugs! {
     SeatAskedOnce = SEAT_ASKED_ONCE: sweep ANYWHERE,
     /// A client that waits is told of the leader, too, as of a member that holds its writes.
     WaitCountsLeader = WAIT_COUNTS_LEADER: sweep IN_MEMORY,
+    /// What a leader that is out of sight is to be told goes to it, and not around the cut.
+    NothingGoesAround = NOTHING_GOES_AROUND: sweep ANYWHERE,
     /// A request about a key is begun before an earlier one of its client about that key has ended.
     RequestsOvertake = REQUESTS_OVERTAKE: sweep KEYED,
     /// An answer that waits until every disk has what it answers leaves when a majority has it.

@@ -379,7 +379,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let Some(leader) = self.target.filter(|leader| *leader != self.host.origin.rank) else {
             return;
         };
-        let via = if self.node.heard().contains(leader) { None } else { self.node.between(leader) };
+        let is_in_sight = self.node.heard().contains(leader)
+            || self.host.plant.has_planted(Bug::NothingGoesAround);
+        let via = if is_in_sight { None } else { self.node.between(leader) };
         if via != self.host.flows.detours.via(leader) {
             self.host.flows.detours.set_via(leader, via);
             self.host.desk.recall_rounds();

@@ -161,6 +161,20 @@ pub enum Mark {
     KeySeenGone,
     /// A call of a session was answered after it had been sent more than once.
     CallRepeated,
+    /// A transaction behind a WATCH of a key that expires was executed.
+    LeaseGuarded,
+    /// A client was answered a call of another one's session.
+    CallEchoed,
+    /// A script was called by the name that it was given when it was loaded.
+    ScriptByName,
+    /// A client emptied the store.
+    AllFlushed,
+    /// A client sent nothing more, and was answered what it had asked for.
+    InputEnded,
+    /// A follower and its leader were cut off from each other, while all else was well.
+    LeaderOutOfSight,
+    /// A session that was idle for long has expired.
+    SessionExpired,
     /// A client was told how many members hold its writes.
     WaitAnswered,
     /// A client was told of a write because it was on every voter's disk.
@@ -215,7 +229,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 102] = [
+    pub const ALL: [Mark; 109] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -293,6 +307,13 @@ impl Mark {
         Mark::WatchedKeyTouched,
         Mark::KeySeenGone,
         Mark::CallRepeated,
+        Mark::LeaseGuarded,
+        Mark::CallEchoed,
+        Mark::ScriptByName,
+        Mark::AllFlushed,
+        Mark::InputEnded,
+        Mark::LeaderOutOfSight,
+        Mark::SessionExpired,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,
         Mark::LeaderDeposed,
@@ -390,6 +411,13 @@ impl Mark {
                 | Mark::WatchedKeyTouched
                 | Mark::KeySeenGone
                 | Mark::CallRepeated
+                | Mark::LeaseGuarded
+                | Mark::CallEchoed
+                | Mark::ScriptByName
+                | Mark::AllFlushed
+                | Mark::InputEnded
+                | Mark::LeaderOutOfSight
+                | Mark::SessionExpired
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks
                 | Mark::LeaderDeposed

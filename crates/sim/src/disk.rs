@@ -417,6 +417,13 @@ impl Disk {
     }
 }
 
+impl Disk {
+    /// The first slot that is not freed, and the end of what is durable.
+    pub(crate) fn kept(&self) -> (u64, u64) {
+        (self.freed.max(self.live.start), self.durable_entries().1.0)
+    }
+}
+
 impl proto::disk::Disk for Disk {
     fn append(&mut self, entry: Entry<'_>) {
         let n_bytes = self.n_unsynced() + entry.payload.len();

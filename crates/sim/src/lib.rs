@@ -142,6 +142,8 @@ pub enum Property {
     Shards,
     /// Messages of one sender keep their order, and none is missing.
     SenderFifo,
+    /// What is kept for others has a bound.
+    Bounded,
     /// A healed majority serves.
     Liveness,
     /// The machine's own assertions.

@@ -3,7 +3,7 @@
 
 use proto::registry::{KeyedProtocol, LogProtocol};
 use sim::Config;
-use sim::cluster::{Protocol, mutants, replay, sweep};
+use sim::cluster::{Protocol, mutant_named, mutants, replay, sweep};
 
 #[test]
 fn a_seed_replays_byte_for_byte() {
@@ -45,6 +45,15 @@ fn mistakes_in_the_engine_are_noticed() {
         let mutant = mutants.iter().find(|mutant| mutant.name == name).expect("it is planted");
         assert!(mutant.hunt(&Config::default(), 0, 20).is_some(), "{name} survived");
     }
+}
+
+/// Virtual days: clients that are silent for hours, keys that expire after hours.
+#[test]
+fn sessions_that_outlive_their_hour_are_noticed_in_runs_of_a_day() {
+    let config = Config { is_long: true, ..Config::default() };
+    let protocol = Protocol::Log(LogProtocol::Durable);
+    let mutant = mutant_named(protocol, "SESSIONS_STAY").expect("it is planted");
+    assert!(mutant.hunt(&config, 0, 10).is_some());
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn missing(args: &SimArgs, report: &Report) -> Vec<String> {
             names(report.coverage.missing().filter(can).collect())
         }
         SimProtocol::Cluster(protocol) => {
-            let can = |mark: &Mark| protocol.can_reach(*mark);
+            let can = |mark: &Mark| protocol.can_reach(*mark, args.long);
             names(report.coverage.missing_in_clusters().filter(can).collect())
         }
         SimProtocol::Group(kind) => {

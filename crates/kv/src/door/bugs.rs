@@ -11,6 +11,12 @@ proto::planted_bugs! {
     RestoredSessionsIdle = RESTORED_SESSIONS_IDLE: sweep ["cluster"],
     /// Keys of all databases that come with a state are put into the first.
     RestoredIntoFirst = RESTORED_INTO_FIRST: sweep ["cluster"],
+    /// Scripts that come with a state are forgotten.
+    RestoredScriptsLost = RESTORED_SCRIPTS_LOST: sweep ["cluster"],
+    /// A key that came and went after a client had watched its absence looks unchanged.
+    DeletionsUnseen = DELETIONS_UNSEEN: sweep ["cluster"],
+    /// A client's session stays, however long it is idle.
+    SessionsStay = SESSIONS_STAY: tests,
 }
 
 #[cfg(test)]

@@ -192,7 +192,14 @@ impl<P: Planting<Bug>> Application for State<P> {
         let mut sink = |origin, sequence: entry::Sequence, reply: &[u8]| {
             answers.push(from_kv(origin), Sequence(sequence.0), reply);
         };
-        if let Err(error) = self.machine.apply(slot, value, &mut sink) {
+        if self.planted.has(Bug::SessionsStay) {
+            self.machine.clients.keep_all();
+        }
+        let applied = self.machine.apply(slot, value, &mut sink);
+        if self.planted.has(Bug::DeletionsUnseen) {
+            self.machine.store.forget_deletions();
+        }
+        if let Err(error) = applied {
             // Every member sees the same bytes and skips them; their commands are sent again.
             let line = format!("the value of slot {slot} is no batch and was skipped: {error}");
             self.complaint = Some(line);
@@ -268,6 +275,9 @@ impl<P: Planting<Bug>> Application for State<P> {
         }
         if self.planted.has(Bug::RestoredIntoFirst) {
             machine.store.join_databases();
+        }
+        if self.planted.has(Bug::RestoredScriptsLost) {
+            machine.store.scripts_mut().flush();
         }
         let before = std::mem::replace(&mut self.machine, machine);
         self.discarded.push(Discarded::Replaced(Box::new(before)));

@@ -71,6 +71,11 @@ impl Store {
         }
     }
 
+    /// Forgets that keys have come and gone: a planted mistake.
+    pub(crate) fn forget_deletions(&mut self) {
+        self.deletions.fill(0);
+    }
+
     /// Lets every key live for ever: a planted mistake.
     pub(crate) fn forget_expiries(&mut self) {
         for keyspace in &mut self.databases {

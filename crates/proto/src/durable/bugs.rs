@@ -87,6 +87,8 @@ crate::planted_bugs! {
     HoldByNewest = HOLD_BY_NEWEST: sweep ["durable-members"],
     /// A configuration stays when its entry is cut.
     ConfigurationOutlivesCut = CONFIGURATION_OUTLIVES_CUT: sweep ["durable-members"],
+    /// Keep all of the log that a lagging member may ask for, however much that is.
+    KeepForLaggards = KEEP_FOR_LAGGARDS: sweep ["durable"],
     /// A member that has published no promise passes a check of reads.
     UnpublishedIsWitness = UNPUBLISHED_IS_WITNESS: sweep ["durable-members"],
 }

@@ -398,7 +398,8 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
         let mut low = prefix;
         if let Office::Leader(term) = &self.office {
             let bound = Prefix(prefix.0.saturating_sub(self.keep));
-            low = low.min(term.slowest().max(bound));
+            let keeps_all = self.planted.has(Bug::KeepForLaggards);
+            low = low.min(term.slowest().max(if keeps_all { Prefix::ZERO } else { bound }));
         }
         self.log.free_below(low.min(self.log.durable()), disk(host));
         self.flush(host);

@@ -19,10 +19,16 @@ pub(super) struct Aims {
     pub(super) is_fickle: bool,
     /// The number of times that a client still leaves in the middle.
     pub(super) n_to_leave: u64,
+    /// The number of clients that still end their input.
+    pub(super) n_to_end: u64,
     /// Whether a leader is to die once more while all is well (I6).
     pub(super) is_to_depose: bool,
     /// Whether one is about to.
     pub(super) deposes: bool,
+    /// Whether a follower and its leader are to be cut off from each other while all is well (I20).
+    pub(super) is_to_hide: bool,
+    /// The two that are.
+    pub(super) hidden: Option<(usize, usize)>,
     /// The node that has stopped by itself last, and is started again.
     pub(super) stopped: Option<usize>,
     /// The leader that did.
@@ -62,6 +68,17 @@ fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
         Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
         _ => true,
     }
+}
+
+/// The number of clients that end their input: a few, in a quarter of the runs.
+pub(super) fn draw_ends(seed: u64, of: Protocol) -> u64 {
+    let mut rng = Rng::new(seed ^ 0x656e_6473);
+    if of.has_leases() && rng.chance(1, 4) { rng.range(1, 8) } else { 0 }
+}
+
+/// Whether a leader is hidden from a follower when all is well, in a quarter of the runs.
+pub(super) fn hides(seed: u64, of: Protocol) -> bool {
+    of.has_leases() && Rng::new(seed ^ 0x6869_6465_7321).chance(1, 4)
 }
 
 /// Completes the faults of `plan` by those of clusters.

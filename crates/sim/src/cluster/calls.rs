@@ -5,24 +5,57 @@
 //!   executed twice is seen by the judge of linearizability, or of the clients' lists.
 //! - S2 a session that is resumed has executed what was answered, and at most the open call
 //!   besides. By [`Caller::resumed`].
-//! - S3 no session is lost (a run is shorter than a session may be idle), no name is given twice,
+//! - S3 no session is lost (a run is shorter than a session may be idle; one of a day is judged by
+//!   [`super::idle`]), no name is given twice,
 //!   and no call is refused for its number. By [`Caller::opened`] and [`Caller::called`].
-//! - S4 what is drawn here changes nothing that is drawn elsewhere. By [`Calls::draw`], with a
+//! - S4 whichever connections send a call, and however often, all hear the same of it: clients
+//!   without a session repeat the calls of others, in their sessions. By [`Calls::hear`].
+//! - S5 a call whose number leaves a gap is not executed. By [`Caller::settle`].
+//! - S6 what is drawn here changes nothing that is drawn elsewhere. By [`Calls::draw`], with a
 //!   generator of its own.
 
+use super::idle::{Idle, Reign};
 use super::resp::{self, Value, may_pass};
 use base::Rng;
 use check::{Action, CallId, Command, Recorder, Reply};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 /// The requests of all clients in sessions.
 #[derive(Debug)]
 pub(super) struct Calls {
     rng: Rng,
     is_on: bool,
+    /// Whether sessions may expire: the run is a day.
+    may_expire: bool,
     n_keys: u64,
-    /// The names of sessions that members have given.
-    issued: BTreeSet<u64>,
+    /// The present reign, in a run of a day.
+    pub(super) reign: Reign,
+    /// The sessions that clients found expired.
+    pub(super) n_expired: u32,
+    /// The sessions to which members have given a name.
+    issued: BTreeMap<u64, Shown>,
+}
+
+/// What all clients know of a session.
+#[derive(Debug, Default)]
+struct Shown {
+    /// Its last call that was sent: the number, and the requests.
+    call: Option<(u64, Rc<Request>)>,
+    /// The last call that a client was told the result of.
+    heard: Option<(u64, Value)>,
+    /// The last call that a client has acknowledged.
+    acknowledged: u64,
+    /// Whether its client has ended it, or is about to.
+    has_ended: bool,
+    idle: Idle,
+}
+
+/// A call, as it is sent.
+#[derive(Debug)]
+struct Request {
+    words: Vec<Vec<Vec<u8>>>,
+    is_transaction: bool,
 }
 
 /// A request in a session, or about it.
@@ -34,6 +67,16 @@ pub(super) enum Say {
     Call,
     /// Notes the answers that are known.
     Acknowledge,
+    /// Ends the session.
+    End,
+    /// Sends a call above the number that is next.
+    Gap,
+    /// Enters another client's session.
+    Enter(u64),
+    /// Notes there that all calls below this one were answered.
+    AcknowledgeFor(u64, u64),
+    /// Sends its last call there once more.
+    Repeat(u64),
 }
 
 /// An answer that must come.
@@ -41,17 +84,30 @@ pub(super) enum Say {
 pub(super) enum Due {
     Opened,
     Resumed,
-    Called,
+    /// To the call of this number.
+    Called(u64),
+    Ended,
+    Gapped(CallId),
+    /// The standing of this session.
+    Entered(u64),
+    /// To the call of this number in this session.
+    Repeated(u64, u64),
 }
 
 /// A call without an answer.
 #[derive(Debug)]
 struct Call {
-    words: Vec<Vec<Vec<u8>>>,
+    request: Rc<Request>,
     commands: Vec<Command>,
-    is_transaction: bool,
     recorded: Option<CallId>,
     n_sent: u32,
+}
+
+/// When a client has last asked something in a session, and when any client did before that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Asked {
+    at: u64,
+    before: u64,
 }
 
 /// One client's session.
@@ -63,8 +119,13 @@ pub(super) struct Caller {
     n_answered: u64,
     open: Option<Call>,
     n_appended: u64,
+    /// Whether a call that leaves a gap has no answer: it may be executed when its turn comes.
+    leaves_gap: bool,
+    asked: Asked,
     /// The calls that were answered after they had been sent more than once.
     pub(super) n_repeated: u32,
+    /// The answers to other clients' calls.
+    pub(super) n_echoes: u32,
 }
 
 /// The list to which a client appends by calls.
@@ -73,11 +134,45 @@ fn list(client: u64) -> Vec<u8> {
 }
 
 impl Calls {
-    /// S4. `can_be`: whether clients of such a cluster can have sessions.
+    /// S6. `can_be`: whether clients of such a cluster can have sessions.
     pub(super) fn draw(seed: u64, can_be: bool, n_keys: u64) -> Calls {
         let mut rng = Rng::new(seed ^ 0x6361_6c6c_7321);
         let is_on = can_be && rng.chance(1, 3);
-        Calls { rng, is_on, n_keys, issued: BTreeSet::new() }
+        Calls {
+            rng,
+            is_on,
+            may_expire: false,
+            n_keys,
+            reign: Reign::default(),
+            n_expired: 0,
+            issued: BTreeMap::new(),
+        }
+    }
+
+    /// In a run of a day every other client has a session, and sessions expire.
+    pub(super) fn stretch(&mut self) {
+        (self.is_on, self.may_expire) = (true, true);
+    }
+
+    /// S3: a session is said not to be there.
+    fn is_gone(&mut self, id: u64, now: u64) -> Result<(), String> {
+        if self.shown(id).has_ended {
+            return Ok(());
+        }
+        if !self.may_expire {
+            return Err(format!("session {id} is lost"));
+        }
+        self.n_expired += 1;
+        let reign = self.reign;
+        self.shown(id).idle.is_gone(now, reign)
+    }
+
+    /// S3: a request in a session is answered as one in a session that is there.
+    fn is_there(&mut self, id: u64, asked: Asked, now: u64) -> Result<(), String> {
+        let reign = self.reign;
+        let times = (asked.before, asked.at, now);
+        let judged = self.shown(id).idle.is_there(times, reign);
+        if self.may_expire { judged } else { Ok(()) }
     }
 
     /// The lists that so many clients append to.
@@ -86,10 +181,13 @@ impl Calls {
         (0..n_clients).step_by(2).map(list)
     }
 
-    /// The next requests of every other client, when it waits for no answer.
+    /// The next requests of a client that waits for no answer: every other one has a session.
     pub(super) fn think(&mut self, client: u64, caller: &mut Caller) -> Vec<Say> {
-        if !self.is_on || !client.is_multiple_of(2) {
+        if !self.is_on {
             return Vec::new();
+        }
+        if !client.is_multiple_of(2) {
+            return self.repeat();
         }
         let mut says = Vec::new();
         if caller.id.is_none() {
@@ -102,11 +200,56 @@ impl Calls {
             caller.open = Some(self.call(client, caller));
         }
         if caller.open.is_some() {
-            says.push(Say::Call);
-        } else if self.rng.chance(1, 6) {
-            says.push(Say::Acknowledge);
+            let n = if self.rng.chance(1, 4) { 2 } else { 1 };
+            says.extend((0..n).map(|_| Say::Call));
+            return says;
         }
+        if !says.is_empty() {
+            return says; // what its standing is decides what comes next
+        }
+        says.extend(match self.rng.below(24) {
+            0..4 => Some(Say::Acknowledge),
+            4 => Some(Say::End),
+            5 => Some(Say::Gap),
+            _ => None,
+        });
         says
+    }
+
+    /// S4: the requests of a client that repeats the last call of another one, in its session.
+    fn repeat(&mut self) -> Vec<Say> {
+        if self.issued.is_empty() || !self.rng.chance(1, 4) {
+            return Vec::new();
+        }
+        let n = self.rng.below(self.issued.len().min(4) as u64) as usize;
+        let Some((id, shown)) = self.issued.iter().nth_back(n) else { return Vec::new() };
+        let (id, Some((number, _))) = (*id, &shown.call) else { return Vec::new() };
+        let mut says = vec![Say::Enter(id)];
+        if self.rng.chance(1, 4) {
+            says.push(Say::AcknowledgeFor(id, number - 1));
+        }
+        says.push(Say::Repeat(id));
+        says
+    }
+
+    fn shown(&mut self, id: u64) -> &mut Shown {
+        self.issued.get_mut(&id).expect("its name was given")
+    }
+
+    /// S4: a client was told this of a call.
+    fn hear(&mut self, id: u64, number: u64, value: &Value) -> Result<(), String> {
+        let heard = &mut self.shown(id).heard;
+        match heard {
+            Some((last, first)) if *last == number && first != value => Err(format!(
+                "call {number} of session {id} is answered with {value:?}, and was \
+                             with {first:?}"
+            )),
+            Some((last, _)) if *last >= number => Ok(()),
+            _ => {
+                *heard = Some((number, value.clone()));
+                Ok(())
+            }
+        }
     }
 
     fn call(&mut self, client: u64, caller: &mut Caller) -> Call {
@@ -125,7 +268,29 @@ impl Calls {
             _ => (true, vec![add("account:a", amount), add("account:b", -amount)]),
         };
         let (words, commands) = parts.into_iter().unzip();
-        Call { words, commands, is_transaction, recorded: None, n_sent: 0 }
+        let request = Rc::new(Request { words, is_transaction });
+        Call { request, commands, recorded: None, n_sent: 0 }
+    }
+}
+
+impl Request {
+    /// Appends its bytes. Returns how many words it is answered with first.
+    fn put(&self, number: u64, out: &mut Vec<u8>) -> usize {
+        let number = number.to_string();
+        let head: [&[u8]; 2] = [b"GREGALE.CALL", number.as_bytes()];
+        if !self.is_transaction {
+            let words = self.words.iter().flatten().map(Vec::as_slice);
+            let words: Vec<&[u8]> = head.into_iter().chain(words).collect();
+            resp::request(&words, out);
+            return 0;
+        }
+        resp::request(&[b"MULTI"], out);
+        for words in &self.words {
+            let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+            resp::request(&words, out);
+        }
+        resp::request(&[head[0], head[1], b"EXEC"], out);
+        1 + self.words.len()
     }
 }
 
@@ -138,6 +303,14 @@ impl Caller {
     /// The connection has ended.
     pub(super) fn disconnect(&mut self) {
         self.is_bound = false;
+        if self.leaves_gap {
+            self.leave();
+        }
+    }
+
+    /// Gives the session up.
+    fn leave(&mut self) {
+        (self.id, self.is_bound, self.n_answered, self.leaves_gap) = (None, false, 0, false);
     }
 
     /// Appends the bytes of a request. Returns how many words it is answered with first, and what
@@ -146,10 +319,24 @@ impl Caller {
         &mut self,
         say: &Say,
         (client, now): (u64, u64),
-        recorder: &mut Recorder,
+        (calls, recorder): (&mut Calls, &mut Recorder),
         out: &mut Vec<u8>,
     ) -> (usize, Option<Due>) {
-        let id = self.id.unwrap_or_default().to_string();
+        let enter = |id: u64, out: &mut Vec<u8>| {
+            resp::request(&[b"GREGALE.SESSION", id.to_string().as_bytes()], out);
+        };
+        let acknowledge = |number: u64, out: &mut Vec<u8>| {
+            resp::request(&[b"GREGALE.ACK", number.to_string().as_bytes()], out);
+        };
+        let id = self.id.unwrap_or_default();
+        let of = match say {
+            Say::Enter(id) | Say::AcknowledgeFor(id, _) | Say::Repeat(id) => *id,
+            _ => id,
+        };
+        if let Some(shown) = calls.issued.get_mut(&of).filter(|_| self.asked.at != now) {
+            self.asked = Asked { at: now, before: shown.idle.last_at() };
+            shown.idle.ask(now);
+        }
         match say {
             Say::Open => {
                 resp::request(&[b"GREGALE.SESSION"], out);
@@ -157,33 +344,50 @@ impl Caller {
             }
             Say::Resume => {
                 self.is_bound = true;
-                resp::request(&[b"GREGALE.SESSION", id.as_bytes()], out);
+                enter(id, out);
                 (0, Some(Due::Resumed))
             }
             Say::Acknowledge => {
-                resp::request(&[b"GREGALE.ACK", self.n_answered.to_string().as_bytes()], out);
+                calls.shown(id).acknowledged = self.n_answered;
+                acknowledge(self.n_answered, out);
                 (1, None)
             }
+            Say::End => {
+                calls.shown(id).has_ended = true;
+                self.leave();
+                resp::request(&[b"GREGALE.SESSION", b"END"], out);
+                (0, Some(Due::Ended))
+            }
+            Say::Gap => {
+                self.leaves_gap = true;
+                let (words, command) = add("counter:0", 1);
+                let recorded = recorder.call(client, now, vec![command]);
+                let request = Request { words: vec![words], is_transaction: false };
+                request.put(self.n_answered + 2, out);
+                (0, Some(Due::Gapped(recorded)))
+            }
             Say::Call => {
-                let number = (self.n_answered + 1).to_string();
+                let number = self.n_answered + 1;
                 let Some(call) = &mut self.open else { return (0, None) };
                 call.n_sent += 1;
+                calls.shown(id).call = Some((number, Rc::clone(&call.request)));
                 let commands = &call.commands;
                 call.recorded.get_or_insert_with(|| recorder.call(client, now, commands.clone()));
-                let head: [&[u8]; 2] = [b"GREGALE.CALL", number.as_bytes()];
-                if !call.is_transaction {
-                    let words = call.words.iter().flatten().map(Vec::as_slice);
-                    let words: Vec<&[u8]> = head.into_iter().chain(words).collect();
-                    resp::request(&words, out);
-                    return (0, Some(Due::Called));
-                }
-                resp::request(&[b"MULTI"], out);
-                for words in &call.words {
-                    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-                    resp::request(&words, out);
-                }
-                resp::request(&[head[0], head[1], b"EXEC"], out);
-                (1 + call.words.len(), Some(Due::Called))
+                (call.request.put(number, out), Some(Due::Called(number)))
+            }
+            Say::Enter(id) => {
+                enter(*id, out);
+                (0, Some(Due::Entered(*id)))
+            }
+            Say::AcknowledgeFor(id, number) => {
+                let shown = calls.shown(*id);
+                shown.acknowledged = shown.acknowledged.max(*number);
+                acknowledge(*number, out);
+                (1, None)
+            }
+            Say::Repeat(id) => {
+                let Some((number, request)) = &calls.shown(*id).call else { return (0, None) };
+                (request.put(*number, out), Some(Due::Repeated(*id, *number)))
             }
         }
     }
@@ -201,17 +405,81 @@ impl Caller {
         (calls, recorder): (&mut Calls, &mut Recorder),
     ) -> Result<bool, String> {
         match (due, value) {
+            (due, Value::Error(why)) if why.starts_with("NOSESSION ") => {
+                if let Due::Gapped(recorded) = due {
+                    recorder.failed(recorded, now);
+                }
+                let other = match due {
+                    Due::Entered(id) | Due::Repeated(id, _) => Some(id),
+                    _ => None,
+                };
+                let Some(id) = other.or(self.id) else { return Ok(true) };
+                if other.is_none() {
+                    (self.open, self.n_answered) = (None, 0);
+                    self.leave();
+                }
+                calls.is_gone(id, now).map(|()| true)
+            }
+            (Due::Gapped(recorded), value) => self.gapped(recorded, &value, now, recorder),
             (_, Value::Error(why)) if may_pass(&why) => Ok(false),
+            (Due::Repeated(id, number), Value::Error(why))
+                if why.starts_with("ACKED ") && number <= calls.shown(id).acknowledged =>
+            {
+                Ok(true)
+            }
             (_, Value::Error(why)) => Err(format!("{due:?} is answered with {why}")),
             (Due::Opened, value) => self.opened(standing(&value)?, calls),
-            (Due::Resumed, value) => self.resumed(standing(&value)?),
-            (Due::Called, value) => self.called(value, now, recorder),
+            (Due::Resumed, value) => {
+                self.resumed(standing(&value)?)?;
+                calls.is_there(self.id.unwrap_or_default(), self.asked, now).map(|()| true)
+            }
+            (Due::Called(number), value) => {
+                let Some(id) = self.id else { return Err("no session is open".to_owned()) };
+                calls.is_there(id, self.asked, now)?;
+                calls.hear(id, number, &value)?;
+                // It may have been sent twice over this connection.
+                let is_open = number > self.n_answered;
+                if is_open { self.called(value, now, recorder) } else { Ok(true) }
+            }
+            (Due::Ended, Value::Text(word)) if word == "OK" => Ok(true),
+            (Due::Entered(id), value) => {
+                let (entered, _) = standing(&value)?;
+                let is_it = entered == id;
+                if is_it { Ok(true) } else { Err(format!("session {id} is entered as {entered}")) }
+            }
+            (Due::Repeated(id, number), value) => {
+                self.n_echoes += 1;
+                calls.is_there(id, self.asked, now)?;
+                calls.hear(id, number, &value).map(|()| true)
+            }
+            (due, value) => Err(format!("{due:?} is answered with {value:?}")),
         }
+    }
+
+    /// S5
+    fn gapped(
+        &mut self,
+        recorded: CallId,
+        value: &Value,
+        now: u64,
+        recorder: &mut Recorder,
+    ) -> Result<bool, String> {
+        let Value::Error(why) = value else {
+            return Err(format!("a call that leaves a gap is answered with {value:?}"));
+        };
+        self.leaves_gap = false;
+        match why.split(' ').next().unwrap_or_default() {
+            "GAP" | "TRYAGAIN" | "LOADING" => recorder.failed(recorded, now),
+            // Perhaps it is executed when its turn comes, so its number is not used.
+            "UNKNOWN" => self.leave(),
+            _ => return Err(format!("a call that leaves a gap is answered with {why}")),
+        }
+        Ok(why.starts_with("GAP "))
     }
 
     /// S3
     fn opened(&mut self, (id, executed): (u64, u64), calls: &mut Calls) -> Result<bool, String> {
-        if executed != 0 || !calls.issued.insert(id) {
+        if executed != 0 || calls.issued.insert(id, Shown::default()).is_some() {
             return Err(format!("session {id}, which was opened, has executed {executed} calls"));
         }
         (self.id, self.is_bound) = (Some(id), true);
@@ -235,8 +503,8 @@ impl Caller {
     fn called(&mut self, value: Value, now: u64, recorder: &mut Recorder) -> Result<bool, String> {
         let Some(call) = self.open.take() else { return Err("no call is open".to_owned()) };
         let replies = match value {
-            Value::List(Some(list)) if call.is_transaction => list,
-            value if !call.is_transaction => vec![value],
+            Value::List(Some(list)) if call.request.is_transaction => list,
+            value if !call.request.is_transaction => vec![value],
             value => return Err(format!("{value:?} is no answer to a transaction")),
         };
         let replies = replies.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?;
@@ -261,63 +529,4 @@ fn standing(value: &Value) -> Result<(u64, u64), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn stands(id: i64, executed: i64) -> Value {
-        Value::List(Some([id, executed, 9].map(Value::Number).into()))
-    }
-
-    /// A client whose session is 7, with an open call that was sent, and what it heard.
-    fn speaking() -> (Calls, Caller, Recorder) {
-        let mut calls = Calls { is_on: true, ..Calls::draw(1, true, 2) };
-        let (mut caller, mut recorder) = (Caller::default(), Recorder::new());
-        assert_eq!(calls.think(0, &mut caller), [Say::Open]);
-        let opened = caller.settle(Due::Opened, stands(7, 0), 1, (&mut calls, &mut recorder));
-        assert_eq!(opened, Ok(true));
-        caller.open = Some(calls.call(0, &mut caller));
-        caller.put(&Say::Call, (0, 2), &mut recorder, &mut Vec::new());
-        (calls, caller, recorder)
-    }
-
-    #[test]
-    fn s2_a_session_that_forgot_a_call_or_executed_another_is_noticed() {
-        let (mut calls, mut caller, mut recorder) = speaking();
-        let mut hear =
-            |of: &mut Caller, due, value| of.settle(due, value, 3, (&mut calls, &mut recorder));
-        assert_eq!(hear(&mut caller, Due::Resumed, stands(7, 0)), Ok(true));
-        assert_eq!(hear(&mut caller, Due::Resumed, stands(7, 1)), Ok(true), "the open one");
-        assert!(hear(&mut caller, Due::Resumed, stands(7, 2)).is_err());
-        assert!(hear(&mut caller, Due::Resumed, stands(8, 0)).is_err());
-        (caller.open, caller.n_answered) = (None, 1);
-        assert!(hear(&mut caller, Due::Resumed, stands(7, 0)).is_err(), "it was answered");
-    }
-
-    #[test]
-    fn s3_a_lost_session_and_a_name_given_twice_are_noticed() {
-        let (mut calls, mut caller, mut recorder) = speaking();
-        let mut hear = |due, value| caller.settle(due, value, 3, (&mut calls, &mut recorder));
-        let error = |why: &str| Value::Error(why.to_owned());
-        assert_eq!(hear(Due::Called, error("UNKNOWN the outcome")), Ok(false), "it is sent again");
-        assert!(hear(Due::Called, error("NOSESSION there is no such session")).is_err());
-        assert!(hear(Due::Called, error("GAP not executed")).is_err());
-        assert!(hear(Due::Opened, stands(7, 0)).is_err());
-    }
-
-    #[test]
-    fn s1_a_call_is_one_operation_however_often_it_is_sent() {
-        let (mut calls, mut caller, mut recorder) = speaking();
-        caller.disconnect();
-        assert_eq!(calls.think(0, &mut caller), [Say::Resume, Say::Call]);
-        let mut out = Vec::new();
-        let (n_words, due) = caller.put(&Say::Call, (0, 5), &mut recorder, &mut out);
-        let call = caller.open.as_ref().expect("it is open");
-        assert_eq!((due, n_words > 0), (Some(Due::Called), call.is_transaction));
-        let n = call.commands.len();
-        let list = Value::List(Some(vec![Value::Number(1); n]));
-        let reply = if call.is_transaction { list } else { Value::Number(1) };
-        let called = caller.settle(Due::Called, reply, 6, (&mut calls, &mut recorder));
-        assert_eq!((called, caller.n_repeated, caller.n_answered), (Ok(true), 1, 1));
-        assert_eq!(recorder.finish().ops.len(), 1);
-    }
-}
+mod tests;

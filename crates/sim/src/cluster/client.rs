@@ -8,12 +8,18 @@
 //!   were sent; nothing is there twice. By [`check_lists`].
 //! - C3 only a client that watches a key may be told that its transaction was not executed. By
 //!   [`Client::settle`].
+//! - C4 a client that says that it sends nothing more is answered all that it has asked for, and
+//!   its connection is closed then, not before. By [`super::clients`].
 
 use super::calls::{Caller, Due, Say};
+use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Own};
 use super::resp::{self, Value, may_pass};
+use super::scripts::{Script, Scripts};
 use super::talk::{Ask, Last, Talk};
+use super::wipes::Wipes;
+use base::Rng;
 use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
 use kv::door::PipeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -47,6 +53,8 @@ enum Expected {
     Called(Due),
     /// A number of members.
     Waited,
+    /// The name of a script.
+    Loaded(Script),
 }
 
 /// What became of a client's operations.
@@ -61,6 +69,38 @@ pub(super) struct Counts {
     pub(super) n_refused: u32,
 }
 
+/// What a client watches.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// The value of a watched key, once it was read.
+    seen: Option<Option<Vec<u8>>>,
+    /// The key of a WATCH whose transaction has not begun.
+    pub(super) key: Option<Vec<u8>>,
+    /// The same, of a key that expires, and the number of the read behind the WATCH.
+    lease: Option<(u64, usize)>,
+    /// Whether a WATCH was sent after the last EXEC (C3).
+    is_on: bool,
+}
+
+impl Guard {
+    /// The guard is used up. True if there was one.
+    fn drop(&mut self) -> bool {
+        self.lease = None;
+        std::mem::take(&mut self.is_on)
+    }
+}
+
+/// Whether a client will send more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Input {
+    #[default]
+    Open,
+    /// What it has asked for is its last.
+    Ends,
+    /// The member has been told so.
+    Ended,
+}
+
 /// The client of the module's text.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -70,13 +110,9 @@ pub(super) struct Client {
     pub(super) n_connections: u64,
     expected: VecDeque<Expected>,
     heard: Vec<u8>,
-    /// The value of a watched key, once it was read.
-    seen: Option<Option<Vec<u8>>>,
-    /// The key of a WATCH whose transaction has not begun.
-    pub(super) watches: Option<Vec<u8>>,
-    /// Whether a WATCH was sent after the last EXEC (C3).
-    is_guarded: bool,
-    own: Own,
+    pub(super) guard: Guard,
+    pub(super) input: Input,
+    pub(super) own: Own,
     pub(super) caller: Caller,
     /// The time since when it waits for the oldest reply.
     pub(super) waits_since: u64,
@@ -107,9 +143,8 @@ impl Client {
             n_connections: 0,
             expected: VecDeque::new(),
             heard: Vec::new(),
-            seen: None,
-            watches: None,
-            is_guarded: false,
+            guard: Guard::default(),
+            input: Input::Open,
             own: Own::default(),
             caller: Caller::default(),
             waits_since: 0,
@@ -149,8 +184,7 @@ impl Client {
         self.expected.clear();
         self.heard.clear();
         self.unsent.clear();
-        (self.seen, self.watches, self.burst_left) = (None, None, 0);
-        self.is_guarded = false;
+        (self.guard, self.burst_left, self.input) = (Guard::default(), 0, Input::Open);
         self.caller.disconnect();
     }
 
@@ -165,15 +199,18 @@ impl Client {
                 resp::request(&[b"WATCH", &key], &mut bytes);
                 resp::request(&[b"GET", &key], &mut bytes);
                 self.expected.extend([Expected::Word, Expected::Look]);
-                self.watches = Some(key);
-                self.is_guarded = true;
+                self.guard.key = Some(key);
+                self.guard.is_on = true;
             }
             Ask::Do { words, commands, last } => {
-                let is_transaction = matches!(last, Last::List | Last::Compared);
-                let is_bare = last == Last::List && !self.is_guarded;
+                let is_transaction = matches!(last, Last::List | Last::Compared | Last::Wiped);
+                if last == Last::Wiped {
+                    self.unwatch(&mut bytes);
+                }
+                let is_bare = last == Last::List && !self.guard.is_on;
                 let last = if is_bare { Last::Unguarded } else { last };
                 if is_transaction {
-                    self.is_guarded = false;
+                    self.guard.drop();
                     resp::request(&[b"MULTI"], &mut bytes);
                     self.expected.push_back(Expected::Word);
                 }
@@ -191,28 +228,46 @@ impl Client {
                 self.expected.push_back(Expected::End(call, last));
             }
             Ask::Lease(key, act) => {
-                let words = Leases::words(key, act);
-                let words: Vec<&[u8]> = words.iter().map(String::as_bytes).collect();
-                resp::request(&words, &mut bytes);
+                let looked = self.guard.lease.filter(|_| matches!(act, Act::Exec { .. }));
                 let number = talk.leases.begin(key, act, now);
+                let n_words = Leases::put(key, act, &mut bytes);
+                self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.push_back(Expected::Lease(number));
+                if let Some((_, looked)) = looked {
+                    talk.leases.guard(looked, number);
+                    self.guard.drop();
+                }
+                if matches!(act, Act::Watch) {
+                    self.guard.lease = Some((key, number));
+                    self.guard.is_on = true;
+                }
             }
             Ask::Own(act) => {
-                let selects = self.own.put(&act, &mut bytes);
-                self.expected.extend(selects.then_some(Expected::Word));
+                if matches!(act, own::Act::Bundle(_)) {
+                    self.unwatch(&mut bytes);
+                }
+                if act == own::Act::Flush {
+                    talk.owns.flushes(self.id);
+                }
+                let (n_before, n_behind) = self.own.put(&act, &mut bytes);
+                self.expected.extend((0..n_before).map(|_| Expected::Word));
                 self.expected.push_back(Expected::Own(act));
-                self.expected.extend(selects.then_some(Expected::Word));
+                self.expected.extend((0..n_behind).map(|_| Expected::Word));
             }
             Ask::Say(say) => {
-                if say == Say::Call && std::mem::take(&mut self.is_guarded) {
+                if matches!(say, Say::Call | Say::Repeat(_)) {
                     // It may be a transaction, which is judged as one without watched keys.
-                    resp::request(&[b"UNWATCH"], &mut bytes);
-                    self.expected.push_back(Expected::Word);
+                    self.unwatch(&mut bytes);
                 }
                 let of = (self.id, now);
-                let (n_words, due) = self.caller.put(&say, of, &mut talk.recorder, &mut bytes);
+                let with = (&mut talk.calls, &mut talk.recorder);
+                let (n_words, due) = self.caller.put(&say, of, with, &mut bytes);
                 self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.extend(due.map(Expected::Called));
+            }
+            Ask::Load(script) => {
+                resp::request(&Scripts::load(script), &mut bytes);
+                self.expected.push_back(Expected::Loaded(script));
             }
             Ask::Wait(words) => {
                 resp::request(&words.each_ref().map(String::as_bytes), &mut bytes);
@@ -220,6 +275,30 @@ impl Client {
             }
         }
         bytes
+    }
+
+    /// Forgets the watched keys, where there are some.
+    fn unwatch(&mut self, bytes: &mut Vec<u8>) {
+        if self.guard.drop() {
+            resp::request(&[b"UNWATCH"], bytes);
+            self.expected.push_back(Expected::Word);
+        }
+    }
+
+    /// Whether it sends nothing more from now on: it waits for answers, and none of them decides
+    /// what it asks next (C4).
+    pub(super) fn ends_input(&mut self, rng: &mut Rng) -> bool {
+        let is_last = self.n_waiting() > 0 && !self.guard.is_on && rng.chance(1, 32);
+        if is_last {
+            (self.input, self.burst_left) = (Input::Ends, 0);
+        }
+        is_last
+    }
+
+    /// C4: what its member, which lives and has closed the connection, has not answered.
+    pub(super) fn cut_short(&self) -> Option<String> {
+        let n = Some(self.n_waiting()).filter(|n| *n > 0 && self.input == Input::Ended)?;
+        Some(format!("client {} sends nothing more, and {n} answers never came", self.id))
     }
 
     /// The next item for its list.
@@ -230,8 +309,13 @@ impl Client {
 
     /// The value of a watched key, once.
     pub(super) fn take_seen(&mut self) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
-        let seen = self.seen.take()?;
-        Some((self.watches.take()?, seen))
+        let seen = self.guard.seen.take()?;
+        Some((self.guard.key.take()?, seen))
+    }
+
+    /// The key that expires and is watched.
+    pub(super) fn lease(&self) -> Option<u64> {
+        self.guard.lease.map(|(key, _)| key)
     }
 
     /// Takes bytes that have come.
@@ -249,12 +333,22 @@ impl Client {
             match expected {
                 Expected::Lease(number) => self.settle_lease(number, value, now, talk)?,
                 Expected::Own(act) => {
+                    let is_unknown =
+                        matches!(&value, Value::Error(why) if why.starts_with("UNKNOWN "));
+                    if act == own::Act::Flush && !is_unknown {
+                        talk.owns.has_flushed(self.id);
+                    }
                     let is_done = self.own.settle(act, value)?;
                     self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Called(due) => {
+                    talk.calls.reign = talk.leases.reign();
                     let with = (&mut talk.calls, &mut talk.recorder);
                     let is_done = self.caller.settle(due, value, now, with)?;
+                    self.counts.n_refused += u32::from(!is_done);
+                }
+                Expected::Loaded(script) => {
+                    let is_done = talk.scripts.loaded(script, value)?;
                     self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Waited if matches!(value, Value::Number(_)) => {}
@@ -299,11 +393,11 @@ impl Client {
             // EXEC returns the result.
             (Expected::Word, Value::Error(why)) if may_pass(&why) => Ok(()),
             (Expected::Look, Value::Bytes(value)) => {
-                self.seen = Some(value);
+                self.guard.seen = Some(value);
                 Ok(())
             }
             (Expected::Look, Value::Error(why)) if may_pass(&why) => {
-                self.watches = None;
+                self.guard.key = None;
                 self.counts.n_refused += 1;
                 Ok(())
             }
@@ -338,6 +432,7 @@ impl Client {
                         Some(vec![Reply::Done(true)])
                     }
                     (Last::Same(n), Value::Text(word)) if word == "OK" => Some(vec![Reply::Ok; n]),
+                    (Last::Wiped, Value::List(Some(list))) => Some(Wipes::replies(list)?),
                     (Last::Each, Value::List(Some(list))) => {
                         Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
                     }

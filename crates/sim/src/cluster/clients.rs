@@ -1,7 +1,8 @@
 //! The clients' side of a cluster: they connect, ask, read late or by pieces, lose their connection
 //! and try another member.
 
-use super::client::Connection;
+use super::client::{Client, Connection, Input};
+use super::expiry::Act;
 use super::member::Member;
 use super::plant::UNREAD_BYTES_MAX;
 use super::talk::Ask;
@@ -13,6 +14,8 @@ use crate::trace::Topic;
 use crate::world::Phase;
 use kv::door::PipeId;
 
+/// The mean time for which clients are silent now and then, in a run of a day.
+const REST_NS: u64 = 2 * 3_600_000 * MS;
 /// The least mean time that a client thinks while the cluster recovers.
 const HEALING_THINK_NS: u64 = 100 * MS;
 
@@ -82,6 +85,9 @@ impl World {
             return self.wake_client(client, at);
         }
         if is_closed {
+            if let Some(detail) = self.clients[client].cut_short() {
+                return self.violate(Property::Validity, format!("at r{node}: {detail}"));
+            }
             return self.lose(client);
         }
         let one = &self.clients[client];
@@ -113,7 +119,7 @@ impl World {
             return self.leave(client, node, pipe);
         }
         let one = &self.clients[client];
-        if waits && one.burst_left > 0 && one.watches.is_none() {
+        if waits && one.burst_left > 0 && one.guard.key.is_none() {
             let ask = Ask::append(&mut self.clients[client]);
             self.clients[client].burst_left -= 1;
             self.send(client, node, pipe, vec![ask]);
@@ -123,12 +129,37 @@ impl World {
         if waits {
             return self.wake_client(client, one.waits_since + patience);
         }
+        if one.input != Input::Open {
+            // C4
+            let until = one.waits_since + patience;
+            if now < until {
+                return self.wake_client(client, until);
+            }
+            if self.phase == Phase::Liveness {
+                let detail =
+                    format!("client {client} was answered all, and is not left by r{node}");
+                return self.violate(Property::Liveness, detail);
+            }
+            member_gone(&mut self.members[node], pipe);
+            return self.lose(client);
+        }
         let asks_at = one.asks_at;
         if now < asks_at {
             return self.wake_client(client, asks_at);
         }
         self.ask(client, node, pipe);
+        self.end_input(client, node, pipe);
         self.finish_early();
+    }
+
+    /// Lets a client that has just asked say that it sends nothing more, perhaps.
+    fn end_input(&mut self, client: usize, node: usize, pipe: PipeId) {
+        let may_end = self.phase == Phase::Safety && self.aims.n_to_end > 0;
+        if may_end && self.clients[client].ends_input(&mut self.outages.rng) {
+            self.aims.n_to_end -= 1;
+            self.net.borrow_mut().coverage.hit(Mark::InputEnded);
+            self.push_some(client, node, pipe);
+        }
     }
 
     /// Connects a client without a connection to some member.
@@ -148,7 +179,7 @@ impl World {
         let address = format!("client:{client}");
         if let Some(member) = self.members[node].as_mut().filter(|_| is_alive) {
             let pipe = member.pipes().open(address);
-            let database = self.talk.owns.database();
+            let database = self.talk.owns.database(client as u64);
             self.clients[client].connect(Connection { node, life, pipe }, database);
             self.last_reads.add_list(self.clients[client].list());
         }
@@ -197,12 +228,23 @@ impl World {
         self.wake_client(client, soon);
     }
 
+    /// Lets a client leave the member that it is connected to, for the one that it returns to.
+    pub(super) fn leave_to(&mut self, client: usize) {
+        let Some(Connection { node, pipe, .. }) = self.clients[client].connection else { return };
+        if self.connection(client, node).is_some() {
+            member_gone(&mut self.members[node], pipe);
+        }
+        self.lose(client);
+    }
+
     /// Lets a client with all its answers ask again, or think first.
     pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
         let now = self.now();
         let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
             let value = self.talk.value();
             vec![Ask::compare(key, seen, value)]
+        } else if let Some(key) = self.clients[client].lease() {
+            vec![Ask::Lease(key, self.talk.leases.exec())]
         } else if let Some(next) = self.last_reads.next_member(client) {
             if next != node {
                 member_gone(&mut self.members[node], pipe);
@@ -221,22 +263,39 @@ impl World {
                 }
                 None => {
                     let mut asks = self.talk.aside(&mut self.clients[client], now);
-                    asks.extend(self.talk.waits.think().map(Ask::Wait));
+                    if matches!(asks.first(), Some(Ask::Lease(_, Act::Watch))) {
+                        let pause = self.talk.leases.pause();
+                        return self.watch(client, (node, pipe), asks.swap_remove(0), pause);
+                    }
                     asks.extend(self.talk.several.think().map(Ask::several));
                     asks.extend(self.talk.think(&mut self.clients[client]));
+                    // Behind writes, whose syncs may still be under way.
+                    asks.extend(self.talk.waits.think().map(Ask::Wait));
                     asks.extend(self.talk.next_ballast());
                     asks
                 }
             }
         };
         self.send(client, node, pipe, asks);
+        let is_day = self.plan.lasts_a_day();
         let think_ns = match self.phase {
             // Nothing strikes now: a few requests show whether the cluster recovers.
             Phase::Healing => self.plan.think_ns.max(HEALING_THINK_NS),
+            Phase::Liveness if is_day => HEALING_THINK_NS,
             Phase::Safety | Phase::Liveness | Phase::Over => self.plan.think_ns,
         };
+        let rests = is_day && self.phase != Phase::Liveness && self.rng.chance(1, 8);
+        let think_ns = if rests { REST_NS } else { think_ns };
         self.clients[client].asks_at = now + 1 + self.rng.below(2 * think_ns);
         let at = self.clients[client].asks_at;
+        self.wake_client(client, at);
+    }
+
+    /// Lets a client watch a key that expires, and wait before its transaction.
+    fn watch(&mut self, client: usize, (node, pipe): (usize, PipeId), watch: Ask, pause: u64) {
+        self.send(client, node, pipe, vec![watch]);
+        let at = self.now() + 1 + pause;
+        self.clients[client].asks_at = at;
         self.wake_client(client, at);
     }
 
@@ -252,8 +311,16 @@ impl World {
     /// Sends waiting bytes, all or a part: true if some are left.
     fn push_some(&mut self, client: usize, node: usize, pipe: PipeId) -> bool {
         let now = self.now();
-        let unsent = &mut self.clients[client].unsent;
+        let Client { unsent, input, .. } = &mut self.clients[client];
         if unsent.is_empty() {
+            if *input == Input::Ends
+                && let Some(member) = &mut self.members[node]
+            {
+                *input = Input::Ended;
+                member.pipes().end(pipe);
+                let at = now + self.distance();
+                self.net.borrow_mut().arm_run(node, at);
+            }
             return false;
         }
         let is_part = self.rng.chance(1, 8);

@@ -11,6 +11,9 @@
 //!   leader's wall clock may found another estimate (`base::state_clock`, I4).
 //! - E6 *Not for ever*: when all is well, a key is absent [`LATE_NS`] after its time, or after the
 //!   beginning of the present reign.
+//! - E7 *Guards see expiry*: a transaction behind a WATCH of a key finds what the read behind the
+//!   WATCH showed (by [`super::leases`]), and is not executed if the key was set or persisted
+//!   between the two, although it may have expired again.
 //!
 //! Why no false alarm: an operation that ended as unknown may take effect at any later time, and no
 //! clause relies on it. E5 and E6 are the bounds of `base::state_clock`, I2, for one estimate, on a
@@ -37,10 +40,27 @@ pub(super) struct Moment {
 /// A request about one key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Act {
-    Set { value: u64, ttl_ms: u64 },
+    Set {
+        value: u64,
+        ttl_ms: u64,
+    },
     Get,
     Ttl,
     Persist,
+    /// WATCH and then a read: it is noted as the latter.
+    Watch,
+    /// A read and then a write in a transaction: it is noted as the latter.
+    Exec {
+        value: u64,
+        ttl_ms: u64,
+    },
+}
+
+/// A transaction and what it was guarded by, as the numbers of two operations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Guard {
+    pub(super) looked: usize,
+    pub(super) written: usize,
 }
 
 /// The answer to it.
@@ -131,7 +151,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
         };
         let write = Write { begun, ended: ended.map(|(at, _)| at.at), value: 0, ttl_ns: 0 };
         match (op.act, ended) {
-            (Act::Set { value, ttl_ms }, ended) => {
+            (Act::Set { value, ttl_ms } | Act::Exec { value, ttl_ms }, ended) => {
                 of.sets.push(Write { value, ttl_ns: ttl_ms * MS, ..write });
                 if let Some((ended, _)) = ended.filter(|(at, _)| at.reign == begun.reign) {
                     settled[begun.reign] = settled[begun.reign].min(ended.at);
@@ -142,7 +162,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
                 of.persists.push(write);
                 of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw }));
             }
-            (Act::Get | Act::Ttl, ended) => {
+            (Act::Get | Act::Ttl | Act::Watch, ended) => {
                 of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw }));
             }
         }
@@ -160,6 +180,34 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
         }
     }
     Ok(n_gone)
+}
+
+/// E7. Returns the number of guarded transactions that were executed.
+pub(super) fn check_guards(ops: &[Op], guards: &[Guard]) -> Result<usize, String> {
+    let answered = |op: &Op| match op.end {
+        End::Answered(at, saw) => Some((at.at, saw)),
+        End::Unknown | End::Refused => None,
+    };
+    let mut n_executed = 0;
+    for guard in guards {
+        let (looked, written) = (&ops[guard.looked], &ops[guard.written]);
+        let (Some((from, _)), Some(_)) = (answered(looked), answered(written)) else { continue };
+        n_executed += 1;
+        let changes = |op: &&Op| {
+            let changed = match (op.act, answered(op)) {
+                (Act::Set { .. } | Act::Exec { .. }, Some((at, _))) => Some(at),
+                (Act::Persist, Some((at, Saw::Persisted(true)))) => Some(at),
+                _ => None,
+            };
+            let is_of_key = op.key == looked.key && op.begun.at > from;
+            is_of_key && changed.is_some_and(|at| at < written.begun.at)
+        };
+        if let Some(change) = ops.iter().find(changes) {
+            let key = looked.key;
+            return Err(format!("lease:{key}: {written:?} is behind {change:?}, and not refused"));
+        }
+    }
+    Ok(n_executed)
 }
 
 impl OfKey {
@@ -279,6 +327,24 @@ mod tests {
     fn is_noticed(ops: &[Op], word: &str) {
         let detail = judged(ops).expect_err("a clause does not hold");
         assert!(detail.contains(word), "{detail}");
+    }
+
+    #[test]
+    fn e7_a_transaction_behind_a_change_is_noticed() {
+        let exec = op(300, Act::Exec { value: 2, ttl_ms: 50 }, Saw::Set);
+        let judged = |between: Op| {
+            let ops = [op(10, Act::Watch, Saw::Gone), between, exec];
+            check_guards(&ops, &[Guard { looked: 0, written: 2 }])
+        };
+        assert!(judged(set(20, 1, 50)).is_err(), "it has expired again");
+        assert_eq!(judged(set(10, 1, 50)), Ok(1), "it may have come before");
+        assert_eq!(judged(set(300, 1, 50)), Ok(1), "or behind");
+        assert_eq!(judged(Op { key: 2, ..set(20, 1, 50) }), Ok(1), "another key");
+        assert!(judged(op(20, Act::Persist, Saw::Persisted(true))).is_err());
+        assert_eq!(judged(op(20, Act::Persist, Saw::Persisted(false))), Ok(1));
+        let refused = Op { end: End::Refused, ..exec };
+        let ops = [op(10, Act::Watch, Saw::Gone), set(20, 1, 50), refused];
+        assert_eq!(check_guards(&ops, &[Guard { looked: 0, written: 2 }]), Ok(0));
     }
 
     #[test]

@@ -199,9 +199,9 @@ impl Protocol {
         !matches!(self, Protocol::Keyed(_))
     }
 
-    /// Whether the answers to WAIT can be judged: what members have executed they hold.
+    /// Whether clients WAIT.
     pub(super) fn has_waits(self) -> bool {
-        self.has_leases() && !self.has_disks()
+        self.has_leases()
     }
 
     /// Whether clients use keys that expire, and sessions.
@@ -237,15 +237,17 @@ impl Protocol {
         matches!(self, Protocol::Program(Copies::InMemory | Copies::OnDisk))
     }
 
-    /// Whether runs of it can reach this case.
-    pub fn can_reach(self, mark: Mark) -> bool {
+    /// Whether runs of it, of a day if `is_long`, can reach this case.
+    pub fn can_reach(self, mark: Mark, is_long: bool) -> bool {
         (self.has_disks() || !mark.needs_disk())
             && (self.orders_all() || !OF_LOGS.contains(&mark))
             && (self.changes_members() || !OF_CHANGES.contains(&mark))
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
-            && (self.has_leases() || mark != Mark::KeySeenGone)
-            && (self.has_sessions() || mark != Mark::CallRepeated)
+            && (self.has_leases() || !OF_LEASES.contains(&mark))
+            && (self.has_sessions() || ![Mark::CallRepeated, Mark::CallEchoed].contains(&mark))
+            && (is_long && self.has_leases() || mark != Mark::SessionExpired)
+            && (!is_long || !NOT_IN_DAYS.contains(&mark))
             && (self.replicas().is_none() || !NOT_OF_PARTITIONS.contains(&mark))
             && (self.has_waits() || mark != Mark::WaitAnswered)
             && (self.waits_for_all_disks() || mark != Mark::ToldByAllDisks)
@@ -256,6 +258,19 @@ impl Protocol {
             && !self.log().is_some_and(|log| log.unmet().contains(&format!("{mark:?}").as_str()))
     }
 }
+
+/// Cases of clients that only a log of commands of the store has.
+const OF_LEASES: [Mark; 6] = [
+    Mark::KeySeenGone,
+    Mark::LeaseGuarded,
+    Mark::ScriptByName,
+    Mark::AllFlushed,
+    Mark::InputEnded,
+    Mark::LeaderOutOfSight,
+];
+
+/// Cases that a run of a day does not meet.
+const NOT_IN_DAYS: [Mark; 3] = [Mark::AllFlushed, Mark::LeaderOutOfSight, Mark::LeaderDeposed];
 
 /// Cases that take copies of a program.
 const OF_PROGRAMS: [Mark; 4] =

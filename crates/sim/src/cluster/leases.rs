@@ -6,8 +6,9 @@
 //! - L2 once faults have ended, keys of even numbers are read and not set: one that lives on where
 //!   it should have gone is seen.
 
-use super::expiry::{self, Act, End, Moment, Op, Saw, Times};
-use super::resp::Value;
+use super::expiry::{self, Act, End, Guard, Moment, Op, Saw, Times};
+use super::idle::Reign;
+use super::resp::{self, Value};
 use crate::plan::MS;
 use base::Rng;
 
@@ -19,9 +20,13 @@ pub(super) struct Leases {
     n_keys: u64,
     /// The mean time between two requests.
     every_ns: u64,
+    /// The unit of the times for which keys are set, in milliseconds.
+    unit_ms: u64,
     next_at: u64,
     n_values: u64,
     ops: Vec<Op>,
+    /// The transactions behind a WATCH.
+    guards: Vec<Guard>,
     times: Times,
     /// The member, its life and its ballot, of the present reign.
     leader: Option<(usize, u32, u64)>,
@@ -35,12 +40,30 @@ impl Leases {
             is_on: can_be && rng.chance(1, 4),
             n_keys: rng.range(1, 6),
             every_ns: MS << rng.range(1, 5),
+            unit_ms: 1,
             rng,
             next_at: 0,
             n_values: 0,
             ops: Vec::new(),
+            guards: Vec::new(),
             times: Times { reigns: vec![0], healed_at: None },
             leader: None,
+        }
+    }
+
+    /// In a run of a day keys expire after minutes and hours.
+    pub(super) fn stretch(&mut self) {
+        self.is_on = true;
+        self.unit_ms = [1_000, 20_000, 60_000][self.rng.below(3) as usize];
+    }
+
+    /// The present reign.
+    pub(super) fn reign(&self) -> Reign {
+        let Times { reigns, healed_at } = &self.times;
+        Reign {
+            number: reigns.len() - 1,
+            since: reigns.last().copied().unwrap_or(0),
+            healed_at: *healed_at,
         }
     }
 
@@ -86,12 +109,25 @@ impl Leases {
             0..4 => Act::Get,
             4 | 5 => Act::Ttl,
             6 => Act::Persist,
+            7 => Act::Watch,
             _ => {
                 self.n_values += 1;
-                Act::Set { value: self.n_values, ttl_ms: self.rng.range(10, 500) }
+                Act::Set { value: self.n_values, ttl_ms: self.unit_ms * self.rng.range(10, 500) }
             }
         };
         Some((key, act))
+    }
+
+    /// The transaction behind a WATCH.
+    pub(super) fn exec(&mut self) -> Act {
+        self.n_values += 1;
+        Act::Exec { value: self.n_values, ttl_ms: self.unit_ms * self.rng.range(10, 500) }
+    }
+
+    /// How long a client waits behind a WATCH: often until the key has expired.
+    pub(super) fn pause(&mut self) -> u64 {
+        let most = self.unit_ms * (MS << self.rng.below(10));
+        self.rng.below(most)
     }
 
     /// A read of each key.
@@ -100,18 +136,39 @@ impl Leases {
         (0..n_keys).map(|key| (key, Act::Get))
     }
 
-    /// The words of a request.
-    pub(super) fn words(key: u64, act: Act) -> Vec<String> {
+    /// Appends the bytes of a request. Returns how many words it is answered with first.
+    pub(super) fn put(key: u64, act: Act, out: &mut Vec<u8>) -> usize {
         let key = format!("lease:{key}");
+        let mut say = |words: &[&str]| {
+            let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+            resp::request(&words, out);
+        };
         match act {
             Act::Set { value, ttl_ms } => {
-                let [set, px] = ["SET", "PX"].map(str::to_owned);
-                vec![set, key, value.to_string(), px, ttl_ms.to_string()]
+                say(&["SET", &key, &value.to_string(), "PX", &ttl_ms.to_string()]);
             }
-            Act::Get => vec!["GET".to_owned(), key],
-            Act::Ttl => vec!["PTTL".to_owned(), key],
-            Act::Persist => vec!["PERSIST".to_owned(), key],
+            Act::Get => say(&["GET", &key]),
+            Act::Ttl => say(&["PTTL", &key]),
+            Act::Persist => say(&["PERSIST", &key]),
+            Act::Watch => {
+                say(&["WATCH", &key]);
+                say(&["GET", &key]);
+                return 1;
+            }
+            Act::Exec { value, ttl_ms } => {
+                say(&["MULTI"]);
+                say(&["GET", &key]);
+                say(&["SET", &key, &value.to_string(), "PX", &ttl_ms.to_string()]);
+                say(&["EXEC"]);
+                return 3;
+            }
         }
+        0
+    }
+
+    /// Notes that the transaction of one number is guarded by the look of another.
+    pub(super) fn guard(&mut self, looked: usize, written: usize) {
+        self.guards.push(Guard { looked, written });
     }
 
     /// Notes that a client sends it; returns its number.
@@ -133,11 +190,15 @@ impl Leases {
     pub(super) fn answered(&mut self, number: usize, value: Value, now: u64) -> Result<(), String> {
         let saw = match (self.ops[number].act, value) {
             (Act::Set { .. }, Value::Text(word)) if word == "OK" => Saw::Set,
-            (Act::Get, Value::Bytes(None)) | (Act::Ttl, Value::Number(-2)) => Saw::Gone,
-            (Act::Get, Value::Bytes(Some(bytes))) => {
-                let value = String::from_utf8_lossy(&bytes).parse();
-                Saw::Value(value.map_err(|_| format!("{bytes:?} is no value of a lease"))?)
+            (Act::Exec { .. }, Value::List(None)) => {
+                self.refused(number);
+                return Ok(());
             }
+            (Act::Exec { .. }, Value::List(Some(list))) => self.executed(number, &list)?,
+            (Act::Get | Act::Watch, Value::Bytes(None)) | (Act::Ttl, Value::Number(-2)) => {
+                Saw::Gone
+            }
+            (Act::Get | Act::Watch, Value::Bytes(Some(bytes))) => Saw::Value(parsed(&bytes)?),
             (Act::Ttl, Value::Number(-1)) => Saw::Left(None),
             (Act::Ttl, Value::Number(left)) if left >= 0 => Saw::Left(Some(left.unsigned_abs())),
             (Act::Persist, Value::Number(n @ (0 | 1))) => Saw::Persisted(n == 1),
@@ -147,8 +208,35 @@ impl Leases {
         Ok(())
     }
 
-    /// See [`expiry::check`].
-    pub(super) fn check(&self) -> Result<usize, String> {
-        expiry::check(&self.ops, &self.times)
+    /// E7: what a guarded transaction found.
+    fn executed(&self, number: usize, list: &[Value]) -> Result<Saw, String> {
+        let [Value::Bytes(found), Value::Text(word)] = list else {
+            return Err(format!("{list:?} is no answer to a transaction on a lease"));
+        };
+        let found = found.as_deref().map(parsed).transpose()?;
+        let guard = self.guards.iter().rfind(|guard| guard.written == number);
+        let looked = guard.map(|guard| self.ops[guard.looked].end);
+        let seen = match looked {
+            Some(End::Answered(_, Saw::Value(value))) => Some(value),
+            Some(End::Answered(_, Saw::Gone)) => None,
+            // The read was refused: it is not known what there was.
+            _ => found,
+        };
+        if seen != found || word != "OK" {
+            return Err(format!("a transaction found {found:?} where {seen:?} was watched"));
+        }
+        Ok(Saw::Set)
     }
+
+    /// See [`expiry::check`]. Returns the number of keys that were seen gone, and of guarded
+    /// transactions that were executed.
+    pub(super) fn check(&self) -> Result<(usize, usize), String> {
+        let n_executed = expiry::check_guards(&self.ops, &self.guards)?;
+        Ok((expiry::check(&self.ops, &self.times)?, n_executed))
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Result<u64, String> {
+    let value = String::from_utf8_lossy(bytes).parse();
+    value.map_err(|_| format!("{bytes:?} is no value of a lease"))
 }

@@ -40,6 +40,8 @@
 //! - I19 where the keyspace is in partitions, a command of several keys takes effect in all of
 //!   them or in none (by I1, `several`), and when all is well the replicas of each partition are
 //!   the same. Judged in `states`.
+//! - I20 when nothing but a follower and its leader are cut off from each other, the clients of all
+//!   members are answered meanwhile, within the same time. Judged in `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 
@@ -54,6 +56,7 @@ mod disk_all;
 mod disk_faults;
 mod expiry;
 mod halfway;
+mod idle;
 mod kinds;
 mod last_reads;
 mod leases;
@@ -66,6 +69,7 @@ mod plant;
 mod program;
 mod replicated;
 mod resp;
+mod scripts;
 mod seats;
 mod several;
 mod shelf;
@@ -78,6 +82,7 @@ mod talk;
 mod timers;
 mod told;
 mod waits;
+mod wipes;
 mod world;
 
 pub(crate) use kinds::Kinship;

@@ -6,23 +6,36 @@
 //!
 //! - W1 a read shows what the last write before it left, or a write whose end is unknown and which
 //!   may take effect at any time. By [`Own::settle`]: answers come in the order of the requests.
-//! - W2 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
+//! - W2 of a log, a client may have a database for itself: it is emptied by that client alone, in
+//!   the connection's order (W1). A flush of unknown end may come at any time, so later connections
+//!   use another database. By [`Owns::database`].
+//! - W3 a database that is selected within a transaction is selected behind it: a read there sees
+//!   the transaction's write. By [`Own::settle`].
+//! - W4 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
 //!   generator of its own.
 
+use super::kinds::Protocol;
 use super::resp::{self, Value, may_pass};
+use super::wipes::Wipes;
 use base::Rng;
 
 /// The most requests at a time.
 const BATCH_MAX: u64 = 8;
 /// The databases of the store.
 const DATABASES: u64 = 16;
+/// Those that clients share; the others are for one client each (W2).
+const SHARED: u64 = 10;
 
 /// The requests of all clients about their own keys.
 #[derive(Debug)]
 pub(super) struct Owns {
     rng: Rng,
     is_on: bool,
+    /// Whether clients flush, and select within transactions.
+    has_all: bool,
     n_values: u64,
+    /// The flushes of each client's own database whose end is not known (W2).
+    n_flushing: [u32; (DATABASES - SHARED) as usize],
 }
 
 /// A request.
@@ -30,6 +43,12 @@ pub(super) struct Owns {
 pub(super) enum Act {
     Set(Vec<u8>),
     Get,
+    /// Empties the database.
+    Flush,
+    /// Selects the database and writes, in a transaction.
+    Bundle(Vec<u8>),
+    /// Reads behind that one.
+    GetBehind,
 }
 
 /// The key of one connection, and what its client knows of it.
@@ -41,77 +60,140 @@ pub(super) struct Own {
     last: Option<Vec<u8>>,
     /// What writes of unknown end may leave at any time.
     late: Vec<Vec<u8>>,
+    /// Whether a flush may come at any time.
+    may_be_flushed: bool,
+    /// Whether the last transaction was not executed, or perhaps not, so that it is not known which
+    /// database is selected.
+    is_lost: bool,
 }
 
 impl Owns {
-    /// W2. `can_be`: whether clients of such a cluster have keys of their own.
-    pub(super) fn draw(seed: u64, can_be: bool) -> Owns {
+    /// W4.
+    pub(super) fn draw(seed: u64, of: Protocol, wipes: &Wipes) -> Owns {
         let mut rng = Rng::new(seed ^ 0x6f77_6e73);
-        Owns { is_on: can_be && rng.chance(1, 2), rng, n_values: 0 }
+        let is_on = !of.replicates_program() && rng.chance(1, 2) && !wipes.is_on;
+        Owns { is_on, has_all: of.has_leases(), rng, n_values: 0, n_flushing: [0; 6] }
     }
 
     /// The database of a new connection.
-    pub(super) fn database(&mut self) -> u64 {
-        if self.is_on && self.rng.chance(1, 2) { self.rng.below(DATABASES) } else { 0 }
+    pub(super) fn database(&mut self, client: u64) -> u64 {
+        let is_other = self.is_on && self.rng.chance(1, 2);
+        let database = if is_other { self.rng.below(DATABASES) } else { 0 };
+        if database < SHARED || !self.has_all {
+            return database;
+        }
+        // W2
+        let its = self.n_flushing.get(client as usize).filter(|n| **n == 0);
+        its.map_or(0, |_| SHARED + client)
     }
 
-    /// The next requests, all sent at once; often none.
-    pub(super) fn think(&mut self) -> Vec<Act> {
+    /// The next requests about this key, all sent at once; often none.
+    pub(super) fn think(&mut self, own: &Own) -> Vec<Act> {
         if !self.is_on || !self.rng.chance(1, 4) {
             return Vec::new();
         }
         let n = self.rng.range(2, BATCH_MAX);
-        (0..n).map(|_| self.act()).collect()
+        (0..n).flat_map(|_| self.act(own)).collect()
     }
 
-    fn act(&mut self) -> Act {
+    fn act(&mut self, own: &Own) -> Vec<Act> {
         if self.rng.chance(1, 2) {
-            return Act::Get;
+            return vec![Act::Get];
         }
         self.n_values += 1;
-        Act::Set(self.n_values.to_string().into_bytes())
+        let value = self.n_values.to_string().into_bytes();
+        if self.has_all && self.rng.chance(1, 8) {
+            let is_private = own.database >= SHARED;
+            return if is_private {
+                vec![Act::Flush]
+            } else {
+                vec![Act::Bundle(value), Act::GetBehind]
+            };
+        }
+        vec![Act::Set(value)]
+    }
+
+    /// Notes that a client begins to empty its database.
+    pub(super) fn flushes(&mut self, client: u64) {
+        self.n_flushing[client as usize] += 1;
+    }
+
+    /// Notes that this was done, or surely not.
+    pub(super) fn has_flushed(&mut self, client: u64) {
+        self.n_flushing[client as usize] -= 1;
     }
 }
 
 impl Own {
     /// That of a new connection.
     pub(super) fn new(key: Vec<u8>, database: u64) -> Own {
-        Own { key, database, last: None, late: Vec::new() }
+        Own { key, database, ..Own::default() }
     }
 
-    /// Appends the bytes of a request. True if it is between two SELECTs, which are answered too.
-    pub(super) fn put(&self, act: &Act, out: &mut Vec<u8>) -> bool {
-        let selects = self.database != 0;
+    /// Appends the bytes of a request. Returns how many words it is answered with before its own
+    /// answer, and how many behind it.
+    pub(super) fn put(&self, act: &Act, out: &mut Vec<u8>) -> (usize, usize) {
+        let mut say = |words: &[&[u8]]| resp::request(words, out);
+        let database = self.database.to_string();
+        let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
+        // The read behind a transaction finds its database selected (W3).
+        let selects = self.database != 0 && !matches!(act, Act::Bundle(_) | Act::GetBehind);
         if selects {
-            resp::request(&[b"SELECT", self.database.to_string().as_bytes()], out);
+            say(&select);
         }
         match act {
-            Act::Set(value) => resp::request(&[b"SET", &self.key, value], out),
-            Act::Get => resp::request(&[b"GET", &self.key], out),
+            Act::Set(value) => say(&[b"SET", &self.key, value]),
+            Act::Get | Act::GetBehind => say(&[b"GET", &self.key]),
+            Act::Flush => say(&[b"FLUSHDB"]),
+            Act::Bundle(value) => {
+                say(&[b"MULTI"]);
+                say(&select);
+                say(&[b"SET", &self.key, value]);
+                say(&[b"GET", &self.key]);
+                say(&[b"EXEC"]);
+                return (4, 0);
+            }
         }
-        if selects {
-            resp::request(&[b"SELECT", b"0"], out);
+        if selects || *act == Act::GetBehind {
+            say(&[b"SELECT", b"0"]);
         }
-        selects
+        (usize::from(selects), usize::from(selects || *act == Act::GetBehind))
     }
 
-    /// W1, and so I14. False if the request was refused, or its end is unknown.
+    /// W1, W3, and so I14. False if the request was refused, or its end is unknown.
     ///
     /// # Errors
     /// What a client of this connection may not see.
     pub(super) fn settle(&mut self, act: Act, value: Value) -> Result<bool, String> {
+        if let (Act::Set(written) | Act::Bundle(written), Value::Error(why)) = (&act, &value)
+            && why.starts_with("UNKNOWN ")
+        {
+            self.late.push(written.clone());
+        }
+        match (&act, &value) {
+            (Act::Bundle(_), Value::Error(_)) => self.is_lost = true,
+            (Act::Bundle(_), _) => self.is_lost = false,
+            (Act::Flush, Value::Error(why)) => self.may_be_flushed |= why.starts_with("UNKNOWN "),
+            _ => {}
+        }
+        let is_ok = |value: &Value| matches!(value, Value::Text(word) if word == "OK");
         match (act, value) {
-            (Act::Set(value), Value::Text(word)) if word == "OK" => self.last = Some(value),
-            (Act::Set(value), Value::Error(why)) if may_pass(&why) => {
-                if why.starts_with("UNKNOWN ") {
-                    self.late.push(value);
-                }
-                return Ok(false);
+            (_, Value::Error(why)) if may_pass(&why) => return Ok(false),
+            (Act::Set(value), answer) if is_ok(&answer) => self.last = Some(value),
+            (Act::Flush, answer) if is_ok(&answer) => self.last = None,
+            (Act::Bundle(value), Value::List(Some(list)))
+                if matches!(&list[..], [selected, set, Value::Bytes(Some(seen))]
+                    if is_ok(selected) && is_ok(set) && *seen == value) =>
+            {
+                self.last = Some(value);
             }
-            (Act::Get, Value::Error(why)) if may_pass(&why) => return Ok(false),
-            (Act::Get, Value::Bytes(seen)) => {
-                let is_late = |seen| self.late.contains(seen);
-                if seen != self.last && !seen.as_ref().is_some_and(is_late) {
+            (Act::GetBehind, Value::Bytes(_)) if self.is_lost => {}
+            (Act::Get | Act::GetBehind, Value::Bytes(seen)) => {
+                let may_be_late = match &seen {
+                    Some(seen) => self.late.contains(seen),
+                    None => self.may_be_flushed,
+                };
+                if seen != self.last && !may_be_late {
                     return Err(self.wrong(seen));
                 }
             }
@@ -160,9 +242,39 @@ mod tests {
     }
 
     #[test]
+    fn w2_what_a_flush_leaves_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 12);
+        let ok = || Value::Text("OK".to_owned());
+        assert_eq!(own.settle(set("1"), ok()), Ok(true));
+        assert_eq!(own.settle(Act::Flush, ok()), Ok(true));
+        assert!(own.settle(Act::Get, shown(Some("1"))).is_err());
+        assert_eq!(own.settle(set("2"), ok()), Ok(true));
+        assert!(own.settle(Act::Get, shown(None)).is_err(), "it came before");
+        let unknown = Value::Error("UNKNOWN the outcome".to_owned());
+        assert_eq!(own.settle(Act::Flush, unknown), Ok(false));
+        assert_eq!(own.settle(Act::Get, shown(None)), Ok(true), "it may have come");
+        assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true), "or not yet");
+    }
+
+    #[test]
+    fn w3_a_read_in_another_database_than_the_transaction_selected_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 3);
+        let ok = || Value::Text("OK".to_owned());
+        let bundle = || Act::Bundle(b"1".to_vec());
+        let list = |seen| Value::List(Some(vec![ok(), ok(), shown(seen)]));
+        assert!(own.settle(bundle(), list(None)).is_err());
+        assert_eq!(own.settle(bundle(), list(Some("1"))), Ok(true));
+        assert!(own.settle(Act::GetBehind, shown(None)).is_err());
+        let unknown = Value::Error("UNKNOWN the outcome".to_owned());
+        assert_eq!(own.settle(Act::Bundle(b"2".to_vec()), unknown), Ok(false));
+        assert_eq!(own.settle(Act::GetBehind, shown(None)), Ok(true), "nobody knows where");
+        assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true), "it came");
+    }
+
+    #[test]
     fn a_key_of_another_database_is_between_two_selects() {
         let mut out = Vec::new();
-        assert!(Own::new(b"k".to_vec(), 3).put(&Act::Get, &mut out));
+        assert_eq!(Own::new(b"k".to_vec(), 3).put(&Act::Get, &mut out), (1, 1));
         assert!(out.starts_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"));
         assert!(out.ends_with(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"));
     }

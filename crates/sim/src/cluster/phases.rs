@@ -14,6 +14,8 @@ use check::End;
 
 /// The time that the cluster gets before it must serve.
 const HEALING_NS: u64 = 3_000 * MS;
+/// The same, in a run of a day.
+const IDLE_NS: u64 = 3 * 3_600_000 * MS;
 /// The time that it may then take to answer each client.
 const LIVENESS_NS: u64 = 8_000 * MS;
 
@@ -23,7 +25,7 @@ impl World {
             Phase::Safety => {
                 self.phase = Phase::Healing;
                 self.heal();
-                self.push_in(HEALING_NS, Happening::Phase);
+                self.push_in(self.healing_ns(), Happening::Phase);
             }
             Phase::Healing => {
                 self.phase = Phase::Liveness;
@@ -31,12 +33,17 @@ impl World {
                 // (Where every disk has to have a write, a member that is away keeps writes back.)
                 self.aims.is_to_depose = self.outlives_leaders()
                     && !self.waits_for_all
-                    && self.kind.protocol.replicas().is_none();
+                    && self.kind.protocol.replicas().is_none()
+                    && !self.plan.lasts_a_day();
+                self.aims.is_to_hide = self.aims.is_to_hide && self.aims.is_to_depose;
                 self.clients.iter_mut().for_each(|client| {
                     (client.counts.n_live, client.counts.n_refused) = (0, 0);
                 });
                 self.plan_last_reads();
-                self.push_in(LIVENESS_NS, Happening::Phase);
+                if self.plan.lasts_a_day() {
+                    self.rouse();
+                }
+                self.push_in(LIVENESS_NS * self.plan.pace, Happening::Phase);
             }
             Phase::Liveness | Phase::Over => {
                 if let Some(detail) = self.unachieved() {
@@ -49,6 +56,21 @@ impl World {
         }
         let net = &mut *self.net.borrow_mut();
         net.trace.record(net.queue.now(), 0, Topic::Phase, self.phase as u64, 0);
+    }
+
+    /// Ends the clients' rests.
+    fn rouse(&mut self) {
+        let now = self.now();
+        for client in 0..self.clients.len() {
+            self.clients[client].asks_at = now;
+            self.wake_client(client, now + 1);
+        }
+    }
+
+    /// The time that the cluster gets before it must serve. In a run of a day sessions and keys
+    /// that no client uses expire meanwhile.
+    fn healing_ns(&self) -> u64 {
+        if self.plan.lasts_a_day() { IDLE_NS } else { HEALING_NS }
     }
 
     /// I5: plans the last reads, by client and member.
@@ -130,6 +152,9 @@ impl World {
     /// during requests, and the same is required again (I6).
     pub(super) fn finish_early(&mut self) {
         let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
+        if is_asked_for && self.laggard().is_none() && self.unhide() {
+            return;
+        }
         let is_settled = || {
             self.unachieved_goal().is_none()
                 && self.ghost().is_none()
@@ -142,6 +167,9 @@ impl World {
         }
         if let Some(detail) = self.differing() {
             return self.violate(Property::Digest, detail);
+        }
+        if std::mem::take(&mut self.aims.is_to_hide) && self.hide() {
+            return;
         }
         if self.aims.is_to_depose {
             self.aims.is_to_depose = false;
@@ -166,6 +194,10 @@ impl World {
             (Mark::TransactionExecuted, n_transactions),
             (Mark::WatchedKeyTouched, n_touched),
             (Mark::CallRepeated, count(|client| client.caller.n_repeated)),
+            (Mark::CallEchoed, count(|client| client.caller.n_echoes)),
+            (Mark::ScriptByName, self.talk.scripts.n_by_name),
+            (Mark::SessionExpired, self.talk.calls.n_expired),
+            (Mark::AllFlushed, self.talk.wipes.n_sent),
         ];
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {
             self.net.borrow_mut().coverage.hit(mark);
@@ -179,8 +211,12 @@ impl World {
             }
             // I12
             match self.talk.leases.check() {
-                Ok(0) => {}
-                Ok(_) => self.net.borrow_mut().coverage.hit(Mark::KeySeenGone),
+                Ok((n_gone, n_executed)) => {
+                    let coverage = &mut self.net.borrow_mut().coverage;
+                    let reached = [(Mark::KeySeenGone, n_gone), (Mark::LeaseGuarded, n_executed)];
+                    let reached = reached.into_iter().filter(|(_, n)| *n > 0);
+                    reached.for_each(|(mark, _)| coverage.hit(mark));
+                }
                 Err(detail) => self.violate(Property::StateTime, detail),
             }
             forget_what_never_came(&mut history);

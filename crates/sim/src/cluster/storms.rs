@@ -177,6 +177,48 @@ impl World {
             self.push_in(BACK_AFTER_NS, Happening::Spring(node as u8));
         }
         self.aims.deposes = false;
+        self.ask_all_again();
+    }
+
+    /// I20: cuts a follower off from its leader, and nothing else; a client goes to that follower.
+    /// False if there is no member between the two.
+    pub(super) fn hide(&mut self) -> bool {
+        let voters = self.seats.members().voters;
+        let Some(leader) = self.leader().filter(|_| voters.len() > 2) else { return false };
+        let others: Vec<usize> =
+            voters.iter().map(|rank| rank.index()).filter(|node| *node != leader).collect();
+        let follower = others[self.outages.rng.below(others.len() as u64) as usize];
+        {
+            let net = &mut *self.net.borrow_mut();
+            net.coverage.hit(Mark::LeaderOutOfSight);
+            for (from, to) in [(leader, follower), (follower, leader)] {
+                let wire = net.link_index(from, to);
+                self.outages.cut(net, wire);
+            }
+        }
+        self.aims.hidden = Some((leader, follower));
+        self.clients[0].returns_to = Some(follower);
+        self.leave_to(0);
+        self.ask_all_again();
+        true
+    }
+
+    /// Ends that, if it lasts: then all clients are asked again.
+    pub(super) fn unhide(&mut self) -> bool {
+        let Some((leader, follower)) = self.aims.hidden.take() else { return false };
+        {
+            let net = &mut *self.net.borrow_mut();
+            for (from, to) in [(leader, follower), (follower, leader)] {
+                let wire = net.link_index(from, to);
+                self.outages.heal_cut(net, wire);
+            }
+        }
+        self.ask_all_again();
+        true
+    }
+
+    /// Every client is to be answered once more.
+    fn ask_all_again(&mut self) {
         self.clients.iter_mut().for_each(|client| client.counts.n_live = 0);
         let soon = self.now() + MS;
         (0..self.clients.len()).for_each(|client| self.wake_client(client, soon));

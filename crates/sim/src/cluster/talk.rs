@@ -5,8 +5,10 @@ use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Owns};
+use super::scripts::{self, Script, Scripts};
 use super::several::{self, Several};
 use super::waits::Waits;
+use super::wipes::{Wipe, Wipes};
 use base::Rng;
 use check::{Action, Command, Recorder};
 
@@ -27,6 +29,8 @@ pub(super) enum Last {
     Same(usize),
     /// As a list with a reply for each read.
     Each,
+    /// As the transaction of a flush.
+    Wiped,
 }
 
 /// The request of a client.
@@ -44,6 +48,8 @@ pub(super) enum Ask {
     Say(Say),
     /// A WAIT.
     Wait([String; 3]),
+    /// Loads a script.
+    Load(Script),
 }
 
 /// The workload of a run, and the record of it.
@@ -56,6 +62,8 @@ pub(super) struct Talk {
     pub(super) calls: Calls,
     pub(super) waits: Waits,
     pub(super) several: Several,
+    pub(super) scripts: Scripts,
+    pub(super) wipes: Wipes,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -114,6 +122,17 @@ impl Ask {
         Ask::Do { words: vec![words], commands, last }
     }
 
+    /// A request about a script.
+    fn script(request: scripts::Request) -> Ask {
+        match request {
+            scripts::Request::Load(script) => Ask::Load(script),
+            scripts::Request::Call { words, commands, is_list } => {
+                let last = if is_list { Last::Each } else { Last::One };
+                Ask::Do { words: vec![words], commands, last }
+            }
+        }
+    }
+
     /// The transaction after a WATCH.
     pub(super) fn compare(key: Vec<u8>, expect: Option<Vec<u8>>, value: Vec<u8>) -> Ask {
         let words = vec![word("SET"), key.clone(), value.clone()];
@@ -121,10 +140,20 @@ impl Ask {
     }
 }
 
+/// The keys that clients share in every run.
+fn keys_of_all(n_keys: u64, n_ballast: u64) -> impl Iterator<Item = Vec<u8>> {
+    let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
+    let accounts = ["account:a".to_owned(), "account:b".to_owned()];
+    let ballast = (0..n_ballast).map(|n| format!("ballast:{n}"));
+    let shared = (0..n_keys).flat_map(numbered).chain(accounts).chain(ballast);
+    shared.map(String::into_bytes)
+}
+
 impl Talk {
     pub(super) fn new(
         rng: Rng,
-        (leases, owns, calls, waits, several): (Leases, Owns, Calls, Waits, Several),
+        (leases, owns, calls, waits): (Leases, Owns, Calls, Waits),
+        (several, scripts, wipes): (Several, Scripts, Wipes),
         orders_all: bool,
         n_keys: u64,
         reads: u64,
@@ -141,6 +170,8 @@ impl Talk {
             calls,
             waits,
             several,
+            scripts,
+            wipes,
             orders_all,
             n_keys,
             reads,
@@ -197,23 +228,31 @@ impl Talk {
     /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
     pub(super) fn aside(&mut self, client: &mut Client, now: u64) -> Vec<Ask> {
         let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
-        let own = self.owns.think().into_iter().map(Ask::Own);
+        let own = self.owns.think(&client.own).into_iter().map(Ask::Own);
         let says = self.calls.think(client.id, &mut client.caller).into_iter().map(Ask::Say);
-        lease.into_iter().chain(own).chain(says).collect()
+        let n_values = &mut self.n_values;
+        let script = self.scripts.think(|| {
+            *n_values += 1;
+            n_values.to_string().into_bytes()
+        });
+        lease.into_iter().chain(own).chain(says).chain(script.map(Ask::script)).collect()
     }
 
     /// The keys that all of so many clients share.
     pub(super) fn shared_keys(&self, n_clients: usize) -> Vec<Vec<u8>> {
-        let numbered = |n| [format!("register:{n}"), format!("counter:{n}")];
-        let accounts = ["account:a".to_owned(), "account:b".to_owned()];
-        let ballast = (0..self.n_ballast).map(|n| format!("ballast:{n}"));
-        let shared = (0..self.n_keys).flat_map(numbered).chain(accounts).chain(ballast);
-        let shared = shared.map(String::into_bytes).chain(self.several.keys());
+        let shared = keys_of_all(self.n_keys, self.n_ballast).chain(self.several.keys());
         shared.chain(self.calls.lists(n_clients)).collect()
     }
 
     /// The next requests of `client`: often one, sometimes several at once.
     pub(super) fn think(&mut self, client: &mut Client) -> Vec<Ask> {
+        if self.wipes.is_on {
+            let Talk { wipes, n_keys, n_ballast, .. } = self;
+            let wipe = wipes.think(|| keys_of_all(*n_keys, *n_ballast).collect());
+            let wipe =
+                wipe.map(|Wipe { words, commands }| Ask::Do { words, commands, last: Last::Wiped });
+            return vec![wipe.unwrap_or_else(|| self.one_of_wiped(client))];
+        }
         if self.orders_all && self.rng.chance(1, 24) {
             client.burst_left = 8 << self.rng.below(4);
         }
@@ -229,6 +268,11 @@ impl Talk {
             }
         }
         asks
+    }
+
+    /// A request about a key that flushes concern, too.
+    fn one_of_wiped(&mut self, client: &mut Client) -> Ask {
+        if self.rng.chance(self.reads, 8) { self.read() } else { self.change(client) }
     }
 
     fn read(&mut self) -> Ask {
@@ -279,6 +323,7 @@ impl Talk {
                 ])
             }
             7 => Ask::Watch(self.register()),
+            _ if self.wipes.is_on => self.read(),
             _ => Ask::append(client),
         }
     }

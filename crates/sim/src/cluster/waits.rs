@@ -1,8 +1,9 @@
-//! Clients that WAIT, in a quarter of the runs of members in memory.
+//! Clients that WAIT, in a quarter of the runs.
 //!
 //! - N1 as many members as a client is told hold the writes that it was told of, and the leader is
-//!   not among them. (A member that has died since held them.) By [`Waits::judge`], at the end of
-//!   the turn that answers.
+//!   not among them. (A member that has died since held them.) A member with a disk holds what is
+//!   durable there, and not what it has executed. By [`Waits::judge`], at the end of the turn that
+//!   answers.
 //! - N2 what is drawn here changes nothing that is drawn elsewhere. By [`Waits::draw`], with a
 //!   generator of its own.
 
@@ -17,7 +18,7 @@ pub(super) struct Waits {
     rng: Rng,
     is_on: bool,
     n_members: u64,
-    /// The most that each member ever had executed.
+    /// The most that each member ever had executed, or had on its disk.
     held: Vec<Prefix>,
 }
 
@@ -76,14 +77,16 @@ impl Waits {
 }
 
 impl Waits {
-    /// N1, and so I16, after a turn of the member of this view, which has answered so.
+    /// N1, and so I16, after a turn of the member of this view, which has answered so. `on_disk`:
+    /// what its disk has, if it has one.
     pub(super) fn judge(
         &mut self,
         view: &View,
+        on_disk: Option<Prefix>,
         answered: &[(Prefix, usize)],
     ) -> Result<(), String> {
         let held = &mut self.held[view.me.index()];
-        *held = view.applied.max(*held);
+        *held = on_disk.unwrap_or(view.applied).max(*held);
         let leads = (view.role == Role::Leader).then_some(view.me);
         let leader = leads.or(view.trusted).map(Rank::index);
         for (prefix, n) in answered {
@@ -103,6 +106,19 @@ impl Waits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn n1_a_member_with_a_disk_holds_what_is_there() {
+        let mut waits = Waits::draw(1, true, 3);
+        let mut judge = |me, on_disk, answered: &[(Prefix, usize)]| {
+            let view = View { applied: Prefix(5), ..View::new(Rank::at(me), 3) };
+            waits.judge(&view, on_disk, answered)
+        };
+        assert_eq!(judge(1, Some(Prefix(5)), &[]), Ok(()));
+        assert!(judge(2, Some(Prefix(4)), &[(Prefix(5), 1)]).is_err(), "one of them decided it");
+        assert_eq!(judge(2, Some(Prefix(5)), &[(Prefix(5), 1)]), Ok(()));
+        assert_eq!(judge(0, None, &[(Prefix(5), 2)]), Ok(()));
+    }
 
     #[test]
     fn n1_the_leader_and_members_that_lack_the_writes_do_not_count() {

@@ -12,11 +12,13 @@ use super::member::Member;
 use super::operator::Operator;
 use super::own::Owns;
 use super::partitions::Keyspace;
+use super::scripts::Scripts;
 use super::seats::Seats;
 use super::several::Several;
 use super::start::Beginning;
 use super::talk::Talk;
 use super::waits::Waits;
+use super::wipes::Wipes;
 use crate::coverage::Mark;
 use crate::disks::Disks;
 use crate::plan::{MS, Plan};
@@ -121,6 +123,10 @@ impl World {
             // A copy that begins again executes everything again.
             plan.think_ns *= 16;
         }
+        if config.is_long {
+            plan.stretch(seed);
+            plan.safety_ns /= 3;
+        }
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
         let net = Net::new(
             plan.members,
@@ -139,6 +145,16 @@ impl World {
         let store = kind.bug.and_then(Bug::store).unwrap_or_default();
         let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
         let seats = Seats::new(members, operator, of_disks);
+        // (In a day there are clients with sessions, and with keys that expire.)
+        let wipes = Wipes::draw(seed, kind.protocol.has_leases() && !config.is_long);
+        let (mut leases, mut calls) = (
+            Leases::draw(seed, kind.protocol.has_leases() && !wipes.is_on),
+            Calls::draw(seed, kind.protocol.has_sessions() && !wipes.is_on, n_keys),
+        );
+        if config.is_long {
+            leases.stretch();
+            calls.stretch();
+        }
         World {
             kind,
             net: Rc::new(RefCell::new(net)),
@@ -150,11 +166,15 @@ impl World {
             talk: Talk::new(
                 rng.fork(),
                 (
-                    Leases::draw(seed, kind.protocol.has_leases()),
-                    Owns::draw(seed, !kind.protocol.replicates_program()),
-                    Calls::draw(seed, kind.protocol.has_sessions(), n_keys),
+                    leases,
+                    Owns::draw(seed, kind.protocol, &wipes),
+                    calls,
                     Waits::draw(seed, kind.protocol.has_waits(), members),
+                ),
+                (
                     Several::draw(seed, kind.protocol.replicas().is_some()),
+                    Scripts::draw(seed, kind.protocol.has_leases(), n_keys),
+                    wipes,
                 ),
                 kind.protocol.orders_all(),
                 n_keys,
@@ -164,7 +184,12 @@ impl World {
             ),
             phase: Phase::Safety,
             room: (1 << rng.range(9, 16), draw_bounds(seed)),
-            aims: Aims { n_to_leave: rng.below(5), ..Aims::default() },
+            aims: Aims {
+                n_to_leave: rng.below(5),
+                n_to_end: aims::draw_ends(seed, kind.protocol),
+                is_to_hide: aims::hides(seed, kind.protocol),
+                ..Aims::default()
+            },
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             keyspace: Keyspace::draw(seed, kind.protocol.replicas()),
             waits_for_all: draw_disk_all(seed, kind.protocol),
@@ -400,7 +425,10 @@ impl World {
         let (role, applied) = (member.view().role, member.view().applied);
         let ballot = member.view().ballot;
         let waited = member.take_waited();
-        let judged = self.talk.waits.judge(member.view(), &waited);
+        // (Under `disk-all` what a client waits for is on every disk: `disk_all`.)
+        let on_disk = member.disk().map(|disk| disk.vouched());
+        let waited = if self.waits_for_all { Vec::new() } else { waited };
+        let judged = self.talk.waits.judge(member.view(), on_disk, &waited);
         self.members[node] = Some(member);
         self.look_at_waits(node, &waited, judged);
         if self.ends_halfway(node) || self.ends_failed(node) {

@@ -8,7 +8,10 @@
 //! - I2 A state from elsewhere is executed at once, and durable before the machine hears of it.
 //! - I3 No own snapshot is made of entries that the machine has not applied. Sweeps with
 //!   [`Snapshots::OfWhatIsNotApplied`] are caught.
+//! - I4 A log is bounded: with a durable state, no more than [`KEPT_RINGS_MAX`] rings of slots
+//!   below it are kept for members that lag. Sweeps with `KEEP_FOR_LAGGARDS` are caught.
 
+use crate::Property;
 use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::Happening;
@@ -38,6 +41,10 @@ pub enum Snapshots {
     OfWhatIsNotApplied,
 }
 
+/// The most rings of slots that a log keeps below its state: four are the protocol's bound, and as
+/// many again may be behind a sync of which the machine has not heard.
+const KEPT_RINGS_MAX: u64 = 8;
+
 /// The time after which a failed snapshot is repeated.
 const RETRY_NS: u64 = 10 * MS;
 
@@ -58,7 +65,7 @@ impl World {
                 let head = machine.state_head(applied);
                 self.keep_snapshot(node, head);
                 if applied <= machine.status().applied {
-                    self.with_host(node, |host, _| machine.snapshotted(applied, host));
+                    self.tell_snapshotted(node, machine, applied);
                 }
             }
             return;
@@ -76,12 +83,27 @@ impl World {
                 self.net.trace.record(self.net.now(), node, Topic::Snapshot, of, 0);
                 self.disks[node].begin_snapshot(state, piece_bytes);
                 if is_own && self.subject.snapshots == Snapshots::CutTooSoon {
-                    self.with_host(node, |host, _| machine.snapshotted(applied, host));
+                    self.tell_snapshotted(node, machine, applied);
                 }
             }
         }
         self.disks[node].snapshot_piece(&self.shells[node].kv);
         self.plan_step(node);
+    }
+
+    /// Lets the machine hear that its state up to `prefix` is durable (I4).
+    fn tell_snapshotted(&mut self, node: usize, machine: &mut dyn Life, prefix: Prefix) {
+        self.with_host(node, |host, _| machine.snapshotted(prefix, host));
+        let (kept_from, durable) = self.disks[node].kept();
+        let keep = u64::from(self.plan.shape.ring_slots) * KEPT_RINGS_MAX;
+        let most = prefix.0.min(durable).saturating_sub(keep);
+        if kept_from < most {
+            let detail = format!(
+                "n{node} has a state up to {prefix}, and its log begins at {kept_from}: more than \
+                 {keep} slots are kept for others"
+            );
+            self.net.violate(Property::Bounded, detail);
+        }
     }
 
     fn hear_of_snapshot(&mut self, node: usize, machine: &mut dyn Life) {
@@ -105,7 +127,7 @@ impl World {
                     self.install(node, machine, state);
                 }
                 if prefix <= machine.status().applied {
-                    self.with_host(node, |host, _| machine.snapshotted(prefix, host));
+                    self.tell_snapshotted(node, machine, prefix);
                 }
             }
         }
