@@ -416,7 +416,7 @@ impl<B: Planting<Bug>> Clients<B> {
         }
     }
 
-    /// Says what is due: the own beginning, aborts, and that `dead` has gone, if a member has (only
+    /// Says what is due: the own beginning, aborts, and that a member is `dead` or was removed (only
     /// while [`Clients::may_bury`]).
     /// Reads clients again that there is room for. Returns whether it did anything.
     pub fn resume<S: Streams>(
@@ -459,7 +459,7 @@ impl<B: Planting<Bug>> Clients<B> {
         worked
     }
 
-    /// Whether a dead member's connections may be ended now.
+    /// Whether a member may be said to be dead, or to be removed, now.
     pub fn may_bury(&self) -> bool {
         !self.buries
     }
