@@ -40,6 +40,8 @@
 //! - I19 where the keyspace is in partitions, a command of several keys takes effect in all of
 //!   them or in none (by I1, `several`), and when all is well the replicas of each partition are
 //!   the same. Judged in `states`.
+//! - I20 where a program is replicated, verdicts count the members that are in, and no others, when
+//!   all is well. Judged in `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 
