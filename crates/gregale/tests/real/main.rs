@@ -41,6 +41,7 @@ mod recover;
 mod refusals;
 mod registers;
 mod replicate;
+mod seats;
 mod serve;
 mod sessions;
 mod slow_readers;
