@@ -44,6 +44,8 @@ proto::planted_bugs! {
     DeadStayOpen = DEAD_STAY_OPEN: tests,
     /// A leader says nothing of a member that was removed.
     LeftUnsaid = LEFT_UNSAID: sweep ANYWHERE,
+    /// A process says that it begins before its member has its seat.
+    BeginsUnseated = BEGINS_UNSEATED: sweep ANYWHERE,
     /// The connections of a member that was removed stay open.
     LeftStaysOpen = LEFT_STAYS_OPEN: sweep ANYWHERE,
     /// A member that was removed counts among those whose copies are compared.

@@ -133,6 +133,8 @@ pub struct Clients<B = Sound> {
 /// The fate of this process's own [`Entry::Begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
+    /// The member may not have its seat yet.
+    Unseated,
     ToSay,
     Said,
     Executed,
@@ -151,7 +153,7 @@ impl<B: Planting<Bug>> Clients<B> {
             waiting: BTreeSet::new(),
             to_open: BTreeSet::new(),
             to_abort: BTreeSet::new(),
-            begin: Begin::ToSay,
+            begin: Begin::Unseated,
             buries: false,
             scratch: Vec::new(),
             piece: vec![0; config.input_bytes_max],
@@ -166,6 +168,13 @@ impl<B: Planting<Bug>> Clients<B> {
     /// Whether there is no client.
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty()
+    }
+
+    /// The process may say that it begins: its member has its seat.
+    pub fn let_begin(&mut self) {
+        if self.begin == Begin::Unseated {
+            self.begin = Begin::ToSay;
+        }
     }
 
     /// Whether clients may be let in (C5). A leader may answer before this member has executed.

@@ -9,6 +9,9 @@
 //! - D8 a leader says of each member that is in (`verdict`, V7), and has no seat by the decided
 //!   members, that it has left. Its clients' connections end by that in all copies, and verdicts
 //!   count without it. A process whose member is out serves no client.
+//! - D9 a process says that it begins when its incarnation is decided to have its seat, by the members
+//!   that it knows. Else a leader that has not given it the seat yet would say, behind that, that it
+//!   has left (D8), and nothing of the process would ever be executed. Seed 16 of `replicate`.
 //! - D3 a process whose copy differs from a majority (`verdict`, V3) serves no client from then on.
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process
@@ -40,7 +43,7 @@ use crate::stall::{STALLED_AFTER, Stall};
 use crate::state::State;
 use crate::transcript::Transcript;
 use crate::verdict::{Agreed, Counts};
-use base::{Instant, MAX_MEMBERS, MemberSet, Rank};
+use base::{Incarnation, Instant, MAX_MEMBERS, MemberSet, Rank};
 use core::time::Duration;
 use engine::streams::{Pipes, Ready, Streams};
 use engine::{
@@ -96,6 +99,14 @@ pub enum WhenSplit {
     Serve,
     /// Serves no client until its process has begun again (D3).
     Stop,
+}
+
+/// Whether this member's incarnation is decided to have its seat (D9). A founder's has it from the
+/// beginning, whatever it knows yet, and so have all where members never change.
+fn sits(view: &View) -> bool {
+    let Some(of) = view.configuration else { return view.incarnation == Incarnation::FIRST };
+    let is_seated = of.members.all().contains(view.me);
+    is_seated && of.members.incarnation(view.me) == view.incarnation && of.is_decided
 }
 
 /// The door of the module's text.
@@ -461,6 +472,9 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
             self.serves = state.transcript().len() - lag_bytes >= from;
         }
         worked |= self.orders.resume(desk);
+        if sits(&view) || self.planted.has(Bug::BeginsUnseated) {
+            self.clients.let_begin();
+        }
         let dead = self.obituary(state, &view);
         worked | self.clients.resume(dead, lag_bytes, &mut self.streams, desk)
     }

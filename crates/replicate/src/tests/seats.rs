@@ -80,3 +80,31 @@ fn d3_a_copy_that_differs_does_not_end_where_its_vote_is_needed() {
     assert_eq!(rig.door.rolls_back(&rig.state), None);
     assert!(!rig.door.serves(), "it differs all the same");
 }
+
+/// A newcomer that knows no members, or others than its own incarnation, says nothing.
+#[test]
+fn d9_a_newcomer_begins_when_its_seat_is_decided() {
+    let says = |rig: &mut Rig<Option<Bug>>| rig.decide().len();
+    let newcomer = |planted| {
+        let mut rig = Rig::new(planted);
+        rig.view.incarnation = Incarnation(9);
+        rig.turn();
+        rig
+    };
+    let mut rig = newcomer(None);
+    assert_eq!(says(&mut rig), 0, "it knows no members");
+    seat(&mut rig, &[ME, OTHER], true);
+    assert_eq!(says(&mut rig), 0, "an earlier incarnation has the seat");
+    let give = |rig: &mut Rig<Option<Bug>>, is_decided| {
+        let of = rig.view.configuration.as_mut().unwrap();
+        of.members.incarnations[ME.index()] = 9;
+        of.is_decided = is_decided;
+        rig.turn_after(Duration::from_millis(1));
+    };
+    give(&mut rig, false);
+    assert_eq!(says(&mut rig), 0, "it may be undone");
+    give(&mut rig, true);
+    assert_eq!(says(&mut rig), 1);
+    let mut rig = newcomer(Some(Bug::BeginsUnseated));
+    assert_eq!(says(&mut rig), 1, "the mistake shows");
+}
