@@ -47,6 +47,7 @@ mod sessions;
 mod slow_readers;
 mod time;
 mod timers;
+mod trial;
 mod udp;
 mod unmodified;
 mod volume;
