@@ -1,7 +1,8 @@
 //! Orders of operators: a member is to be removed, or a new incarnation is to begin on a seat.
 //!
-//! A door keeps them until the desk has ended them. Orders come by the key-value store's own command
-//! (`kv::door::members`), or by the control port of a member, whatever it serves ([`Orders`]).
+//! A door keeps them until the desk has ended them. Orders come by the key-value store's own
+//! command (`kv::door::members`), or by the control port of a member, whatever it serves
+//! ([`Orders`]).
 //!
 //! - O1 an order is ended once, and by an answer: a refusal names its reason, and a change whose
 //!   fate is not known is said to be unknown. By `Orders::resume` and the engine's `answer_change`

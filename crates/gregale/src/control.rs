@@ -4,7 +4,7 @@
 //! GET /status    the cluster, as JSON (see status.rs); asks the other members' /card
 //! GET /card      this member alone, as JSON
 //! GET /metrics   Prometheus text
-//! POST /members  an operator's order (see orders.rs), to one who proves to know the secret
+//! POST /members  an operator's order (see orders.rs), proven by the secret
 //! ```
 //! The port is bound to loopback only and has no password: it shows no data, and what changes
 //! something takes a proof.

@@ -7,12 +7,12 @@
 //! ```
 //! The answer is a line: `done`, or the reason why not, as GREGALE.MEMBER gives it to a client.
 //!
-//! - I1 an order is taken from one who knows the cluster's secret, and once: the proof is an HMAC by
-//!   the secret over a challenge of this process and the order. A challenge is used up by the first
+//! - I1 an order is taken by a proof that the secret is known, and once: an HMAC by the cluster's
+//!   secret over a challenge of this process and the order. A challenge is used up by the first
 //!   order that names it, and the secret itself is never sent. By `Office::take`.
-//! - I2 the loop never waits for a thread here: it takes what was sent, and leaves answers. A thread
-//!   waits for [`ANSWER_WITHIN`], which is longer than the engine's patience, and then says that the
-//!   outcome is unknown.
+//! - I2 the loop never waits for a thread here: it takes what was sent, and leaves answers. A
+//!   thread waits for [`ANSWER_WITHIN`], which is longer than the engine's patience, and then says
+//!   that the outcome is unknown.
 
 use base::{NodeId, Rank};
 use console::{Failure, Outcome};

@@ -425,8 +425,8 @@ impl<B: Planting<Bug>> Clients<B> {
         }
     }
 
-    /// Says what is due: the own beginning, aborts, and that a member is `dead` or was removed (only
-    /// while [`Clients::may_bury`]).
+    /// Says what is due: the own beginning, aborts, and that a member is `dead` or was removed
+    /// (only while [`Clients::may_bury`]).
     /// Reads clients again that there is room for. Returns whether it did anything.
     pub fn resume<S: Streams>(
         &mut self,

@@ -9,9 +9,10 @@
 //! - D8 a leader says of each member that is in (`verdict`, V7), and has no seat by the decided
 //!   members, that it has left. Its clients' connections end by that in all copies, and verdicts
 //!   count without it. A process whose member is out serves no client.
-//! - D9 a process says that it begins when its incarnation is decided to have its seat, by the members
-//!   that it knows. Else a leader that has not given it the seat yet would say, behind that, that it
-//!   has left (D8), and nothing of the process would ever be executed. Seed 16 of `replicate`.
+//! - D9 a process says that it begins when its incarnation is decided to have its seat, by the
+//!   members that it knows. Else a leader that has not given it the seat yet would say, behind
+//!   that, that it has left (D8), and nothing of the process would ever be executed. Seed 16 of
+//!   `replicate`.
 //! - D3 a process whose copy differs from a majority (`verdict`, V3) serves no client from then on.
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process

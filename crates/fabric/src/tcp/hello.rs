@@ -245,7 +245,7 @@ pub enum Side {
     Initiator,
     /// The side that accepted.
     Acceptor,
-    /// An operator, who orders something of a member outside of the fabric: the first message is
+    /// An operator's command, outside of the fabric: the first message is
     /// the member's challenge, of one length, and the second one the order.
     Operator,
 }

@@ -24,8 +24,8 @@ pub(crate) enum ReplicateCommand {
         gregale replicate doctor 'memcached -s {socket}'            nothing is run\n  \
         gregale replicate doctor 'memcached -s {socket}' --trial\n  \
         gregale replicate doctor 'beanstalkd -l unix:{socket}' --trial --request 'stats\\r\\n'\n\n\
-        A trial starts the program as a copy is started, in a directory of its own that is removed\n\
-        then, makes three connections, and watches the system calls by ptrace.")]
+        A trial starts the program as a copy is started, in a directory of its own, which is\n\
+        removed then, makes three connections, and watches the system calls by ptrace.")]
     Doctor(DoctorArgs),
 }
 

@@ -1,10 +1,8 @@
-//! A trial of a program: it is started as a copy is, a few connections are made, and what it asks of
-//! the kernel is watched (`trace`).
+//! A trial of a program: it is started as a copy is, a few connections are made, and what it asks
+//! of the kernel is watched (`trace`). What a trial does not show is not said to be absent.
 //!
 //! - R1 nothing is left behind: the program and all that it began end with the trial, and its
-//!   directory is removed.
-//! - R2 what a trial does not show is not said to be absent: a program may do it later, or when it is
-//!   asked for something else.
+//!   directory is removed. By `Scratch`, and `trace`, T1.
 
 mod trace;
 

@@ -1,6 +1,6 @@
 //! `gregale replicate doctor --trial` on real programs, and on one of ours that does what a
-//! replicated program may not do, one thing at a time. What is said of each program is as in its file
-//! of `tests/doctor` (`UPDATE=1` writes them).
+//! replicated program may not do, one thing at a time. What is said of each program is as in its
+//! file of `tests/doctor` (`UPDATE=1` writes them).
 
 use crate::doctor::is_as_in_its_file;
 use crate::support::gregale;

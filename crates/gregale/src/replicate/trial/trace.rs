@@ -1,11 +1,11 @@
 //! What a program asks of the kernel: its system calls, as `ptrace` shows them.
 //!
-//! - T1 each process and thread that the program begins is traced from its first system call on, and
-//!   all end with this process (`EXITKILL`).
+//! - T1 each process and thread that the program begins is traced from its first system call on,
+//!   and all end with this process. By `options`.
 //! - T2 what is done before the program's own file runs (`launch`) is not the program's.
-//! - T3 a call is taken as one past the C library only if its instruction lies in a file that is not
-//!   the C library, the loader, the kernel's own page or our library, or in the C library's function
-//!   `syscall`.
+//! - T3 a call is taken as one past the C library only if its instruction lies in a file that is
+//!   not the C library, the loader, the kernel's own page or our library, or in the C library's
+//!   function `syscall`.
 
 use crate::elf;
 use console::{Failure, Outcome};
@@ -292,6 +292,7 @@ impl<'a> Tracer<'a> {
     }
 }
 
+/// T1
 fn options() -> Options {
     Options::PTRACE_O_TRACESYSGOOD
         | Options::PTRACE_O_TRACECLONE
