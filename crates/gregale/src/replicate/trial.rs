@@ -26,7 +26,7 @@ const LIBRARY: &str = "preload.so";
 /// The connections that are made at once.
 const CONNECTIONS: u64 = 3;
 /// The time for the program to answer a request, and to rest after it.
-const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// The interval at which the program is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// The time for which a program is watched after its last answer.
