@@ -29,13 +29,28 @@ pub(crate) struct ConnectArgs {
 /// # Errors
 /// The port does not answer in time, or with something else.
 pub(crate) fn fetch(address: SocketAddr, path: &str, within: Duration) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&address, within)?;
+    let stream = TcpStream::connect_timeout(&address, within)?;
+    let (_, body) = exchange(stream, &format!("GET {path} HTTP/1.0\r\n\r\n"), within)?;
+    Ok(body)
+}
+
+/// Sends a request over a connection to a control port. Returns the answer's first line and its
+/// body.
+///
+/// # Errors
+/// The port does not answer in time, or with something else.
+pub(crate) fn exchange(
+    mut stream: TcpStream,
+    request: &str,
+    within: Duration,
+) -> io::Result<(String, Vec<u8>)> {
     stream.set_read_timeout(Some(within))?;
-    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes())?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
     let head = head.ok_or_else(|| io::Error::other("the answer is not HTTP"))?;
+    let line = String::from_utf8_lossy(&answer[..head]).lines().next().unwrap_or_default().into();
     answer.drain(..head + 4);
-    Ok(answer)
+    Ok((line, answer))
 }

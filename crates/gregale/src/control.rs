@@ -4,18 +4,21 @@
 //! GET /status    the cluster, as JSON (see status.rs); asks the other members' /card
 //! GET /card      this member alone, as JSON
 //! GET /metrics   Prometheus text
+//! POST /members  an operator's order (see orders.rs), proven by the secret
 //! ```
-//! The port is bound to loopback only and has no password: it changes nothing and shows no data.
+//! The port is bound to loopback only and has no password: it shows no data, and what changes
+//! something takes a proof.
 //!
 //! - I1 the loop never waits for a thread here: it leaves a copy of its figures on the [`Board`]
 //!   regularly, and holds the lock only for the copy.
-//! - I2 at most [`CLIENTS_MAX`] clients are answered at a time, each within [`PATIENCE`]; further
-//!   ones are turned away.
+//! - I2 at most [`CLIENTS_MAX`] clients are answered at a time, each within [`PATIENCE`], or, after
+//!   an order, what the engine takes for it; further ones are turned away.
 //! - I3 a member that left no figures for [`STALE_AFTER`] is down, also if its threads still
 //!   answer.
 
 use crate::config::{Config, Durability};
 use crate::connect;
+use crate::orders::Office;
 use crate::serve::life;
 use crate::status::{
     ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, ProgramStatus,
@@ -109,6 +112,8 @@ pub(crate) struct Board {
     /// The state of the copy, with a replicated program.
     program: Mutex<Option<ProgramStatus>>,
     n_clients: AtomicUsize,
+    /// The way of operators' orders to the loop.
+    pub(crate) office: Office,
     /// The pids of the others when they were last heard, to name dead processes.
     pids: Mutex<[u32; base::MAX_MEMBERS]>,
 }
@@ -123,6 +128,7 @@ impl Board {
             sentinel: Mutex::new(None),
             program: Mutex::new(None),
             n_clients: AtomicUsize::new(0),
+            office: Office::default(),
             pids: Mutex::new([0; base::MAX_MEMBERS]),
         })
     }
@@ -265,6 +271,7 @@ impl Board {
                     incarnation: seat.incarnation,
                     pid: pids[at],
                     client: member.client.to_string(),
+                    control: member.control.to_string(),
                     role: role.into(),
                     committed: card.as_ref().map_or(0, |card| card.committed),
                     applied: card.as_ref().map_or(0, |card| card.applied),
@@ -434,12 +441,25 @@ impl Board {
             "/card" => Some((JSON, serde_json::to_string(&self.card()).unwrap_or_default())),
             "/status" => Some((JSON, serde_json::to_string(&self.cluster()).unwrap_or_default())),
             "/metrics" => Some(("text/plain; version=0.0.4", self.metrics())),
+            "/challenge" => Some((TEXT, self.office.challenge().ok()? + "\n")),
             _ => None,
         }
+    }
+
+    /// The answer to an order, if it is proven.
+    fn order(&self, path: &str, request: &str) -> Option<String> {
+        let is_proof = |line: &str| line.strip_prefix("Authorization: ").map(str::to_owned);
+        let header = request.lines().find_map(is_proof)?;
+        let secret = self.config.secret().ok()?;
+        self.office.take(&secret, &header, path, self.config.members.len())
     }
 }
 
 const JSON: &str = "application/json";
+const TEXT: &str = "text/plain";
+
+/// The answer to an order without a proof.
+pub(crate) const FORBIDDEN: &str = "403 Forbidden";
 
 /// The form in which `status` prints it.
 pub(crate) fn role_name(role: Role) -> &'static str {
@@ -503,16 +523,21 @@ fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
             n => request.extend_from_slice(&byte[..n]),
         }
     }
-    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
-    let mut words = line.split(' ');
-    let answer = match (words.next(), words.next()) {
-        (Some("GET"), Some(path)) => board.answer(path),
-        _ => None,
-    };
-    let (code, kind, body) = match answer {
-        Some((kind, body)) => ("200 OK", kind, body),
-        None => ("404 Not Found", "text/plain", "GET /status, /card or /metrics\n".into()),
+    let request = String::from_utf8_lossy(&request);
+    let mut words = request.lines().next().unwrap_or_default().split(' ');
+    let not_found = ("404 Not Found", TEXT, "GET /status, /card or /metrics\n".to_owned());
+    let (code, kind, body) = match (words.next(), words.next()) {
+        (Some("GET"), Some(path)) => match board.answer(path) {
+            Some((kind, body)) => ("200 OK", kind, body),
+            None => not_found,
+        },
+        (Some("POST"), Some(path)) => match board.order(path, &request) {
+            Some(said) => ("200 OK", TEXT, said),
+            None => {
+                (FORBIDDEN, TEXT, "an order takes a proof by the cluster's secret\n".to_owned())
+            }
+        },
+        _ => not_found,
     };
     let head = format!(
         "HTTP/1.0 {code}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

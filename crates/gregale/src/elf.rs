@@ -1,9 +1,10 @@
 //! What a program's file says about it, without running it.
 
 use object::Endianness;
-use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
+use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader, Sym};
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The most interpreters of interpreters of scripts.
@@ -90,6 +91,29 @@ fn part(bytes: &[u8]) -> Option<Part> {
 /// Whether the loader runs before the program, so that it can load libraries.
 pub(crate) fn loads_libraries(path: &Path) -> bool {
     runs(path).and_then(|(_, bytes)| part(&bytes)).is_some_and(|part| part.loads_libraries)
+}
+
+/// The place in the file of a library of the function `name` that it offers.
+pub(crate) fn place_of(path: &Path, name: &str) -> Option<Range<u64>> {
+    let bytes = std::fs::read(path).ok()?;
+    let bytes = &bytes[..];
+    let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, bytes).ok()?;
+    let symbols = sections.symbols(endian, bytes, object::elf::SHT_DYNSYM).ok()?;
+    let is_it = |symbol: &&object::elf::Sym64<Endianness>| {
+        symbols.symbol_name(endian, *symbol).is_ok_and(|of| of == name.as_bytes())
+    };
+    let symbol = symbols.iter().find(is_it)?;
+    let (at, len) = (symbol.st_value(endian), symbol.st_size(endian));
+    let mut segments = header.program_headers(endian, bytes).ok()?.iter();
+    let begins = |of: &&object::elf::ProgramHeader64<Endianness>| {
+        let from = of.p_vaddr(endian);
+        of.p_type(endian) == PT_LOAD && (from..from + of.p_filesz(endian)).contains(&at)
+    };
+    let segment = segments.find(begins)?;
+    let offset = at - segment.p_vaddr(endian) + segment.p_offset(endian);
+    Some(offset..offset + len)
 }
 
 /// What the file of a program says, if it is a program for 64 bits.

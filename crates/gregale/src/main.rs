@@ -17,6 +17,7 @@ mod door;
 mod elf;
 mod log;
 mod member;
+mod orders;
 mod protocols;
 mod recover;
 mod replicate;

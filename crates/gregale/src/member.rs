@@ -6,16 +6,16 @@
 //!   repetition has no further effect: a member that is removed already is not removed again.
 
 mod args;
+mod cluster;
 
 pub(crate) use args::MemberCommand;
 
 use crate::door::{CHANGE_UNKNOWN, MAY_PASS, NOT_LEADER};
-use crate::resp::{Connection, Value, refused};
-use crate::status::{self, ClusterStatus, MemberStatus, Membership};
-use args::{MemberAddArgs, MemberArgs, MemberListArgs, MemberWait};
+use crate::status::{ClusterStatus, MemberStatus, Membership};
+use args::{MemberAddArgs, MemberArgs, MemberListArgs};
+use cluster::{Answer, Cluster, member_of};
 use console::{Failure, Format, Outcome};
 use serde_json::json;
-use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -26,12 +26,10 @@ const MAY_PASS_WITHIN: Duration = Duration::from_secs(3);
 /// The time for which the members are watched before a removal of unknown outcome is requested
 /// again.
 const SHOWN_WITHIN: Duration = Duration::from_secs(2);
-/// The longest time of one answer of a leader: it decides, or gives up at its own deadline.
-const ANSWER_WITHIN: Duration = Duration::from_secs(8);
 
 /// `gregale member list`
 pub(crate) fn list(args: &MemberListArgs) -> Outcome {
-    let mut cluster = Cluster::new(args.connect.address, args.connect.password.as_deref());
+    let mut cluster = Cluster::of(&args.reach)?;
     let status = cluster.status()?;
     match args.format {
         Format::Json => {
@@ -66,7 +64,7 @@ fn table(status: &ClusterStatus) -> String {
 /// `gregale member remove`
 pub(crate) fn remove(args: &MemberArgs) -> Outcome {
     let end = Instant::now() + args.wait.within();
-    let mut cluster = Cluster::of(&args.wait);
+    let mut cluster = Cluster::of(&args.wait.reach)?;
     let member = cluster.member(args.id)?;
     if member.membership == Membership::None {
         return Err(Failure::new(format_args!(
@@ -76,7 +74,7 @@ pub(crate) fn remove(args: &MemberArgs) -> Outcome {
     }
     let mut doubt: Option<String> = None;
     loop {
-        match (cluster.ask_leader("REMOVE", args.id, end), &doubt) {
+        match (cluster.ask_leader("remove", args.id, end), &doubt) {
             (Ok(Asked::Done), _) => {
                 // The change is decided. The next command may add a member, and looks at the
                 // status, which may be a moment behind.
@@ -104,7 +102,7 @@ pub(crate) fn remove(args: &MemberArgs) -> Outcome {
 
 /// `gregale member add`
 pub(crate) fn add(args: &MemberAddArgs) -> Outcome {
-    let mut cluster = Cluster::of(&args.wait);
+    let mut cluster = Cluster::of(&args.wait.reach)?;
     let status = cluster.status()?;
     let empty = |member: &&MemberStatus| member.membership == Membership::None;
     let member = match args.id {
@@ -123,7 +121,7 @@ pub(crate) fn add(args: &MemberAddArgs) -> Outcome {
 
 /// `gregale member replace`
 pub(crate) fn replace(args: &MemberArgs) -> Outcome {
-    let mut cluster = Cluster::of(&args.wait);
+    let mut cluster = Cluster::of(&args.wait.reach)?;
     let member = cluster.member(args.id)?;
     if member.membership == Membership::None {
         return Err(Failure::new(format_args!(
@@ -147,60 +145,7 @@ enum Asked {
     Unknown(String),
 }
 
-/// The outcome of a request.
-enum Answer {
-    Value(Value),
-    /// Nothing was sent.
-    Unreachable(String),
-    /// The request was sent, and no answer came.
-    Silent(String),
-}
-
-/// A running cluster, by the addresses of its members.
-struct Cluster {
-    addresses: Vec<SocketAddr>,
-    password: Option<String>,
-}
-
 impl Cluster {
-    fn new(connect: SocketAddr, password: Option<&str>) -> Cluster {
-        Cluster { addresses: vec![connect], password: password.map(str::to_owned) }
-    }
-
-    fn of(wait: &MemberWait) -> Cluster {
-        Cluster::new(wait.connect.address, wait.connect.password.as_deref())
-    }
-
-    /// The status as the leader sees it, if a leader answers; otherwise as the first member that
-    /// answers does.
-    fn status(&mut self) -> Outcome<ClusterStatus> {
-        let mut failure = None;
-        for address in self.addresses.clone() {
-            match status::fetch(address, self.password.as_deref()) {
-                Ok((status, _)) => {
-                    self.learn(&status);
-                    let by_leader = leader_of(&status).filter(|leader| *leader != address);
-                    let by_leader =
-                        by_leader.and_then(|at| status::fetch(at, self.password.as_deref()).ok());
-                    return Ok(by_leader.map_or(status, |(status, _)| status));
-                }
-                Err(error) => failure = failure.or(Some(error)),
-            }
-        }
-        Err(failure.unwrap_or_else(|| Failure::new("no address to connect to")))
-    }
-
-    /// Notes all members' addresses: the member that was named may be the one that is replaced.
-    fn learn(&mut self, status: &ClusterStatus) {
-        for member in &status.members {
-            if let Ok(address) = member.client.parse()
-                && !self.addresses.contains(&address)
-            {
-                self.addresses.push(address);
-            }
-        }
-    }
-
     fn member(&mut self, id: u16) -> Outcome<MemberStatus> {
         member_of(&self.status()?, id).cloned()
     }
@@ -238,29 +183,27 @@ impl Cluster {
     fn ask_leader(&mut self, verb: &str, id: u16, end: Instant) -> Outcome<Asked> {
         let may_pass_until = end.min(Instant::now() + MAY_PASS_WITHIN);
         loop {
-            let leader = self.status().map(|status| leader_of(&status));
+            let leader = self.status().map(|status| self.leader_of(&status));
             let mut last = "there is no leader at the moment".to_owned();
             match leader {
-                Ok(Some(leader)) => match self.ask(leader, verb, id) {
+                Ok(Some(leader)) => match self.ask(leader, verb, id)? {
                     // I2
-                    Answer::Value(Value::Error(line)) if line.starts_with(NOT_LEADER) => {
-                        last = line;
-                    }
-                    Answer::Value(Value::Error(line)) if line.starts_with(CHANGE_UNKNOWN) => {
+                    Answer::Refused(line) if line.starts_with(NOT_LEADER) => last = line,
+                    Answer::Refused(line) if line.starts_with(CHANGE_UNKNOWN) => {
                         return Ok(Asked::Unknown(line));
                     }
                     // A member that was restarted is heard in a moment.
-                    Answer::Value(Value::Error(line))
+                    Answer::Refused(line)
                         if line.starts_with(MAY_PASS) && Instant::now() < may_pass_until =>
                     {
                         last = line;
                     }
-                    Answer::Value(Value::Error(line)) => {
+                    Answer::Refused(line) => {
                         let known = ["ERR ", "BUSY ", "TRYAGAIN "];
                         let text = known.iter().find_map(|word| line.strip_prefix(word));
-                        return Err(text.map_or_else(|| refused(leader, &line), Failure::new));
+                        return Err(text.map_or_else(|| self.refused(leader, &line), Failure::new));
                     }
-                    Answer::Value(_) => return Ok(Asked::Done),
+                    Answer::Done => return Ok(Asked::Done),
                     Answer::Unreachable(why) => last = why,
                     Answer::Silent(why) => {
                         return Ok(Asked::Unknown(format!(
@@ -279,23 +222,10 @@ impl Cluster {
         }
     }
 
-    fn ask(&self, leader: SocketAddr, verb: &str, id: u16) -> Answer {
-        let opened = Connection::open(leader, self.password.as_deref(), ANSWER_WITHIN);
-        let mut connection = match opened {
-            Ok(connection) => connection,
-            Err(failure) => return Answer::Unreachable(failure.to_string()),
-        };
-        let id = id.to_string();
-        match connection.call(&[b"GREGALE.MEMBER", verb.as_bytes(), id.as_bytes()]) {
-            Ok(value) => Answer::Value(value),
-            Err(error) => Answer::Silent(error.to_string()),
-        }
-    }
-
     /// Has a new incarnation begun on seat `id`, and waits until it votes.
     fn renew(&mut self, id: u16, before: u64, within: Duration) -> Outcome {
         let end = Instant::now() + within;
-        if let Asked::Unknown(why) = self.ask_leader("RENEW", id, end)? {
+        if let Asked::Unknown(why) = self.ask_leader("renew", id, end)? {
             // Most likely the leader itself was ended: the next status shows it.
             eprintln!("gregale: {why}");
         }
@@ -319,19 +249,4 @@ impl Cluster {
             within.as_secs()
         )))
     }
-}
-
-fn leader_of(status: &ClusterStatus) -> Option<SocketAddr> {
-    let leads = |member: &&MemberStatus| member.role == "leader";
-    status.members.iter().find(leads).and_then(|member| member.client.parse().ok())
-}
-
-fn member_of(status: &ClusterStatus, id: u16) -> Outcome<&MemberStatus> {
-    let found = status.members.iter().find(|member| member.id == id);
-    found.ok_or_else(|| {
-        Failure::new(format_args!(
-            "no member {id}: the cluster has seats 1 to {}",
-            status.members.len()
-        ))
-    })
 }

@@ -83,6 +83,9 @@ pub(crate) struct MemberStatus {
     /// The process id; 0 if the member was never heard.
     pub(crate) pid: u32,
     pub(crate) client: String,
+    /// The control address. Members of earlier versions omit it.
+    #[serde(default)]
+    pub(crate) control: String,
     /// Whether it is a voter or learner, by the agreed membership.
     #[serde(default)]
     pub(crate) membership: Membership,
@@ -341,7 +344,7 @@ impl DiskStatus {
 /// Asks a member, and prints its answer.
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
     let (status, json) = match args.control {
-        Some(address) => parse(address, control(address)?)?,
+        Some(address) => fetch_control(address)?,
         None => fetch(args.connect.address, args.connect.password.as_deref())?,
     };
     match args.format {
@@ -357,6 +360,11 @@ pub(crate) fn fetch(
     password: Option<&str>,
 ) -> Outcome<(ClusterStatus, String)> {
     parse(address, ask(address, password)?)
+}
+
+/// The same over the control port at `address`.
+pub(crate) fn fetch_control(address: SocketAddr) -> Outcome<(ClusterStatus, String)> {
+    parse(address, control(address)?)
 }
 
 /// The status over the control port.

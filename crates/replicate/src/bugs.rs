@@ -42,6 +42,14 @@ proto::planted_bugs! {
     StateWithoutTable = STATE_WITHOUT_TABLE: sweep ANYWHERE,
     /// The connections of a member that is dead stay open.
     DeadStayOpen = DEAD_STAY_OPEN: tests,
+    /// A leader says nothing of a member that was removed.
+    LeftUnsaid = LEFT_UNSAID: tests,
+    /// A process says that it begins before its member has its seat.
+    BeginsUnseated = BEGINS_UNSEATED: sweep ANYWHERE,
+    /// The connections of a member that was removed stay open.
+    LeftStaysOpen = LEFT_STAYS_OPEN: tests,
+    /// A member that was removed counts among those whose copies are compared.
+    LeftCounts = LEFT_COUNTS: tests,
     /// Two members with the same hash are taken for a majority of any number.
     TwoAreEnough = TWO_ARE_ENOUGH: tests,
     /// A hash is taken before the copy has answered everything.

@@ -170,9 +170,9 @@ impl<B: Planting<Bug>> Checkpoints<B> {
         true
     }
 
-    /// A later process of a member has begun: the earlier one says nothing more, and what the later
-    /// one answers tells nothing of the earlier one's copy (K2).
-    pub fn begun(&mut self, member: Rank) {
+    /// A later process of a member has begun, or the member was removed: the earlier one says
+    /// nothing more, and what the later one answers tells nothing of the earlier one's copy (K2).
+    pub fn ended(&mut self, member: Rank) {
         if self.making.is_some_and(|making| making.maker.0 == member) {
             self.give_up();
         }
@@ -383,7 +383,7 @@ mod tests {
         assert!(rig.pass([7; 3]));
         assert!((1..PATIENCE).all(|_| !rig.pass([7; 3])));
         assert!(rig.pass([7; 3]), "another one begins");
-        rig.checkpoints.begun(rig.checkpoints.making().unwrap().maker.0);
+        rig.checkpoints.ended(rig.checkpoints.making().unwrap().maker.0);
         assert_eq!(rig.checkpoints.making(), None, "or a later process has begun");
     }
 

@@ -134,6 +134,8 @@ pub struct Clients<B = Sound> {
 /// The fate of this process's own [`Entry::Begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
+    /// The member may not have its seat yet.
+    Unseated,
     ToSay,
     Said,
     Executed,
@@ -152,7 +154,7 @@ impl<B: Planting<Bug>> Clients<B> {
             waiting: BTreeSet::new(),
             to_open: BTreeSet::new(),
             to_abort: BTreeSet::new(),
-            begin: Begin::ToSay,
+            begin: Begin::Unseated,
             buries: false,
             scratch: Vec::new(),
             piece: vec![0; config.input_bytes_max],
@@ -167,6 +169,13 @@ impl<B: Planting<Bug>> Clients<B> {
     /// Whether there is no client.
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty()
+    }
+
+    /// The process may say that it begins: its member has its seat.
+    pub fn let_begin(&mut self) {
+        if self.begin == Begin::Unseated {
+            self.begin = Begin::ToSay;
+        }
     }
 
     /// Whether clients may be let in (C5). A leader may answer before this member has executed.
@@ -416,8 +425,8 @@ impl<B: Planting<Bug>> Clients<B> {
         }
     }
 
-    /// Says what is due: the own beginning, aborts, and that `dead` has gone, if a member has (only
-    /// while [`Clients::may_bury`]).
+    /// Says what is due: the own beginning, aborts, and that a member is `dead` or was removed
+    /// (only while [`Clients::may_bury`]).
     /// Reads clients again that there is room for. Returns whether it did anything.
     pub fn resume<S: Streams>(
         &mut self,
@@ -459,7 +468,7 @@ impl<B: Planting<Bug>> Clients<B> {
         worked
     }
 
-    /// Whether a dead member's connections may be ended now.
+    /// Whether a member may be said to be dead, or to be removed, now.
     pub fn may_bury(&self) -> bool {
         !self.buries
     }

@@ -6,6 +6,13 @@
 //!   process had, by an entry: the program must not wait for the dead. It hears a majority then:
 //!   what a leader says that is cut off itself would be decided when it is back, about members that
 //!   were never silent.
+//! - D8 a leader says of each member that is in (`verdict`, V7), and has no seat by the decided
+//!   members, that it has left. Its clients' connections end by that in all copies, and verdicts
+//!   count without it. A process whose member is out serves no client.
+//! - D9 a process says that it begins when its incarnation is decided to have its seat, by the
+//!   members that it knows. Else a leader that has not given it the seat yet would say, behind
+//!   that, that it has left (D8), and nothing of the process would ever be executed. Seed 16 of
+//!   `replicate`.
 //! - D3 a process whose copy differs from a majority (`verdict`, V3) serves no client from then on.
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process
@@ -26,7 +33,7 @@
 //!   bytes of the transcript, which all members count alike. Reads that no member can check within
 //!   the desk's patience are not answered: their connection is closed. So nothing that is older
 //!   than the request is ever shown.
-//! - D8 the copy begins when the member's machine continues from the state that is here, not while
+//! - D10 the copy begins when the member's machine continues from the state that is here, not while
 //!   it is a learner: what it is given first may be old, and the next state may begin behind that.
 //!   The copy would lack what lies between, the process would end (D4), and the next one would be
 //!   given the same two states, for as long as the member that gives the first one is behind.
@@ -42,10 +49,12 @@ use crate::stall::{STALLED_AFTER, Stall};
 use crate::state::State;
 use crate::transcript::Transcript;
 use crate::verdict::{Agreed, Counts};
-use base::{Instant, MAX_MEMBERS, MemberSet, Rank};
+use base::{Incarnation, Instant, MAX_MEMBERS, MemberSet, Rank};
 use core::time::Duration;
 use engine::streams::{Pipes, Ready, Streams};
-use engine::{Answer, Application, Asker, Desk, Door, Performed, ReadAnswer, Stats, View};
+use engine::{
+    Answer, Application, Asker, Changed, Desk, Door, Orders, Performed, ReadAnswer, Stats, View,
+};
 use proto::Role;
 use proto::planted::{Planting, Sound};
 
@@ -98,6 +107,14 @@ pub enum WhenSplit {
     Stop,
 }
 
+/// Whether this member's incarnation is decided to have its seat (D9). A founder's has it from the
+/// beginning, whatever it knows yet, and so have all where members never change.
+fn sits(view: &View) -> bool {
+    let Some(of) = view.configuration else { return view.incarnation == Incarnation::FIRST };
+    let is_seated = of.members.all().contains(view.me);
+    is_seated && of.members.incarnation(view.me) == view.incarnation && of.is_decided
+}
+
 /// The door of the module's text.
 #[derive(Debug)]
 pub struct ReplicateDoor<S, P, B = Sound> {
@@ -106,6 +123,8 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     pub streams: S,
     /// The copy of the program.
     pub program: P,
+    /// The orders of operators.
+    pub orders: Orders,
     clients: Clients<B>,
     feeder: Feeder<B>,
     reports: Reports,
@@ -125,7 +144,7 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     is_dispensable: bool,
     /// The next process of this member finds the present state (D4).
     is_kept: bool,
-    /// See D8.
+    /// See D10.
     may_begin: bool,
     now: Instant,
 }
@@ -146,6 +165,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             planted,
             streams,
             program,
+            orders: Orders::default(),
             clients: Clients::new(of_clients, planted),
             feeder: Feeder::new(of_feeder, planted),
             reports: Reports::new(of_feeder.me, of_feeder.run, piece_bytes_max),
@@ -259,7 +279,9 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         let is_split = state.judge().is_split(me, run).is_some();
         let is_behind = self.feeder.is_behind(state.transcript());
         let differs = self.differs(state).is_some();
+        let is_out = !state.judge().members().contains(me);
         differs
+            || is_out
             || is_behind
             || self.is_passed(state)
             || is_split && self.when_split == WhenSplit::Stop
@@ -312,10 +334,26 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         self.may_begin && self.feeder.pump(state, &mut self.program, &mut self.clients, self.now)
     }
 
-    /// The entry about a member that has been silent for too long, if this member leads (D2).
+    /// The entry about a member that was removed, or that has been silent for too long, if this
+    /// member leads (D8, D2).
+    fn obituary<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
+        if view.role != Role::Leader || !self.clients.may_bury() {
+            return None;
+        }
+        self.left(state, view).or_else(|| self.dead(state, view))
+    }
+
+    /// D8
+    fn left<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
+        let of = view.configuration.filter(|of| of.is_decided)?;
+        let mut left = state.judge().members().difference(of.members.all()).iter();
+        let owner = left.next().filter(|_| !self.planted.has(Bug::LeftUnsaid))?;
+        Some(Entry::Left { owner, run: state.table().run_of(owner) })
+    }
+
+    /// The entry about a member that has been silent for too long (D2).
     fn dead<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
-        let may_bury = self.clients.may_bury() && !self.planted.has(Bug::DeadStayOpen);
-        if view.role != Role::Leader || !may_bury || !self.hears_majority(view) {
+        if self.planted.has(Bug::DeadStayOpen) || !self.hears_majority(view) {
             return None;
         }
         let is_late = |since: Instant| self.now >= since.plus(GONE_AFTER);
@@ -338,16 +376,22 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         Some(awaited_ms.unwrap_or(time_ms + BLIND_TICK_MS).max(time_ms + 1))
     }
 
-    fn hears_majority(&self, view: &View) -> bool {
+    /// The members whose votes count.
+    fn voters(&self, view: &View) -> MemberSet {
         let all = MemberSet::all(self.members);
-        let voters = view.configuration.map_or(all, |of| of.members.voters);
+        view.configuration.map_or(all, |of| of.members.voters)
+    }
+
+    fn hears_majority(&self, view: &View) -> bool {
+        let voters = self.voters(view);
         view.heard.intersection(voters).is_majority_of(voters.len())
     }
 
     fn listen(&mut self, view: &View) {
-        let mut others = view.heard;
+        let voters = self.voters(view);
+        let mut others = view.heard.intersection(voters);
         others.remove(view.me);
-        self.is_dispensable = others.is_majority_of(self.members);
+        self.is_dispensable = others.is_majority_of(voters.len());
         self.is_kept = view.is_kept;
         self.may_begin |= view.role != Role::Learner;
         for rank in Rank::all(self.members) {
@@ -415,6 +459,10 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 
+    fn answer_change(&mut self, asker: Asker, changed: Changed, _: &mut Desk) {
+        self.orders.answer(asker, changed);
+    }
+
     fn resume(&mut self, state: &mut State<H, B>, desk: &mut Desk) -> bool {
         self.now = desk.now();
         let view = *desk.view();
@@ -441,7 +489,11 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
             let from = *self.serves_from.get_or_insert(state.transcript().len());
             self.serves = state.transcript().len() - lag_bytes >= from;
         }
-        let dead = self.dead(state, &view);
+        worked |= self.orders.resume(desk);
+        if sits(&view) || self.planted.has(Bug::BeginsUnseated) {
+            self.clients.let_begin();
+        }
+        let dead = self.obituary(state, &view);
         let judge = state.judge();
         self.pace.look(judge.agreed().at, judge.position(), judge.every(), self.now);
         let is_in_step = self.is_in_step(state.transcript());

@@ -9,6 +9,7 @@
 //!   Close      number u64, index u64
 //!   Abort      number u64
 //!   Gone       below u64
+//!   Left       (nothing)
 //!   Hash       at u64, value u64
 //!   Piece      at u64, offset u64, length of all u64, a part of a checkpoint
 //! ```
@@ -89,6 +90,15 @@ pub enum Entry<'a> {
         /// The bound of the numbers.
         below: u64,
     },
+    /// The member was removed from the cluster: its open connections have ended, nothing of the
+    /// process is executed from here on, and its copy is compared no more (`verdict`, V7). A later
+    /// process of the member is that of one that was added again.
+    Left {
+        /// The member.
+        owner: Rank,
+        /// Its latest process; 0 if none has begun.
+        run: Incarnation,
+    },
     /// The hash of what a member's copy has answered (`verdict`). No copy is fed with it.
     Hash {
         /// The member.
@@ -131,14 +141,17 @@ const ABORT: u8 = 6;
 const GONE: u8 = 7;
 const HASH: u8 = 8;
 const PIECE: u8 = 9;
+const LEFT: u8 = 10;
 
 impl<'a> Entry<'a> {
     /// The connection that the entry is about, if it is about one.
     pub fn connection(&self) -> Option<ConnectionId> {
         match *self {
-            Entry::Begin { .. } | Entry::Gone { .. } | Entry::Hash { .. } | Entry::Piece { .. } => {
-                None
-            }
+            Entry::Begin { .. }
+            | Entry::Gone { .. }
+            | Entry::Left { .. }
+            | Entry::Hash { .. }
+            | Entry::Piece { .. } => None,
             Entry::Open { id }
             | Entry::Input { id, .. }
             | Entry::HalfClose { id, .. }
@@ -158,6 +171,7 @@ impl<'a> Entry<'a> {
         match *self {
             Entry::Begin { owner, run }
             | Entry::Gone { owner, run, .. }
+            | Entry::Left { owner, run }
             | Entry::Hash { owner, run, .. }
             | Entry::Piece { owner, run, .. } => (owner, run),
             Entry::Open { id }
@@ -179,6 +193,7 @@ impl<'a> Entry<'a> {
             Entry::Close { id, index } => (CLOSE, &[id.number, index], &[]),
             Entry::Abort { id } => (ABORT, &[id.number], &[]),
             Entry::Gone { below, .. } => (GONE, &[below], &[]),
+            Entry::Left { .. } => (LEFT, &[], &[]),
             Entry::Hash { at, value, .. } => (HASH, &[at, value], &[]),
             Entry::Piece { at, offset, len, bytes, .. } => (PIECE, &[at, offset, len], bytes),
         };
@@ -216,6 +231,7 @@ impl<'a> Entry<'a> {
             CLOSE => Entry::Close { id: connection(&mut rest)?, index: word(&mut rest)? },
             ABORT => Entry::Abort { id: connection(&mut rest)? },
             GONE => Entry::Gone { owner, run, below: word(&mut rest)? },
+            LEFT => Entry::Left { owner, run },
             HASH => Entry::Hash { owner, run, at: word(&mut rest)?, value: word(&mut rest)? },
             PIECE => {
                 let (at, offset) = (word(&mut rest)?, word(&mut rest)?);
@@ -241,7 +257,7 @@ mod tests {
 
     fn any_entry() -> impl Strategy<Value = (u8, usize, u64, u64, u64, Vec<u8>)> {
         let bytes = prop::collection::vec(any::<u8>(), 1..40);
-        (0u8..9, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
+        (0u8..10, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
     }
 
     proptest! {
@@ -260,6 +276,7 @@ mod tests {
                 5 => Entry::Abort { id },
                 6 => Entry::Gone { owner, run, below: number },
                 7 => Entry::Hash { owner, run, at: number, value: index },
+                9 => Entry::Left { owner, run },
                 _ => Entry::Piece {
                     owner,
                     run,

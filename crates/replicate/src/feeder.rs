@@ -442,7 +442,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             (Entry::Close { .. } | Entry::Abort { .. }, Some(key)) => {
                 self.leave(key, program, audience);
             }
-            (Entry::Begin { owner, .. }, _) => {
+            (Entry::Begin { owner, .. } | Entry::Left { owner, .. }, _) => {
                 self.leave_all(program, audience, |id| id.owner == owner);
             }
             (Entry::Gone { owner, run, below }, _) => {

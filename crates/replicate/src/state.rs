@@ -33,7 +33,7 @@ use proto::planted::{Planting, Sound};
 use std::collections::BTreeMap;
 
 /// The first bytes of a moved state, which name its format.
-const MAGIC: [u8; 8] = *b"grgleRP3";
+const MAGIC: [u8; 8] = *b"grgleRP4";
 /// Behind them: the bytes of all entries, the stamp, the base's position and offset, and the length
 /// of the ground there.
 const HEADER_BYTES: usize = MAGIC.len() + 5 * 8;
@@ -167,7 +167,10 @@ impl<B: Planting<Bug>> Ground<B> {
         }
         if let Entry::Begin { owner, .. } = *entry {
             self.judge.begun(owner);
-            self.checkpoints.begun(owner);
+            self.checkpoints.ended(owner);
+        } else if let Entry::Left { owner, .. } = *entry {
+            self.judge.left(owner);
+            self.checkpoints.ended(owner);
         }
         (verdict, self.step())
     }

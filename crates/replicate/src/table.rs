@@ -11,7 +11,8 @@
 //! - I3 an ended connection stays ended. Its number is used up, by [`Entry::Abort`] too if its
 //!   opening was not executed.
 //! - I4 the connections of a process end when a later process of the same member begins, and
-//!   nothing of the earlier process is executed from then on.
+//!   nothing of the earlier process is executed from then on. Those of a member that was removed
+//!   end by [`Entry::Left`], and nothing of its process is executed until a later one begins.
 //! - I5 numbers of one process that are used span at most [`SPAN_MAX`] above the first unused: the
 //!   owner opens no connection beyond that (`clients`), and the table refuses one.
 //!
@@ -48,11 +49,13 @@ struct Owner {
     used_to: u64,
     /// The used numbers above.
     used: BTreeSet<u64>,
+    /// Whether the member was removed since the process began.
+    has_left: bool,
 }
 
 impl Owner {
     fn new(run: Incarnation) -> Owner {
-        Owner { run, used_to: 0, used: BTreeSet::new() }
+        Owner { run, used_to: 0, used: BTreeSet::new(), has_left: false }
     }
 
     fn has_used(&self, number: u64) -> bool {
@@ -123,6 +126,7 @@ impl<B: Planting<Bug>> Table<B> {
     pub fn judge_process(&self, (owner, run): (Rank, Incarnation)) -> Verdict {
         match run.cmp(&self.run_of(owner)) {
             Ordering::Less => Verdict::Over,
+            Ordering::Equal if self.owners[owner.index()].has_left => Verdict::Over,
             Ordering::Equal => Verdict::Execute,
             Ordering::Greater => Verdict::TooEarly,
         }
@@ -170,13 +174,21 @@ impl<B: Planting<Bug>> Table<B> {
                 true => Verdict::Execute,
                 false => Verdict::Over,
             },
+            Entry::Left { owner, .. } => {
+                if !self.planted.has(Bug::LeftStaysOpen) {
+                    self.end_below(owner, Incarnation(u64::MAX), u64::MAX);
+                }
+                self.owners[owner.index()].has_left = true;
+                Verdict::Execute
+            }
         }
     }
 
     /// Appends what it knows.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         for owner in &self.owners {
-            words::put(out, &[owner.run.0, owner.used_to, owner.used.len() as u64]);
+            let has_left = u64::from(owner.has_left);
+            words::put(out, &[owner.run.0, has_left, owner.used_to, owner.used.len() as u64]);
             owner.used.iter().for_each(|number| words::put(out, &[*number]));
         }
         words::put(out, &[self.connections.len() as u64]);
@@ -188,8 +200,9 @@ impl<B: Planting<Bug>> Table<B> {
     /// Reads that back, into an empty one.
     pub(crate) fn read(&mut self, rest: &mut &[u8]) -> Option<()> {
         for owner in &mut self.owners {
-            let [run, used_to, n_used] = words::take_all(rest)?;
+            let [run, has_left, used_to, n_used] = words::take_all(rest)?;
             (owner.run, owner.used_to) = (Incarnation(run), used_to);
+            owner.has_left = has_left > 0;
             for _ in 0..n_used {
                 owner.used.insert(words::take(rest)?);
             }
@@ -326,6 +339,29 @@ mod tests {
         assert_eq!(table.execute(&gone), Verdict::Execute);
         assert_eq!(table.open_of(OWNER).collect::<Vec<_>>(), [id(3)]);
         assert_eq!(table.execute(&gone), Verdict::Over, "there is nothing to end");
+    }
+
+    #[test]
+    fn i4_of_a_member_that_was_removed_nothing_is_executed_until_it_is_added_again() {
+        let mut table = begun();
+        let left = Entry::Left { owner: OWNER, run: RUN };
+        let input = Entry::Input { id: id(1), index: 1, bytes: b"x" };
+        assert_eq!(table.execute(&Entry::Open { id: id(1) }), Verdict::Execute);
+        assert_eq!(table.execute(&left), Verdict::Execute);
+        assert_eq!(table.n_open(), 0);
+        for late in [left, input, Entry::Open { id: id(2) }] {
+            assert_eq!(table.execute(&late), Verdict::Over, "{late:?}");
+        }
+        let mut bytes = Vec::new();
+        table.write(&mut bytes);
+        let mut moved = Table::default();
+        assert_eq!(moved.read(&mut &bytes[..]), Some(()));
+        assert_eq!(moved, table);
+        let later = Incarnation(RUN.0 + 1);
+        assert_eq!(table.execute(&Entry::Begin { owner: OWNER, run: later }), Verdict::Execute);
+        assert_eq!(table.execute(&left), Verdict::Over, "that is about the one before");
+        let of_later = ConnectionId { run: later, ..id(1) };
+        assert_eq!(table.execute(&Entry::Open { id: of_later }), Verdict::Execute);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod beside;
 mod copies;
 mod lines;
+mod seats;
 mod times;
 mod turns;
 

@@ -3,14 +3,17 @@
 //!
 //! - V1 verdicts are a function of the log, so all members come to the same ones. By construction:
 //!   a judge is told the executed entries, and nothing else.
-//! - V2 a hash is agreed on at a point if a majority of all members has proposed it. Members that
-//!   have proposed nothing count among all.
+//! - V2 a hash is agreed on at a point if a majority of the members that are in has proposed it.
+//!   Those that have proposed nothing count among them.
 //! - V3 a member whose hash is not the agreed one *differs*: the process that proposed it ends, and
 //!   the member's next one executes the transcript again. A later process does not differ by that.
 //! - V4 if no hash can be agreed on, the copies are *split* at this point. The processes
 //!   that have proposed a hash there are.
 //! - V5 at most [`POINTS_MAX`] points wait for hashes. The oldest one ends as *late*; a member
 //!   whose hash comes after that is compared at the next points again.
+//! - V7 all seats are in at first. A member is out from the entry on that says that it was removed
+//!   ([`Entry::Left`](crate::entry::Entry::Left)), and in again when a later process of it begins.
+//!   What one that is out has proposed counts at no point that waits; what was agreed on stays.
 //! - V6 the first hash of a member at a point counts: another process of it may come to the same
 //!   point again.
 
@@ -66,7 +69,8 @@ struct Point {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judge<B> {
     planted: B,
-    members: usize,
+    /// The members that are in (V7).
+    members: MemberSet,
     /// The entries from one point to the next; 0 for no points.
     every: u64,
     /// The number of entries of connections that were executed.
@@ -80,11 +84,11 @@ pub struct Judge<B> {
 }
 
 impl<B: Planting<Bug>> Judge<B> {
-    /// A judge of `members`, which has been told nothing.
+    /// A judge of `members` seats, which has been told nothing.
     pub fn new(members: usize, every: u64, planted: B) -> Judge<B> {
         Judge {
             planted,
-            members,
+            members: MemberSet::all(members),
             every,
             position: 0,
             points: BTreeMap::new(),
@@ -104,6 +108,11 @@ impl<B: Planting<Bug>> Judge<B> {
     /// The entries from one point to the next; 0 for no points.
     pub fn every(&self) -> u64 {
         self.every
+    }
+
+    /// The members that are in (V7).
+    pub fn members(&self) -> MemberSet {
+        self.members
     }
 
     /// The verdicts so far.
@@ -154,15 +163,35 @@ impl<B: Planting<Bug>> Judge<B> {
     pub fn begun(&mut self, member: Rank) {
         self.differing[member.index()] = None;
         self.split[member.index()] = None;
+        self.members.insert(member);
+    }
+
+    /// `member` was removed (V7).
+    pub fn left(&mut self, member: Rank) {
+        if self.planted.has(Bug::LeftCounts) {
+            return;
+        }
+        self.members.remove(member);
+        self.agreed.members.remove(member);
+        for (at, mut point) in std::mem::take(&mut self.points) {
+            point.hashes[member.index()] = None;
+            self.look(at, point);
+        }
     }
 
     /// Executes a member's hash.
     pub fn take(&mut self, member: Rank, run: Incarnation, at: u64, value: u64) -> Verdict {
-        if !self.is_wanted(member, at) || member.index() >= self.members {
-            return Verdict::Over; // V5, V6
+        if !self.is_wanted(member, at) || !self.members.contains(member) {
+            return Verdict::Over; // V5, V6, V7
         }
         let mut point = self.points.remove(&at).expect("it is wanted");
         point.hashes[member.index()] = Some((run, value));
+        self.look(at, point);
+        Verdict::Execute
+    }
+
+    /// Judges a point. It waits on if hashes are missing that matter.
+    fn look(&mut self, at: u64, mut point: Point) {
         self.judge(at, &mut point);
         let n_missing = self.n_missing(&point);
         let is_split = point.agreed.is_none() && !self.can_agree(&point);
@@ -175,16 +204,15 @@ impl<B: Planting<Bug>> Judge<B> {
             let count = if all { &mut self.counts.matched } else { &mut self.counts.differed };
             *count += 1;
         }
-        Verdict::Execute
     }
 
     /// The number of members that are enough (V2).
     fn enough(&self) -> usize {
-        if self.planted.has(Bug::TwoAreEnough) { 2 } else { majority(self.members) }
+        if self.planted.has(Bug::TwoAreEnough) { 2 } else { majority(self.members.len()) }
     }
 
     fn n_missing(&self, point: &Point) -> usize {
-        self.members - point.hashes.iter().flatten().count()
+        self.members.len() - point.hashes.iter().flatten().count()
     }
 
     fn n_alike(point: &Point, value: u64) -> usize {
@@ -206,7 +234,7 @@ impl<B: Planting<Bug>> Judge<B> {
         }
         let Some(agreed) = point.agreed else { return };
         let mut members = MemberSet::EMPTY;
-        for rank in Rank::all(self.members) {
+        for rank in self.members.iter() {
             match point.hashes[rank.index()] {
                 Some((_, value)) if value == agreed => {
                     members.insert(rank);
@@ -224,7 +252,7 @@ impl<B: Planting<Bug>> Judge<B> {
     fn split(&mut self, at: u64, point: &Point) {
         self.counts.split += 1;
         self.split_at = self.split_at.max(at);
-        for rank in Rank::all(self.members) {
+        for rank in self.members.iter() {
             if let Some((run, _)) = point.hashes[rank.index()] {
                 mark(&mut self.split[rank.index()], Mark { run, at });
             }
@@ -236,6 +264,7 @@ impl<B: Planting<Bug>> Judge<B> {
         let Counts { matched, differed, split, late } = self.counts;
         words::put(out, &[self.position, matched, differed, split, late, self.split_at]);
         words::put(out, &[self.agreed.at, u64::from(self.agreed.members.bits())]);
+        words::put(out, &[u64::from(self.members.bits())]);
         for mark in self.differing.iter().chain(&self.split) {
             let mark = mark.unwrap_or(Mark { run: Incarnation(0), at: 0 });
             words::put(out, &[mark.run.0, mark.at]);
@@ -257,9 +286,8 @@ impl<B: Planting<Bug>> Judge<B> {
         (self.position, self.split_at) = (position, split_at);
         self.counts = Counts { matched, differed, split, late };
         let [at, bits] = words::take_all(rest)?;
-        let all = MemberSet::all(MAX_MEMBERS);
-        let members = MemberSet::from_bits(u8::try_from(bits).ok()?).intersection(all);
-        self.agreed = Agreed { at, members };
+        self.agreed = Agreed { at, members: MemberSet::from_bits(u8::try_from(bits).ok()?) };
+        self.members = MemberSet::from_bits(u8::try_from(words::take(rest)?).ok()?);
         for mark in self.differing.iter_mut().chain(&mut self.split) {
             let [run, at] = words::take_all(rest)?;
             *mark = (at > 0).then_some(Mark { run: Incarnation(run), at });
@@ -313,7 +341,7 @@ mod tests {
 
     fn differing<B: Planting<Bug>>(judge: &Judge<B>) -> Vec<usize> {
         let differs = |rank: &Rank| judge.differs(*rank, RUN).is_some();
-        Rank::all(judge.members).filter(differs).map(Rank::index).collect()
+        judge.members.iter().filter(differs).map(Rank::index).collect()
     }
 
     #[test]
@@ -404,12 +432,53 @@ mod tests {
     }
 
     #[test]
+    fn v7_a_member_that_was_removed_is_not_waited_for_and_its_hash_does_not_count() {
+        let left = |hashes: &[(usize, u64)]| {
+            let mut judge = told(3, Sound, hashes);
+            judge.left(Rank::at(1));
+            judge
+        };
+        let one = left(&[(0, 7), (1, 7)]);
+        assert_eq!(one.agreed().members, [Rank::at(0)].into_iter().collect(), "it was agreed on");
+        assert_eq!(one.counts(), Counts::default(), "member 3 is waited for");
+        let both = left(&[(0, 7), (2, 7)]);
+        assert_eq!(both.counts(), Counts { matched: 1, ..Counts::default() });
+        let split = left(&[(0, 7), (2, 8)]);
+        assert_eq!((split.counts().split, split.split_at()), (1, 10), "one is no majority of two");
+        let mut late = left(&[(0, 7)]);
+        assert_eq!(late.take(Rank::at(1), RUN, 10, 7), Verdict::Over, "it is out");
+        assert_eq!(late.agreed().at, 0, "one of two that are in has told");
+        late.take(Rank::at(2), RUN, 10, 7);
+        assert_eq!((late.agreed().at, late.counts().matched), (10, 1));
+        late.begun(Rank::at(1));
+        assert_eq!(late.members(), MemberSet::all(3), "it was added again");
+        let mut planted = told(3, Planted(Bug::LeftCounts), &[(0, 7), (2, 7)]);
+        planted.left(Rank::at(1));
+        assert_eq!(planted.counts(), Counts::default(), "the mistake shows");
+    }
+
+    #[test]
+    fn v7_hashes_of_five_count_among_the_three_that_are_left() {
+        let mut judge = told(5, Sound, &[(0, 7), (1, 7), (2, 8), (4, 9)]);
+        assert_eq!((judge.agreed().at, judge.counts().split), (0, 0));
+        judge.left(Rank::at(3));
+        assert_eq!(judge.counts().split, 1, "three of the four that are in do not agree");
+        let mut judge = told(5, Sound, &[(0, 7), (1, 7), (2, 8)]);
+        judge.left(Rank::at(3));
+        assert_eq!(judge.agreed().at, 0, "two of four");
+        judge.left(Rank::at(4));
+        assert_eq!((judge.agreed().at, differing(&judge)), (10, vec![2]), "two of three");
+        assert_eq!(judge.counts().differed, 1);
+    }
+
+    #[test]
     fn what_it_knows_is_moved() {
         let mut judge = told(5, Sound, &[(0, 7), (2, 8), (1, 7), (3, 7)]);
         (0..10).for_each(|_| {
             judge.step();
         });
         judge.take(Rank::at(4), RUN, 20, 3);
+        judge.left(Rank::at(1));
         let mut bytes = Vec::new();
         judge.write(&mut bytes);
         let mut other = Judge::new(5, 10, Sound);

@@ -24,8 +24,8 @@ pub use engine::service::ANSWER_BYTES_MAX;
 pub use engine::streams::{Interest, Ready};
 pub use engine::{
     Answer, Answers, Appended, Application, Asker, Changed, Desk, DiskFigures, Door, Family, Laid,
-    NoChange, Origin, Overdue, PATIENCE, Parted, Performed, ReadAnswer, Saving, Sequence,
-    StableStorage, Stats, View,
+    NoChange, Order, Orders, Origin, Overdue, PATIENCE, Parted, Performed, ReadAnswer, Saving,
+    Sequence, StableStorage, Stats, View,
 };
 pub use plant::HostPlant;
 pub use poller::Poller;

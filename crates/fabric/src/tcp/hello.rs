@@ -245,6 +245,9 @@ pub enum Side {
     Initiator,
     /// The side that accepted.
     Acceptor,
+    /// An operator's command, outside of the fabric: the first message is
+    /// the member's challenge, of one length, and the second one the order.
+    Operator,
 }
 
 impl Secret {
@@ -267,6 +270,7 @@ impl Secret {
         let word: &[u8] = match side {
             Side::Initiator => b"gregale initiator\n",
             Side::Acceptor => b"gregale acceptor\n",
+            Side::Operator => b"gregale operator\n",
         };
         // Both messages start with their length, so no two pairs give the same bytes.
         let mut mac = self.0.clone();

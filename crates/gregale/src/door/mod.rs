@@ -25,7 +25,7 @@ pub(crate) use kv::door::{MAY_PASS, NO_SUCH_BACKUP, NOT_LEADER, UNKNOWN as CHANG
 pub(crate) use offline::offline_state;
 pub(crate) use partitioned::PartitionedDoor;
 use process::Process;
-use runtime::Poller;
+use runtime::{Orders, Poller};
 use sockets::Sockets;
 pub(crate) use sockets::Sockets as ClientSockets;
 use std::net::TcpListener;
@@ -37,6 +37,8 @@ pub(crate) const KEY_LISTENER: u64 = runtime::replica::SOCKET_KEYS - 1;
 pub(crate) const KEY_SIGNALS: u64 = runtime::replica::SOCKET_KEYS - 2;
 pub(crate) const KEY_CHANNEL: u64 = runtime::replica::SOCKET_KEYS - 3;
 const KEY_STATUS: u64 = runtime::replica::SOCKET_KEYS - 4;
+/// The bell of operators' orders.
+pub(crate) const KEY_ORDERS: u64 = runtime::replica::SOCKET_KEYS - 7;
 /// The end of a replicated program.
 pub(crate) const KEY_PROGRAM: u64 = runtime::replica::SOCKET_KEYS - 5;
 /// What a replicated program says from inside.
@@ -52,6 +54,7 @@ pub(crate) struct Door {
     door: RespDoor<Process, Sockets>,
     board: Arc<Board>,
     supervision: Supervision,
+    orders: Orders,
 }
 
 impl Door {
@@ -60,8 +63,9 @@ impl Door {
         let outside = Process::new(config, &board, None)?;
         Ok(Door {
             door: RespDoor::new(process::door_config(config), outside, Sockets::new(listener)?),
+            supervision: Supervision::new(config, &board)?,
             board,
-            supervision: Supervision::new(config),
+            orders: Orders::default(),
         })
     }
 

@@ -1,10 +1,11 @@
 //! The door as a replica sees it: `kv`'s decisions, and this process's part beside them.
 
 use super::process::give_statuses;
-use super::{Door, KEY_CHANNEL, KEY_LISTENER, KEY_SIGNALS, KEY_STATUS};
+use super::{Door, KEY_CHANNEL, KEY_LISTENER, KEY_ORDERS, KEY_SIGNALS, KEY_STATUS};
 use kv::door::{Discarded, Serves};
 use runtime::{
-    Answer, Application, Asker, Changed, Desk, Performed, ReadAnswer, Ready, Sockets, Stats, View,
+    Answer, Application, Asker, Changed, Desk, Orders, Performed, ReadAnswer, Ready, Sockets,
+    Stats, View,
 };
 
 /// Frees the memory of states on a thread of its own: a million keys take a quarter of a second,
@@ -51,12 +52,18 @@ impl<A: Serves> runtime::Door<A> for Door {
     }
 
     fn answer_change(&mut self, asker: Asker, changed: Changed, desk: &mut Desk) {
+        if Orders::is_own(asker) {
+            self.orders.answer(asker, changed);
+            return self.supervision.end_orders(&mut self.orders);
+        }
         runtime::Door::<A>::answer_change(&mut self.door, asker, changed, desk);
     }
 
     fn resume(&mut self, state: &mut A, desk: &mut Desk) -> bool {
         drop_aside(state.take_discarded());
-        self.door.resume(state, desk)
+        let worked = self.orders.resume(desk);
+        self.supervision.end_orders(&mut self.orders);
+        self.door.resume(state, desk) | worked
     }
 
     fn flush(&mut self, desk: &mut Desk) {
@@ -80,6 +87,7 @@ impl<A: Serves> Sockets<A> for Door {
             KEY_LISTENER => self.door.accept(desk),
             KEY_SIGNALS => self.supervision.on_signal(),
             KEY_CHANNEL => self.supervision.on_channel(),
+            KEY_ORDERS => self.supervision.on_orders(&mut self.orders),
             KEY_STATUS => give_statuses(&mut self.door.clients),
             _ => self.door.on_ready(ready, state, desk),
         }

@@ -1,14 +1,16 @@
-//! A member's process and its supervisor: orders to stop, and reports of seats.
+//! A member's process and its supervisor: orders to stop, orders of operators, reports of seats.
 
-use super::{KEY_CHANNEL, KEY_SIGNALS};
+use super::{KEY_CHANNEL, KEY_ORDERS, KEY_SIGNALS};
 use crate::channel::{ReplicaEnd, Report};
 use crate::config::{Config, Start};
+use crate::control::Board;
+use crate::orders::{Hatch, Supervisor};
 use crate::signals::Signals;
 use base::MemberSet;
 use console::Outcome;
 use kv::text;
 use proto::Role;
-use runtime::{Interest, Parted, Poller, View};
+use runtime::{Interest, Orders, Parted, Poller, View};
 use std::io::{self, Read};
 use std::sync::Arc;
 
@@ -57,12 +59,14 @@ pub(crate) struct Supervision {
     seated: MemberSet,
     /// The empty seats that this leader has reported to the supervisor.
     told_vacant: MemberSet,
+    /// The orders that come over the control port.
+    hatch: Hatch,
 }
 
 impl Supervision {
     /// Before the first turn.
-    pub(crate) fn new(config: &Config) -> Supervision {
-        Supervision {
+    pub(crate) fn new(config: &Config, board: &Board) -> Outcome<Supervision> {
+        Ok(Supervision {
             signals: None,
             channel: None,
             stop: None,
@@ -73,7 +77,8 @@ impl Supervision {
             learns: config.start != Start::Bootstrap,
             seated: MemberSet::all(config.members.len()),
             told_vacant: MemberSet::EMPTY,
-        }
+            hatch: Hatch::open(&board.office)?,
+        })
     }
 
     /// Watches for signals and the supervisor's word.
@@ -84,6 +89,7 @@ impl Supervision {
         channel: Option<Arc<ReplicaEnd>>,
     ) -> io::Result<()> {
         poller.add(&signals.pipe, KEY_SIGNALS, Interest::Read)?;
+        self.hatch.register(poller, KEY_ORDERS)?;
         if let Some(channel) = &channel {
             poller.add(channel.as_fd(), KEY_CHANNEL, Interest::Read)?;
         }
@@ -111,6 +117,22 @@ impl Supervision {
         if let Some(channel) = &self.channel {
             channel.report(report);
         }
+    }
+
+    /// Operators have sent orders.
+    pub(crate) fn on_orders(&mut self, orders: &mut Orders) {
+        self.hatch.on_bell();
+        let is_watched = self.channel.is_some();
+        let supervisor = if is_watched { Supervisor::Watches } else { Supervisor::None };
+        self.hatch.take_in(orders, supervisor);
+    }
+
+    /// Tells the supervisor what was ordered of it, and answers the orders that have ended.
+    pub(crate) fn end_orders(&mut self, orders: &mut Orders) {
+        while let Some(rank) = orders.take_renewal() {
+            self.tell(&Report::Renew(rank.member().0));
+        }
+        self.hatch.give_out(orders);
     }
 
     pub(crate) fn on_signal(&mut self) {

@@ -3,6 +3,8 @@
 use crate::connect::ConnectArgs;
 use clap::{Args, Subcommand};
 use console::Format;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// `gregale member`
 #[derive(Debug, Subcommand)]
@@ -10,7 +12,10 @@ use console::Format;
     gregale member list                  voters, learners, their incarnations\n  \
     gregale member replace 2             a dead member, or a disk that is to be retired\n  \
     gregale member remove 3\n  \
-    gregale member add 3                 takes part again, with an empty disk\n\n\
+    gregale member add 3                 takes part again, with an empty disk\n  \
+    gregale member replace 2 --control 127.0.0.1:41229 --secret-file gregale-data/secret\n\n\
+    The client ports of a replicated program are the program's: its members are changed over a\n\
+    control port. `gregale up` prints these ports, and the file of the secret.\n\
     One change at a time; each is an entry of the log. Members of mu, and of partitions, never\n\
     change.")]
 pub(crate) enum MemberCommand {
@@ -41,7 +46,7 @@ pub(crate) enum MemberCommand {
 #[command(after_help = "Example:\n  gregale member list --connect 127.0.0.1:7001 --format json")]
 pub(crate) struct MemberListArgs {
     #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
+    pub(crate) reach: ReachArgs,
     /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub(crate) format: Format,
@@ -66,11 +71,25 @@ pub(crate) struct MemberAddArgs {
     pub(crate) wait: MemberWait,
 }
 
+/// The way to the cluster: a client port, or a control port.
+#[derive(Debug, Args)]
+pub(crate) struct ReachArgs {
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
+    /// Any live member's control address, instead of a client address.
+    #[arg(long, conflicts_with_all = ["address", "password"])]
+    pub(crate) control: Option<SocketAddr>,
+    /// The file of the cluster's secret: what changes members over a control port proves to know
+    /// it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+}
+
 /// The cluster, and the time that a change may take.
 #[derive(Debug, Args)]
 pub(crate) struct MemberWait {
     #[command(flatten)]
-    pub(crate) connect: ConnectArgs,
+    pub(crate) reach: ReachArgs,
     /// The seconds to wait until the change is done.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(..=86_400))]
     within: u64,

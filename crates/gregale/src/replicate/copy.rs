@@ -107,8 +107,30 @@ impl Copy {
         })
     }
 
-    /// Starts the program.
-    fn begin(&mut self) -> Outcome<()> {
+    /// The same, which is traced by the thread that starts it.
+    pub(super) fn traced(mut self) -> Copy {
+        self.flags.push("--traced".into());
+        self
+    }
+
+    /// Whether the program has loaded the library.
+    pub(super) fn has_loaded(&self) -> bool {
+        self.inside.as_ref().is_some_and(Inside::is_loaded)
+    }
+
+    /// Ends the program, and does not wait for that.
+    pub(super) fn kill(&mut self) {
+        let Some((child, _)) = &mut self.child else { return };
+        // It leads a group of its own (`launch`), unless it has ended already.
+        let _ = rustix::process::kill_process_group(
+            Pid::from_child(child),
+            rustix::process::Signal::KILL,
+        );
+        let _ = child.kill();
+    }
+
+    /// What starts the program.
+    pub(super) fn command(&self) -> Outcome<Command> {
         let Copy { words, place, flags, inside, .. } = self;
         let gregale =
             std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
@@ -116,20 +138,28 @@ impl Copy {
             .map_err(|error| Failure::os("make the file of the program's output", error))?;
         let errors = output.try_clone().map_err(|error| Failure::os("copy a descriptor", error))?;
         let mut launch = Command::new(gregale);
-        launch.args(["launch", "--parent", &std::process::id().to_string()]).args(&*flags);
+        launch.args(["launch", "--parent", &std::process::id().to_string()]).args(flags);
         if let Some(inside) = inside {
             launch.env(waits::PAGE, inside.path());
         }
-        let child = launch
+        launch
             .env(TEMPORARY, place.temporary())
             .arg("--")
-            .args(&*words)
+            .args(words)
             .current_dir(place.dir())
             .stdin(Stdio::null())
             .stdout(output)
-            .stderr(errors)
-            .spawn()
-            .map_err(|error| Failure::os(format_args!("start {}", words[0]), error))?;
+            .stderr(errors);
+        Ok(launch)
+    }
+
+    /// The failure of a program that could not be started.
+    pub(super) fn not_started(&self, error: io::Error) -> Failure {
+        Failure::os(format_args!("start {}", self.words[0]), error)
+    }
+
+    /// Takes the process that was started.
+    pub(super) fn adopt(&mut self, child: Child) -> Outcome<()> {
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)
             .map_err(|error| Failure::os("watch the program", error))?;
         if let Some((poller, key)) = &self.poller {
@@ -303,7 +333,11 @@ impl Program for Copy {
         // The file of a checkpoint is whole.
         let restored = std::mem::take(&mut self.restored);
         self.loads = restored.is_there().then(Loading::default);
-        self.begin().map_err(|failure| failure.to_string())
+        let started = self.command().and_then(|mut launch| {
+            let child = launch.spawn().map_err(|error| self.not_started(error))?;
+            self.adopt(child)
+        });
+        started.map_err(|failure| failure.to_string())
     }
 
     fn save(&mut self) -> Result<Option<u64>, String> {
@@ -440,13 +474,9 @@ impl Program for Copy {
 impl Drop for Copy {
     /// The copy, and whatever it has forked, end with the member.
     fn drop(&mut self) {
-        let Some((child, _)) = &mut self.child else { return };
-        // It leads a group of its own (`launch`), unless it has ended already.
-        let _ = rustix::process::kill_process_group(
-            Pid::from_child(child),
-            rustix::process::Signal::KILL,
-        );
-        let _ = child.kill();
-        let _ = child.wait();
+        self.kill();
+        if let Some((child, _)) = &mut self.child {
+            let _ = child.wait();
+        }
     }
 }

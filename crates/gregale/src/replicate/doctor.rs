@@ -1,13 +1,16 @@
-//! `gregale replicate doctor`: whether and how a program can be replicated, by its files alone.
+//! `gregale replicate doctor`: whether and how a program can be replicated, by its files, and by a
+//! trial if one is asked for.
 //!
-//! Nothing is run. What only a run shows (waits past the C library, threads that race) is not seen:
-//! each verdict names what it rests on.
+//! Without that nothing is run, and what only a run shows (waits past the C library, files that are
+//! written) is not seen. Each verdict names what it rests on.
 
+use super::trial::{Trial, request_of, try_out};
 use crate::config::{Attach, InputOrder, Program, ReadsOf, RestBy, find};
 use crate::elf::{self, Facts};
 use clap::{Args, Subcommand, ValueEnum};
 use console::{Failure, Format, Outcome};
 use serde::Serialize;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// `gregale replicate`
@@ -16,8 +19,13 @@ use std::process::ExitCode;
     gregale replicate doctor 'memcached -s {socket}'\n  \
     gregale up --replicate 'memcached -s {socket}'")]
 pub(crate) enum ReplicateCommand {
-    /// Say whether and how a program can be replicated, by its files; nothing is run.
-    #[command(after_help = "Example:\n  gregale replicate doctor 'memcached -s {socket}'")]
+    /// Say whether and how a program can be replicated, by its files, and by a trial if asked for.
+    #[command(after_help = "Examples:\n  \
+        gregale replicate doctor 'memcached -s {socket}'            nothing is run\n  \
+        gregale replicate doctor 'memcached -s {socket}' --trial\n  \
+        gregale replicate doctor 'beanstalkd -l unix:{socket}' --trial --request 'stats\\r\\n'\n\n\
+        A trial starts the program as a copy is started, in a directory of its own, which is\n\
+        removed then, makes three connections, and watches the system calls by ptrace.")]
     Doctor(DoctorArgs),
 }
 
@@ -26,6 +34,16 @@ pub(crate) enum ReplicateCommand {
 pub(crate) struct DoctorArgs {
     /// The command line, as for `gregale up --replicate`, or the program's name alone.
     command: String,
+    /// Starts the program, and watches what it does.
+    #[arg(long)]
+    trial: bool,
+    /// The request that each connection of the trial sends; \\r, \\n and \\\\ stand for themselves.
+    /// (Redis's and memcached's are known.)
+    #[arg(long, requires = "trial")]
+    request: Option<String>,
+    /// The directory that the program begins with, as for `gregale up`.
+    #[arg(long, value_name = "DIR", requires = "trial")]
+    genesis: Option<PathBuf>,
     /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -44,6 +62,9 @@ struct Diagnosis {
     facts: Vec<&'static str>,
     /// What has to be looked after.
     warnings: Vec<&'static str>,
+    /// What a trial has shown, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trial: Option<Trial>,
 }
 
 /// The settings that fit a program.
@@ -122,6 +143,7 @@ fn diagnosed(name: &str, attach: Attach, rest: RestBy, facts: &Facts) -> Diagnos
         settings: None,
         facts: Vec::new(),
         warnings: Vec::new(),
+        trial: None,
     };
     let has_threads = facts.asks_itself_for(&["pthread_create", "thrd_create"]);
     let has_children = facts.asks_itself_for(&["fork", "vfork", "posix_spawn", "posix_spawnp"]);
@@ -241,18 +263,55 @@ impl Diagnosis {
         }
         self.facts.iter().for_each(|fact| put("fact", fact));
         self.warnings.iter().for_each(|warning| put("warning", warning));
+        if let Some(Trial { outcome, why_not, facts, warnings }) = &self.trial {
+            put("trial", outcome);
+            why_not.iter().for_each(|why| put("why", why));
+            facts.iter().for_each(|fact| put("fact", fact));
+            warnings.iter().for_each(|warning| put("warning", warning));
+        }
         text
     }
 
     fn verdict(&self) -> &'static str {
-        if self.can { "can be replicated, as far as its files tell" } else { "not replicated" }
+        match (self.can, &self.trial) {
+            (false, _) => "not replicated",
+            (true, None) => "can be replicated, as far as its files tell",
+            (true, Some(_)) => "can be replicated, as far as its files and a trial tell",
+        }
     }
+
+    /// Adds what a trial has shown.
+    fn try_out(&mut self, program: &Program, request: Option<&[u8]>) -> Outcome<()> {
+        let trial = try_out(program, request)?;
+        self.can &= trial.why_not.is_empty();
+        self.trial = Some(trial);
+        Ok(())
+    }
+}
+
+/// The bytes of a request on the command line.
+fn unescaped(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        let mut put = |letter: char| bytes.extend_from_slice(letter.to_string().as_bytes());
+        match (letter, letter == '\\') {
+            (_, true) => match letters.next() {
+                Some('r') => put('\r'),
+                Some('n') => put('\n'),
+                Some('\\') | None => put('\\'),
+                Some(other) => ['\\', other].into_iter().for_each(put),
+            },
+            (letter, false) => put(letter),
+        }
+    }
+    bytes
 }
 
 /// Runs the subcommand.
 pub(crate) fn replicate(command: &ReplicateCommand) -> Outcome {
     let ReplicateCommand::Doctor(args) = command;
-    let program = Program::of(&args.command);
+    let program = Program { genesis: args.genesis.clone(), ..Program::of(&args.command) };
     let words = program.words()?;
     let file = find(&words[0]).ok_or_else(|| {
         Failure::new(format_args!(
@@ -264,7 +323,13 @@ pub(crate) fn replicate(command: &ReplicateCommand) -> Outcome {
         Failure::new(format_args!("{} is no program for 64 bits", file.display()))
     })?;
     let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
-    let diagnosis = diagnosed(&name, program.attach(), program.rest(), &facts);
+    let mut diagnosis = diagnosed(&name, program.attach(), program.rest(), &facts);
+    if args.trial {
+        program.check()?;
+        let request = args.request.as_deref().map(unescaped);
+        let request = request.as_deref().or_else(|| request_of(program.rest()));
+        diagnosis.try_out(&program, request)?;
+    }
     match args.format {
         Format::Json => {
             outln!("{}", serde_json::to_string_pretty(&diagnosis).expect("texts and lists of them"))
@@ -293,6 +358,11 @@ mod tests {
         assert_eq!(may_loop(&["accept", "epoll_wait", "pthread_create"]), Some(false));
         assert_eq!(may_loop(&["accept"]), Some(false), "a process or thread a connection");
         assert_eq!(may_loop(&["epoll_wait"]), None, "it is no server");
+    }
+
+    #[test]
+    fn a_request_on_the_command_line_has_ends_of_lines() {
+        assert_eq!(unescaped("a\\r\\n\\\\n\\x\\"), b"a\r\n\\n\\x\\");
     }
 
     #[test]

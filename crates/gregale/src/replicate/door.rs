@@ -11,8 +11,8 @@ use crate::config::{
 };
 use crate::control::Board;
 use crate::door::{
-    ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_NOTICES, KEY_PROGRAM, KEY_SIGNALS, Supervised,
-    Supervision,
+    ClientSockets, KEY_CHANNEL, KEY_LISTENER, KEY_NOTICES, KEY_ORDERS, KEY_PROGRAM, KEY_SIGNALS,
+    Supervised, Supervision,
 };
 use crate::signals::Signals;
 use crate::status::{ProgramStatus, Verdicts};
@@ -25,7 +25,9 @@ use replicate::feeder::{self, Order, Rest};
 use replicate::framing::Protocol;
 use replicate::state::{self, State};
 use replicate::{batch, clients, entry};
-use runtime::{Answer, Asker, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View};
+use runtime::{
+    Answer, Asker, Changed, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View,
+};
 use std::net::TcpListener;
 use std::sync::Arc;
 
@@ -116,7 +118,7 @@ impl ProgramDoor {
                     WhenSplit::Stop => door::WhenSplit::Stop,
                 })
                 .stalled_after(settings.stalled_after());
-        let supervision = Supervision::new(config);
+        let supervision = Supervision::new(config, &board)?;
         Ok((state, ProgramDoor { door, board, supervision, failure: None }))
     }
 
@@ -179,8 +181,15 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
 
+    fn answer_change(&mut self, asker: Asker, changed: Changed, desk: &mut Desk) {
+        let door = &mut self.door;
+        runtime::Door::<State<FileTranscript>>::answer_change(door, asker, changed, desk);
+        self.supervision.end_orders(&mut self.door.orders);
+    }
+
     fn resume(&mut self, state: &mut State<FileTranscript>, desk: &mut Desk) -> bool {
         let mut worked = self.door.resume(state, desk);
+        self.supervision.end_orders(&mut self.door.orders);
         for ready in self.door.streams.ready() {
             self.door.on_client(ready, state, desk);
             worked = true;
@@ -257,6 +266,7 @@ impl Sockets<State<FileTranscript>> for ProgramDoor {
             }
             KEY_SIGNALS => self.supervision.on_signal(),
             KEY_CHANNEL => self.supervision.on_channel(),
+            KEY_ORDERS => self.supervision.on_orders(&mut self.door.orders),
             KEY_PROGRAM => self.on_death(),
             KEY_NOTICES => self.door.program.take_notices(),
             key if key & LEG != 0 => self.door.on_leg(key & !LEG, desk),

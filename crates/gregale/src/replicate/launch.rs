@@ -33,6 +33,9 @@ pub(crate) struct LaunchArgs {
     /// Whether it gets a network of its own.
     #[arg(long)]
     own_network: bool,
+    /// Whether the thread that has started this process traces it, and what it becomes.
+    #[arg(long)]
+    traced: bool,
     /// The directory in which it makes its socket.
     #[arg(long)]
     sockets: Option<PathBuf>,
@@ -51,6 +54,11 @@ pub(crate) fn launch(args: &LaunchArgs) -> Outcome {
     // The member may have died before that.
     if parent().is_some_and(|parent| parent != args.parent) {
         return Err(Failure::new("the member has ended"));
+    }
+    if args.traced {
+        nix::sys::ptrace::traceme()
+            .and_then(|()| nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP))
+            .map_err(|error| Failure::os("be traced", error))?;
     }
     let Some(how) = args.confine else { return Err(become_program(args)) };
     setsid().map_err(|error| Failure::os("leave the process group", error))?;

@@ -17,6 +17,7 @@ mod place;
 mod save;
 mod streams;
 mod transcript;
+mod trial;
 
 pub(crate) use doctor::{ReplicateCommand, replicate};
 pub(crate) use door::ProgramDoor;

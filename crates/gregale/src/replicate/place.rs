@@ -52,15 +52,26 @@ impl Place {
     /// state.
     pub(crate) fn make(config: &Config, program: &Program, life: Incarnation) -> Outcome<Place> {
         let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
-        let place = beside.join(format!("copy-{}", config.member));
+        Place::within(beside, &config.directory, config.member, program, life)
+    }
+
+    /// The same for `member`: its directory lies in `beside`, and where it listens in `directory`.
+    pub(crate) fn within(
+        beside: &Path,
+        directory: &Path,
+        member: u16,
+        program: &Program,
+        life: Incarnation,
+    ) -> Outcome<Place> {
+        let place = beside.join(format!("copy-{member}"));
         let made = |what: &Path, error| Failure::os(format_args!("make {}", what.display()), error);
         fs::create_dir_all(&place).map_err(|error| made(&place, error))?;
         sweep(&place, "run-");
-        let sockets = format!("copy-{}.", config.member);
-        sweep(&config.directory, &sockets);
-        let pages = format!("page-{}.", config.member);
-        sweep(&config.directory, &pages);
-        let page = config.directory.join(format!("{pages}{}", life.0 % 1_000_000));
+        let sockets = format!("copy-{member}.");
+        sweep(directory, &sockets);
+        let pages = format!("page-{member}.");
+        sweep(directory, &pages);
+        let page = directory.join(format!("{pages}{}", life.0 % 1_000_000));
         let run = place.join(format!("run-{}", life.0));
         let dir = run.join("dir");
         fs::create_dir_all(&run).map_err(|error| made(&run, error))?;
@@ -73,7 +84,7 @@ impl Place {
             })?,
             None => fs::create_dir_all(&dir).map_err(|error| made(&dir, error))?,
         }
-        let socket = config.directory.join(format!("{sockets}{}", life.0 % 1_000_000));
+        let socket = directory.join(format!("{sockets}{}", life.0 % 1_000_000));
         let address = if program.listens_at_port() {
             Address::Port(free_port()?)
         } else if program.is_told_by_udp() {

@@ -60,7 +60,9 @@ impl Say {
     }
 
     pub(super) fn members<'a>(&self, members: impl Iterator<Item = (&'a Config, u32)>) {
+        let mut secret = None;
         for (config, pid) in members {
+            secret = config.program.as_ref().map(|_| &config.secret_file);
             let (id, own) = (config.member, config.own());
             let control = own.control;
             self.print(
@@ -77,8 +79,16 @@ impl Say {
                 },
                 || {
                     json!({"event": "started", "id": id, "pid": pid,
-                           "client": own.client.to_string(), "control": control.to_string()})
+                           "client": own.client.to_string(), "control": control.to_string(),
+                           "secret_file": config.secret_file.display().to_string()})
                 },
+            );
+        }
+        if let (Some(secret), Format::Table) = (secret, self.format) {
+            let secret = secret.display();
+            self.print(
+                || format!("members are changed by --control, with --secret-file {secret}"),
+                || json!({}),
             );
         }
     }

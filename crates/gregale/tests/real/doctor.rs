@@ -4,8 +4,8 @@
 use crate::support::gregale;
 use std::path::Path;
 
-fn is_as_in_its_file(name: &str, command: &str, code: i32) {
-    let output = gregale(&["replicate", "doctor", command]);
+pub(crate) fn is_as_in_its_file(name: &str, words: &[&str], code: i32) {
+    let output = gregale(&[&["replicate", "doctor"], words].concat());
     let said = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(code), "{said}");
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/doctor/{name}.txt"));
@@ -18,34 +18,34 @@ fn is_as_in_its_file(name: &str, command: &str, code: i32) {
 
 #[test]
 fn the_doctor_knows_redis() {
-    is_as_in_its_file("redis-server", "redis-server --port 0 --unixsocket {socket}", 0);
+    is_as_in_its_file("redis-server", &["redis-server --port 0 --unixsocket {socket}"], 0);
 }
 
 #[test]
 fn the_doctor_knows_memcached() {
-    is_as_in_its_file("memcached", "memcached -s {socket}", 0);
+    is_as_in_its_file("memcached", &["memcached -s {socket}"], 0);
 }
 
 #[test]
 fn the_doctor_knows_beanstalkd() {
-    is_as_in_its_file("beanstalkd", "beanstalkd", 0);
+    is_as_in_its_file("beanstalkd", &["beanstalkd"], 0);
 }
 
 #[test]
 fn the_doctor_knows_mariadb() {
-    is_as_in_its_file("mariadbd", "/usr/sbin/mariadbd", 0);
+    is_as_in_its_file("mariadbd", &["/usr/sbin/mariadbd"], 0);
 }
 
 #[test]
 fn the_doctor_knows_postgresql() {
     let file = crate::postgres::tool("postgres");
-    is_as_in_its_file("postgres", file.to_str().unwrap(), 0);
+    is_as_in_its_file("postgres", &[file.to_str().unwrap()], 0);
 }
 
 /// No server, a script, and ourselves: Rust's standard library makes system calls of its own.
 #[test]
 fn the_doctor_tells_what_is_no_server() {
-    is_as_in_its_file("cat", "cat", 1);
+    is_as_in_its_file("cat", &["cat"], 1);
     let output = gregale(&["replicate", "doctor", "/etc/hostname"]);
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8(output.stderr).unwrap();

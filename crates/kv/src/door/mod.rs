@@ -39,7 +39,7 @@ pub use clients::RespClients;
 pub use engine::streams::{
     Addresses, Broken, Interest, PipeId, Pipes, Ready, Received, STREAMS_MAX, Streams, place_of,
 };
-pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN};
+pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN, UNSUPERVISED, end_of};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
 pub use partitioned::{
     Clocked, PartitionConfig, PartitionDoor, PartitionFigures, seats as partition_seats,

@@ -123,7 +123,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             Entry::HalfClose { id, .. } | Entry::Close { id, .. } | Entry::Abort { id } => {
                 self.legs.key(id).into_iter().collect()
             }
-            Entry::Begin { owner, .. } => self.legs.keys_of(|id| id.owner == owner),
+            Entry::Begin { owner, .. } | Entry::Left { owner, .. } => {
+                self.legs.keys_of(|id| id.owner == owner)
+            }
             Entry::Gone { owner, run, below } => {
                 self.legs.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
             }

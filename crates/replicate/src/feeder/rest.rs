@@ -24,7 +24,9 @@ impl<B: Planting<Bug>> Feeder<B> {
         let continues = continues || self.planted.has(Bug::TurnsAreJoined);
         // An end is fed at rest where answers are compared (I6), and a held program is not.
         let is_alone = match entry {
-            Entry::Begin { .. } | Entry::Gone { .. } | Entry::Open { .. } => true,
+            Entry::Begin { .. } | Entry::Gone { .. } | Entry::Left { .. } | Entry::Open { .. } => {
+                true
+            }
             Entry::HalfClose { .. } | Entry::Close { .. } | Entry::Abort { .. } => {
                 self.hashes.is_on()
             }

@@ -112,7 +112,7 @@ fn a_hash_is_said_until_it_is_decided() {
 }
 
 /// The others agree on another hash. Returns the rig and its client.
-fn differing<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
+pub(super) fn differing<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
     let mut rig = Rig::comparing(5, planted).begin();
     let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
     rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));

@@ -1,5 +1,6 @@
 //! The operator of a simulated cluster: replaces, removes and adds members while clients work and
-//! faults strike, by the commands of `gregale member` and through the released door.
+//! faults strike, by the commands of `gregale member` and through the released door: by a client's
+//! connection, or, where those belong to a program, as the control port brings orders.
 //!
 //! It has one goal at a time. Each step first reads the members that a leader reports, as the tool
 //! does: the outcome of an unknown change is read, not guessed.
@@ -12,8 +13,8 @@
 //! - O5 a leader that has begun a seat again begins no other one before that one votes. Judged in
 //!   `hear_renewal`.
 
-use super::client::Connection;
-use super::operator::{Asked, Goal, Pursuit};
+use super::member::Member;
+use super::operator::{Asked, Goal, Pursuit, Way};
 use super::resp::{self, Value};
 use super::world::World;
 use crate::Property;
@@ -22,7 +23,8 @@ use crate::plan::MS;
 use crate::queue::Happening;
 use crate::world::Phase;
 use base::Rank;
-use kv::door::{MAY_PASS, NOT_LEADER, UNKNOWN};
+use engine::Order;
+use kv::door::{MAY_PASS, NOT_LEADER, UNKNOWN, end_of};
 use proto::Role;
 use proto::members::Configuration;
 
@@ -154,21 +156,29 @@ impl World {
 
     fn command(&mut self, leader: usize, goal: Goal) {
         let life = self.net.borrow().processes[leader].life;
-        let Some(member) = self.members[leader].as_mut() else { return };
-        let pipe = member.pipes().open("operator");
-        let verb: &[u8] = match goal {
-            Goal::Renew(_) => b"RENEW",
-            Goal::Remove(_) => b"REMOVE",
-        };
-        let number = (goal.seat() + 1).to_string();
-        let mut bytes = Vec::new();
-        resp::request(&[b"GREGALE.MEMBER", verb, number.as_bytes()], &mut bytes);
-        member.pipes().push(pipe, &bytes);
-        self.wake(leader);
         let until = self.now() + 2 * self.patience.as_nanos() as u64 + 500 * MS;
-        let at = Connection { node: leader, life, pipe };
+        let Some(member) = self.members[leader].as_mut() else { return };
+        let Some(operator) = &mut self.seats.operator else { return };
+        let rank = Rank::at(goal.seat());
+        let (order, verb): (_, &[u8]) = match goal {
+            Goal::Renew(_) => (Order::Renew(rank), b"RENEW"),
+            Goal::Remove(_) => (Order::Remove(rank), b"REMOVE"),
+        };
+        let way = if let Some(orders) = member.orders() {
+            operator.n_orders += 1;
+            orders.take(operator.n_orders, order);
+            Way::Order(operator.n_orders)
+        } else {
+            let pipe = member.pipes().open("operator");
+            let number = (goal.seat() + 1).to_string();
+            let mut bytes = Vec::new();
+            resp::request(&[b"GREGALE.MEMBER", verb, number.as_bytes()], &mut bytes);
+            member.pipes().push(pipe, &bytes);
+            Way::Pipe(pipe)
+        };
+        self.wake(leader);
         if let Some(operator) = &mut self.seats.operator {
-            operator.asked = Some(Asked { at, goal, until });
+            operator.asked = Some(Asked { node: leader, life, way, goal, until });
             if let Some(pursuit) = operator.pursuit.as_mut().filter(|of| of.goal == goal) {
                 pursuit.is_begun |= matches!(goal, Goal::Remove(_));
             }
@@ -179,21 +189,21 @@ impl World {
     fn hear_of_change(&mut self) {
         let now = self.now();
         let Some(operator) = &self.seats.operator else { return };
-        let Some(Asked { at, goal, until }) = operator.asked else { return };
-        let Connection { node, life, pipe } = at;
+        let Some(Asked { node, life, way, goal, until }) = operator.asked else { return };
         let is_there = self.is_alive(node) && self.net.borrow().processes[node].life == life;
-        let bytes = match &mut self.members[node] {
-            Some(member) if is_there => member.pipes().take(pipe, usize::MAX),
-            _ => Vec::new(),
+        let heard = match self.members[node].as_mut().filter(|_| is_there) {
+            Some(member) => hear(member.as_mut(), way),
+            None => Ok(None),
         };
-        let answer = match resp::reply(&bytes) {
-            Ok(Some((value, _))) => Some(value),
+        let answer = match heard {
             Ok(None) if is_there && now < until => return,
-            // The member died, or takes too long: the result is unknown.
-            Ok(None) => None,
+            // Without a value the member died, or takes too long: the result is unknown.
+            Ok(value) => value,
             Err(detail) => return self.violate(Property::Validity, detail),
         };
-        if let Some(member) = self.members[node].as_mut().filter(|_| is_there) {
+        if let (Some(member), Way::Pipe(pipe)) =
+            (self.members[node].as_mut().filter(|_| is_there), way)
+        {
             member.pipes().break_off(pipe);
         }
         if let Some(operator) = &mut self.seats.operator {
@@ -251,5 +261,24 @@ impl World {
     pub(super) fn unachieved_goal(&self) -> Option<String> {
         let pursuit = self.seats.operator.as_ref()?.pursuit?;
         Some(format!("the operator has not achieved {pursuit:?}: {:?}", self.seats.members()))
+    }
+}
+
+/// The answer of a member, if it has come, as a client reads it.
+fn hear(member: &mut dyn Member, way: Way) -> Result<Option<Value>, String> {
+    match way {
+        Way::Pipe(pipe) => {
+            let bytes = member.pipes().take(pipe, usize::MAX);
+            Ok(resp::reply(&bytes)?.map(|(value, _)| value))
+        }
+        Way::Order(number) => {
+            let Some(orders) = member.orders() else { return Ok(None) };
+            let mut ended = std::iter::from_fn(|| orders.take_ended());
+            let changed = ended.find(|(of, _)| *of == number).map(|(_, changed)| changed);
+            Ok(changed.map(|changed| match end_of(changed) {
+                Ok(done) => Value::Bytes(Some(done.as_bytes().to_vec())),
+                Err(why) => Value::Error(why),
+            }))
+        }
     }
 }

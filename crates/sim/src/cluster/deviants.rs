@@ -57,6 +57,12 @@ impl Deviants {
         }
     }
 
+    /// The same, of copies that are all alike.
+    pub(super) fn reformed(self) -> Deviants {
+        let none = vec![None; self.after.len()];
+        Deviants { after: none.clone(), stalls_after: none, ..self }
+    }
+
     /// What the process `life` of this member has around its copy.
     pub(super) fn around(&self, node: usize, life: u32) -> Around {
         let [deviates_after, stalls_after] =

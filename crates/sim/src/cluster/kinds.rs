@@ -191,7 +191,7 @@ impl Protocol {
 
     /// Whether members change.
     pub(super) fn changes_members(self) -> bool {
-        !self.replicates_program() && self.replicas().is_none() && self.row().members_change
+        self.replicas().is_none() && self.row().members_change
     }
 
     /// Whether all commands have one order, so that one may be about several keys.

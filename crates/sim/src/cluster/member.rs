@@ -5,10 +5,12 @@ use super::disk::Platter;
 use super::plant::SimPlant;
 use super::told::ToldDoor;
 use crate::Shape;
-use base::{Prefix, Rank};
+use base::{MemberSet, Prefix, Rank};
 use core::time::Duration;
 use engine::multicast::StopError;
-use engine::{Config, Desk, Engine, Family, FoundState, Keyed, Log, Parts, Plant, Stats, View};
+use engine::{
+    Config, Desk, Engine, Family, FoundState, Keyed, Log, Orders, Parts, Plant, Stats, View,
+};
 use kv::door::{self, Pipes, Serves};
 use kv::keyed::Keys;
 use proto::Replicator;
@@ -39,6 +41,14 @@ pub(super) trait Member {
     fn configuration(&self) -> Option<Configuration>;
     /// The seats on which a new incarnation is to begin, for its supervisor.
     fn take_renewals(&mut self) -> Vec<Rank>;
+    /// The orders of operators, where no client's connection can bring them.
+    fn orders(&mut self) -> Option<&mut Orders> {
+        None
+    }
+    /// The members whose copies are compared, if there are copies.
+    fn compared(&self) -> Option<MemberSet> {
+        None
+    }
     /// The reason why it has to begin again with its copy of a program, if there is one.
     fn rolls_back(&mut self) -> Option<String> {
         None

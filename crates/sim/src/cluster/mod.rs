@@ -42,6 +42,8 @@
 //!   the same. Judged in `states`.
 //! - I20 when nothing but a follower and its leader are cut off from each other, the clients of all
 //!   members are answered meanwhile, within the same time. Judged in `phases`.
+//! - I21 where a program is replicated, verdicts count the members that are in, and no others, when
+//!   all is well. Judged in `phases`.
 //!
 //! A seed replays everything, as in the other worlds.
 

@@ -1,10 +1,10 @@
 //! The operator of a simulated cluster: its goal, and its command under way. Its actions are in
 //! `changes`.
 
-use super::client::Connection;
 use crate::Config;
 use crate::plan::{MS, Plan};
 use base::{MemberSet, Rank, Rng};
+use engine::streams::PipeId;
 use proto::members::Members;
 
 /// The goal of the operator.
@@ -24,10 +24,22 @@ impl Goal {
     }
 }
 
+/// The way by which a command has come to a member.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Way {
+    /// A client's connection.
+    Pipe(PipeId),
+    /// The control port: the number of an order.
+    Order(u64),
+}
+
 /// A command without an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Asked {
-    pub(super) at: Connection,
+    pub(super) node: usize,
+    /// The process there.
+    pub(super) life: u32,
+    pub(super) way: Way,
     pub(super) goal: Goal,
     pub(super) until: u64,
 }
@@ -54,6 +66,8 @@ pub(super) struct Operator {
     keeps: u64,
     pub(super) pursuit: Option<Pursuit>,
     pub(super) asked: Option<Asked>,
+    /// The number of the last order.
+    pub(super) n_orders: u64,
 }
 
 impl Operator {
@@ -78,6 +92,7 @@ impl Operator {
             keeps: [0, 4, 8][rng.below(3) as usize],
             pursuit: None,
             asked: None,
+            n_orders: 0,
             rng,
         })
     }

@@ -110,6 +110,16 @@ impl World {
         })
     }
 
+    /// I21: a member whose verdicts count other members than those that are in, in words.
+    fn miscounted(&self) -> Option<String> {
+        let all = self.seats.members().all();
+        self.seated().find_map(|node| {
+            let compared = self.members[node].as_ref()?.compared()?;
+            (compared != all)
+                .then(|| format!("r{node} compares the copies of {compared:?}, not of {all:?}"))
+        })
+    }
+
     /// I5: the missing part, in words.
     fn unachieved(&self) -> Option<String> {
         if let Some(client) = self.laggard() {
@@ -136,7 +146,7 @@ impl World {
         if let Some(detail) = self.unachieved_goal().or_else(|| self.ghost()) {
             return Some(detail);
         }
-        if let Some(detail) = self.leak().or_else(|| self.deviant()) {
+        if let Some(detail) = self.leak().or_else(|| self.deviant()).or_else(|| self.miscounted()) {
             return Some(detail);
         }
         let node = self.straggler()?;
@@ -160,6 +170,7 @@ impl World {
                 && self.ghost().is_none()
                 && self.leak().is_none()
                 && self.deviant().is_none()
+                && self.miscounted().is_none()
         };
         if !is_asked_for || self.laggard().is_some() || self.straggler().is_some() || !is_settled()
         {

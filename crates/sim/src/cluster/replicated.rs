@@ -6,10 +6,10 @@ use super::member::{Member, Stalled, turn};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
 use crate::plan::Plan;
-use base::Rank;
+use base::{MemberSet, Rank};
 use core::time::Duration;
 use engine::streams::Pipes;
-use engine::{Config, Engine, FoundState, Log, Origin, Parts, Plant, Stats, View};
+use engine::{Config, Engine, FoundState, Log, Orders, Origin, Parts, Plant, Stats, View};
 use proto::Replicator;
 use proto::members::Configuration;
 use proto::node::NodeConfig;
@@ -125,7 +125,16 @@ impl<R: Replicator> Member for Copied<R> {
     }
 
     fn take_renewals(&mut self) -> Vec<Rank> {
-        Vec::new()
+        let orders = &mut self.engine.parts().door.orders;
+        std::iter::from_fn(|| orders.take_renewal()).collect()
+    }
+
+    fn orders(&mut self) -> Option<&mut Orders> {
+        Some(&mut self.engine.parts().door.orders)
+    }
+
+    fn compared(&self) -> Option<MemberSet> {
+        Some(self.engine.app().judge().members())
     }
 
     fn falls_behind(&mut self) -> bool {

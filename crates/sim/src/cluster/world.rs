@@ -144,6 +144,9 @@ impl World {
         let writing = Duration::from_nanos(MS << rng.below(8));
         let store = kind.bug.and_then(Bug::store).unwrap_or_default();
         let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
+        let deviants = Deviants::draw(seed, members);
+        // Where members go, one copy that deviates may become half of those that are left.
+        let deviants = if operator.is_some() { deviants.reformed() } else { deviants };
         let seats = Seats::new(members, operator, of_disks);
         // (In a day there are clients with sessions, and with keys that expire.)
         let wipes = Wipes::draw(seed, kind.protocol.has_leases() && !config.is_long);
@@ -193,7 +196,7 @@ impl World {
             patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
             keyspace: Keyspace::draw(seed, kind.protocol.replicas()),
             waits_for_all: draw_disk_all(seed, kind.protocol),
-            deviants: Deviants::draw(seed, members),
+            deviants,
             leader: None,
             events_of_second: (0, 0),
             last_reads: LastReads::new(plan.n_clients),
