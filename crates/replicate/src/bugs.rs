@@ -43,13 +43,13 @@ proto::planted_bugs! {
     /// The connections of a member that is dead stay open.
     DeadStayOpen = DEAD_STAY_OPEN: tests,
     /// A leader says nothing of a member that was removed.
-    LeftUnsaid = LEFT_UNSAID: tests,
+    LeftUnsaid = LEFT_UNSAID: sweep ANYWHERE,
     /// A process says that it begins before its member has its seat.
     BeginsUnseated = BEGINS_UNSEATED: sweep ANYWHERE,
     /// The connections of a member that was removed stay open.
-    LeftStaysOpen = LEFT_STAYS_OPEN: tests,
+    LeftStaysOpen = LEFT_STAYS_OPEN: sweep ANYWHERE,
     /// A member that was removed counts among those whose copies are compared.
-    LeftCounts = LEFT_COUNTS: tests,
+    LeftCounts = LEFT_COUNTS: sweep ANYWHERE,
     /// Two members with the same hash are taken for a majority of any number.
     TwoAreEnough = TWO_ARE_ENOUGH: tests,
     /// A hash is taken before the copy has answered everything.
