@@ -217,6 +217,7 @@ impl Options {
             message_bytes: self.message_bytes,
             n_subgroups: self.layout.len().max(1),
             n_shards: self.layout.iter().map(Subgroup::n_shards).sum::<usize>().max(1),
+            n_places: 0,
         }
     }
 

@@ -170,6 +170,7 @@ impl Scenario {
                 message_bytes: 24 + 8 * rng.below(20) as u32,
                 n_subgroups: 1,
                 n_shards: 1,
+                n_places: 0,
             },
             layout: Vec::new(),
             timing: Timing {
