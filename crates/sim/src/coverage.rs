@@ -211,11 +211,13 @@ pub enum Mark {
     SubgroupInadequate,
     /// A message could not be sent any longer, as its sender was no longer in the shard.
     MessageUnsent,
+    /// A message was written once, for all members to read where it lay.
+    MessageLanded,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 102] = [
+    pub const ALL: [Mark; 103] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -318,6 +320,7 @@ impl Mark {
         Mark::ShardBegunAnew,
         Mark::SubgroupInadequate,
         Mark::MessageUnsent,
+        Mark::MessageLanded,
     ];
 
     /// Whether only groups with views reach it.
@@ -341,6 +344,7 @@ impl Mark {
                 | Mark::ShardBegunAnew
                 | Mark::SubgroupInadequate
                 | Mark::MessageUnsent
+                | Mark::MessageLanded
         ) || self.is_of_durable_groups()
     }
 
