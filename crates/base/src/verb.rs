@@ -10,8 +10,10 @@
 //! - T4 every verb with a token completes exactly once, with [`Outcome::Unknown`] if its link
 //!   broke.
 
-use crate::Rank;
+use crate::{Incarnation, Rank};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt::Debug;
 
 /// A place in a region, counted in 8-byte words from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,6 +78,40 @@ pub trait Port {
     /// # Errors
     /// [`Unsupported`] where the memory side cannot enforce it (shm: a mapping cannot be revoked).
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported>;
+
+    /// The memory of a process, where this one can look into it without a verb; `None` where the
+    /// provider has no such memory, or has not met that process, or knows a later one on its seat.
+    ///
+    /// What was returned stays what it is, whatever becomes of that process: no later one on its
+    /// seat writes there.
+    fn area(&self, of: Rank, incarnation: Incarnation) -> Option<Arc<dyn Area>> {
+        let _ = (of, incarnation);
+        None
+    }
+
+    /// Whether a process has ended for certain, so that it looks at no memory any longer. False
+    /// where that is not known.
+    fn has_ended(&self, seat: Rank, incarnation: Incarnation) -> bool {
+        let _ = (seat, incarnation);
+        false
+    }
+}
+
+/// Memory that several processes of a host have mapped. Any thread may use it. Which words a
+/// process may write, its protocol says: each word has one writer at a time.
+pub trait Area: Debug + Send + Sync {
+    /// One word (acquire).
+    fn load(&self, at: At) -> u64;
+
+    /// Sets a word (release).
+    fn store(&self, at: At, word: u64);
+
+    /// A copy of words, taken before anything that this thread does next. Each word is whole, but
+    /// they may be of different ages.
+    fn load_into(&self, at: At, words: &mut [u64]);
+
+    /// Sets words, behind everything that this thread did before.
+    fn write(&self, at: At, words: &[u64]);
 }
 
 /// A port that passes each verb on to another: a part between a machine and its fabric.
@@ -129,6 +165,14 @@ impl<R: Relay> Port for R {
 
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {
         self.port_mut().permit_writer(from, writer)
+    }
+
+    fn area(&self, of: Rank, incarnation: Incarnation) -> Option<Arc<dyn Area>> {
+        self.port().area(of, incarnation)
+    }
+
+    fn has_ended(&self, seat: Rank, incarnation: Incarnation) -> bool {
+        self.port().has_ended(seat, incarnation)
     }
 }
 

@@ -24,7 +24,7 @@ use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, Time,
+    Blank, Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, Time,
     UnreadableError, View,
 };
 
@@ -200,6 +200,17 @@ impl<P: Plantings> Process<P> {
     /// [`Machine::learn`].
     pub fn learn(&mut self, time: Time) {
         self.machine.learn(time);
+    }
+
+    /// A place for a message that all members read there; see [`Machine::blank`].
+    pub fn blank(&mut self, ground: &impl Ground) -> Option<Blank> {
+        self.machine.blank(ground)
+    }
+
+    /// Copies the messages that the application reads elsewhere, before the end of this process is
+    /// known; see [`Machine::copy_held`].
+    pub fn copy_held(&self) {
+        self.machine.copy_held();
     }
 
     /// Whether a message of `n_bytes` would be taken now for `shard`; see [`Machine::accepts`].

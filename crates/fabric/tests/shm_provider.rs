@@ -104,6 +104,39 @@ fn a_peer_of_another_cluster_or_layout_stays_down_and_the_link_says_why() {
 }
 
 #[test]
+fn l5_an_area_stays_when_its_process_ends_and_another_one_has_its_seat() {
+    let group = ShmGroup::new(2);
+    let mut a = Node::open(&group, A);
+    let first = group.setup(B);
+    let b = ShmFabric::create(&first).unwrap();
+    a.link_up(B).unwrap();
+    b.area(B, first.incarnation).unwrap().write(At(3), &[7, 8]);
+    let area = a.fabric.area(B, first.incarnation).unwrap();
+    let load = || {
+        let mut words = [0; 2];
+        area.load_into(At(3), &mut words);
+        words
+    };
+    assert_eq!(load(), [7, 8]);
+    assert!(!a.fabric.has_ended(B, first.incarnation));
+    drop(b);
+    let has_ended = |a: &mut Node<ShmFabric>, of| a.fabric.has_ended(B, of).then_some(());
+    a.until("T8", "its end is known", |a| has_ended(a, first.incarnation)).unwrap();
+
+    let next = Setup { incarnation: Incarnation(first.incarnation.0 + 1), ..group.setup(B) };
+    Region::discard(&next.directory, B.member()).unwrap();
+    let b = ShmFabric::create(&next).unwrap();
+    a.until("T8", "the next is met", |a| a.fabric.area(B, next.incarnation)).unwrap();
+    assert!(a.fabric.area(B, first.incarnation).is_none());
+    assert!(a.fabric.has_ended(B, first.incarnation));
+    assert!(!a.fabric.has_ended(B, next.incarnation));
+    assert_eq!(load(), [7, 8]);
+    assert_eq!(b.area(B, next.incarnation).unwrap().load(At(3)), 0);
+    b.remove().unwrap();
+    a.until("T8", "it has gone in order", |a| has_ended(a, next.incarnation)).unwrap();
+}
+
+#[test]
 fn verbs_to_a_peer_that_was_never_there_are_unknown() {
     let group = ShmGroup::new(2);
     let mut a = Node::open(&group, A);

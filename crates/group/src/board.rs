@@ -5,17 +5,19 @@
 //!   most [`Options::events`], and behind them what a view ends with (`engine::group`, G3), and an
 //!   event for each read.
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
+//! - B3 *Large messages* are copied by the thread that sends them, not under the lock: once, into a
+//!   place that all members read (`vsync::landing`), if the process has put one here.
 
 use crate::deadline::deadline;
 use crate::error::Refused;
 use crate::event::{Ended, Event, Fate, StateWanted};
 use crate::ground::LETTER_BYTES_MAX;
 use crate::layout;
-use crate::options::Options;
+use crate::options::{LANDED_BYTES_MIN, Options};
 use crate::teller::Place;
 use crate::time::Time;
 use base::{Rank, SeatSet};
-use proto::vsync::{Payload, ShardId};
+use proto::vsync::{Blank, Payload, ShardId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeSet, VecDeque};
@@ -29,11 +31,23 @@ pub(crate) const ASKED_MAX: usize = 1024;
 /// The most reads that wait.
 pub(crate) const READS_MAX: usize = 1024;
 
+/// The most places that wait to be filled.
+pub(crate) const BLANKS_MAX: usize = 8;
+/// The time after which messages are sent without places, when none comes free: applications keep
+/// them all. (On a busy host a process may not run for a tenth of that.)
+const STARVES_AFTER: Duration = Duration::from_secs(1);
+/// The time between two looks for a place.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+
 /// What is written on the board.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     /// By subgroup, messages that wait for room in the machine, each with its shard.
     pub(crate) sends: Vec<VecDeque<(u16, Payload)>>,
+    /// Places for large messages.
+    pub(crate) blanks: Vec<Blank>,
+    /// The last time at which one was put there.
+    pub(crate) blank_at: Option<Instant>,
     /// Letters that wait for room on the way, at most a window.
     pub(crate) letters: VecDeque<(Rank, Vec<u8>)>,
     /// States that the application gave, at most one for each that was wanted.
@@ -129,7 +143,7 @@ impl Board {
         if bytes > self.message_bytes as usize {
             return Err(Refused::TooLong { bytes, most: self.message_bytes });
         }
-        let mut notes = self.wait_for_room(patience, |notes| {
+        let has_room = |notes: &Notes| {
             if notes.leave_by.is_some() {
                 return Err(Refused::Leaving);
             }
@@ -138,9 +152,19 @@ impl Board {
             }
             self.check_place(id, notes.places.get(subgroup))?;
             Ok(notes.sends[subgroup].len())
-        })?;
+        };
+        let mut notes = self.wait_for_room(patience, has_room)?;
+        let message = if bytes < LANDED_BYTES_MIN {
+            message.into()
+        } else {
+            // B3
+            let blank = self.wait_for_blank(notes, patience)?;
+            let message = blank.map_or_else(|| message.into(), |blank| blank.fill(message));
+            notes = self.wait_for_room(patience, has_room)?;
+            message
+        };
         notes.learned = notes.learned.max(after);
-        notes.sends[subgroup].push_back((id.shard, message.into()));
+        notes.sends[subgroup].push_back((id.shard, message));
         notes.n_taken[subgroup] += 1;
         let number = notes.n_taken[subgroup];
         drop(notes);
@@ -199,6 +223,32 @@ impl Board {
             }
             let until = *until.get_or_insert_with(|| deadline(patience));
             notes = self.wait(notes, until).ok_or(Refused::Busy { waiting })?;
+        }
+    }
+
+    /// A place for a large message, if there are such places and they come free.
+    fn wait_for_blank<'a>(
+        &'a self,
+        mut notes: MutexGuard<'a, Notes>,
+        patience: Duration,
+    ) -> Result<Option<Blank>, Refused> {
+        let until = deadline(patience);
+        loop {
+            if let Some(blank) = notes.blanks.pop() {
+                return Ok(Some(blank));
+            }
+            let Some(last) = notes.blank_at else { return Ok(None) };
+            let now = Instant::now();
+            if now >= last + STARVES_AFTER {
+                return Ok(None);
+            }
+            if now >= until {
+                return Err(Refused::Busy { waiting: self.window });
+            }
+            // What others read is given back without a word to this process.
+            self.ring();
+            let slice = (now + LOOK_EVERY).min(until);
+            notes = self.wait(notes, slice).unwrap_or_else(|| self.notes());
         }
     }
 

@@ -14,7 +14,7 @@
 //!   or half of its patience has passed.
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
 
-use crate::board::{Board, move_all};
+use crate::board::{BLANKS_MAX, Board, move_all};
 use crate::data;
 use crate::error::Error;
 use crate::event::{Ended, Event, Member, StateWanted, number};
@@ -84,6 +84,10 @@ fn serve<F: Seated>(
     let ended = begin(options, founds, setup, &mut place, board)
         .and_then(|mut node| node.run(&mut place, report).map(|ended| (node, ended)));
     let seat = number(setup.me);
+    if let Ok((node, _)) = &ended {
+        // Before the others know of the end (`vsync::landing`, V22).
+        node.process.copy_held();
+    }
     let closed = place.fabric.close().map_err(|source| Error::Open { seat, source });
     // The end is told when the seat is free again.
     let (mut node, ended) = ended?;
@@ -261,7 +265,7 @@ impl Node {
     /// Everything that can be done without waiting. Returns when it has to be done again, and
     /// whether something happened.
     fn advance<F: Seated>(&mut self, place: &mut Place<F>) -> (Instant, bool) {
-        let mut worked = self.take_calls();
+        let mut worked = self.take_calls(place);
         worked |= self.send_letters(place);
         let now = boot_now();
         let turn = self.process.turn(now, place, &mut self.app);
@@ -309,9 +313,16 @@ impl Node {
     }
 
     /// Takes what was asked for on the board.
-    fn take_calls(&mut self) -> bool {
+    fn take_calls<F: Seated>(&mut self, place: &Place<F>) -> bool {
         let mut notes = self.board.notes();
         let mut worked = false;
+        while notes.blanks.len() < BLANKS_MAX
+            && let Some(blank) = self.process.blank(place)
+        {
+            notes.blanks.push(blank);
+            notes.blank_at = Some(std::time::Instant::now());
+            worked = true;
+        }
         self.process.learn(notes.learned.into());
         for (subgroup, sends) in (0..).zip(&mut notes.sends) {
             worked |= take_sends(&mut self.process, &mut self.app, subgroup, sends);

@@ -15,6 +15,10 @@ pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 pub const WINDOW_MAX: u32 = 1 << 12;
 /// The most words of one process's memory: 256 MiB.
 const N_WORDS_MAX: u64 = 32 << 20;
+/// The length in bytes from which on a message is large.
+pub(crate) const LANDED_BYTES_MIN: usize = 4 << 10;
+/// The most bytes of the places for large messages.
+const PLACES_BYTES_MAX: u64 = 64 << 20;
 
 /// How the processes of a group reach each other's memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -209,6 +213,19 @@ impl Options {
         2 * self.seats as u64 * u64::from(self.window) * slot * n_rings
     }
 
+    /// The places for messages that all members read where their sender has put them: as many as
+    /// two windows need, if there is room beside the rings.
+    fn n_places(&self) -> u32 {
+        let is_shared = matches!(self.transport, Transport::Shm);
+        let is_any = is_shared && self.mode != Mode::Unordered;
+        if !is_any || (self.message_bytes as usize) < LANDED_BYTES_MIN {
+            return 0;
+        }
+        let room = (N_WORDS_MAX * 8).saturating_sub(self.n_bytes()).min(PLACES_BYTES_MAX);
+        let place = u64::from(self.message_bytes).next_multiple_of(8) + 8 * (1 + self.seats as u64);
+        (2 * self.window).min((room / place) as u32)
+    }
+
     pub(crate) fn shape(&self) -> Shape {
         Shape {
             mode: self.mode,
@@ -217,6 +234,7 @@ impl Options {
             message_bytes: self.message_bytes,
             n_subgroups: self.layout.len().max(1),
             n_shards: self.layout.iter().map(Subgroup::n_shards).sum::<usize>().max(1),
+            n_places: self.n_places(),
         }
     }
 

@@ -225,11 +225,13 @@ pub enum Mark {
     SubgroupInadequate,
     /// A message could not be sent any longer, as its sender was no longer in the shard.
     MessageUnsent,
+    /// A message was written once, for all members to read where it lay.
+    MessageLanded,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 109] = [
+    pub const ALL: [Mark; 110] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -339,6 +341,7 @@ impl Mark {
         Mark::ShardBegunAnew,
         Mark::SubgroupInadequate,
         Mark::MessageUnsent,
+        Mark::MessageLanded,
     ];
 
     /// Whether only groups with views reach it.
@@ -362,6 +365,7 @@ impl Mark {
                 | Mark::ShardBegunAnew
                 | Mark::SubgroupInadequate
                 | Mark::MessageUnsent
+                | Mark::MessageLanded
         ) || self.is_of_durable_groups()
     }
 

@@ -19,6 +19,7 @@
 
 mod accepts;
 pub mod amcast;
+mod areas;
 mod breaks;
 mod checks;
 mod clock;

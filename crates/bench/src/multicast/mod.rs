@@ -106,6 +106,22 @@ fn os(source: std::io::Error) -> Error {
     Error::Os { doing: "measure a plain stream".into(), source }
 }
 
+/// How often processes copy each byte of a message on its way to all members, the kernel's copies
+/// left out. (What an application does with it comes on top.)
+fn copies(case: &Case, tooks: &[Took]) -> f64 {
+    let n_others = (case.members - 1) as f64;
+    let delivered: u64 = tooks.iter().map(|took| took.delivered).sum();
+    let shared: u64 = tooks.iter().map(|took| took.shared).sum();
+    let is_shared = shared as f64 / delivered.max(1) as f64;
+    // By `send`; and for each other member into its ring, and out of that. On TCP also into the
+    // link's output, and out of its input by way of words.
+    let each = match case.fabric {
+        FabricKind::Shm => 2.0,
+        FabricKind::Tcp => 4.0,
+    };
+    is_shared + (1.0 - is_shared) * (1.0 + each * n_others)
+}
+
 fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let mut latency = Latency::new();
     for ns in tooks.iter().flat_map(|took| &took.latency_ns) {
@@ -133,6 +149,7 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
         .with("bytes_per_s", least * message_bytes as f64)
         .with("floor_bytes_per_s", floor)
         .with("of_floor", least * message_bytes as f64 / floor)
+        .with("copies_per_byte", copies(case, tooks))
         .with("cpu_percent", cores * 100.0);
     Ok(latency.fields(row))
 }

@@ -70,6 +70,8 @@ pub enum Said {
 pub struct Took {
     /// The messages that were delivered here.
     pub delivered: u64,
+    /// Those of them that were read where their senders had put them.
+    pub shared: u64,
     /// The duration of the measurement.
     pub span_ns: u64,
     /// The processor time that the process used, in nanoseconds.
@@ -202,13 +204,16 @@ impl Member<'_> {
                 Event::View(view) => self.n_members = view.members.len(),
                 Event::Delivered(one) => {
                     self.seen.delivered += 1;
+                    self.seen.shared += u64::from(one.bytes.is_shared());
                     if self.is_checked {
-                        black_box(crc32c::crc32c(&one.bytes));
+                        let mut sum = 0;
+                        one.bytes.read(|bytes| sum = crc32c::crc32c_append(sum, bytes));
+                        black_box(sum);
                     }
-                    if one.own.is_some_and(|number| number % self.sample_every == 0)
-                        && let Some((sent, _)) = one.bytes.split_first_chunk()
-                    {
-                        let sent = u64::from_le_bytes(*sent);
+                    if one.own.is_some_and(|number| number % self.sample_every == 0) {
+                        let mut sent = [0; 8];
+                        one.bytes.head(&mut sent);
+                        let sent = u64::from_le_bytes(sent);
                         self.seen.latency_ns.push(shared_ns().saturating_sub(sent));
                     }
                 }

@@ -16,6 +16,8 @@
 //!   construction of `region` (I5 there).
 //! - L4 New memory in the place of old memory is reported, and verbs are performed on it, from the
 //!   poll on that follows the one which reports `LinkDown` (T10). Tested by `a_break_is_a_cut`.
+//! - L5 A process is said to have ended when the kernel has released its lock, when it has removed
+//!   its memory itself, or when a later one has its seat, which it is given after that alone.
 
 use super::bell::Bell;
 use super::ring::{Consumer, Producer, Received};
@@ -83,6 +85,8 @@ pub(super) struct Link {
     withheld: bool,
     trouble: Option<String>,
     dropped: u64,
+    /// The last incarnation whose memory its process has removed (L5).
+    retired: Incarnation,
 }
 
 impl Link {
@@ -99,6 +103,7 @@ impl Link {
             withheld: false,
             trouble: None,
             dropped: 0,
+            retired: Incarnation(0),
         }
     }
 
@@ -112,6 +117,20 @@ impl Link {
             LinkState::Down => None,
             LinkState::Up | LinkState::Failed => self.mapped.as_ref().map(|m| m.region.words()),
         }
+    }
+
+    /// The incarnation of the memory that is mapped.
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
+        self.mapped.as_ref().map(|mapped| mapped.region.incarnation())
+    }
+
+    /// L5: whether the last process with this memory has ended: the kernel has said so, or another
+    /// one has the seat.
+    pub(super) fn has_ended(&self, incarnation: Incarnation) -> bool {
+        let present = self.incarnation();
+        incarnation <= self.retired
+            || present.is_some_and(|present| present > incarnation)
+            || present == Some(incarnation) && self.state == LinkState::Failed
     }
 
     pub(super) fn is_mapped(&self) -> bool {
@@ -261,6 +280,9 @@ impl Link {
 
     fn unmap(&mut self, inbox: &mut Inbox) {
         self.drain(inbox); // L2
+        if let Some(retired) = self.mapped.as_ref().filter(|mapped| mapped.region.is_retired()) {
+            self.retired = self.retired.max(retired.region.incarnation()); // L5
+        }
         self.mapped = None;
         self.garbled = false;
         if std::mem::replace(&mut self.state, LinkState::Down) != LinkState::Down {

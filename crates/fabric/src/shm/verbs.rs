@@ -2,9 +2,38 @@
 
 use super::ShmFabric;
 use super::ring::MESSAGE_BYTES_MAX;
+use base::verb::Area;
 use base::verb::Unsupported;
-use base::{At, Event, Outcome, Port, Rank, Token};
+use base::{At, Event, Incarnation, Outcome, Port, Rank, Token};
+use region::Words;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
+
+/// The mapped memory of a process.
+#[derive(Debug)]
+struct Shared(Words);
+
+impl Area for Shared {
+    #[inline]
+    fn load(&self, at: At) -> u64 {
+        self.0.load(at.0)
+    }
+
+    #[inline]
+    fn store(&self, at: At, word: u64) {
+        self.0.store(at.0, word);
+    }
+
+    #[inline]
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        self.0.load_into(at.0, words);
+    }
+
+    #[inline]
+    fn write(&self, at: At, words: &[u64]) {
+        self.0.write_words(at.0, words);
+    }
+}
 
 impl ShmFabric {
     #[inline]
@@ -106,5 +135,19 @@ impl Port for ShmFabric {
 
     fn permit_writer(&mut self, _from: At, _writer: Option<Rank>) -> Result<(), Unsupported> {
         Err(Unsupported("shared memory cannot revoke another process's mapping; use --fabric tcp"))
+    }
+
+    /// A group's process begins with memory of its own, so a region is that of one process.
+    fn area(&self, of: Rank, incarnation: Incarnation) -> Option<Arc<dyn Area>> {
+        let is_it = match of == self.me {
+            true => self.setup.incarnation == incarnation,
+            false => self.links[of.index()].incarnation() == Some(incarnation),
+        };
+        let memory = self.memory[of.index()].clone().filter(|_| is_it)?;
+        Some(Arc::new(Shared(memory)))
+    }
+
+    fn has_ended(&self, seat: Rank, incarnation: Incarnation) -> bool {
+        seat != self.me && self.links[seat.index()].has_ended(incarnation)
     }
 }

@@ -163,6 +163,16 @@ crate::planted_bugs! {
     HeldOffByOne = HELD_OFF_BY_ONE: tests,
     /// A process takes the welcome of the one before it on its seat.
     WelcomeBySeat = WELCOME_BY_SEAT: sweep ["vsync"],
+    /// A place is used again as soon as its own process has released it.
+    PlaceAtOnce = PLACE_AT_ONCE: sweep ["vsync"],
+    /// A place is used again though a process that has left the view may read there.
+    PlaceOfTheRemoved = PLACE_OF_THE_REMOVED: sweep ["vsync"],
+    /// A member tells that it has received a message whose place it does not hold.
+    ReceivedUnheld = RECEIVED_UNHELD: sweep ["vsync"],
+    /// What was cut off is sent again as the same use of its place.
+    UseKept = USE_KEPT: sweep ["vsync"],
+    /// A process ends whose application reads in places yet.
+    EndsUncopied = ENDS_UNCOPIED: sweep ["vsync"],
     /// In a restart a proposal is accepted below a promise.
     AcceptsBelow = ACCEPTS_BELOW: tests,
 }

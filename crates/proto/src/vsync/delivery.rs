@@ -28,14 +28,17 @@
 use super::bugs::{Bug, Plantings};
 use super::clock::Time;
 use super::current::Current;
+use super::landing::{Landing, take_hold};
 use super::lane::{Lane, Sender};
 use super::order::RoundRobin;
 use super::outbox::Outbox;
 use super::payload::Payload;
+use super::place::{Hold, Use};
 use super::shard::Shard;
 use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
 use super::view::Standing;
 use super::{Delivery, End, Mode, Output};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{At, Port, Rank, SeatSet};
 use core::ops::Range;
@@ -101,15 +104,61 @@ impl<P: Plantings> Current<P> {
             if new.end.saturating_sub(new.start) > u64::from(self.layout.shape.window) {
                 return Err(End::Damaged(seat));
             }
+            let mut received = new.start;
             for index in new {
+                if !self.take_hold(subgroup, &sender, index, port)? {
+                    break;
+                }
                 let stamp = self.read_stamp(&sender, index, port);
                 if !self.planted.has(Bug::StampUnseen) {
                     self.clock.see(stamp);
                 }
+                received = index + 1;
             }
-            self.table.set(self.row.received, self.row.of(subgroup, seat), sent);
+            self.table.set(self.row.received, self.row.of(subgroup, seat), received);
         }
         Ok(())
+    }
+
+    /// V20: takes a hold of the message in a slot, if it has landed. False if its place cannot be
+    /// looked into yet.
+    fn take_hold(
+        &mut self,
+        subgroup: usize,
+        sender: &Sender,
+        index: u64,
+        port: &impl Port,
+    ) -> Result<bool, End> {
+        let at = self.layout.slot_of(sender.ring, index);
+        let Header::Landed { n_bytes, .. } = Header::of(port.load(at)) else { return Ok(true) };
+        if self.planted.has(Bug::ReceivedUnheld) {
+            return Ok(true);
+        }
+        let hold = self.hold_of(sender, at, n_bytes, port);
+        // V17
+        if !self.table.is_named_by(port.load(sender.named)) {
+            return Err(End::Excluded);
+        }
+        let Some(hold) = hold? else { return Ok(false) };
+        let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
+        lane.hold(sender.turn, index, Arc::new(hold));
+        Ok(true)
+    }
+
+    /// A hold of the message that has landed where the slot at `at` says.
+    fn hold_of(
+        &self,
+        sender: &Sender,
+        at: At,
+        n_bytes: u32,
+        port: &impl Port,
+    ) -> Result<Option<Hold>, End> {
+        let held = Use::of(port.load(at.plus(self.layout.head_words())));
+        if u64::from(n_bytes) > self.longest() {
+            return Err(End::Damaged(sender.process.seat));
+        }
+        let (plan, of, n_bytes) = (&self.layout.landing, &sender.process, n_bytes as usize);
+        Ok(take_hold(plan, of, held, self.me, n_bytes, port))
     }
 
     /// Sends what waits, as far as there is room; and nulls, if others wait for this member's turn.
@@ -118,6 +167,7 @@ impl<P: Plantings> Current<P> {
         &mut self,
         subgroup: usize,
         outbox: &mut Outbox,
+        landing: &mut Landing<P>,
         port: &mut impl Port,
     ) -> bool {
         let before = outbox.n_sent();
@@ -135,6 +185,11 @@ impl<P: Plantings> Current<P> {
             outbox.send_null();
         }
         let n_sent = outbox.n_sent();
+        let new = (before..n_sent).filter_map(|index| outbox.sent(index)?.message.as_ref());
+        for message in new {
+            let others = self.lane(subgroup).senders.iter().map(|sender| sender.process);
+            landing.send(message, others.filter(|one| one.seat != self.me));
+        }
         self.write_slots(subgroup, outbox, before..n_sent, self.peers(subgroup), port);
         self.table.set(self.row.received, self.row.of(subgroup, self.me), n_sent);
         // The guard of the ring: pushed behind the slots.
@@ -283,6 +338,7 @@ impl<P: Plantings> Current<P> {
             } else {
                 self.read_slot(&sender, index, port)?.map(|read| (read.stamp, read.message))
             };
+            self.let_go(subgroup, sender.turn, index);
             self.table.set(self.row.delivered, subgroup, at.at + 1);
             if let Some((stamp, message)) = message {
                 let time = self.time_of(subgroup, stamp);
@@ -317,6 +373,7 @@ impl<P: Plantings> Current<P> {
             if sender.process.seat != self.me {
                 let stamp = self.read_stamp(&sender, index, port);
                 self.time_of(subgroup, stamp);
+                self.let_go(subgroup, sender.turn, index);
             }
         }
         let n_own = self.turns_before(subgroup, position);
@@ -324,6 +381,11 @@ impl<P: Plantings> Current<P> {
             outbox.delivered();
         }
         self.table.set(self.row.delivered, subgroup, position);
+    }
+
+    fn let_go(&mut self, subgroup: usize, turn: Standing, index: u64) {
+        let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
+        lane.let_go(turn, index);
     }
 
     /// K5
@@ -381,11 +443,19 @@ impl<P: Plantings> Current<P> {
             let sent = outbox.sent(index).expect("V7: it is under way");
             let head = [sent.header.word(), sent.stamp.0];
             match &sent.message {
-                Some(message) if !is_small(message) => {
-                    write(at, &head[..n_head]);
-                    write(at.plus(n_head as u32), message.words());
+                Some(message) if message.hold().is_some() => {
+                    let place = message.hold().map(|hold| hold.held.word());
+                    run.put(at, &head[..n_head], place.as_slice(), &mut write);
                 }
-                Some(small) => run.put(at, &head[..n_head], small.words(), &mut write),
+                Some(message) => {
+                    let words = message.words().expect("they are this process's own");
+                    if is_small(message) {
+                        run.put(at, &head[..n_head], words, &mut write);
+                    } else {
+                        write(at, &head[..n_head]);
+                        write(at.plus(n_head as u32), words);
+                    }
+                }
                 None => run.put(at, &head[..1], &[], &mut write),
             }
         }
@@ -430,8 +500,7 @@ impl<P: Plantings> Current<P> {
         index: u64,
         port: &impl Port,
     ) -> Result<Option<Read>, End> {
-        let at = self.layout.slot_of(sender.ring, index);
-        let read = self.read_words(sender, at, port);
+        let read = self.read_words(sender, index, port);
         // V17
         if self.table.is_named_by(port.load(sender.named)) || self.planted.has(Bug::SlotOfAnyView) {
             read
@@ -440,9 +509,28 @@ impl<P: Plantings> Current<P> {
         }
     }
 
-    fn read_words(&self, sender: &Sender, at: At, port: &impl Port) -> Result<Option<Read>, End> {
+    fn read_words(
+        &self,
+        sender: &Sender,
+        index: u64,
+        port: &impl Port,
+    ) -> Result<Option<Read>, End> {
+        let at = self.layout.slot_of(sender.ring, index);
         match Header::of(port.load(at)) {
             Header::Null => Ok(None),
+            Header::Landed { number, n_bytes } => {
+                let held = self.lane(sender.subgroup).held(sender.turn, index).cloned();
+                let message = match held {
+                    Some(message) => message,
+                    None if self.planted.has(Bug::ReceivedUnheld) => {
+                        let hold = self.hold_of(sender, at, n_bytes, port)?;
+                        let seat = sender.process.seat;
+                        Payload::landed(Arc::new(hold.ok_or(End::Damaged(seat))?))
+                    }
+                    None => return Err(End::Damaged(sender.process.seat)),
+                };
+                Ok(Some(Read { number, stamp: self.stamp_at(at, port), message }))
+            }
             Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {
                 let (stamp, text) = (self.stamp_at(at, port), self.layout.head_words());
                 let load = |offset, to: &mut [u64]| port.load_into(at.plus(text + offset), to);

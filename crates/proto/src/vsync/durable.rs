@@ -164,13 +164,15 @@ impl<P: Plantings> Current<P> {
                 lane.note_logged(None);
                 continue;
             };
+            // `landing`, V18: the log looks at messages before they are stable.
+            let Some(bytes) = message.bytes() else { return Err(End::Excluded) };
             kept.n_bytes += message.len() as u64 + records::MESSAGE_OVERHEAD_BYTES;
             let at = Position { view: self.view.id, at: position };
             lane.logged_time = lane.logged_time.max(stamp);
             let time = lane.logged_time;
             let record = journal.put(|| {
                 let mut record = records::message((shard, since), at, time, &sender.process);
-                record.extend_from_slice(&message);
+                record.extend_from_slice(bytes);
                 record
             });
             lane.note_logged(Some(record));

@@ -7,9 +7,12 @@ use super::journal::Record;
 use super::layout::Layout;
 use super::lease::Answers;
 use super::order::RoundRobin;
+use super::payload::Payload;
+use super::place::Hold;
 use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
 
@@ -41,12 +44,16 @@ pub(super) struct Lane {
     /// The last records at which messages were put that are not delivered yet, with the length
     /// before each.
     pub(super) open: VecDeque<(u64, Record)>,
+    /// By turn, the messages in landing areas that this member holds, each with its index.
+    landed: Vec<VecDeque<(u64, Payload)>>,
 }
 
 /// A member of a shard.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sender {
     pub(super) process: Knock,
+    pub(super) turn: Standing,
+    pub(super) subgroup: usize,
     /// The place of its messages.
     pub(super) ring: At,
     /// The word that names the view in which these are (`sst`, S6).
@@ -64,15 +71,16 @@ impl Lane {
     ) -> Option<Lane> {
         let id = view.shard_of(me, subgroup)?;
         let Shard { seats, .. } = view.shard(id)?;
-        let sender = |seat: &Rank| {
+        let sender = |(turn, seat): (u16, &Rank)| {
             let process = view.member(*seat).expect("L2: a shard has members alone").process;
             let ring = layout.ring_of(*seat, view.id.0, subgroup, planted);
-            Sender { process, ring, named: layout.named_of(*seat, view.id.0, planted) }
+            let named = layout.named_of(*seat, view.id.0, planted);
+            Sender { process, turn: Standing(turn), subgroup, ring, named }
         };
         let turn = seats.iter().position(|seat| *seat == me)?;
         Some(Lane {
             id,
-            senders: seats.iter().map(sender).collect(),
+            senders: (0..).zip(seats).map(sender).collect(),
             seats: seats.iter().copied().collect(),
             turn: Standing(turn as u16),
             order: RoundRobin::new(seats.len()),
@@ -85,6 +93,7 @@ impl Lane {
             logged_time: view.time,
             marks: VecDeque::new(),
             open: VecDeque::new(),
+            landed: seats.iter().map(|_| VecDeque::new()).collect(),
         })
     }
 
@@ -102,6 +111,28 @@ impl Lane {
     pub(super) fn first_open(&mut self, delivered: u64, next: Record) -> Record {
         while self.open.pop_front_if(|(at, _)| *at < delivered).is_some() {}
         self.open.front().map_or(next, |(_, record)| *record)
+    }
+
+    /// Keeps a message of a sender that this member has received (`landing`, V20).
+    pub(super) fn hold(&mut self, turn: Standing, index: u64, hold: Arc<Hold>) {
+        self.landed[turn.index()].push_back((index, Payload::landed(hold)));
+    }
+
+    /// The message of a sender with this index that this member holds.
+    pub(super) fn held(&self, turn: Standing, index: u64) -> Option<&Payload> {
+        let landed = &self.landed[turn.index()];
+        let at = landed.binary_search_by_key(&index, |(index, _)| *index).ok()?;
+        Some(&landed[at].1)
+    }
+
+    /// Releases what it holds of a sender up to an index.
+    pub(super) fn let_go(&mut self, turn: Standing, index: u64) {
+        while self.landed[turn.index()].pop_front_if(|(at, _)| *at <= index).is_some() {}
+    }
+
+    /// Releases all that it holds.
+    pub(super) fn let_all_go(&mut self) {
+        self.landed.iter_mut().for_each(VecDeque::clear);
     }
 
     /// The column words and sets of this lane are those of this subgroup.

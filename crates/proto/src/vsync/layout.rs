@@ -1,11 +1,12 @@
 //! The region of a seat: two places for each seat, and in each a row and a ring of messages for
-//! each subgroup.
+//! each subgroup; and behind all places the own landing area (`landing`).
 //!
 //! Every word has one writer, the seat whose place it is in (`sst`, S3). The region of a seat is
 //! the copy that this seat reads.
 
 use super::bugs::Plantings;
 use super::columns::Row;
+use super::place::Plan;
 use super::slots::Header;
 use crate::node::Layout as Region;
 use crate::sst::bugs::Bug as TableBug;
@@ -41,6 +42,9 @@ pub struct Shape {
     pub n_subgroups: usize,
     /// The number of the shards of all of them.
     pub n_shards: usize,
+    /// The places for large messages of a process, where the fabric has memory that all members
+    /// look into; 0 for none.
+    pub n_places: u32,
 }
 
 /// The place of everything.
@@ -50,6 +54,7 @@ pub(super) struct Layout {
     pub(super) columns: Columns,
     pub(super) row: Row,
     places: Places,
+    pub(super) landing: Plan,
 }
 
 impl Layout {
@@ -60,7 +65,11 @@ impl Layout {
         let mut columns = Columns::new();
         let row = Row::declare(&mut columns, [shape.n_seats, shape.n_subgroups, shape.n_shards]);
         let stride = columns.row_words() + shape.n_subgroups as u32 * ring_words(shape);
-        Layout { shape: *shape, columns, row, places: Places::new(At(0), stride) }
+        let places = Places::new(At(0), stride);
+        let n_places = if shape.mode == Mode::Unordered { 0 } else { shape.n_places };
+        let end = places.end(shape.n_seats);
+        let landing = Plan::new(end, shape.n_seats, n_places, shape.message_bytes);
+        Layout { shape: *shape, columns, row, places, landing }
     }
 
     /// The row of `seat` in `view`.
@@ -103,12 +112,14 @@ impl Layout {
 
     /// The whole region.
     pub(super) fn region(&self) -> Region {
-        let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards } = self.shape;
+        let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards, n_places } =
+            self.shape;
         let text = alloc::format!(
-            "vsync 5 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards}"
+            "vsync 6 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards} \
+             {n_places}"
         );
         Region {
-            n_words: self.places.end(n_seats).0,
+            n_words: self.places.end(n_seats).0 + self.landing.n_words(),
             fingerprint: xxhash_rust::xxh3::xxh3_64(text.as_bytes()),
         }
     }

@@ -12,6 +12,7 @@
 //!   which holds up senders and no view: what a view ends with is delivered all the same, or this
 //!   member would not have delivered the same messages as the others (V6). Mutant `HOLDS_THE_END`.
 
+mod large;
 mod log;
 mod passage;
 mod status;
@@ -24,6 +25,8 @@ use super::clock::Time;
 use super::current::Current;
 use super::durable::Kept;
 use super::journal::{Journal, Record};
+use super::landing::Landing;
+use super::lane::Lane;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
@@ -63,6 +66,8 @@ pub struct Machine<P = Sound> {
     /// Own messages, by subgroup.
     outboxes: Vec<Outbox>,
     gifts: Gifts,
+    /// The own large messages.
+    landing: Landing<P>,
     /// Seats whose links came up since the last poll: they may miss anything.
     renewed: SeatSet,
     /// Outputs between two polls.
@@ -181,7 +186,6 @@ impl<P: Plantings> Machine<P> {
         assert_eq!((n_subgroups, n_shards), (shape.n_subgroups, shape.n_shards), "another layout");
         Machine {
             planted,
-            layout,
             life: Life::Outside { next_knock_at: now, returning: None },
             outboxes: (0..n_subgroups).map(|_| Outbox::default()).collect(),
             kept: alloc::vec![Kept::default(); n_subgroups],
@@ -190,6 +194,7 @@ impl<P: Plantings> Machine<P> {
             freed: Record(0),
             subgroups,
             gifts: Gifts::default(),
+            landing: Landing::new(layout.landing, config.me, planted),
             renewed: SeatSet::EMPTY,
             pending: Vec::new(),
             is_leaving: false,
@@ -197,6 +202,7 @@ impl<P: Plantings> Machine<P> {
             next_beat_at: now,
             wall: Time::default(),
             answers: alloc::vec![Instant::ZERO; n_subgroups],
+            layout,
             config,
         }
     }
@@ -413,6 +419,7 @@ impl<P: Plantings> Machine<P> {
             }
         }
         out.append(&mut self.pending);
+        self.note_given(out);
         self.tell(now, port);
     }
 
@@ -465,7 +472,7 @@ impl<P: Plantings> Machine<P> {
                 if let Err(end) = current.receive(subgroup, self.is_held, outbox, port, out) {
                     return Turn::End(end);
                 }
-                if !current.send(subgroup, outbox, port) {
+                if !current.send(subgroup, outbox, &mut self.landing, port) {
                     break;
                 }
             }
@@ -494,6 +501,7 @@ impl<P: Plantings> Machine<P> {
         if let Err(end) = self.deliver_end(&mut current, &mut wants, change, port, out) {
             return self.end(end);
         }
+        current.lanes.iter_mut().flatten().for_each(Lane::let_all_go);
         if change.left.contains(me) {
             let is_rude = self.planted.has(Bug::LeaveAtOnce);
             let span = if is_rude { Duration::ZERO } else { self.config.timing.suspect_after };

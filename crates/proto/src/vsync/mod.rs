@@ -20,9 +20,10 @@
 //!
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
-//! V15 in `unordered`, V16 and V17 in `delivery`, L1 to L5, of subgroups and shards, in `roster`;
-//! of durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
-//! `records`; K1 to K6, of times, in `clock`, E1 to E4, of leases, in `lease`.
+//! V15 in `unordered`, V16 and V17 in `delivery`, V18 to V22, of large messages, in `landing`, L1
+//! to L5, of subgroups and shards, in `roster`; of durable groups W1 to W6 in `durable`, R1 to R6
+//! in `restart`, J1 to J3 in `journal`, P1 in `records`; K1 to K6, of times, in `clock`, E1 to E4,
+//! of leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
@@ -57,6 +58,7 @@ mod detector;
 mod durable;
 mod heard;
 mod journal;
+mod landing;
 mod lane;
 mod layout;
 mod lease;
@@ -64,6 +66,7 @@ mod machine;
 mod order;
 mod outbox;
 mod payload;
+mod place;
 mod records;
 mod renewal;
 mod restart;
@@ -80,6 +83,7 @@ mod wire;
 
 pub use clock::Time;
 pub use delivery::FLIGHT_BYTES_MAX;
+pub use landing::Blank;
 pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
 pub use payload::Payload;

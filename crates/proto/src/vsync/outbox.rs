@@ -83,8 +83,13 @@ impl Outbox {
         self.n_bytes += OVERHEAD_BYTES;
         if let Some(message) = &message {
             self.n_before += 1;
-            header = Header::Message { number: self.n_before, n_bytes: message.len() as u32 };
-            self.n_bytes += message.len() as u64;
+            let (number, n_bytes) = (self.n_before, message.len() as u32);
+            let is_landed = message.hold().is_some();
+            header = match is_landed {
+                true => Header::Landed { number, n_bytes },
+                false => Header::Message { number, n_bytes },
+            };
+            self.n_bytes += if is_landed { 8 } else { u64::from(n_bytes) };
         }
         self.under_way.push_back(Sent { message, header, stamp, bytes_before });
     }
@@ -114,20 +119,31 @@ impl Outbox {
         self.n_delivered
     }
 
-    /// Ends this process's time in a shard: drops what was not delivered. Returns how much that is.
-    pub(super) fn drop_all(&mut self, planted: impl Planting<Bug>) -> usize {
+    /// Ends this process's time in a shard: drops what was not delivered, which `drops` is shown.
+    /// Returns how much that is.
+    pub(super) fn drop_all(
+        &mut self,
+        planted: impl Planting<Bug>,
+        drops: impl FnMut(&Payload),
+    ) -> usize {
         let under_way = core::mem::take(&mut self.under_way);
+        under_way.iter().filter_map(|sent| sent.message.as_ref()).for_each(drops);
         let counts = |sent: &Sent| sent.message.is_some() || planted.has(Bug::UnsentCountsNulls);
         let n_cut_off = under_way.into_iter().filter(counts).count();
         (self.n_delivered, self.n_bytes, self.n_again) = (0, 0, 0);
         n_cut_off + core::mem::take(&mut self.waiting).len()
     }
 
-    /// Ends the view: what was not delivered in it waits again (V7).
-    pub(super) fn end_view(&mut self, planted: impl Planting<Bug>) {
+    /// Ends the view: what was not delivered in it waits again (V7), as `again` makes it.
+    pub(super) fn end_view(
+        &mut self,
+        planted: impl Planting<Bug>,
+        again: impl FnMut(Payload) -> Payload,
+    ) {
         (self.n_delivered, self.n_bytes) = (0, 0);
         let cut_off = core::mem::take(&mut self.under_way);
-        let cut_off: Vec<Payload> = cut_off.into_iter().filter_map(|sent| sent.message).collect();
+        let cut_off = cut_off.into_iter().filter_map(|sent| sent.message);
+        let cut_off: Vec<Payload> = cut_off.map(again).collect();
         self.n_before -= cut_off.len() as u64;
         self.n_again += cut_off.len();
         if planted.has(Bug::NotSentAgain) {
@@ -175,7 +191,7 @@ mod tests {
         let b = Payload::from(&b"b"[..]);
         assert_eq!(sent(&outbox, 2), Some((number(2), Time(2), Some(b))));
         assert_eq!(outbox.n_sent(), 4);
-        outbox.end_view(Sound);
+        outbox.end_view(Sound, |message| message);
         assert_eq!((outbox.n_sent(), outbox.n_waiting()), (0, 3));
         for (index, message) in [b"b", b"c", b"d"].into_iter().enumerate() {
             assert_eq!(outbox.is_again(), index < 2, "the third one had not been sent");
@@ -196,7 +212,7 @@ mod tests {
             outbox.put(b"b".as_slice().into());
             assert!(outbox.send_next(Time::default));
             outbox.send_null();
-            outbox.drop_all(planted)
+            outbox.drop_all(planted, |_| {})
         };
         assert_eq!((dropped(None), dropped(Some(Bug::UnsentCountsNulls))), (2, 3));
     }

@@ -1,7 +1,8 @@
 //! The bytes of a message, as regions hold them: so they are copied once on their way in, and once
 //! on their way out.
 
-use alloc::vec;
+use super::place::{CHUNK_WORDS, Hold, loaded};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Deref;
@@ -9,39 +10,104 @@ use zerocopy::IntoBytes;
 
 const _: () = assert!(cfg!(target_endian = "little"), "words of a region are little endian");
 
-/// The words that are loaded at a time: 4 KiB.
-const CHUNK_WORDS: usize = 512;
+/// The bytes of a message: this process's own, or those in a place of a landing area (`landing`).
+///
+/// What is in a place is copied out of it when all bytes are asked for (by `Deref`), and the place
+/// is given back. [`Payload::read`] reads there without that.
+#[derive(Clone)]
+pub struct Payload(Bytes);
 
-/// The bytes of a message.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct Payload {
-    /// Eight bytes a word, little endian; zeros fill the last one.
-    words: Vec<u64>,
-    n_bytes: usize,
+#[derive(Clone)]
+enum Bytes {
+    Own {
+        /// Eight bytes a word, little endian; zeros fill the last one.
+        words: Vec<u64>,
+        n_bytes: usize,
+    },
+    Landed(Arc<Hold>),
 }
 
 impl Payload {
-    /// `n_bytes` whose words `load` fills, from an offset on: a few at a time, so that what is long
-    /// goes through memory once.
-    pub(super) fn loaded(n_bytes: usize, mut load: impl FnMut(u32, &mut [u64])) -> Payload {
-        let n_words = n_bytes.div_ceil(8);
-        if n_words <= CHUNK_WORDS {
-            let mut words = vec![0; n_words];
-            load(0, &mut words);
-            return Payload { words, n_bytes };
-        }
-        let (mut words, mut chunk) = (Vec::with_capacity(n_words), [0; CHUNK_WORDS]);
-        while words.len() < n_words {
-            let chunk = &mut chunk[..CHUNK_WORDS.min(n_words - words.len())];
-            load(words.len() as u32, chunk);
-            words.extend_from_slice(chunk);
-        }
-        Payload { words, n_bytes }
+    /// `n_bytes` whose words `load` fills.
+    pub(super) fn loaded(n_bytes: usize, load: impl FnMut(u32, &mut [u64])) -> Payload {
+        Payload::own(loaded(n_bytes.div_ceil(8), load), n_bytes)
     }
 
-    /// The words.
-    pub(super) fn words(&self) -> &[u64] {
-        &self.words
+    const fn own(words: Vec<u64>, n_bytes: usize) -> Payload {
+        Payload(Bytes::Own { words, n_bytes })
+    }
+
+    /// The message that is held.
+    pub(super) const fn landed(hold: Arc<Hold>) -> Payload {
+        Payload(Bytes::Landed(hold))
+    }
+
+    /// The hold of a message in a place.
+    pub(super) const fn hold(&self) -> Option<&Arc<Hold>> {
+        match &self.0 {
+            Bytes::Own { .. } => None,
+            Bytes::Landed(hold) => Some(hold),
+        }
+    }
+
+    /// The words. `None` if the message was in a place that has another one now (`landing`, V18).
+    pub(super) fn words(&self) -> Option<&[u64]> {
+        match &self.0 {
+            Bytes::Own { words, .. } => Some(words),
+            Bytes::Landed(hold) => hold.words(),
+        }
+    }
+
+    /// The bytes, likewise.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        Some(&self.words()?.as_bytes()[..self.len()])
+    }
+
+    /// The number of bytes.
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Bytes::Own { n_bytes, .. } => *n_bytes,
+            Bytes::Landed(hold) => hold.len(),
+        }
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Hands all bytes to `take`, in order, some at a time. A message that is in memory which all
+    /// members of the host share is read there, and not copied.
+    pub fn read(&self, mut take: impl FnMut(&[u8])) {
+        match &self.0 {
+            Bytes::Own { .. } => take(self),
+            Bytes::Landed(hold) => hold.read(take),
+        }
+    }
+
+    /// Copies the bytes at the beginning, as many as there are and `to` has room for, at most 4096.
+    /// Returns their number.
+    pub fn head(&self, to: &mut [u8]) -> usize {
+        match &self.0 {
+            Bytes::Own { n_bytes, .. } => {
+                let n = to.len().min(*n_bytes).min(8 * CHUNK_WORDS);
+                to[..n].copy_from_slice(&self[..n]);
+                n
+            }
+            Bytes::Landed(hold) => hold.head(to),
+        }
+    }
+
+    /// Whether the bytes are in memory that all members of the host share, and in this process's
+    /// own only once they were asked for.
+    pub const fn is_shared(&self) -> bool {
+        self.hold().is_some()
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Payload {
+        Payload::own(Vec::new(), 0)
     }
 }
 
@@ -53,7 +119,7 @@ impl From<&[u8]> for Payload {
         if !rest.is_empty() {
             words.push(crate::le_word(rest));
         }
-        Payload { words, n_bytes: bytes.len() }
+        Payload::own(words, bytes.len())
     }
 }
 
@@ -61,13 +127,24 @@ impl Deref for Payload {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.words.as_bytes()[..self.n_bytes]
+        self.bytes().expect("V18: a message is there while it is held")
     }
 }
 
+impl PartialEq for Payload {
+    fn eq(&self, other: &Payload) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Payload {}
+
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (**self).fmt(f)
+        match &self.0 {
+            Bytes::Own { .. } => (**self).fmt(f),
+            Bytes::Landed(hold) => hold.fmt(f),
+        }
     }
 }
 
@@ -77,7 +154,7 @@ mod tests {
 
     fn copy(of: &Payload) -> Payload {
         Payload::loaded(of.len(), |offset, to| {
-            to.copy_from_slice(&of.words()[offset as usize..][..to.len()]);
+            to.copy_from_slice(&of.words().unwrap()[offset as usize..][..to.len()]);
         })
     }
 
@@ -86,12 +163,13 @@ mod tests {
         for n in 0..20 {
             let bytes: Vec<u8> = (1..=n).collect();
             let payload = Payload::from(&bytes[..]);
-            assert_eq!((&*payload, payload.words().len()), (&bytes[..], bytes.len().div_ceil(8)));
+            let n_words = payload.words().map(<[u64]>::len);
+            assert_eq!((&*payload, n_words), (&bytes[..], Some(bytes.len().div_ceil(8))));
             assert_eq!(copy(&payload), payload);
         }
         let long: Vec<u8> = (0..8 * CHUNK_WORDS + 11).map(|n| n as u8).collect();
         let payload = Payload::from(&long[..]);
         assert!(*copy(&payload) == long[..] && *payload == long[..]);
-        assert_eq!(Payload::from(&[1, 2][..]).words(), [0x0201]);
+        assert_eq!(Payload::from(&[1, 2][..]).words(), Some(&[0x0201][..]));
     }
 }

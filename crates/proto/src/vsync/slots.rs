@@ -1,7 +1,7 @@
 //! Slots of rings as words: what a sender writes, and what a receiver reads.
 //!
 //! ```text
-//! slot = header | stamp (where messages have times) | message
+//! slot = header | stamp (where messages have times) | message, or the place where it landed
 //! ```
 //! Of a null the header alone means something.
 
@@ -18,11 +18,18 @@ pub(super) enum Header {
         number: u64,
         n_bytes: u32,
     },
+    /// One whose bytes are in its sender's landing area (`landing`).
+    Landed {
+        number: u64,
+        n_bytes: u32,
+    },
 }
 
 /// The word of a null.
 const NULL: u64 = u64::MAX;
 const LENGTH_BITS: u32 = 21;
+/// The bit of a message that has landed.
+const LANDED: u64 = 1 << 63;
 
 impl Header {
     /// The longest message of which a header can tell the length.
@@ -32,6 +39,7 @@ impl Header {
         match self {
             Header::Null => NULL,
             Header::Message { number, n_bytes } => number << LENGTH_BITS | n_bytes as u64,
+            Header::Landed { number, n_bytes } => LANDED | number << LENGTH_BITS | n_bytes as u64,
         }
     }
 
@@ -40,7 +48,12 @@ impl Header {
             NULL => Header::Null,
             word => {
                 let n_bytes = (word & Header::BYTES_MAX as u64) as u32;
-                Header::Message { number: word >> LENGTH_BITS, n_bytes }
+                let number = (word & !LANDED) >> LENGTH_BITS;
+                if word & LANDED == 0 {
+                    Header::Message { number, n_bytes }
+                } else {
+                    Header::Landed { number, n_bytes }
+                }
             }
         }
     }
@@ -91,7 +104,7 @@ impl<'a> Run<'a> {
 
 /// Whether a message goes together with its neighbours.
 pub(super) fn is_small(message: &Payload) -> bool {
-    message.words().len() <= SMALL_WORDS_MAX
+    message.len() <= 8 * SMALL_WORDS_MAX
 }
 
 const SMALL_WORDS_MAX: usize = 64;
@@ -109,7 +122,9 @@ mod tests {
         for header in [
             Header::Null,
             Header::Message { number: 1, n_bytes: 0 },
-            Header::Message { number: (1 << 43) - 2, n_bytes: Header::BYTES_MAX },
+            Header::Message { number: (1 << 42) - 1, n_bytes: Header::BYTES_MAX },
+            Header::Landed { number: 1, n_bytes: 8 },
+            Header::Landed { number: (1 << 42) - 2, n_bytes: Header::BYTES_MAX },
         ] {
             assert_eq!(Header::of(header.word()), header);
         }

@@ -11,6 +11,7 @@ use super::current::Current;
 use super::delivery::FLIGHT_BYTES_MAX;
 use super::durable::Kept;
 use super::journal::Journal;
+use super::landing::Landing;
 use super::layout::{Layout, Shape};
 use super::lease::Lease;
 use super::outbox::Outbox;
@@ -38,6 +39,7 @@ pub(super) const SHAPE: Shape = Shape {
     message_bytes: 16,
     n_subgroups: 1,
     n_shards: 1,
+    n_places: 0,
 };
 
 /// The rows of a view, as one member's memory has them.
@@ -357,6 +359,11 @@ fn v9_the_last_member_that_has_the_state_stays_until_another_has_it() {
     assert_eq!(shown(&rows, 0, Sound).1.left, set(&[0]));
 }
 
+/// A landing area without places.
+fn unlanded<P: Plantings>(planted: P) -> Landing<P> {
+    Landing::new(Layout::new(&SHAPE).landing, process(0, 1), planted)
+}
+
 /// The bytes that a sender with a full ring writes to two members: at first, when the first has
 /// received all of that and the second four messages, and again after the second one's link broke.
 fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
@@ -373,12 +380,12 @@ fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
         })
     };
     let mut written = Region::default();
-    assert!(current.send(0, &mut outbox, &mut written));
+    assert!(current.send(0, &mut outbox, &mut unlanded(planted), &mut written));
     let first = take(&mut written);
     rows.tell(1, |row, table| table.set(row.received, 0, outbox.n_sent()));
     rows.tell(2, |row, table| table.set(row.received, 0, 4));
     rows.show(&mut current);
-    current.send(0, &mut outbox, &mut written);
+    current.send(0, &mut outbox, &mut unlanded(planted), &mut written);
     let second = take(&mut written);
     current.write_ring(0, &outbox, set(&[2]), &mut written);
     [first, second, take(&mut written)]
@@ -410,7 +417,7 @@ fn persisted<P: Plantings>(planted: P) -> [u64; 3] {
     let mut current = Rows::with(1, ON_DISKS).read_by(0, planted);
     let (mut outbox, mut port) = (Outbox::default(), Region::default());
     outbox.put(Payload::from(&[7; 16][..]));
-    current.send(0, &mut outbox, &mut port);
+    current.send(0, &mut outbox, &mut unlanded(planted), &mut port);
     let mut disk = TestDisk::default();
     let (mut journal, mut kept) = (Journal::on(&disk), Kept::default());
     let mut tell = |kept: &mut Kept, journal: &mut Journal| {

@@ -1,7 +1,9 @@
 //! What a simulated process of a group stands on.
 
 use super::date::Date;
+use crate::Snapshots;
 use crate::disk::Disk;
+use crate::stored::Store;
 use crate::world::port::SimPort;
 use base::verb::Relay;
 use base::{Inbox, Instant};
@@ -9,6 +11,16 @@ use engine::Ground;
 use engine::group::WallClock;
 use proto::disk::DiskEvent;
 use proto::vsync::Time;
+
+/// The bytes that may wait for a disk: some pieces of a state.
+const UNSYNCED_BYTES_MAX: usize = 40 << 10;
+
+/// The disk of a process of a durable group.
+pub(super) fn new_disk() -> Disk {
+    let mut disk = Disk::new(Store::Model, Snapshots::default());
+    disk.let_wait(UNSYNCED_BYTES_MAX);
+    disk
+}
 
 /// What a simulated process stands on.
 pub(super) struct SimGround<'a> {

@@ -25,6 +25,7 @@ mod operator;
 mod phases;
 mod power;
 mod process;
+mod reader;
 mod reads;
 mod scenario;
 mod storms;

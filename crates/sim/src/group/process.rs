@@ -6,32 +6,25 @@ use super::bugs::Bug;
 use super::date::Date;
 use super::ground::{SimGround, date};
 use super::history::{MessageId, ProcessId, Record, Told};
+use super::reader::{self, Reader};
 use super::reads::{Reads, Standing};
+use crate::Property;
+use crate::areas::Areas;
 use crate::coverage::Mark;
 use crate::disk::Disk;
-use crate::stored::Store;
 use crate::trace::Topic;
 use crate::world::net::Net;
 use crate::world::port::SimPort;
-use crate::{Property, Snapshots};
 use base::{Instant, Rank, Rng};
 use engine::group::{self, Application, Installed, Turn};
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{Config, Delivery, End, Knock, Payload, Position, ShardId, Time, View, ViewId};
+use proto::vsync::{
+    Blank, Config, Delivery, End, Knock, Payload, Position, ShardId, Time, View, ViewId,
+};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-
-/// The bytes that may wait for a disk: some pieces of a state.
-const UNSYNCED_BYTES_MAX: usize = 40 << 10;
-
-/// The disk of a process of a durable group.
-pub(super) fn new_disk() -> Disk {
-    let mut disk = Disk::new(Store::Model, Snapshots::default());
-    disk.let_wait(UNSYNCED_BYTES_MAX);
-    disk
-}
 
 /// A process of a group as it ships, whatever is planted in it.
 trait Life {
@@ -42,6 +35,8 @@ trait Life {
         listener: &mut Listener<'_>,
     ) -> Turn;
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
+    fn blank(&mut self, ground: &SimGround<'_>) -> Option<Blank>;
+    fn copy_held(&self);
     fn learn(&mut self, time: Time);
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
@@ -69,6 +64,14 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
         group::Process::multicast(self, shard, message).is_ok()
+    }
+
+    fn blank(&mut self, ground: &SimGround<'_>) -> Option<Blank> {
+        group::Process::blank(self, ground)
+    }
+
+    fn copy_held(&self) {
+        group::Process::copy_held(self);
     }
 
     fn learn(&mut self, time: Time) {
@@ -181,6 +184,8 @@ pub(super) struct Process {
     n_turns: u64,
     /// What it has to answer, in a group with leases.
     reads: Option<Reads>,
+    /// What its application looks at later.
+    reader: Reader,
 }
 
 impl Process {
@@ -214,6 +219,7 @@ impl Process {
             is_slow: false,
             n_turns: 0,
             reads,
+            reader: Reader::default(),
         }
     }
 
@@ -231,6 +237,8 @@ impl Process {
             net: Rc::clone(self.port.net()),
             places: &mut self.places,
             reads: self.reads.as_mut(),
+            reader: &mut self.reader,
+            turn: self.n_turns,
             record,
             n_ballast: self.n_ballast.1,
             is_ended: &mut self.is_ended,
@@ -239,7 +247,27 @@ impl Process {
         let due = self.life.turn(now, &mut ground, &mut listener).due;
         self.note_frontiers(record);
         self.answer(record);
+        self.look_again(self.n_turns);
+        if self.is_ended {
+            self.life.copy_held();
+        }
         due
+    }
+
+    /// Looks at messages that were delivered until this turn (`reader`).
+    fn look_again(&mut self, turn: u64) {
+        if let Some(id) = self.reader.look(turn) {
+            let detail =
+                format!("{id:?} was overwritten at {} after its delivery", self.knock.seat);
+            self.port.net().borrow_mut().violate(Property::Validity, detail);
+        }
+    }
+
+    /// Looks at all that is left, long after the process has ended.
+    pub(super) fn look_at_last(&mut self) {
+        if self.is_ended {
+            self.look_again(u64::MAX);
+        }
     }
 
     /// Answers updates and reads, in a group with leases.
@@ -301,7 +329,14 @@ impl Process {
         let ProcessId(sender, incarnation) = self.id();
         let n_ballast = n_ballast as usize % (self.n_ballast.0 + 1);
         let message = app::message(MessageId { shard, sender, incarnation, ordinal }, n_ballast);
-        if self.life.multicast(shard, message[..].into()) {
+        // Three of four are large, if there is room.
+        let ground = SimGround { port: &mut self.port, date: self.date, disk: None };
+        let is_large = !ordinal.is_multiple_of(4);
+        let blank = is_large.then(|| self.life.blank(&ground)).flatten();
+        let mark = blank.is_some().then_some(Mark::MessageLanded);
+        let message = blank.map_or_else(|| message[..].into(), |blank| blank.fill(&message));
+        if self.life.multicast(shard, message) {
+            mark.into_iter().for_each(|mark| self.port.net().borrow_mut().coverage.hit(mark));
             *n_multicast = ordinal;
             record.causes.insert((shard, ordinal), record.latest);
             self.trace(Topic::Propose, ordinal, 0);
@@ -317,6 +352,11 @@ impl Process {
     /// What the clock of its host shows.
     pub(super) fn date(&self) -> Time {
         date(self.date, &self.port)
+    }
+
+    /// Lets it look into the memory of others.
+    pub(super) fn look_into(&mut self, areas: Areas) {
+        self.port.look_into(areas);
     }
 
     /// Lets WRITEs land while it reads rows.
@@ -396,6 +436,8 @@ struct Listener<'a> {
     net: Rc<RefCell<Net>>,
     places: &'a mut [Place],
     reads: Option<&'a mut Reads>,
+    reader: &'a mut Reader,
+    turn: u64,
     record: &'a mut Record,
     n_ballast: usize,
     is_ended: &'a mut bool,
@@ -482,7 +524,7 @@ impl Application for Listener<'_> {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        let Some(id) = app::name(&delivery.message) else {
+        let Some(id) = app::name(&reader::bytes(&delivery.message)) else {
             let detail = format!("{} delivered torn bytes at {:?}", self.knock.seat, delivery.at);
             return self.violate(Property::Validity, detail);
         };
@@ -490,6 +532,7 @@ impl Application for Listener<'_> {
             let detail = format!("{id:?} was delivered as a message of {:?}", delivery.sender);
             return self.violate(Property::Validity, detail);
         }
+        self.reader.keep(self.turn, id, delivery.message.clone());
         self.trace(Topic::Deliver, delivery.at.at, id.ordinal << 8 | id.sender.index() as u64);
         let place = &mut self.places[usize::from(delivery.shard.subgroup)];
         if delivery.sender == self.knock {
@@ -534,7 +577,11 @@ impl Application for Listener<'_> {
             End::Left => self.hit(Mark::MemberLeft),
             End::Excluded => self.hit(Mark::MemberExcluded),
             End::Partitioned => self.hit(Mark::MinorityStopped),
-            End::StateLost | End::Overrun | End::Damaged(_) | End::OtherGroup => {}
+            End::Damaged(seat) => {
+                let detail = format!("{} does not understand {seat}", self.knock.seat);
+                self.violate(Property::Validity, detail);
+            }
+            End::StateLost | End::Overrun | End::OtherGroup => {}
         }
         self.trace(Topic::Deposed, u64::from(end == End::Left), 0);
         self.record.told.push(Told::Ended(end));

@@ -86,7 +86,13 @@ impl Scenario {
         let dates = (0..drawn.shape.n_seats).map(|_| Date::draw(kind, &mut rng_of_dates));
         let is_shared = drawn.plan.weather.provider == Provider::Shm;
         let has_races = is_shared && Rng::new(seed ^ 0x7261_6365_7300).chance(1, 2);
-        Scenario { dates: dates.collect(), has_races, ..drawn }
+        let mut rng_of_places = Rng::new(seed ^ 0x706c_6163_6573);
+        let n_places = match is_shared && rng_of_places.chance(3, 4) {
+            true => 1 + rng_of_places.below(2 * u64::from(drawn.shape.window)) as u32,
+            false => 0,
+        };
+        let shape = Shape { n_places, ..drawn.shape };
+        Scenario { dates: dates.collect(), has_races, shape, ..drawn }
     }
 
     /// The same with leases, shorter and longer than the silence that is suspected: then clocks run
@@ -170,6 +176,7 @@ impl Scenario {
                 message_bytes: 24 + 8 * rng.below(20) as u32,
                 n_subgroups: 1,
                 n_shards: 1,
+                n_places: 0,
             },
             layout: Vec::new(),
             timing: Timing {

@@ -3,9 +3,11 @@
 use super::Kind;
 use super::bugs::Bug;
 use super::checks;
+use super::ground::new_disk;
 use super::history::{History, ProcessId};
-use super::process::{Process, new_disk};
+use super::process::Process;
 use super::scenario::{Manner, Scenario};
+use crate::areas::Areas;
 use crate::coverage::Mark;
 use crate::disk::Disk;
 use crate::plan::MS;
@@ -23,6 +25,13 @@ use std::rc::Rc;
 /// The number of events beyond which a run is taken for one that spins.
 const N_EVENTS_MAX: u64 = 5_000_000;
 
+/// What processes meet that share memory.
+struct Shared {
+    areas: Areas,
+    /// The choices of WRITEs that land while rows are read.
+    rng_of_races: Rng,
+}
+
 /// A simulated group.
 pub(super) struct World {
     pub(super) scenario: Scenario,
@@ -36,13 +45,12 @@ pub(super) struct World {
     pub(super) rng_of_reads: Rng,
     /// What members learn of times, and changes that follow each other (`aims`, A9).
     pub(super) rng_of_news: Rng,
-    /// The choices of WRITEs that land while rows are read.
-    rng_of_races: Rng,
     /// Members that were cut off, and are asked (`aims`, A8).
     pub(super) readers: Vec<usize>,
     /// Processes by seat; one that is dead stays until the next one begins.
     pub(super) processes: Vec<Option<Process>>,
     pub(super) history: History,
+    shared: Shared,
     /// By seat, in a durable group.
     pub(super) disks: Vec<Disk>,
     pub(super) phase: Phase,
@@ -87,11 +95,14 @@ impl World {
             rng_of_layout: Rng::new(seed ^ 0x7368_6172_6473),
             rng_of_reads: Rng::new(seed ^ 0x7265_6164_7300),
             rng_of_news: Rng::new(seed ^ 0x006e_6577_7300),
-            rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
             readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
             history: History { is_unordered, is_durable, in_memory, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
+            shared: Shared {
+                areas: Areas::default(),
+                rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
+            },
             phase: Phase::Safety,
             is_quiet: false,
             awaited: SeatSet::EMPTY,
@@ -284,9 +295,14 @@ impl World {
         let mut process = Process::new(config, self.bug, below, n_ballast, is_silent);
         process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
         if self.scenario.has_races {
-            process.race(self.rng_of_races.fork());
+            process.race(self.shared.rng_of_races.fork());
         }
-        self.processes[seat] = Some(process);
+        let n_words = vsync::region(&self.scenario.shape).n_words as usize;
+        self.shared.areas.begin(seat, me.incarnation, n_words);
+        process.look_into(self.shared.areas.clone());
+        if let Some(mut last) = self.processes[seat].replace(process) {
+            last.look_at_last();
+        }
         self.history.record(ProcessId::of(&me)).is_stateless = !self.scenario.keeps_state;
         {
             let net = &mut *self.net.borrow_mut();
@@ -352,7 +368,8 @@ impl World {
     // ---- the end ----
 
     /// Judges the properties of the whole history.
-    fn judge(self) -> Outcome {
+    fn judge(mut self) -> Outcome {
+        self.processes.iter_mut().flatten().for_each(Process::look_at_last);
         let is_sound_so_far = self.net.borrow().violation.is_none();
         if let (true, Err((property, detail))) = (is_sound_so_far, checks::judge(&self.history)) {
             self.violate(property, detail);

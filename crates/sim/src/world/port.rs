@@ -1,14 +1,16 @@
 //! A process's way to the simulated memory and network.
 
+use crate::areas::Areas;
 use crate::dying::Dying;
 use crate::link::Action;
 use crate::words::words_of;
 use crate::world::net::{Net, Posting};
 use crate::{Property, Provider};
-use base::verb::Unsupported;
-use base::{At, Inbox, Instant, Port, Rank, Rng, SeatSet, Token};
+use base::verb::{Area, Unsupported};
+use base::{At, Inbox, Incarnation, Instant, Port, Rank, Rng, SeatSet, Token};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The most verbs and messages on the way to one peer before a message is refused.
 const N_POSTED_MAX: usize = 256;
@@ -26,18 +28,26 @@ pub(crate) struct SimPort {
     asked: Option<Rc<Cell<usize>>>,
     /// The choices of WRITEs that land between two loads of a turn.
     races: Option<RefCell<Rng>>,
+    /// The memory that processes look into, in groups.
+    areas: Option<Areas>,
 }
 
 impl SimPort {
     pub(crate) fn new(me: Rank, net: Rc<RefCell<Net>>) -> SimPort {
         let (told, scratch) = (SeatSet::EMPTY, Vec::new());
-        SimPort { me, net, told, scratch, dying: None, asked: None, races: None }
+        let (dying, asked, races, areas) = (None, None, None, None);
+        SimPort { me, net, told, scratch, dying, asked, races, areas }
     }
 
     /// Lets a death in the middle of a turn note how many requests to the disk came before it:
     /// `asked` has the number.
     pub(crate) fn on_disk(&mut self, asked: Option<Rc<Cell<usize>>>) {
         self.asked = asked;
+    }
+
+    /// Lets its owner look into the memory of others, where that is shared.
+    pub(crate) fn look_into(&mut self, areas: Areas) {
+        self.areas = Some(areas);
     }
 
     /// Lets WRITEs of others land while its owner looks at its memory, as they do where that is
@@ -185,5 +195,17 @@ impl Port for SimPort {
             net.processes[me].permitted = writer.map(|rank| (from.0, rank));
         }
         Ok(())
+    }
+
+    fn area(&self, of: Rank, incarnation: Incarnation) -> Option<Arc<dyn Area>> {
+        let is_shared = self.net.borrow().weather.provider == Provider::Shm;
+        self.areas.as_ref().filter(|_| is_shared)?.area(of, incarnation)
+    }
+
+    fn has_ended(&self, seat: Rank, incarnation: Incarnation) -> bool {
+        let process = &self.net.borrow().processes[seat.index()];
+        let present = u64::from(process.life);
+        let has_ended = present > incarnation.0 || present == incarnation.0 && !process.alive;
+        self.areas.is_some() && has_ended
     }
 }

@@ -62,6 +62,7 @@ impl<P: Plantings> Machine<P> {
         self.pending.push(Output::View { view: view.clone(), n_tolerated, left });
         self.tell_inadequate(&view);
         found.into_iter().flatten().for_each(|past| replay(past, &mut self.pending));
+        self.landing.enter(view.members.iter().map(|one| one.process));
         let entry = self.journal.put(|| records::view(&view, &trims));
         let (config, layout, planted) = (&self.config, &self.layout, self.planted);
         let mut current = Current::begin(config, layout, view, |at| is_ready[at], planted, now);
@@ -101,12 +102,13 @@ impl<P: Plantings> Machine<P> {
         let outbox = &mut self.outboxes[subgroup];
         match (old, new) {
             (Some(old), new) if new != Some(old) && !self.planted.has(Bug::SentElsewhere) => {
-                let n_messages = outbox.drop_all(self.planted);
+                let landing = &mut self.landing;
+                let n_messages = outbox.drop_all(self.planted, |one| landing.give_up(one));
                 if n_messages > 0 {
                     self.pending.push(Output::Unsent { shard: old, n_messages });
                 }
             }
-            _ => outbox.end_view(self.planted),
+            _ => outbox.end_view(self.planted, |one| self.landing.send_again(one)),
         }
         if stays.is_some() {
             return last.is_some_and(|last| last.is_ready(subgroup));

@@ -1,0 +1,144 @@
+//! Large messages over shared memory: read where they are, kept, and outlived.
+
+use group::{Delivered, Event, Group, Mode, Options, Payload};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+#[path = "common/memory.rs"]
+mod memory;
+use memory::directory;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const BYTES: usize = 40_003;
+const WINDOW: u32 = 4;
+
+fn options(directory: &Path) -> Options {
+    Options {
+        seats: 3,
+        window: WINDOW,
+        message_bytes: BYTES as u32,
+        ..memory::options("large", directory, PATIENCE)
+    }
+}
+
+/// Message `n`, of any length.
+fn message(n: usize) -> Vec<u8> {
+    (0..BYTES - n % 7).map(|at| ((at * 13 + n * 31) >> 3) as u8).collect()
+}
+
+/// The next message that is delivered at `group`.
+fn next(group: &Group) -> Delivered {
+    let by = Instant::now() + PATIENCE;
+    loop {
+        let left = by.saturating_duration_since(Instant::now());
+        match group.next(left).expect("a message comes") {
+            Event::Delivered(one) => return one,
+            Event::Ended(why) => panic!("{why}"),
+            _ => {}
+        }
+    }
+}
+
+fn read(message: &Payload) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message.read(|some| bytes.extend_from_slice(some));
+    bytes
+}
+
+/// The groups of three members, which are in one view.
+fn three(options: &Options) -> [Group; 3] {
+    let first = Group::found(options).unwrap();
+    let groups = [first, Group::join(options).unwrap(), Group::join(options).unwrap()];
+    for group in &groups {
+        let by = Instant::now() + PATIENCE;
+        loop {
+            let left = by.saturating_duration_since(Instant::now());
+            let event = group.next(left).expect("a view of three");
+            if matches!(&event, Event::View(view) if view.members.len() == 3) {
+                break;
+            }
+        }
+    }
+    groups
+}
+
+#[test]
+fn large_messages_are_the_same_however_they_are_read() {
+    let directory = directory();
+    for mode in [Mode::Ordered, Mode::Unordered] {
+        let groups = three(&Options { mode, ..options(directory.path()) });
+        // Several times as many as there are places.
+        for n in 0..6 * WINDOW as usize {
+            let sent = message(n);
+            groups[n % 3].send_within(&sent, PATIENCE).unwrap();
+            for group in &groups {
+                let one = next(group);
+                assert_eq!(one.bytes.is_shared(), mode == Mode::Ordered);
+                let mut head = [0; 16];
+                assert_eq!((one.bytes.len(), one.bytes.head(&mut head)), (sent.len(), 16));
+                assert_eq!(head, sent[..16]);
+                assert!(read(&one.bytes) == sent);
+                assert!(n % 2 == 0 || one.bytes[..] == sent[..]);
+            }
+        }
+        groups.into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+    }
+}
+
+#[test]
+fn an_application_that_keeps_messages_holds_up_no_member() {
+    let directory = directory();
+    let groups = three(&options(directory.path()));
+    let mut kept = Vec::new();
+    // Many more than there are places: the rest comes through the rings.
+    for n in 0..6 * WINDOW as usize {
+        groups[0].send_within(&message(n), PATIENCE).unwrap();
+        kept.extend(groups.iter().map(|group| (n, next(group).bytes)));
+    }
+    let n_shared = kept.iter().filter(|(_, bytes)| bytes.is_shared()).count();
+    assert!((1..kept.len()).contains(&n_shared), "{n_shared} of {}", kept.len());
+    assert!(kept.iter().all(|(n, bytes)| read(bytes) == message(*n)));
+    // Given back, places are used again.
+    kept.clear();
+    let by = Instant::now() + PATIENCE;
+    loop {
+        groups[0].send_within(&message(0), PATIENCE).unwrap();
+        let ones = groups.each_ref().map(next);
+        if ones[0].bytes.is_shared() {
+            break;
+        }
+        assert!(Instant::now() < by, "no place comes free");
+    }
+    groups.into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+}
+
+/// V20, V22: the sender of what was delivered is gone, and then the reader's own membership; the
+/// memory of the one, and the places of the other's peers, are used by others.
+#[test]
+fn v22_a_message_outlives_its_sender_and_its_receivers_membership() {
+    let directory = directory();
+    let options = options(directory.path());
+    let [first, second, third] = three(&options);
+    let mut kept = Vec::new();
+    for n in 0..3 {
+        let from = if n == 1 { &second } else { &first };
+        from.send_within(&message(n), PATIENCE).unwrap();
+        kept.push((n, next(&third).bytes));
+        next(&first);
+        next(&second);
+    }
+    assert!(kept.iter().all(|(_, bytes)| bytes.is_shared()));
+    second.close(PATIENCE).unwrap();
+    let successor = Group::join(&options).unwrap();
+    third.close(PATIENCE).unwrap();
+    for n in 3..6 * WINDOW as usize {
+        for from in [&first, &successor] {
+            from.send_within(&message(n), PATIENCE).unwrap();
+            next(&first);
+            next(&successor);
+        }
+    }
+    assert!(kept.iter().all(|(n, bytes)| read(bytes) == message(*n)));
+    assert!(kept.iter().all(|(n, bytes)| bytes[..] == message(*n)[..]));
+    [first, successor].into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+}
