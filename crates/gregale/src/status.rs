@@ -490,6 +490,7 @@ mod tests {
             id,
             pid: 40 + u32::from(id),
             client: format!("127.0.0.1:{}", 6999 + id),
+            control: format!("127.0.0.1:{}", 7199 + id),
             membership: Membership::Voter,
             incarnation: 1,
             role: role.into(),
