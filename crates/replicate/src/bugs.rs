@@ -46,6 +46,8 @@ proto::planted_bugs! {
     LeftUnsaid = LEFT_UNSAID: sweep ANYWHERE,
     /// A process says that it begins before its member has its seat.
     BeginsUnseated = BEGINS_UNSEATED: sweep ANYWHERE,
+    /// A process reports the hashes of its copy before its own beginning was executed.
+    ReportsUnbegun = REPORTS_UNBEGUN: sweep ANYWHERE,
     /// The connections of a member that was removed stay open.
     LeftStaysOpen = LEFT_STAYS_OPEN: sweep ANYWHERE,
     /// A member that was removed counts among those whose copies are compared.

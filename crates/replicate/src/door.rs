@@ -37,6 +37,9 @@
 //!   it is a learner: what it is given first may be old, and the next state may begin behind that.
 //!   The copy would lack what lies between, the process would end (D4), and the next one would be
 //!   given the same two states, for as long as the member that gives the first one is behind.
+//! - D11 a process reports nothing of its copy before its own beginning is executed: what comes
+//!   before that is not answered (`table`), and would take the desk's room from the beginning.
+//!   (Seed 2 of `replicate` found a member whose clients waited for ever.)
 
 use crate::bugs::Bug;
 use crate::clients::{self, Clients, LAG_BYTES_MAX, Room};
@@ -474,7 +477,10 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         if let Some(saved) = self.feeder.take_saved() {
             self.reports.ship(saved);
         }
-        worked |= self.reports.resume(state, &mut self.program, desk);
+        let has_begun = self.clients.may_enter(state.table());
+        if has_begun || self.planted.has(Bug::ReportsUnbegun) {
+            worked |= self.reports.resume(state, &mut self.program, desk); // D11
+        }
         state.release(self.feeder.needs_from());
         let awaited_ms = self.awaited_ms(state);
         worked |= state.await_time(awaited_ms);
@@ -484,7 +490,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
             self.clients.abort_all();
         }
         let lag_bytes = self.feeder.lag_bytes(state.transcript());
-        if self.clients.may_enter(state.table()) && !self.serves {
+        if has_begun && !self.serves {
             // The own Begin is decided, and so is all that was answered before it was said.
             let from = *self.serves_from.get_or_insert(state.transcript().len());
             self.serves = state.transcript().len() - lag_bytes >= from;

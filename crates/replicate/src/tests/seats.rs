@@ -109,3 +109,20 @@ fn d9_a_newcomer_begins_when_its_seat_is_decided() {
     let mut rig = newcomer(Some(Bug::BeginsUnseated));
     assert_eq!(says(&mut rig), 1, "the mistake shows");
 }
+
+/// A newcomer's copy executes the transcript before it has its seat.
+#[test]
+fn d11_a_newcomer_reports_nothing_before_it_begins() {
+    let says = |planted: Option<Bug>| {
+        let mut rig = Rig::comparing(2, planted);
+        (rig.view.incarnation, rig.view.role) = (Incarnation(9), Role::Follower);
+        seat(&mut rig, &[ME, OTHER], true);
+        for run in 3..9 {
+            rig.apply(&[entry(&Entry::Begin { owner: OTHER, run: Incarnation(run) })]);
+        }
+        (0..9).for_each(|_| rig.turn_after(Duration::from_millis(1)));
+        rig.decide().len()
+    };
+    assert_eq!(says(None), 0);
+    assert_eq!(says(Some(Bug::ReportsUnbegun)), 3, "the mistake shows");
+}
