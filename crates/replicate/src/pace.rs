@@ -38,7 +38,7 @@ impl Pace {
     }
 
     /// Notes the newest point that was agreed on, and the number of entries that were executed, of
-    /// which `every` lie between two points; 0 if there are none.
+    /// which `every` lie between two points; 0 for no points.
     pub(crate) fn look(&mut self, agreed_at: u64, position: u64, every: u64, now: Instant) {
         let was_far_ahead = self.is_far_ahead;
         self.is_far_ahead = every > 0 && position - agreed_at > every * POINTS_AHEAD;

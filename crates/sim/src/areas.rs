@@ -9,9 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+/// The last process on a seat, and its memory.
+type Seated = (Incarnation, Arc<Memory>);
+
 /// The areas of the last processes on all seats.
 #[derive(Clone, Default)]
-pub(crate) struct Areas(Rc<RefCell<Vec<Option<(Incarnation, Arc<Memory>)>>>>);
+pub(crate) struct Areas(Rc<RefCell<Vec<Option<Seated>>>>);
 
 impl Areas {
     /// Begins a process with memory of its own.

@@ -588,9 +588,8 @@ mod tests {
 
     #[test]
     fn every_mark_is_listed_at_its_own_place() {
-        for (index, mark) in Mark::ALL.into_iter().enumerate() {
-            assert_eq!(mark as usize, index);
-        }
+        let is_at_its_place = |(index, mark): (usize, &Mark)| *mark as usize == index;
+        assert!(Mark::ALL.iter().enumerate().all(is_at_its_place));
         let mut coverage = Coverage::default();
         assert_eq!(coverage.never().count(), Mark::ALL.len());
         coverage.hit(Mark::Batched);

@@ -155,10 +155,9 @@ impl Talk {
         (leases, owns, calls, waits): (Leases, Owns, Calls, Waits),
         (several, scripts, wipes): (Several, Scripts, Wipes),
         orders_all: bool,
-        n_keys: u64,
+        (n_keys, n_ballast): (u64, u64),
         reads: u64,
         long_bytes: usize,
-        n_ballast: u64,
     ) -> Talk {
         let recorder = Recorder::new();
         let (n_values, n_ballast_written, n_feasts) = (0, 0, 2);

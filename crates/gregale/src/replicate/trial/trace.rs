@@ -81,7 +81,7 @@ impl Call {
     /// The call that a thread is about to make; `None` at the end of one.
     fn of(regs: &user_regs_struct) -> Option<Call> {
         let begins = regs.rax as i64 == -i64::from(libc::ENOSYS);
-        begins.then(|| Call {
+        begins.then_some(Call {
             number: regs.orig_rax as i64,
             args: [regs.rdi, regs.rsi, regs.rdx],
             ip: regs.rip,
