@@ -68,6 +68,9 @@ pub(super) struct Operator {
     pub(super) asked: Option<Asked>,
     /// The number of the last order.
     pub(super) n_orders: u64,
+    /// Three voters stay: of two that run copies of a program neither can begin again (the limits in
+    /// docs/replicate.md), so one whose copy lacks what is forgotten serves no client.
+    keeps_three: bool,
 }
 
 impl Operator {
@@ -77,6 +80,7 @@ impl Operator {
         config: &Config,
         plan: &mut Plan,
         has_disks: bool,
+        keeps_three: bool,
     ) -> Option<Operator> {
         let mut rng = Rng::new(seed ^ 0x7365_6174_7321);
         if rng.chance(1, 2) {
@@ -93,6 +97,7 @@ impl Operator {
             pursuit: None,
             asked: None,
             n_orders: 0,
+            keeps_three,
             rng,
         })
     }
@@ -113,7 +118,8 @@ impl Operator {
 
     /// The goal for a member whose disk is damaged, which can be spared (F1 of `disk_faults`).
     pub(super) fn repair(&mut self, seat: usize) -> Goal {
-        if self.rng.chance(1, 4) { Goal::Remove(seat) } else { Goal::Renew(seat) }
+        let removes = self.rng.chance(1, 4) && !self.keeps_three;
+        if removes { Goal::Remove(seat) } else { Goal::Renew(seat) }
     }
 
     /// O1: a possible next goal in a cluster of `members`.
@@ -128,6 +134,10 @@ impl Operator {
         if self.rng.chance(2, 3) && (n_voters >= 3 || is_learner) {
             return Some(Goal::Renew(seat));
         }
-        (n_voters > 2 || n_voters == 2 && self.rng.chance(1, 8)).then_some(Goal::Remove(seat))
+        let removes = match self.keeps_three {
+            true => n_voters > 3,
+            false => n_voters > 2 || n_voters == 2 && self.rng.chance(1, 8),
+        };
+        removes.then_some(Goal::Remove(seat))
     }
 }

@@ -113,7 +113,7 @@ impl World {
         }
         // Else members stay as they are.
         let operator = if kind.protocol.changes_members() {
-            Operator::draw(seed, config, &mut plan, has_disks)
+            Operator::draw(seed, config, &mut plan, has_disks, kind.protocol.replicates_program())
         } else {
             None
         };
