@@ -68,8 +68,8 @@ pub(super) struct Operator {
     pub(super) asked: Option<Asked>,
     /// The number of the last order.
     pub(super) n_orders: u64,
-    /// Three voters stay: of two that run copies of a program neither can begin again (the limits in
-    /// docs/replicate.md), so one whose copy lacks what is forgotten serves no client.
+    /// Three voters stay: of two that run copies of a program neither can begin again (the limits
+    /// in docs/replicate.md), so one whose copy lacks what is forgotten serves no client.
     keeps_three: bool,
 }
 
