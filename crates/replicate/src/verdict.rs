@@ -11,11 +11,11 @@
 //!   that have proposed a hash there are.
 //! - V5 at most [`POINTS_MAX`] points wait for hashes. The oldest one ends as *late*; a member
 //!   whose hash comes after that is compared at the next points again.
+//! - V6 the first hash of a member at a point counts: another process of it may come to the same
+//!   point again.
 //! - V7 all seats are in at first. A member is out from the entry on that says that it was removed
 //!   ([`Entry::Left`](crate::entry::Entry::Left)), and in again when a later process of it begins.
 //!   What one that is out has proposed counts at no point that waits; what was agreed on stays.
-//! - V6 the first hash of a member at a point counts: another process of it may come to the same
-//!   point again.
 
 use crate::bugs::Bug;
 use crate::table::Verdict;

@@ -14,7 +14,8 @@ fn said_at_point<B: Planting<Bug>>(rig: &mut Rig<B>) -> (PipeId, Vec<Vec<u8>>) {
     (client, rig.decide())
 }
 
-fn hash_of(said: &[Vec<u8>]) -> Option<(u64, u64)> {
+/// The hash that was said, and its point.
+pub(super) fn hash_of(said: &[Vec<u8>]) -> Option<(u64, u64)> {
     let entries = said.iter().map(|bytes| Entry::parse(bytes).unwrap());
     entries.into_iter().find_map(|entry| match entry {
         Entry::Hash { at, value, .. } => Some((at, value)),
@@ -306,7 +307,7 @@ fn d4_the_state_is_on_the_disk_before_the_process_ends() {
 /// A learner is given a state that is far behind, and then another one, which its machine continues
 /// from. (Seed 5002 of `replicate` did so for ever.)
 #[test]
-fn d8_a_copy_does_not_begin_with_a_state_that_another_one_follows() {
+fn d10_a_copy_does_not_begin_with_a_state_that_another_one_follows() {
     let (mut rig, _) = with_checkpoint(Sound);
     let newer = rig.saved();
     let older = Rig::comparing(5, Sound).begin().saved();

@@ -1,5 +1,6 @@
 //! Tests of a feeder whose program says itself when it is at rest.
 
+use super::copies::hash_of;
 use super::*;
 
 #[test]
@@ -54,17 +55,38 @@ fn i7_a_program_is_asked_for_what_has_no_known_reply() {
     assert_eq!(rig.door.program.n_unread(), 1);
 }
 
-/// What lies before a program at its turn, by leg, when two values of the log are there.
-fn first_turn<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
-    let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
-    let run = Incarnation(3);
-    let id = |number| ConnectionId { owner: OTHER, run, number };
-    let open = |number| entry(&Entry::Open { id: id(number) });
-    let input = |number, index, bytes| entry(&Entry::Input { id: id(number), index, bytes });
-    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1), open(2)]);
+const THEIRS: Incarnation = Incarnation(3);
+
+fn id(number: u64) -> ConnectionId {
+    ConnectionId { owner: OTHER, run: THEIRS, number }
+}
+
+fn begin() -> Vec<u8> {
+    entry(&Entry::Begin { owner: OTHER, run: THEIRS })
+}
+
+fn open(number: u64) -> Vec<u8> {
+    entry(&Entry::Open { id: id(number) })
+}
+
+fn input(number: u64, index: u64, bytes: &[u8]) -> Vec<u8> {
+    entry(&Entry::Input { id: id(number), index, bytes })
+}
+
+/// A rig that is fed by the turn, at rest, with the first `n` connections of another member.
+fn by_the_turn<B: Planting<Bug>>(n: u64, compare: u64, planted: B) -> Rig<B> {
+    let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, compare);
+    let opened: Vec<_> = [begin()].into_iter().chain((1..=n).map(open)).collect();
+    rig.apply(&opened);
     for _ in 0..6 {
         rig.turn();
     }
+    rig
+}
+
+/// What lies before a program at its turn, by leg, when two values of the log are there.
+fn first_turn<B: Planting<Bug>>(planted: B) -> Vec<Vec<u8>> {
+    let mut rig = by_the_turn(2, 0, planted);
     assert_eq!(rig.door.program.legs.len(), 2);
     rig.door.program.is_busy = true;
     rig.apply(&[input(1, 1, b"a\r\n"), input(2, 1, b"b\r\n"), input(1, 2, b"c\r\n")]);
@@ -91,15 +113,8 @@ fn i8_a_turn_finds_what_one_value_says() {
 #[test]
 fn i8_what_begins_a_connection_waits_for_the_turn_before_it() {
     let n_open = |planted: Option<Bug>| {
-        let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
-        let run = Incarnation(3);
-        let id = |number| ConnectionId { owner: OTHER, run, number };
-        let open = |number| entry(&Entry::Open { id: id(number) });
-        rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1)]);
-        for _ in 0..6 {
-            rig.turn();
-        }
-        rig.apply(&[entry(&Entry::Input { id: id(1), index: 1, bytes: b"a\r\n" })]);
+        let mut rig = by_the_turn(1, 0, planted);
+        rig.apply(&[input(1, 1, b"a\r\n")]);
         rig.apply(&[open(2)]);
         rig.turn();
         assert_eq!(rig.door.program.n_unread(), 1);
@@ -113,15 +128,9 @@ fn i8_what_begins_a_connection_waits_for_the_turn_before_it() {
 #[test]
 fn i8_a_program_that_moves_is_given_no_turn() {
     let finds = |planted: Option<Bug>| {
-        let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 0);
-        let run = Incarnation(3);
-        let id = ConnectionId { owner: OTHER, run, number: 1 };
-        rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&Entry::Open { id })]);
-        for _ in 0..6 {
-            rig.turn();
-        }
+        let mut rig = by_the_turn(1, 0, planted);
         rig.door.program.is_busy = true;
-        rig.apply(&[entry(&Entry::Input { id, index: 1, bytes: b"a\r\n" })]);
+        rig.apply(&[input(1, 1, b"a\r\n")]);
         rig.turn();
         rig.door.program.n_unread() > 0
     };
@@ -131,17 +140,11 @@ fn i8_a_program_that_moves_is_given_no_turn() {
 
 /// What lies before a program of two values, the second of which begins with the hash of a copy.
 fn turn_before_a_hash<B: Planting<Bug>>(planted: B) -> Vec<u8> {
-    let mut rig = Rig::fed(planted, Order::Loop, Rest::Waits, 2);
-    let run = Incarnation(3);
-    let id = ConnectionId { owner: OTHER, run, number: 1 };
-    let input = |index, bytes| entry(&Entry::Input { id, index, bytes });
-    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), entry(&Entry::Open { id })]);
-    for _ in 0..6 {
-        rig.turn();
-    }
+    let mut rig = by_the_turn(1, 2, planted);
     rig.door.program.is_busy = true;
-    rig.apply(&[input(1, b"a\r\n")]);
-    rig.apply(&[entry(&Entry::Hash { owner: OTHER, run, at: 2, value: 1 }), input(2, b"b\r\n")]);
+    rig.apply(&[input(1, 1, b"a\r\n")]);
+    let hash = entry(&Entry::Hash { owner: OTHER, run: THEIRS, at: 2, value: 1 });
+    rig.apply(&[hash, input(1, 2, b"b\r\n")]);
     rig.door.program.is_busy = false;
     rig.turn();
     let found = rig.door.program.legs[&0].0.clone();
@@ -162,14 +165,7 @@ fn i8_a_value_that_begins_with_a_hash_ends_the_turn_before_it() {
 /// What lies before a program of two requests of one connection.
 fn first_of_two<B: Planting<Bug>>(planted: B) -> Vec<u8> {
     let mut rig = Rig::fed(planted, Order::Serial, Rest::Waits, 0);
-    let run = Incarnation(3);
-    let id = ConnectionId { owner: OTHER, run, number: 1 };
-    rig.apply(&[
-        entry(&Entry::Begin { owner: OTHER, run }),
-        entry(&Entry::Open { id }),
-        entry(&Entry::Input { id, index: 1, bytes: b"a\r\n" }),
-        entry(&Entry::Input { id, index: 2, bytes: b"b\r\n" }),
-    ]);
+    rig.apply(&[begin(), open(1), input(1, 1, b"a\r\n"), input(1, 2, b"b\r\n")]);
     for _ in 0..6 {
         rig.turn();
     }
@@ -192,17 +188,9 @@ fn i7_what_a_client_said_behind_an_answer_is_not_there_before_it() {
 /// never be fed.
 #[test]
 fn i8_an_end_is_fed_alone_where_answers_are_compared() {
-    let mut rig = Rig::fed(Sound, Order::Loop, Rest::Waits, 100);
-    let run = Incarnation(3);
-    let id = |number| ConnectionId { owner: OTHER, run, number };
-    let open = |number| entry(&Entry::Open { id: id(number) });
-    let input = |index, bytes| entry(&Entry::Input { id: id(1), index, bytes });
-    rig.apply(&[entry(&Entry::Begin { owner: OTHER, run }), open(1), open(2)]);
-    for _ in 0..6 {
-        rig.turn();
-    }
+    let mut rig = by_the_turn(2, 100, Sound);
     let half_close = entry(&Entry::HalfClose { id: id(2), index: 1 });
-    rig.apply(&[input(1, b"a\r\n"), half_close, input(2, b"b\r\n")]);
+    rig.apply(&[input(1, 1, b"a\r\n"), half_close, input(1, 2, b"b\r\n")]);
     rig.turn();
     assert_eq!(rig.door.program.legs[&0].0, b"a\r\n");
     assert!(!rig.door.program.legs[&1].2, "it is no part of that turn");
@@ -221,13 +209,7 @@ fn i6_an_end_waits_for_answers_that_no_protocol_counts() {
         let mut rig = Rig::fed(Sound, Order::Serial, Rest::Waits, 5);
         rig.turn();
         rig.decide();
-        let run = Incarnation(3);
-        let id = ConnectionId { owner: OTHER, run, number: 1 };
-        rig.apply(&[
-            entry(&Entry::Begin { owner: OTHER, run }),
-            entry(&Entry::Open { id }),
-            entry(&Entry::Input { id, index: 1, bytes: b"SET a\r\n" }),
-        ]);
+        rig.apply(&[begin(), open(1), input(1, 1, b"SET a\r\n")]);
         for _ in 0..6 {
             rig.turn();
         }
@@ -235,17 +217,13 @@ fn i6_an_end_waits_for_answers_that_no_protocol_counts() {
         if reads_first {
             rig.turn();
         }
-        rig.apply(&[entry(&Entry::Close { id, index: 2 })]);
+        rig.apply(&[entry(&Entry::Close { id: id(1), index: 2 })]);
         let mut said = Vec::new();
         for _ in 0..6 {
             rig.turn_after(Duration::from_millis(1));
             said.extend(rig.decide());
         }
-        let entries = said.iter().map(|bytes| Entry::parse(bytes).unwrap());
-        entries.into_iter().find_map(|entry| match entry {
-            Entry::Hash { at, value, .. } => Some((at, value)),
-            _ => None,
-        })
+        hash_of(&said)
     };
     assert!(hash(true).is_some());
     assert_eq!(hash(false), hash(true), "the copy that was slower to read has said the same");
