@@ -326,12 +326,12 @@ impl<B: Planting<Bug>> Feeder<B> {
                 let entry = (!record.is_tick()).then(parse);
                 let input = entry.as_ref().filter(|entry| entry.is_input());
                 if !record.continues {
-                    self.end_turn_of_value(program); // also before a hash, which no turn finds
+                    self.end_turn_of_value(input.is_some(), program);
                 }
                 may_go_on = (n_fed < ENTRIES_MAX || self.asking.is_held)
                     && self.pass_time(record.time_ms, program, now)
                     && input.is_none_or(|entry| {
-                        self.begin_turn(entry, record.continues, program, now)
+                        self.begin_turn(entry, program, now)
                             && self.feed(entry, program, audience, now)
                     });
                 if may_go_on {

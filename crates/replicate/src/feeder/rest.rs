@@ -14,14 +14,12 @@ impl<B: Planting<Bug>> Feeder<B> {
     pub(super) fn begin_turn(
         &mut self,
         entry: &Entry<'_>,
-        continues: bool,
         program: &mut impl Program,
         now: Instant,
     ) -> bool {
         if self.config.order != Order::Loop {
             return true;
         }
-        let continues = continues || self.planted.has(Bug::TurnsAreJoined);
         // An end is fed at rest where answers are compared (I6), and a held program is not.
         let is_alone = match entry {
             Entry::Begin { .. } | Entry::Gone { .. } | Entry::Left { .. } | Entry::Open { .. } => {
@@ -32,7 +30,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             }
             Entry::Input { .. } | Entry::Hash { .. } | Entry::Piece { .. } => false,
         };
-        if self.asking.is_held && continues && !is_alone {
+        if self.asking.is_held && !is_alone {
             return true;
         }
         self.end_turn(program);
@@ -61,9 +59,11 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.asking.is_held
     }
 
-    /// Another value of the log begins (I8).
-    pub(super) fn end_turn_of_value(&mut self, program: &mut impl Program) {
-        if !self.planted.has(Bug::TurnsAreJoined) && !self.planted.has(Bug::HashesJoinTurns) {
+    /// Another value of the log begins (I8): with input, or with a hash, which no turn finds.
+    pub(super) fn end_turn_of_value(&mut self, is_input: bool, program: &mut impl Program) {
+        let joins = self.planted.has(Bug::TurnsAreJoined)
+            || self.planted.has(Bug::HashesJoinTurns) && !is_input;
+        if !joins {
             self.end_turn(program);
         }
     }
