@@ -19,6 +19,7 @@ mod log;
 mod member;
 mod orders;
 mod protocols;
+mod random;
 mod recover;
 mod replicate;
 mod resp;

@@ -14,13 +14,13 @@
 //!   thread waits for [`ANSWER_WITHIN`], which is longer than the engine's patience, and then says
 //!   that the outcome is unknown.
 
+use crate::random::{hex, random_hex};
 use base::{NodeId, Rank};
 use console::{Failure, Outcome};
 use fabric::tcp::hello::{Secret, Side};
 use kv::door::{UNKNOWN as CHANGE_UNKNOWN, UNSUPERVISED, end_of};
 use runtime::{Interest, Order, Orders, Poller};
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -70,10 +70,6 @@ pub(crate) fn authorization(secret: &[u8], challenge: &str, sent: &Sent<'_>) -> 
     format!("gregale {challenge} {}", hex(&proof))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn of_hex(text: &str) -> Option<Vec<u8>> {
     let digits = text.as_bytes().chunks_exact(2);
     let is_even = digits.remainder().is_empty();
@@ -93,10 +89,8 @@ pub(crate) struct Office {
 
 impl Office {
     /// A new challenge.
-    pub(crate) fn challenge(&self) -> io::Result<String> {
-        let mut random = [0; CHALLENGE_BYTES];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let challenge = hex(&random);
+    pub(crate) fn challenge(&self) -> Outcome<String> {
+        let challenge = random_hex::<CHALLENGE_BYTES>()?;
         let mut challenges = self.challenges.lock().unwrap_or_else(PoisonError::into_inner);
         if challenges.len() == CHALLENGES_MAX {
             challenges.pop_front();

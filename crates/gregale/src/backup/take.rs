@@ -3,6 +3,7 @@
 use super::ANSWER_WITHIN;
 use crate::connect::ConnectArgs;
 use crate::door::NO_SUCH_BACKUP;
+use crate::random::random_hex;
 use crate::resp::{Connection, Value, refused, unanswered};
 use console::{Failure, Format, Outcome};
 use kv::backup::{Reader, Summary};
@@ -208,11 +209,7 @@ fn ask(connection: &mut Connection, address: SocketAddr, words: &[&[u8]]) -> Out
 
 /// A token that no other process uses.
 fn token() -> Outcome<String> {
-    let mut random = [0u8; 16];
-    File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut random))
-        .map_err(|error| Failure::os("read /dev/urandom", error))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    random_hex::<16>()
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //!   is recognised by its lock, which no process holds, and is swept.
 
 use crate::config::Config;
+use crate::random::random_hex;
 use console::{Failure, Outcome};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -94,11 +95,7 @@ impl Drop for Directory {
 
 /// A new secret.
 pub(crate) fn random_secret() -> Outcome<String> {
-    let mut random = [0u8; 32];
-    File::open("/dev/urandom")
-        .and_then(|mut source| source.read_exact(&mut random))
-        .map_err(|error| Failure::os("read /dev/urandom", error))?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    random_hex::<32>()
 }
 
 pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Outcome<File> {
