@@ -291,21 +291,20 @@ impl Diagnosis {
 
 /// The bytes of a request on the command line.
 fn unescaped(text: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut letters = text.chars();
+    let (mut request, mut letters) = (String::new(), text.chars());
     while let Some(letter) = letters.next() {
-        let mut put = |letter: char| bytes.extend_from_slice(letter.to_string().as_bytes());
-        match (letter, letter == '\\') {
-            (_, true) => match letters.next() {
-                Some('r') => put('\r'),
-                Some('n') => put('\n'),
-                Some('\\') | None => put('\\'),
-                Some(other) => ['\\', other].into_iter().for_each(put),
-            },
-            (letter, false) => put(letter),
+        if letter != '\\' {
+            request.push(letter);
+            continue;
+        }
+        match letters.next() {
+            Some('r') => request.push('\r'),
+            Some('n') => request.push('\n'),
+            Some('\\') | None => request.push('\\'),
+            Some(other) => request.extend(['\\', other]),
         }
     }
-    bytes
+    request.into_bytes()
 }
 
 /// Runs the subcommand.

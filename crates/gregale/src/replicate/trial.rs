@@ -15,6 +15,8 @@ use nix::unistd::Pid;
 use replicate::program::{Connected, Program as _, Received, Repose};
 use runtime::Poller;
 use serde::Serialize;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
@@ -61,7 +63,9 @@ struct Scratch(PathBuf);
 impl Scratch {
     fn make() -> Outcome<Scratch> {
         let path = std::env::temp_dir().join(format!("gregale-trial-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
             .map_err(|error| Failure::os(format_args!("make {}", path.display()), error))?;
         Ok(Scratch(path))
     }
