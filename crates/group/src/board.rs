@@ -153,15 +153,17 @@ impl Board {
             self.check_place(id, notes.places.get(subgroup))?;
             Ok(notes.sends[subgroup].len())
         };
+        let until = (bytes >= LANDED_BYTES_MIN).then(|| deadline(patience));
         let mut notes = self.wait_for_room(patience, has_room)?;
-        let message = if bytes < LANDED_BYTES_MIN {
-            message.into()
-        } else {
+        let message = if let Some(until) = until {
             // B3
-            let blank = self.wait_for_blank(notes, patience)?;
+            let blank = self.wait_for_blank(notes, until)?;
             let message = blank.map_or_else(|| message.into(), |blank| blank.fill(message));
-            notes = self.wait_for_room(patience, has_room)?;
+            let left = until.saturating_duration_since(Instant::now());
+            notes = self.wait_for_room(left, has_room)?;
             message
+        } else {
+            message.into()
         };
         notes.learned = notes.learned.max(after);
         notes.sends[subgroup].push_back((id.shard, message));
@@ -230,9 +232,8 @@ impl Board {
     fn wait_for_blank<'a>(
         &'a self,
         mut notes: MutexGuard<'a, Notes>,
-        patience: Duration,
+        until: Instant,
     ) -> Result<Option<Blank>, Refused> {
-        let until = deadline(patience);
         loop {
             if let Some(blank) = notes.blanks.pop() {
                 return Ok(Some(blank));
