@@ -415,9 +415,7 @@ impl Disk {
         self.live = self.stable.clone();
         self.n_asked = self.n_stable;
     }
-}
 
-impl Disk {
     /// The first slot that is not freed, and the end of what is durable.
     pub(crate) fn kept(&self) -> (u64, u64) {
         (self.freed.max(self.live.start), self.durable_entries().1.0)
