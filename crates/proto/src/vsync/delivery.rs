@@ -129,11 +129,11 @@ impl<P: Plantings> Current<P> {
         index: u64,
         port: &impl Port,
     ) -> Result<bool, End> {
-        let at = self.layout.slot_of(sender.ring, index);
-        let Header::Landed { n_bytes, .. } = Header::of(port.load(at)) else { return Ok(true) };
-        if self.planted.has(Bug::ReceivedUnheld) {
+        if self.layout.landing.n_places == 0 || self.planted.has(Bug::ReceivedUnheld) {
             return Ok(true);
         }
+        let at = self.layout.slot_of(sender.ring, index);
+        let Header::Landed { n_bytes, .. } = Header::of(port.load(at)) else { return Ok(true) };
         let hold = self.hold_of(sender, at, n_bytes, port);
         // V17
         if !self.table.is_named_by(port.load(sender.named)) {
