@@ -2,7 +2,7 @@
 //! over control ports.
 
 use crate::copies::{REDIS, all_say, control, digests, leader, pid_of, program, sockets, status};
-use crate::support::{Cluster, gregale, refused, signal, start_on_disk, wait_until};
+use crate::support::{Cluster, Ends, gregale, refused, signal, start_on_disk, wait_until};
 use redis::Commands;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,7 @@ fn members_change(cluster: &Cluster, secret: &Path, lose: impl FnOnce(u16)) {
     let at = others[0];
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
         let counts = |other: u16, n: usize| {
             let mut connection = cluster.connect(other);
             let is_over = &is_over;
@@ -116,7 +117,7 @@ fn members_change(cluster: &Cluster, secret: &Path, lose: impl FnOnce(u16)) {
 
         done(&order(cluster, at, &["add", &id.to_string()], secret));
         votes_above(cluster, at, id, second);
-        is_over.store(true, Ordering::Relaxed);
+        drop(ends);
         let answered: Vec<i64> = counting.into_iter().map(|one| one.join().unwrap()).collect();
         let at_newcomer = |n: usize| -> i64 {
             let (other, n) = (others[n / CLIENTS], n % CLIENTS);
