@@ -1,4 +1,4 @@
-//! Texts that nobody can guess: secrets, tokens, challenges.
+//! Texts that cannot be guessed: secrets, tokens, challenges.
 
 use console::{Failure, Outcome};
 use std::fs::File;
