@@ -32,7 +32,7 @@ pub(crate) struct GroupArgs {
     /// given. With 1, a sender waits for each delivery, and latencies are those of one message.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     window: Option<u32>,
-    /// Members compute a checksum of each message that is delivered.
+    /// Members compute a checksum of each message of another member.
     #[arg(long)]
     checksum: bool,
 }

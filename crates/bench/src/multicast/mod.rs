@@ -39,7 +39,7 @@ pub struct Setting {
     pub message_bytes: Vec<usize>,
     /// The order of deliveries.
     pub mode: Mode,
-    /// Whether members compute a checksum of each message that is delivered.
+    /// Whether members compute a checksum of each message of another member.
     pub is_checked: bool,
     /// The messages of a sender on their way, if they are given.
     pub window: Option<u32>,
@@ -60,7 +60,7 @@ pub struct Case {
     pub message_bytes: usize,
     /// The order of deliveries.
     pub mode: Mode,
-    /// Whether members compute a checksum of each message that is delivered.
+    /// Whether members compute a checksum of each message of another member.
     pub is_checked: bool,
     /// The messages of a sender on their way.
     pub window: u32,
