@@ -23,7 +23,7 @@
 use super::{Machine, Phase, PrimcastWire};
 use crate::amcast::bugs::Bug;
 use crate::amcast::{
-    Config, GroupSet, Host, Members, Multicast, NoChange, Pid, Place, Timestamp, To,
+    Config, FOUNDER, GroupSet, Host, Members, Multicast, NoChange, Pid, Place, Timestamp, To,
 };
 use crate::planted::Planting;
 use alloc::collections::BTreeMap;
@@ -46,6 +46,26 @@ impl Change {
             Change::Remove(seat) => members.without(seat),
             Change::Add(seat, incarnation) => members.with(seat, incarnation),
         }
+    }
+}
+
+/// The seat of this process in its group.
+#[derive(Clone, Debug)]
+pub(super) struct Seat {
+    /// The incarnation of this process on it.
+    pub(super) incarnation: Incarnation,
+    /// The members of the current epoch.
+    pub(super) members: Members,
+    pub(super) change: Changes,
+    /// The groups that know of this process's return, if it has come back.
+    pub(super) returned_to: Option<GroupSet>,
+}
+
+impl Seat {
+    /// A founder's.
+    pub(super) fn founder(members: Members) -> Seat {
+        let (incarnation, change) = (FOUNDER, Changes::default());
+        Seat { incarnation, members, change, returned_to: None }
     }
 }
 
@@ -149,22 +169,22 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
     ) -> Self {
         let mut machine = <Machine<P> as Multicast>::new(config, me, planted);
-        machine.enter(Phase::Promised, now);
-        (machine.current, machine.promised) = (Ballot::NONE, Ballot::NONE);
-        machine.members = Members::default();
-        machine.has_begun = false;
-        machine.incarnation = life;
-        machine.informed = GroupSet::EMPTY;
+        machine.office.enter(Phase::Promised, now);
+        (machine.office.current, machine.office.promised) = (Ballot::NONE, Ballot::NONE);
+        machine.seat.members = Members::default();
+        machine.office.has_begun = false;
+        machine.seat.incarnation = life;
+        machine.said.informed = GroupSet::EMPTY;
         machine.clocks.iter_mut().for_each(|clocks| clocks.seats.ask_anew());
         machine.on_meeting(me, life);
-        machine.change.join_at = Some(now);
-        machine.returned_to = Some(GroupSet::EMPTY);
+        machine.seat.change.join_at = Some(now);
+        machine.seat.returned_to = Some(GroupSet::EMPTY);
         machine
     }
 
     /// Whether it has never been in an epoch, or will never be in one again (P22).
     pub(super) const fn is_outside(&self) -> bool {
-        self.change.has_parted() || self.current.0 == Ballot::NONE.0
+        self.seat.change.has_parted() || self.office.current.0 == Ballot::NONE.0
     }
 
     /// Whether a message concerns a process outside the group's epochs. One that has parted takes
@@ -181,7 +201,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// P22: whether this process is a member, since only members ask for epochs.
     pub(super) fn may_lead(&self) -> bool {
-        !self.is_outside() && self.members.has(self.me.rank, self.incarnation)
+        !self.is_outside() && self.seat.members.has(self.me.rank, self.seat.incarnation)
     }
 
     /// T4: notes that another incarnation speaks on this seat (P18).
@@ -202,38 +222,40 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Takes the members of `current`.
     pub(super) fn take_members(&mut self, members: Members) {
-        self.members = members;
-        self.informed = GroupSet::EMPTY;
-        self.change.held_from = None;
+        self.seat.members = members;
+        self.said.informed = GroupSet::EMPTY;
+        self.seat.change.held_from = None;
     }
 
     /// Notes that `current` has begun: its members are known for good, and this process is one of
     /// them.
     pub(super) fn be_seated(&mut self) {
         let seats = &mut self.clocks[self.me.group.index()].seats;
-        seats.learn(self.current, &self.members);
+        seats.learn(self.office.current, &self.seat.members);
         seats.is_told_by(self.me.rank);
-        self.change.join_at = None;
+        self.seat.change.join_at = None;
     }
 
     /// P19: whether a proposal of `epoch` in the log is thereby decided.
     pub(super) fn is_chosen(&self, epoch: Ballot) -> bool {
-        self.has_begun && epoch < self.members.since && !self.planted.has(Bug::NeverChosen)
+        self.office.has_begun
+            && epoch < self.seat.members.since
+            && !self.planted.has(Bug::NeverChosen)
     }
 
     /// Whether the incarnation that speaks on this seat has been removed for good, as far as is
     /// known for good.
     pub(super) fn has_parted_from(&self, seat: Rank) -> bool {
         let heard = self.clocks[self.me.group.index()].seats.heard(seat);
-        self.has_begun && self.members.has_parted(seat, heard)
+        self.office.has_begun && self.seat.members.has_parted(seat, heard)
     }
 
     /// Requests its seat, repeatedly until it has it.
     pub(super) fn join_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if !self.change.joins_now(now, self.config.patience) {
+        if !self.seat.change.joins_now(now, self.config.patience) {
             return;
         }
-        let (incarnation, promised) = (self.incarnation, self.promised);
+        let (incarnation, promised) = (self.seat.incarnation, self.office.promised);
         let join = PrimcastWire::Join { incarnation, promised };
         host.send(To::Groups(self.me.group.alone()), &join);
         if self.is_outside() {
@@ -251,94 +273,97 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        if self.phase != Phase::Primary {
+        if self.office.phase != Phase::Primary {
             return;
         }
-        if self.members.has(from.rank, incarnation) {
+        if self.seat.members.has(from.rank, incarnation) {
             // It has its seat, and has missed the beginning.
-            if promised > self.promised {
+            if promised > self.office.promised {
                 let held = self.held();
                 self.on_new_epoch(from, promised, held, now, host);
-            } else if self.has_begun {
+            } else if self.office.has_begun {
                 host.send(To::One(from), &PrimcastWire::NewState(self.beginning(Timestamp::ZERO)));
             }
-        } else if self.members.has_parted(from.rank, incarnation) {
+        } else if self.seat.members.has_parted(from.rank, incarnation) {
             host.send(To::One(from), &PrimcastWire::Parted(incarnation));
         } else if host.keeps_states() {
             // Without a state it would never learn the messages that were forgotten.
-            self.change.joins.insert(from.rank, (incarnation, promised));
+            self.seat.change.joins.insert(from.rank, (incarnation, promised));
         }
     }
 
     /// P22: stops for good, since this process was removed.
     pub(super) fn on_parted(&mut self, incarnation: Incarnation, now: Instant) {
-        if incarnation == self.incarnation {
-            self.change.part();
-            self.enter(Phase::Promised, now);
+        if incarnation == self.seat.incarnation {
+            self.seat.change.part();
+            self.office.enter(Phase::Promised, now);
         }
     }
 
     pub(super) fn ask_for_removal(&mut self, seat: Rank) -> Result<(), NoChange> {
-        if self.phase != Phase::Primary {
+        if self.office.phase != Phase::Primary {
             return Err(NoChange::NotPrimary);
         }
         if seat == self.me.rank {
             return Err(NoChange::Itself);
         }
-        if !self.members.voters.contains(seat) {
+        if !self.seat.members.voters.contains(seat) {
             return Err(NoChange::NotMember);
         }
-        self.change.removal = Some(seat);
+        self.seat.change.removal = Some(seat);
         Ok(())
     }
 
     /// Changes the group's members, if this process is the primary and a change is due and allowed.
     pub(super) fn change_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if !self.change.is_asked_for() {
+        if !self.seat.change.is_asked_for() {
             return;
         }
-        if self.phase != Phase::Primary {
+        if self.office.phase != Phase::Primary {
             // Another process leads: a newcomer asks again.
-            if self.phase != Phase::Candidate {
-                self.change.forget_requests();
+            if self.office.phase != Phase::Candidate {
+                self.seat.change.forget_requests();
             }
             return;
         }
         let at_once = self.planted.has(Bug::ReplaceAtOnce);
-        let next = self.change.next(&self.members, self.me.rank, at_once);
+        let next = self.seat.change.next(&self.seat.members, self.me.rank, at_once);
         let Some(change) = next else { return };
-        if self.change.not_before > now || !self.is_held() {
+        if self.seat.change.not_before > now || !self.is_held() {
             return;
         }
-        self.change.changing = Some(change);
-        self.run(self.change.promised(), now, host);
+        self.seat.change.changing = Some(change);
+        self.run(self.seat.change.promised(), now, host);
     }
 
     /// Gives up a change of a candidate that has waited for long: if the new members are the ones
     /// that do not promise, it continues with the old ones, and tries again later.
     pub(super) fn give_up_change<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        let Some(change) = self.change.changing.take() else { return };
-        if self.current == self.promised {
+        let Some(change) = self.seat.change.changing.take() else { return };
+        if self.office.current == self.office.promised {
             return;
         }
         self.establish(now, host);
-        if self.current == self.promised {
-            self.change.not_before = now.plus(CHANGES_AGAIN * self.config.patience);
+        if self.office.current == self.office.promised {
+            self.seat.change.not_before = now.plus(CHANGES_AGAIN * self.config.patience);
         } else {
-            self.change.changing = Some(change);
+            self.seat.change.changing = Some(change);
         }
     }
 
     /// P21: whether a majority has delivered everything that was delivered among earlier members.
     fn is_held(&mut self) -> bool {
-        let members = self.members;
+        let members = self.seat.members;
         if members.from == Timestamp::ZERO || self.planted.has(Bug::ChangeUnheld) {
             return true;
         }
-        if self.change.held_from.is_none() && self.takes_part() && self.safe_ts() >= members.from {
-            self.change.held_from = Some(self.delivered.last());
+        if self.seat.change.held_from.is_none()
+            && self.takes_part()
+            && self.safe_ts() >= members.from
+        {
+            self.seat.change.held_from = Some(self.delivered.last());
         }
-        let Some(upto) = self.change.held_from else { return false };
+        let Some(upto) = self.seat.change.held_from else { return false };
         let seats = &self.clocks[self.me.group.index()].seats;
         let has_it = |seat: &Rank| {
             *seat == self.me.rank && self.delivered.last() >= upto
@@ -361,9 +386,10 @@ impl<P: Planting<Bug>> Machine<P> {
                 .collect()
         };
         let is_enough = |members: &Members| members.has_quorum(promised(members));
-        let is_its_own =
-            source == self.current && source.proposer() == Some(self.me.rank) && self.has_begun;
-        let change = self.change.changing.filter(|_| is_its_own);
+        let is_its_own = source == self.office.current
+            && source.proposer() == Some(self.me.rank)
+            && self.office.has_begun;
+        let change = self.seat.change.changing.filter(|_| is_its_own);
         let next = change.map(|change| change.applied_to(present));
         match next {
             Some(next) if self.planted.has(Bug::NewQuorumOnly) => is_enough(&next).then_some(next),

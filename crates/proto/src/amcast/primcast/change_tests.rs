@@ -3,8 +3,10 @@
 
 use super::clocks::Clocks;
 use super::*;
+use crate::amcast::FOUNDER;
 use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
+use base::MemberSet;
 
 /// A host that keeps the messages sent, and could hand over states.
 #[derive(Default)]
@@ -111,7 +113,7 @@ impl<P: Planting<Bug>> Group<P> {
         members: Members,
         log: Vec<Logged>,
     ) {
-        let epoch = self.machine.promised;
+        let epoch = self.machine.office.promised;
         let upto = log.last().map_or(Timestamp::ZERO, |logged| logged.ts);
         let (clock, floor, length) = (Timestamp(4), Place::default(), log.len() as u64);
         let part = whole(log);
@@ -121,8 +123,8 @@ impl<P: Planting<Bug>> Group<P> {
     }
 
     fn is_accepted(&mut self, from: usize, delivered: Place) {
-        let (epoch, clock) = (self.machine.promised, Timestamp(9));
-        let members = Some(Arc::new((epoch, self.machine.members)));
+        let (epoch, clock) = (self.machine.office.promised, Timestamp(9));
+        let members = Some(Arc::new((epoch, self.machine.seat.members)));
         let (as_primary, listed) = (false, Vec::new());
         let report = Report { epoch, clock, as_primary, delivered, listed, members };
         self.hears(from, &PrimcastWire::Accept { epoch, report });
@@ -132,10 +134,14 @@ impl<P: Planting<Bug>> Group<P> {
 /// A group whose third member died; the primary has removed it, for the newcomer on its seat.
 fn removed<P: Planting<Bug>>(planted: P) -> Group<P> {
     let mut group = Group::new(planted, 0);
-    let first = group.machine.current;
-    let founders = group.machine.members;
+    let first = group.machine.office.current;
+    let founders = group.machine.seat.members;
     group.is_joined();
-    assert_eq!(group.machine.phase, Phase::Candidate, "it asks for an epoch with other members");
+    assert_eq!(
+        group.machine.office.phase,
+        Phase::Candidate,
+        "it asks for an epoch with other members"
+    );
     group.is_promised(1, first, founders);
     group
 }
@@ -146,8 +152,8 @@ fn p20_a_seat_changes_hands_by_two_changes() {
     assert_eq!(group.sent.established().map(|members| members.voters), Some(seats(&[0, 1])));
     assert!(!group.machine.is_primary(), "P20: nothing else before it has begun");
     group.is_accepted(1, Place::default());
-    assert_eq!(group.machine.phase, Phase::Candidate, "the addition follows at once");
-    let (current, members) = (group.machine.current, group.machine.members);
+    assert_eq!(group.machine.office.phase, Phase::Candidate, "the addition follows at once");
+    let (current, members) = (group.machine.office.current, group.machine.seat.members);
     group.is_promised(1, current, members);
     let members = group.sent.established().expect("a quorum promised");
     assert!(members.has(Rank::at(2), NEWCOMER) && members.voters.len() == 3);
@@ -161,7 +167,7 @@ fn p20_the_present_members_quorum_has_to_promise() {
     fn added<P: Planting<Bug>>(planted: P) -> Option<Members> {
         let mut group = removed(planted);
         group.is_accepted(1, Place::default());
-        assert_eq!(group.machine.phase, Phase::Candidate);
+        assert_eq!(group.machine.office.phase, Phase::Candidate);
         // The newcomer and the primary: a quorum of the new ones, and one of two of the present.
         group.is_promised(2, Ballot::NONE, Members::default());
         group.sent.established().filter(|members| members.voters.len() == 3)
@@ -175,14 +181,14 @@ fn p20_the_present_members_quorum_has_to_promise() {
 #[test]
 fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
     let mut group = Group::new(Sound, 1);
-    let (current, founders) = (group.machine.current, group.machine.members);
+    let (current, founders) = (group.machine.office.current, group.machine.seat.members);
     group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
-    let earlier = group.machine.promised;
+    let earlier = group.machine.office.promised;
     let outbid = Ballot::above(earlier, Rank::at(0));
     group.hears(0, &asks(outbid));
     group.machine.stand(Instant(9), &mut group.sent);
-    assert_eq!(group.machine.phase, Phase::Candidate);
-    assert!(group.machine.promised > outbid, "it stands again");
+    assert_eq!(group.machine.office.phase, Phase::Candidate);
+    assert!(group.machine.office.promised > outbid, "it stands again");
     let late = PrimcastWire::Promise {
         epoch: earlier,
         clock: Timestamp(4),
@@ -203,10 +209,10 @@ fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
 fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
     fn established<P: Planting<Bug>>(planted: P) -> Option<Members> {
         let mut group = Group::new(planted, 1);
-        let newer = Ballot::above(group.machine.promised, Rank::at(0));
+        let newer = Ballot::above(group.machine.office.promised, Rank::at(0));
         group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
         // 0 and 2 continue without 1's vote; 2 tells of it, and is one of two.
-        let three = Members::founders(3, group.machine.current);
+        let three = Members::founders(3, group.machine.office.current);
         let members = Members { since: newer, ..three.without(Rank::at(1)) };
         group.is_promised(2, newer, members);
         group.sent.established()
@@ -219,14 +225,14 @@ fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
 fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
     fn asks_again<P: Planting<Bug>>(planted: P, delivered: Place) -> bool {
         let mut group = Group::new(planted, 0);
-        let first = group.machine.current;
+        let first = group.machine.office.current;
         group.machine.delivered =
             Delivered::restored((Timestamp(3), MessageId::default()), Seen::default());
         group.is_joined();
-        let founders = group.machine.members;
+        let founders = group.machine.seat.members;
         group.is_promised(1, first, founders);
         group.is_accepted(1, delivered);
-        group.machine.phase == Phase::Candidate
+        group.machine.office.phase == Phase::Candidate
     }
     let all = (Timestamp(3), MessageId::default());
     assert!(asks_again(Sound, all));
@@ -239,12 +245,12 @@ fn p21_the_next_change_waits_for_what_was_delivered_before_the_last() {
 #[test]
 fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() {
     let mut group = Group::of(Sound, &config_of(&[3, 1]), 0);
-    let (first, founders) = (group.machine.current, group.machine.members);
+    let (first, founders) = (group.machine.office.current, group.machine.seat.members);
     group.is_joined();
     let message = Message::new(MessageId { sender: 1, sequence: 1 }, GroupSet::all(2), *b"x");
     let log = Logged { epoch: first, ts: Timestamp(4), message: Arc::new(message) };
     group.is_promised_with(1, first, founders, alloc::vec![log]);
-    assert_eq!(group.machine.members.from, Timestamp(4));
+    assert_eq!(group.machine.seat.members.from, Timestamp(4));
     group.is_accepted(1, Place::default());
     assert!(group.machine.is_primary(), "the addition waits, though all marks are equal");
 }
@@ -254,7 +260,7 @@ fn p21_the_next_change_waits_for_what_is_still_to_be_delivered_below_the_last() 
 fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
     let config = config_of(&[5]);
     let mut group = Group::of(Sound, &config, 1);
-    let (first, founders) = (group.machine.current, group.machine.members);
+    let (first, founders) = (group.machine.office.current, group.machine.seat.members);
     group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
     group.is_promised(2, first, founders);
     group.machine.meet(pid(2), NEWCOMER);
@@ -271,8 +277,8 @@ fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
 fn p19_what_a_changed_epoch_began_with_is_decided() {
     fn decided<P: Planting<Bug>>(planted: P) -> bool {
         let mut group = Group::new(planted, 1);
-        let first = group.machine.current;
-        let epoch = Ballot::above(group.machine.promised, Rank::at(0));
+        let first = group.machine.office.current;
+        let epoch = Ballot::above(group.machine.office.promised, Rank::at(0));
         group.hears(0, &asks(epoch));
         let (id, dest) = (MessageId { sender: 1, sequence: 1 }, GroupId::at(0).alone());
         let message = Arc::new(Message::new(id, dest, *b"x"));
@@ -290,7 +296,7 @@ fn p19_what_a_changed_epoch_began_with_is_decided() {
         };
         group.hears(0, &PrimcastWire::NewState(beginning));
         group.is_accepted(0, Place::default());
-        assert_eq!(group.machine.phase, Phase::Follower);
+        assert_eq!(group.machine.office.phase, Phase::Follower);
         let said = group.sent.0.iter().any(
             |(_, wire)| matches!(wire, PrimcastWire::Ack { id: of, chosen: true, .. } if *of == id),
         );
@@ -335,10 +341,10 @@ fn p22_who_was_removed_is_told_and_stops() {
     let mut removed = Group::new(Sound, 2);
     group.is_accepted(1, Place::default());
     // This concerned the newcomer's predecessor: the newcomer itself may still get the seat.
-    let epoch = Ballot::above(group.machine.promised, Rank::at(2));
+    let epoch = Ballot::above(group.machine.office.promised, Rank::at(2));
     let asked = asks(epoch);
     let mut founder = Group::new(Sound, 0);
-    founder.machine.members = founder.machine.members.without(Rank::at(2));
+    founder.machine.seat.members = founder.machine.seat.members.without(Rank::at(2));
     founder.hears(2, &asked);
     let parted = PrimcastWire::Parted(FOUNDER);
     assert_eq!(founder.sent.0.last(), Some(&(To::One(pid(2)), parted.clone())));
@@ -369,11 +375,11 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     let (source, part, has_begun) = (Held::default(), whole(Vec::new()), true);
     let beginning = Beginning { epoch, length, floor, source, part, clock, members, has_begun };
     newcomer.hears(0, &PrimcastWire::NewState(beginning));
-    assert_eq!(newcomer.machine.phase, Phase::Follower);
+    assert_eq!(newcomer.machine.office.phase, Phase::Follower);
     let promised = Ballot::above(epoch, Rank::at(1));
     newcomer.machine.trust(Rank::at(1), Instant(newcomer.now), &mut newcomer.sent);
     newcomer.hears(1, &asks(promised));
-    assert_eq!(newcomer.machine.phase, Phase::Promised);
+    assert_eq!(newcomer.machine.office.phase, Phase::Promised);
     newcomer.sent.0.clear();
     let later = Instant(newcomer.now).plus(config().patience);
     newcomer.machine.tick(later, &mut newcomer.sent);
@@ -383,12 +389,12 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     // The leader of that time sends it again.
     let mut primary = removed(Sound);
     primary.is_accepted(1, Place::default());
-    let (current, members) = (primary.machine.current, primary.machine.members);
+    let (current, members) = (primary.machine.office.current, primary.machine.seat.members);
     primary.is_promised(1, current, members);
     primary.is_accepted(1, Place::default());
     assert!(primary.machine.is_primary());
     primary.sent.0.clear();
-    let promised = primary.machine.promised;
+    let promised = primary.machine.office.promised;
     primary.hears(2, &PrimcastWire::Join { incarnation: NEWCOMER, promised });
     let again = |(to, wire): &(To, PrimcastWire)| {
         let is_it = |it: &Beginning| it.has_begun && it.epoch == promised;
@@ -401,10 +407,10 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
 #[test]
 fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
     let mut group = Group::new(Sound, 0);
-    let (first, founders) = (group.machine.current, group.machine.members);
+    let (first, founders) = (group.machine.office.current, group.machine.seat.members);
     group.machine.delivered =
         Delivered::restored((Timestamp(3), MessageId::default()), Seen::default());
-    group.machine.change.be_held_from(Place::default());
+    group.machine.seat.change.be_held_from(Place::default());
     group.is_joined();
     group.is_promised(1, first, founders);
     group.is_accepted(1, Place::default());

@@ -175,12 +175,12 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// P7: whether others have forgotten messages that were not delivered here.
     pub(super) fn is_behind(&self) -> bool {
-        self.delivered.last() < self.floor && !self.planted.has(Bug::IgnoreFloor)
+        self.delivered.last() < self.log.floor && !self.planted.has(Bug::IgnoreFloor)
     }
 
     /// The number of messages that it remembers.
     pub(super) fn n_held(&self) -> usize {
-        self.records.len().max(self.log.len())
+        self.records.len().max(self.log.names.len())
     }
 
     /// P7: a message that was delivered here above the floor, and is not remembered.
@@ -192,7 +192,7 @@ impl<P: Planting<Bug>> Machine<P> {
             let record = self.records.get(id);
             record.is_none_or(|record| record.body.is_none() || !record.is_delivered)
         };
-        let above = delivered.iter().filter(|(id, at)| (*at, *id) > self.floor);
+        let above = delivered.iter().filter(|(id, at)| (*at, *id) > self.log.floor);
         above.map(|(id, _)| *id).find(|id| is_lost(*id))
     }
 
@@ -206,7 +206,7 @@ impl<P: Planting<Bug>> Machine<P> {
             true => (self.config.retain, self.config.retain_bytes),
             false => (usize::MAX, usize::MAX),
         };
-        let (records, floor) = (&mut self.records, &mut self.floor);
+        let (records, floor) = (&mut self.records, &mut self.log.floor);
         let n_before = records.len();
         let n_enough = if self.planted.has(Bug::ForgetEarly) { |_| 1 } else { base::majority };
         let most = if self.planted.has(Bug::ForgetEarly) { (0, 0) } else { most };
@@ -216,7 +216,7 @@ impl<P: Planting<Bug>> Machine<P> {
             *floor = place.max(*floor);
         });
         if records.len() < n_before {
-            self.log.retain(|id| records.contains(*id));
+            self.log.names.retain(|id| records.contains(*id));
         }
     }
 
@@ -231,28 +231,27 @@ impl<P: Planting<Bug>> Machine<P> {
     /// Notes a delivery: the processes that share it must learn of that before long, and this
     /// process then checks what it may forget itself.
     pub(super) fn tell_later(&mut self, now: Instant) {
-        self.tell_at.get_or_insert(now.plus(self.config.patience));
+        self.alarms.tell_at.get_or_insert(now.plus(self.config.patience));
     }
 
     /// Reports how far this process has delivered to those that may keep messages until they know,
     /// unless a clock report told them already.
     pub(super) fn tell_if_due<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.tell_at.is_none_or(|at| at > now) {
+        if self.alarms.tell_at.is_none_or(|at| at > now) {
             return;
         }
-        self.tell_at = None;
-        if !self.has_begun {
+        self.alarms.tell_at = None;
+        if !self.office.has_begun {
             // P21: its epoch's members are not known for good.
             return self.tell_later(now);
         }
-        let owed = mem::take(&mut self.owed);
-        let to: GroupSet =
-            owed.iter().filter(|group| self.told[group.index()] < self.delivered.last()).collect();
-        let uninformed = to.difference(self.informed);
+        let owed = mem::take(&mut self.owed.marks);
+        let to = self.said.behind_mark(self.delivered.last(), owed);
+        let uninformed = to.difference(self.said.informed);
         self.report_to(uninformed, host);
         let to = to.difference(uninformed);
         if !to.is_empty() {
-            to.iter().for_each(|group| self.told[group.index()] = self.delivered.last());
+            self.said.tell(self.delivered.last(), to);
             host.send(To::Groups(to), &PrimcastWire::Delivered(self.delivered.last()));
         }
         self.collect(true, host);
@@ -264,8 +263,8 @@ impl<P: Planting<Bug>> Machine<P> {
             return;
         }
         let me = self.me.rank;
-        let leader = self.current.proposer().filter(|leader| *leader != me);
-        let Some(rank) = self.fetching.next(leader, self.members.voters, me) else { return };
+        let leader = self.office.current.proposer().filter(|leader| *leader != me);
+        let Some(rank) = self.fetching.next(leader, self.seat.members.voters, me) else { return };
         if rank != me {
             let to = Pid { group: self.me.group, rank };
             host.send(To::One(to), &PrimcastWire::Fetch(self.delivered.last()));
@@ -286,9 +285,9 @@ impl<P: Planting<Bug>> Machine<P> {
             return;
         }
         let Some(app) = host.state() else {
-            if host.keeps_states() && last < self.floor {
+            if host.keeps_states() && last < self.log.floor {
                 // Its host brings it a state, as soon as it knows that it needs one.
-                host.send(To::One(from), &PrimcastWire::Forgotten(self.floor));
+                host.send(To::One(from), &PrimcastWire::Forgotten(self.log.floor));
             }
             return;
         };
@@ -301,8 +300,8 @@ impl<P: Planting<Bug>> Machine<P> {
     pub(super) fn handover(&self, app: Vec<u8>) -> Handover {
         Handover {
             through: self.delivered.last(),
-            floor: self.floor,
-            audience: self.audience,
+            floor: self.log.floor,
+            audience: self.said.audience,
             seen: self.delivered.seen().clone(),
             kept: self.kept(),
             app,
@@ -311,7 +310,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Notes that a member has forgotten what was delivered up to `floor`.
     pub(super) fn on_forgotten(&mut self, floor: Place) {
-        self.floor = floor.max(self.floor);
+        self.log.floor = floor.max(self.log.floor);
     }
 
     /// The delivered messages that are kept for others, with the final timestamps.
@@ -355,7 +354,7 @@ impl<P: Planting<Bug>> Machine<P> {
             let record = self.records.known(id);
             record.is_delivered = true;
             if let Some(bound) = record.bound.take() {
-                self.pending.remove(&(bound, id));
+                self.log.pending.remove(&(bound, id));
             }
         }
         // Messages that wait to enter the log keep their turn (P4).
@@ -379,22 +378,22 @@ impl<P: Planting<Bug>> Machine<P> {
             self.records.remove(id);
         }
         let records = &self.records;
-        self.log.retain(|id| records.contains(*id));
-        self.floor = state.floor.max(self.floor);
+        self.log.names.retain(|id| records.contains(*id));
+        self.log.floor = state.floor.max(self.log.floor);
         // Others may wait for a clock that this process would have passed on the way.
         self.clock = self.clock.max(through.0);
-        self.audience = self.audience.union(state.audience);
-        let to = self.audience.union(self.me.group.alone());
+        self.said.audience = self.said.audience.union(state.audience);
+        let to = self.said.audience.union(self.me.group.alone());
         self.report_at_least(through.0, to);
         self.note_replaced(Some(&state.app));
         self.fetching.ask_from(now);
-        self.owed = self.owed.union(to);
+        self.owed.marks = self.owed.marks.union(to);
         self.tell_later(now);
     }
 
     /// Whether this process may propose and deliver at all.
     pub(super) fn takes_part(&self) -> bool {
-        let is_in = matches!(self.phase, Phase::Primary | Phase::Follower);
-        is_in && !self.is_behind() && !self.rests
+        let is_in = matches!(self.office.phase, Phase::Primary | Phase::Follower);
+        is_in && !self.is_behind() && !self.office.rests
     }
 }

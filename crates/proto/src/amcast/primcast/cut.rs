@@ -84,7 +84,8 @@ impl<P: Planting<Bug>> Machine<P> {
         let below = |bound: Timestamp| {
             if self.planted.has(Bug::SafeTsPending) { bound } else { bound.before() }
         };
-        let pending = self.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| below(*bound));
+        let pending =
+            self.log.pending.first().map_or(Timestamp(u64::MAX), |(bound, _)| below(*bound));
         match self.takes_part() {
             true => primary.min(quorum).min(pending),
             // The log may be about to change, or begins above the last delivery here.

@@ -72,9 +72,9 @@ impl<P: Planting<Bug>> Machine<P> {
         let cut = self.cuts.first().filter(|_| !self.planted.has(Bug::CutOvertaken));
         let passed = cut.map_or(self.passed(), |cut| cut.min(self.passed()));
         let within = (passed, MessageId { sender: u64::MAX, sequence: u64::MAX });
-        let looked_at: Vec<Place> = self.pending.range(..=within).copied().collect();
+        let looked_at: Vec<Place> = self.log.pending.range(..=within).copied().collect();
         looked_at.into_iter().for_each(|(_, id)| self.look_at(id));
-        let near: Vec<Place> = self.pending.range(..=within).copied().collect();
+        let near: Vec<Place> = self.log.pending.range(..=within).copied().collect();
         let mut stays = Footprint::NONE;
         let planted = self.planted;
         let ignores = planted.has(Bug::IgnoreConflicts);
@@ -103,11 +103,12 @@ impl<P: Planting<Bug>> Machine<P> {
     /// higher than the clocks that were passed: a state may bring messages above them, and below
     /// those a proposal may be on its way here.
     fn move_mark(&mut self, now: Instant) {
-        let first = self.pending.first().copied().filter(|_| !self.planted.has(Bug::MarkOfLast));
+        let first =
+            self.log.pending.first().copied().filter(|_| !self.planted.has(Bug::MarkOfLast));
         let passed = self.passed();
         while let Some(dest) = self.delivered.raise_mark(first, passed) {
             // The processes that share it received a lower mark when it was delivered.
-            self.owed = self.owed.union(dest);
+            self.owed.marks = self.owed.marks.union(dest);
             self.tell_later(now);
         }
     }
@@ -115,9 +116,9 @@ impl<P: Planting<Bug>> Machine<P> {
     fn first_pending(&mut self) -> Option<Place> {
         if self.planted.has(Bug::IgnorePending) {
             self.look_at_all();
-            return self.pending.iter().find(|place| self.is_final(**place)).copied();
+            return self.log.pending.iter().find(|place| self.is_final(**place)).copied();
         }
-        self.pending.first().copied()
+        self.log.pending.first().copied()
     }
 
     /// Whether a pending message is here, and this is its place. If the bound is above the final
@@ -134,7 +135,7 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        self.pending.remove(&(at, id));
+        self.log.pending.remove(&(at, id));
         let record = self.records.known(id);
         record.bound = None;
         (record.is_delivered, record.final_at) = (true, Some(at));
@@ -142,8 +143,8 @@ impl<P: Planting<Bug>> Machine<P> {
         self.delivered.add((at, id), self.config.commutes.then_some(message.dest));
         self.retained.keep(&message, at);
         self.note_delivered(at, id);
-        self.owed = self.owed.union(message.dest);
-        self.audience = self.audience.union(message.dest);
+        self.owed.marks = self.owed.marks.union(message.dest);
+        self.said.audience = self.said.audience.union(message.dest);
         self.tell_later(now);
         host.deliver(&message, at);
     }
@@ -176,7 +177,8 @@ impl<P: Planting<Bug>> Machine<P> {
                     Some(Ok(())) => return true,
                     Some(Err(wait)) => {
                         let wake_at = now.plus(Duration::from_nanos(wait));
-                        self.wake_at = Some(self.wake_at.map_or(wake_at, |at| at.min(wake_at)));
+                        self.alarms.wake_at =
+                            Some(self.alarms.wake_at.map_or(wake_at, |at| at.min(wake_at)));
                     }
                     None => self.ask_all_to_report(at, id, host),
                 }

@@ -23,7 +23,7 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         let is_own = from.group == self.me.group;
         let is_heard = !self.is_outside() || is_own && Machine::<P>::is_for_outsiders(wire);
-        if self.change.has_parted() || !is_heard {
+        if self.seat.change.has_parted() || !is_heard {
             return;
         }
         match wire {

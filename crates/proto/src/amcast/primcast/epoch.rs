@@ -17,28 +17,28 @@ use crate::amcast::bugs::Bug;
 use crate::amcast::{FOUNDER, Host, Members, Pid, Timestamp, To};
 use crate::planted::Planting;
 use alloc::vec::Vec;
-use base::{Ballot, Instant, MemberSet, Rank};
+use base::{Ballot, Instant, Rank};
 use core::mem;
 
 impl<P: Planting<Bug>> Machine<P> {
     /// Lines 57 to 60: Ω names this process.
     pub(super) fn stand<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
-        let stands = self.trusted == Some(self.me.rank) && self.may_lead();
+        let leads = matches!(self.office.phase, Phase::Primary | Phase::Candidate);
+        let stands = self.office.trusted == Some(self.me.rank) && self.may_lead();
         if !stands || leads && !self.is_overtaken() {
             return;
         }
-        self.change.keep_members();
+        self.seat.change.keep_members();
         self.run(self.newest_promise(), now, host);
     }
 
     /// Asks for promises of an epoch above `floor`.
     pub(super) fn run<H: Host<PrimcastWire>>(&mut self, floor: Ballot, now: Instant, host: &mut H) {
         self.say(Vec::new(), host); // under the promise that it was acknowledged under
-        self.enter(Phase::Candidate, now);
-        let epoch = Ballot::above(floor.max(self.promised), self.me.rank);
+        self.office.enter(Phase::Candidate, now);
+        let epoch = Ballot::above(floor.max(self.office.promised), self.me.rank);
         self.transfer.forget_promises();
-        self.promised = epoch;
+        self.office.promised = epoch;
         let asks = PrimcastWire::NewEpoch { epoch, held: self.held() };
         host.send(To::Groups(self.me.group.alone()), &asks);
         let promise = self.own_promise();
@@ -62,16 +62,16 @@ impl<P: Planting<Bug>> Machine<P> {
             host.send(To::One(from), &PrimcastWire::Parted(incarnation));
             return;
         }
-        if epoch < self.promised {
+        if epoch < self.office.promised {
             // Its candidate would wait for ever: the higher epoch's may be dead.
             self.tell_promised(from, host);
             return;
         }
-        if epoch > self.promised {
+        if epoch > self.office.promised {
             self.say(Vec::new(), host); // under the promise that it was acknowledged under
-            self.enter(Phase::Promised, now);
-            self.promised = epoch;
-        } else if self.current == epoch {
+            self.office.enter(Phase::Promised, now);
+            self.office.promised = epoch;
+        } else if self.office.current == epoch {
             if held.epoch < epoch && !self.planted.has(Bug::PromiseOnce) {
                 // This process has promised, and a host skipped its promise or the answer.
                 self.tell_beginning(from.rank, held, host);
@@ -91,7 +91,7 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Sends another member this process's promise.
     fn tell_promised<H: Host<PrimcastWire>>(&self, to: Pid, host: &mut H) {
-        let (epoch, held) = (self.promised, self.held());
+        let (epoch, held) = (self.office.promised, self.held());
         host.send(To::One(to), &PrimcastWire::NewEpoch { epoch, held });
     }
 
@@ -104,13 +104,13 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        if epoch != self.promised {
+        if epoch != self.office.promised {
             return;
         }
-        if self.current == epoch {
+        if self.office.current == epoch {
             return self.tell_beginning(from.rank, promise.held, host);
         }
-        if self.phase == Phase::Candidate {
+        if self.office.phase == Phase::Candidate {
             self.gather(from.rank, promise, part);
             self.establish(now, host);
         }
@@ -124,11 +124,11 @@ impl<P: Planting<Bug>> Machine<P> {
             return;
         };
         let (source, of, planted) = (newest.held.epoch, newest.members, self.planted);
-        let present = if planted.has(Bug::OlderMembers) { self.members } else { of };
+        let present = if planted.has(Bug::OlderMembers) { self.seat.members } else { of };
         let Some(members) = self.next_members(source, present) else { return };
-        if !members.has(self.me.rank, self.incarnation) {
+        if !members.has(self.me.rank, self.seat.incarnation) {
             self.transfer.forget_promises();
-            self.enter(Phase::Promised, now);
+            self.office.enter(Phase::Promised, now);
             return;
         }
         let rank_of = |promise: &Promise| {
@@ -144,7 +144,7 @@ impl<P: Planting<Bug>> Machine<P> {
         if self.asks_for_more(newest, host) {
             return; // P23
         }
-        let epoch = self.promised;
+        let epoch = self.office.promised;
         let promises = mem::take(&mut self.transfer.promises);
         self.transfer.forget_promises();
         let clock = if planted.has(Bug::OwnClockOnly) {
@@ -158,7 +158,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let from = if changes { clock } else { members.from };
         let members = Members { since, from, ..members };
         let (part, has_begun) = (Part::default(), false);
-        let floor = floor.max(self.floor);
+        let floor = floor.max(self.log.floor);
         let beginning =
             Beginning { epoch, length, floor, source: held, part, clock, members, has_begun };
         let log = self.joined(log);
@@ -175,17 +175,17 @@ impl<P: Planting<Bug>> Machine<P> {
     ) {
         let epoch = beginning.epoch;
         // A newcomer receives epochs for which it had no NEW-EPOCH.
-        let is_late = epoch > self.promised && self.change.is_joining();
-        let is_seated = beginning.members.has(self.me.rank, self.incarnation);
-        if let Some(rank) = epoch.proposer().filter(|_| epoch > self.promised && !is_late) {
+        let is_late = epoch > self.office.promised && self.seat.change.is_joining();
+        let is_seated = beginning.members.has(self.me.rank, self.seat.incarnation);
+        if let Some(rank) = epoch.proposer().filter(|_| epoch > self.office.promised && !is_late) {
             // A host skipped its NEW-EPOCH: the epoch is promised first.
             let from = Pid { group: self.me.group, rank };
             return self.on_new_epoch(from, epoch, beginning.source, now, host);
         }
-        if epoch != self.promised && !is_late || !is_seated {
+        if epoch != self.office.promised && !is_late || !is_seated {
             return;
         }
-        if epoch == self.current {
+        if epoch == self.office.current {
             // The message is a repetition: the ACCEPT was lost.
             let group = self.me.group.alone();
             let report = self.report(group);
@@ -197,8 +197,8 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         let Some(log) = self.gather_state(beginning, host) else { return };
         if is_late {
-            self.enter(Phase::Promised, now);
-            self.promised = epoch;
+            self.office.enter(Phase::Promised, now);
+            self.office.promised = epoch;
         }
         self.enter_epoch(beginning, &log, now, host);
     }
@@ -212,12 +212,12 @@ impl<P: Planting<Bug>> Machine<P> {
         host: &mut H,
     ) {
         let epoch = beginning.epoch;
-        (self.current, self.has_begun) = (epoch, false);
+        (self.office.current, self.office.has_begun) = (epoch, false);
         self.note_source(beginning.source);
         self.take_members(beginning.members);
-        self.acked_upto = Timestamp::ZERO;
+        self.said.acked_upto = Timestamp::ZERO;
         self.clock = self.clock.max(beginning.clock);
-        self.floor = beginning.floor.max(self.floor);
+        self.log.floor = beginning.floor.max(self.log.floor);
         self.install(beginning.length, log.iter().map(|told| (&told.logged, told.at)), now);
         self.note_replaced(None);
         self.clocks[self.me.group.index()].forget_before(epoch);
@@ -237,13 +237,13 @@ impl<P: Planting<Bug>> Machine<P> {
         log: impl Iterator<Item = (&'a Logged, Option<Timestamp>)> + Clone,
         now: Instant,
     ) {
-        let own = log.clone().filter(|(logged, _)| logged.epoch == self.current);
+        let own = log.clone().filter(|(logged, _)| logged.epoch == self.office.current);
         let highest = own.map(|(logged, _)| logged.ts).max().unwrap_or_default();
-        self.turns = Turns::begin_after(highest);
-        self.pending.clear();
+        self.log.turns = Turns::begin_after(highest);
+        self.log.pending.clear();
         self.records.for_each(|record| (record.tuple, record.bound) = (None, None));
-        self.log.clear();
-        self.log_length = length;
+        self.log.names.clear();
+        self.log.length = length;
         for (Logged { epoch, ts, message }, at) in log {
             if self.is_gone(message.id) {
                 // It was delivered and forgotten here (P8); processes that have not delivered it
@@ -259,7 +259,7 @@ impl<P: Planting<Bug>> Machine<P> {
                 self.clock = self.clock.max(at);
                 self.report_at_least(at, self.me.group.alone());
             }
-            self.log.push(message.id);
+            self.log.names.push(message.id);
             self.expect(message.id, *ts);
         }
     }
@@ -272,11 +272,9 @@ impl<P: Planting<Bug>> Machine<P> {
         now: Instant,
         host: &mut H,
     ) {
-        self.accepts.entry(epoch).or_default().insert(from);
-        self.accepts = self.accepts.split_off(&self.promised);
-        let accepted = self.accepts.get(&self.current).copied().unwrap_or(MemberSet::EMPTY);
-        let is_begun = self.members.has_quorum(accepted)
-            || self.planted.has(Bug::LeadWithoutAccepts) && self.phase == Phase::Candidate;
+        let accepted = self.office.accept(from, epoch);
+        let is_begun = self.seat.members.has_quorum(accepted)
+            || self.planted.has(Bug::LeadWithoutAccepts) && self.office.phase == Phase::Candidate;
         if is_begun {
             self.begin(now, host);
         }
@@ -284,23 +282,23 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Begins the epoch, which a quorum of its members has accepted.
     fn begin<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.current != self.promised || self.has_lost(self.current) {
+        if self.office.current != self.office.promised || self.has_lost(self.office.current) {
             return;
         }
-        match self.phase {
-            Phase::Promised => self.enter(Phase::Follower, now),
-            Phase::Candidate => self.enter(Phase::Primary, now),
+        match self.office.phase {
+            Phase::Promised => self.office.enter(Phase::Follower, now),
+            Phase::Candidate => self.office.enter(Phase::Primary, now),
             Phase::Primary | Phase::Follower => return,
         }
-        self.has_begun = true;
+        self.office.has_begun = true;
         self.be_seated();
         self.tell_later(now);
-        if self.phase == Phase::Primary {
-            self.unproposed = self.records.names(|_, record| record.body.is_some());
+        if self.office.phase == Phase::Primary {
+            self.log.unproposed = self.records.names(|_, record| record.body.is_some());
         }
         let chosen_before =
-            Some(self.members.since).filter(|_| !self.planted.has(Bug::NeverChosen));
-        for id in self.log.clone() {
+            Some(self.seat.members.since).filter(|_| !self.planted.has(Bug::NeverChosen));
+        for id in self.log.names.clone() {
             let record = self.records.known(id);
             let tuple = record.tuple.expect("it stands in the log");
             if chosen_before.is_some_and(|since| tuple.0 < since) {
@@ -316,22 +314,22 @@ impl<P: Planting<Bug>> Machine<P> {
             if !is_final && (record.acked != Some(tuple.0) || is_untold) {
                 self.acknowledge(id, host);
             }
-            if self.phase == Phase::Primary && !is_delivered {
+            if self.office.phase == Phase::Primary && !is_delivered {
                 self.ask_all_groups(dest, tuple.1, host);
             }
         }
-        if self.phase == Phase::Primary && !self.planted.has(Bug::NoReportOfNewPrimary) {
+        if self.office.phase == Phase::Primary && !self.planted.has(Bug::NoReportOfNewPrimary) {
             // Its reports as a candidate proved nothing to other groups. (The own group has the
             // clock from ACCEPT: there the new epoch itself is the proof.)
-            self.report_to(self.audience.without(self.me.group), host);
+            self.report_to(self.said.audience.without(self.me.group), host);
         }
     }
 
     /// Repeats what was reported, and requests it again: the process that was asked may have
     /// crashed, and come back without it (P12).
     fn ask_again<H: Host<PrimcastWire>>(&self, host: &mut H) {
-        let epoch = self.promised;
-        let again = if self.current < epoch {
+        let epoch = self.office.promised;
+        let again = if self.office.current < epoch {
             PrimcastWire::NewEpoch { epoch, held: self.held() }
         } else {
             PrimcastWire::NewState(self.beginning(self.held().upto))
@@ -341,22 +339,22 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// The newest epoch that a member is known to have promised.
     fn newest_promise(&self) -> Ballot {
-        self.clocks[self.me.group.index()].newest_promise(self.members.voters)
+        self.clocks[self.me.group.index()].newest_promise(self.seat.members.voters)
     }
 
     /// Whether the NEW-EPOCH of a newer epoch did not come here: a host has skipped it, or it is on
     /// its way.
     pub(super) fn is_overtaken(&self) -> bool {
-        self.newest_promise() > self.promised && !self.planted.has(Bug::WaitToBeAsked)
+        self.newest_promise() > self.office.promised && !self.planted.has(Bug::WaitToBeAsked)
     }
 
     /// Whether this process does not have the role that Ω, or another member, gives it.
     pub(super) fn is_unsettled(&self) -> bool {
-        match self.phase {
+        match self.office.phase {
             Phase::Primary => self.is_overtaken(),
             Phase::Follower => {
-                let leads = |leader| self.current.proposer() == Some(leader);
-                self.is_overtaken() || self.trusted.is_some_and(|leader| !leads(leader))
+                let leads = |leader| self.office.current.proposer() == Some(leader);
+                self.is_overtaken() || self.office.trusted.is_some_and(|leader| !leads(leader))
             }
             Phase::Promised | Phase::Candidate => true,
         }
@@ -364,18 +362,18 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Repeats an epoch that does not begin, or follows a choice of Ω that was overtaken.
     pub(super) fn mend_epoch<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.phase_since.plus(self.config.patience) > now {
+        if self.office.since.plus(self.config.patience) > now {
             return;
         }
         if self.is_unsettled() {
-            self.phase_since = now;
+            self.office.since = now;
             if self.mend_transfer(host) {
                 return;
             }
-            if self.phase == Phase::Candidate {
+            if self.office.phase == Phase::Candidate {
                 self.give_up_change(now, host);
             }
-            if self.phase == Phase::Candidate {
+            if self.office.phase == Phase::Candidate {
                 self.ask_again(host);
             }
             self.stand(now, host);
@@ -388,15 +386,15 @@ impl<P: Planting<Bug>> Machine<P> {
             }
             // Ω's choice may still take itself for the leader, in an epoch that was overtaken by
             // one whose leader died before its NEW-EPOCH reached all members.
-            if let Some(leader) = self.trusted.filter(|leader| *leader != self.me.rank) {
+            if let Some(leader) = self.office.trusted.filter(|leader| *leader != self.me.rank) {
                 let to = Pid { group: self.me.group, rank: leader };
                 self.tell_promised(to, host);
-                if self.phase == Phase::Promised && self.lost > Ballot::NONE {
-                    host.send(To::One(to), &PrimcastWire::Stand(self.promised));
+                if self.office.phase == Phase::Promised && self.office.lost > Ballot::NONE {
+                    host.send(To::One(to), &PrimcastWire::Stand(self.office.promised));
                 }
-                if self.phase == Phase::Promised && self.incarnation > FOUNDER {
+                if self.office.phase == Phase::Promised && self.seat.incarnation > FOUNDER {
                     // NEW-STATE may have been sent before its sender met this incarnation (T4).
-                    let (incarnation, promised) = (self.incarnation, self.promised);
+                    let (incarnation, promised) = (self.seat.incarnation, self.office.promised);
                     host.send(To::One(to), &PrimcastWire::Join { incarnation, promised });
                 }
             }

@@ -62,8 +62,11 @@ mod delivered;
 mod dispatch;
 mod epoch;
 mod fetching;
+mod log;
+mod office;
 mod order;
 mod record;
+mod said;
 mod seats;
 mod spec;
 mod stable;
@@ -84,34 +87,26 @@ use super::bugs::Bug;
 use super::linear::{Horizon, Listed, Rule};
 use super::wire::{Malformed, Reader, Wire, is_addressable};
 use super::{
-    About, Config, FOUNDER, GroupSet, Host, Members, Message, MessageId, Multicast, NoChange,
-    NoCut, Pid, Place, Timestamp,
+    About, Config, GroupSet, Host, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid,
+    Place, Timestamp,
 };
 use crate::planted::{Planting, Sound};
 use acks::Acks;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use base::{Ballot, Incarnation, Instant, MemberSet, Rank};
-use change::Changes;
+use base::{Ballot, Incarnation, Instant, Rank};
+use change::Seat;
 use clocks::Clocks;
 use collect::Retained;
 use cut::Cuts;
 use delivered::Delivered;
 use fetching::Fetching;
+use log::Log;
+use office::{Office, Phase};
 use record::{Record, Records};
+use said::{Alarms, Owed, Said};
 use stable::Journal;
 use transfer::Transfer;
-use turns::Turns;
-
-/// The role of a process in its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    Primary,
-    Follower,
-    Candidate,
-    Promised,
-}
 
 /// The proposals of a primary to the same groups at one time, in order.
 type Batch = (GroupSet, Vec<(MessageId, Timestamp)>);
@@ -124,79 +119,27 @@ const PULLS_MAX: usize = 64;
 pub struct Machine<P: Planting<Bug> = Sound> {
     me: Pid,
     config: Config,
-    phase: Phase,
-    /// The epoch that the log belongs to.
-    current: Ballot,
-    /// The highest epoch promised.
-    promised: Ballot,
+    seat: Seat,
+    office: Office,
     clock: Timestamp,
     records: Records,
-    /// The proposals of the own group, in order (the listings' T).
-    log: Vec<MessageId>,
-    /// The number of entries that the log ever had.
-    log_length: u64,
-    /// The turns of the proposals of `current`'s primary (P4).
-    turns: Turns,
-    /// The messages that have come to a primary and that it may have to propose.
-    unproposed: Vec<MessageId>,
-    /// The messages proposed and undelivered, by lower bound of the final timestamp.
-    pending: BTreeSet<Place>,
-    /// The time at which messages that have been undelivered for long are looked for.
-    ask_at: Option<Instant>,
+    log: Log,
     /// The known clocks of each group.
     clocks: Vec<Clocks>,
     /// The acknowledgements of each group's members (P9).
     acks: Vec<Acks>,
-    /// The timestamp up to which this process has acknowledged in `current`.
-    acked_upto: Timestamp,
-    /// The groups that have not received that.
-    owed_acks: GroupSet,
-    /// The groups that must receive the clock, if no other message carries it.
-    owed_clocks: GroupSet,
     horizon: Horizon<P>,
-    /// The last clock reported to each group.
-    reported: Vec<Timestamp>,
-    /// The groups that ever received a clock, to which a new primary reports again; and groups that
-    /// share a message that was delivered here, which keep it until every member of this group has
-    /// reported that: also one that came later, with a state that covers the message.
-    audience: GroupSet,
-    /// The last list sent to each group (`hop`).
-    listed: Vec<Vec<Listed>>,
+    said: Said,
+    owed: Owed,
+    alarms: Alarms,
     delivered: Delivered,
     cuts: Cuts,
     retained: Retained,
-    /// The place at or below which the messages missing in the log were delivered (P7).
-    floor: Place,
-    /// The mark that this process last reported to each group, and the time of the next report.
-    told: Vec<Place>,
-    tell_at: Option<Instant>,
-    /// The groups that share later deliveries.
-    owed: GroupSet,
     fetching: Fetching,
-    trusted: Option<Rank>,
     /// The logs on their way (P23).
     transfer: Transfer,
-    accepts: BTreeMap<Ballot, MemberSet>,
-    /// The time at which the present phase began.
-    phase_since: Instant,
-    wake_at: Option<Instant>,
-    /// Whether `current` has begun here: a quorum has accepted it.
-    has_begun: bool,
     /// The changes to stable storage, if the host stores them.
     journal: Option<Journal>,
-    /// The epoch up to which messages may have been lost with an earlier life (P11).
-    lost: Ballot,
-    /// The groups that know of this process's return, if it has come back.
-    returned_to: Option<GroupSet>,
-    /// The incarnation of this process on its seat.
-    incarnation: Incarnation,
-    /// The members of `current`.
-    members: Members,
-    /// The groups that know them.
-    informed: GroupSet,
-    change: Changes,
-    /// Whether its host brings it a state.
-    rests: bool,
     /// The mistake in this machine, if it has one.
     planted: P,
 }
@@ -205,31 +148,29 @@ impl<P: Planting<Bug>> Machine<P> {
     /// Lines 28 and 29: what the primary's clock and a quorum's clocks have passed.
     fn own_clocks(&self) -> (Timestamp, Timestamp) {
         let (clocks, planted) = (&self.clocks[self.me.group.index()], self.planted);
-        (clocks.primary_clock(self.current, planted), clocks.quorum_clock(self.current, planted))
+        (
+            clocks.primary_clock(self.office.current, planted),
+            clocks.quorum_clock(self.office.current, planted),
+        )
     }
 
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
         if !self.records.contains(id) {
-            self.ask_at.get_or_insert(now.plus(self.config.patience));
+            self.alarms.ask_at.get_or_insert(now.plus(self.config.patience));
             self.records.insert(id, Record::new(dest, now));
         }
         self.records.known(id)
     }
 
-    fn enter(&mut self, phase: Phase, now: Instant) {
-        self.phase = phase;
-        self.phase_since = now;
-    }
-
     /// Performs the consequences of the last events.
     fn advance<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.change.has_parted() {
+        if self.seat.change.has_parted() {
             return;
         }
         self.say_returned(host);
         self.change_if_due(now, host);
         self.fetch_if_behind(now, host);
-        let proposes = self.phase == Phase::Primary && self.takes_part();
+        let proposes = self.office.phase == Phase::Primary && self.takes_part();
         let batches = if proposes { self.propose_all(host) } else { Vec::new() };
         self.drain();
         self.raise_for_cuts(now, host);
@@ -237,35 +178,34 @@ impl<P: Planting<Bug>> Machine<P> {
         self.try_deliver(now, host);
         self.collect(false, host);
         self.list_again(host);
-        assert!(self.current <= self.promised, "P3");
-        if matches!(self.phase, Phase::Primary | Phase::Follower) {
-            assert_eq!(self.current, self.promised, "P3");
-        }
+        self.office.check();
     }
 
     /// The present report, addressed to `to`; it counts here at once if the own group is among
     /// them.
     fn report(&mut self, to: GroupSet) -> Report {
-        let is_primary = self.phase == Phase::Primary;
-        let epoch =
-            if self.planted.has(Bug::ReportCurrentEpoch) { self.current } else { self.promised };
-        to.iter().for_each(|group| self.reported[group.index()] = self.clock);
-        self.audience = self.audience.union(to);
+        let is_primary = self.office.phase == Phase::Primary;
+        let epoch = if self.planted.has(Bug::ReportCurrentEpoch) {
+            self.office.current
+        } else {
+            self.office.promised
+        };
+        self.said.report(self.clock, to);
         if to.contains(self.me.group) {
             self.hear(self.me, epoch, self.clock, is_primary, &[]);
         }
         let listed = if is_primary { self.list(to) } else { Vec::new() };
-        let knows = to.is_within(self.informed);
-        let members = (!knows && self.has_begun).then(|| {
+        let knows = to.is_within(self.said.informed);
+        let members = (!knows && self.office.has_begun).then(|| {
             // P17.
-            self.informed = self.informed.union(to);
-            Arc::new((self.current, self.members))
+            self.said.informed = self.said.informed.union(to);
+            Arc::new((self.office.current, self.seat.members))
         });
         // The marks mean nothing to groups that do not know the members (P21).
         let delivered =
             if knows || members.is_some() { self.delivered.last() } else { Place::default() };
         if knows || members.is_some() {
-            to.iter().for_each(|group| self.told[group.index()] = self.delivered.last());
+            self.said.tell(self.delivered.last(), to);
         }
         Report { epoch, clock: self.clock, as_primary: is_primary, delivered, listed, members }
     }
@@ -306,12 +246,12 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         self.hear_mark(from, report.delivered, now);
         // Most reports are of the present epoch, and need no search.
-        let is_newer = from.group == self.me.group && report.epoch > self.promised;
+        let is_newer = from.group == self.me.group && report.epoch > self.office.promised;
         let may_overtake = is_newer && !self.is_overtaken();
         self.hear(from, report.epoch, report.clock, report.as_primary, &report.listed);
         if may_overtake && self.is_overtaken() {
             // The NEW-EPOCH of that epoch may be on its way here: it has a patience.
-            self.phase_since = now;
+            self.office.since = now;
         }
     }
 }
@@ -341,58 +281,32 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     fn new(config: &Config, me: Pid, planted: P) -> Machine<P> {
         config.check().expect("the configuration is checked before it comes here");
         let layout = &config.layout;
-        let n_groups = layout.n_groups();
         let epoch = Ballot::above(Ballot::NONE, Rank::at(0));
         let is_leader = epoch.proposer() == Some(me.rank);
         Machine {
             me,
             config: config.clone(),
-            phase: if is_leader { Phase::Primary } else { Phase::Follower },
-            current: epoch,
-            promised: epoch,
+            seat: Seat::founder(Members::founders(layout.members(me.group), epoch)),
+            office: Office::new(if is_leader { Phase::Primary } else { Phase::Follower }, epoch),
             clock: Timestamp::ZERO,
             records: Records::default(),
-            log: Vec::new(),
-            log_length: 0,
-            turns: Turns::default(),
-            unproposed: Vec::new(),
-            pending: BTreeSet::new(),
-            ask_at: None,
+            log: Log::default(),
             clocks: layout
                 .groups()
                 .iter()
                 .map(|group| Clocks::new(layout.members(group), epoch))
                 .collect(),
             acks: layout.groups().iter().map(|group| Acks::new(layout.members(group))).collect(),
-            acked_upto: Timestamp::ZERO,
-            owed_acks: GroupSet::EMPTY,
-            owed_clocks: GroupSet::EMPTY,
             horizon: Horizon::new(me.group, layout, planted),
-            reported: alloc::vec![Timestamp::ZERO; n_groups],
-            audience: GroupSet::EMPTY,
-            listed: alloc::vec![Vec::new(); n_groups],
+            said: Said::new(layout),
+            owed: Owed::default(),
+            alarms: Alarms::default(),
             delivered: Delivered::default(),
             cuts: Cuts::default(),
             retained: Retained::new(layout),
-            floor: Place::default(),
-            told: alloc::vec![Place::default(); n_groups],
-            tell_at: None,
-            owed: GroupSet::EMPTY,
             fetching: Fetching::new(layout.members(me.group)),
-            trusted: None,
             transfer: Transfer::default(),
-            accepts: BTreeMap::new(),
-            phase_since: Instant::ZERO,
-            wake_at: None,
-            has_begun: true,
             journal: None,
-            lost: Ballot::NONE,
-            returned_to: None,
-            incarnation: FOUNDER,
-            members: Members::founders(layout.members(me.group), epoch),
-            informed: layout.groups(),
-            change: Changes::default(),
-            rests: false,
             planted,
         }
     }
@@ -416,8 +330,8 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn trust<H: Host<PrimcastWire>>(&mut self, leader: Rank, now: Instant, host: &mut H) {
-        let is_news = self.trusted != Some(leader);
-        self.trusted = Some(leader);
+        let is_news = self.office.trusted != Some(leader);
+        self.office.trusted = Some(leader);
         // A repetition changes nothing: the clock repeats a contest of two candidates.
         if is_news {
             self.stand(now, host);
@@ -425,8 +339,8 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn tick<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
-        if self.wake_at.is_some_and(|at| at <= now) {
-            self.wake_at = None;
+        if self.alarms.wake_at.is_some_and(|at| at <= now) {
+            self.alarms.wake_at = None;
         }
         if self.is_outside() {
             return self.join_if_due(now, host);
@@ -445,19 +359,19 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
 
     fn deadline(&self) -> Option<Instant> {
         if self.is_outside() {
-            return self.change.join_at();
+            return self.seat.change.join_at();
         }
         let patience = self.config.patience;
-        let phase = self.is_unsettled().then(|| self.phase_since.plus(patience));
+        let phase = self.is_unsettled().then(|| self.office.since.plus(patience));
         let fetch = self.is_behind().then_some(self.fetching.ask_at());
         [
             phase,
-            self.ask_at,
-            self.wake_at,
-            self.tell_at,
+            self.alarms.ask_at,
+            self.alarms.wake_at,
+            self.alarms.tell_at,
             self.cuts.raise_at(),
             fetch,
-            self.change.join_at(),
+            self.seat.change.join_at(),
         ]
         .into_iter()
         .flatten()
@@ -465,7 +379,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn is_primary(&self) -> bool {
-        self.phase == Phase::Primary
+        self.office.phase == Phase::Primary
     }
 
     fn safe_ts(&self) -> Option<Timestamp> {
@@ -527,7 +441,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn members(&self) -> Option<(Members, bool)> {
-        Some((self.members, self.has_begun))
+        Some((self.seat.members, self.office.has_begun))
     }
 
     fn takes_part(&self) -> bool {
@@ -551,7 +465,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn rest(&mut self, rests: bool) {
-        self.rests = rests;
+        self.office.rests = rests;
     }
 
     fn give_state(&self, out: &mut Vec<u8>) {
@@ -574,7 +488,7 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
     }
 
     fn has_parted(&self) -> bool {
-        self.change.has_parted()
+        self.seat.change.has_parted()
     }
 
     fn about(wire: &PrimcastWire) -> impl Iterator<Item = About> {

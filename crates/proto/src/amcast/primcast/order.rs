@@ -13,14 +13,14 @@ use core::mem;
 impl<P: Planting<Bug>> Machine<P> {
     /// Line 33: takes a message that is here.
     pub(super) fn learn(&mut self, message: &Arc<Message>, now: Instant) {
-        let is_primary = self.phase == Phase::Primary;
+        let is_primary = self.office.phase == Phase::Primary;
         let record = self.record(message.id, message.dest, now);
         if record.body.is_some() {
             return;
         }
         record.body = Some(message.clone());
         if is_primary {
-            self.unproposed.push(message.id);
+            self.log.unproposed.push(message.id);
         }
     }
 
@@ -45,14 +45,14 @@ impl<P: Planting<Bug>> Machine<P> {
             // message waits, for the clock or for another primary.
             return batches;
         }
-        let mut unproposed = mem::take(&mut self.unproposed);
+        let mut unproposed = mem::take(&mut self.log.unproposed);
         let mut new: Vec<(GroupSet, MessageId)> = Vec::with_capacity(unproposed.len());
         for id in unproposed.drain(..) {
             if self.needs_proposal(id) {
                 new.push((self.records.known(id).dest, id));
             }
         }
-        self.unproposed = unproposed;
+        self.log.unproposed = unproposed;
         new.sort_unstable();
         for (dest, id) in new {
             let record = self.records.known(id);
@@ -63,8 +63,8 @@ impl<P: Planting<Bug>> Machine<P> {
                 ts = host.real_clock().map_or(ts, |clock| ts.max(Timestamp(clock.now)));
             }
             self.clock = ts;
-            self.append(id, self.current, ts);
-            let (me, epoch) = (self.me, self.current);
+            self.append(id, self.office.current, ts);
+            let (me, epoch) = (self.me, self.office.current);
             let record = self.records.known(id);
             (record.acked, record.named) = (Some(epoch), Some(epoch));
             record.vote((me.group, me.rank), epoch, ts, self.planted);
@@ -82,8 +82,8 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Appends to the log (the listings' T).
     fn append(&mut self, id: MessageId, epoch: Ballot, ts: Timestamp) {
-        self.log.push(id);
-        self.log_length += 1;
+        self.log.names.push(id);
+        self.log.length += 1;
         self.records.known(id).tuple = Some((epoch, ts));
         self.note_appended(id);
         self.expect(id, ts);
@@ -98,10 +98,10 @@ impl<P: Planting<Bug>> Machine<P> {
         let bound = record.bound_with(ts);
         match record.bound.replace(bound) {
             Some(old) if old == bound => return,
-            Some(old) => self.pending.remove(&(old, id)),
+            Some(old) => self.log.pending.remove(&(old, id)),
             None => false,
         };
-        self.pending.insert((bound, id));
+        self.log.pending.insert((bound, id));
     }
 
     /// Examines a pending message: its bound may rise, and its final timestamp may be known from
@@ -123,7 +123,8 @@ impl<P: Planting<Bug>> Machine<P> {
         (record.acked, record.named) = (Some(epoch), Some(epoch));
         let dest = record.dest;
         let chosen = self.is_chosen(epoch);
-        let epoch = if self.planted.has(Bug::ReackInNewEpoch) { self.current } else { epoch };
+        let epoch =
+            if self.planted.has(Bug::ReackInNewEpoch) { self.office.current } else { epoch };
         self.records.known(id).vote((me.group, me.rank), epoch, ts, self.planted);
         let report = self.report(dest);
         let ack = PrimcastWire::Ack { id, dest, epoch, ts, chosen, report };
@@ -133,14 +134,14 @@ impl<P: Planting<Bug>> Machine<P> {
     /// Acknowledges a new entry of the log, without a name and with the next message to its
     /// destinations; it counts here at once.
     fn acknowledge_later(&mut self, id: MessageId) {
-        let (current, own) = (self.current, self.me.group.index());
+        let (current, own) = (self.office.current, self.me.group.index());
         let record = self.records.known(id);
         let (epoch, ts) = record.tuple.expect("it stands in the log");
         assert!(record.body.is_some() || self.planted.has(Bug::AckWithoutBody), "P2");
-        assert!(epoch == current && self.acked_upto < ts, "P9: in the primary's order");
+        assert!(epoch == current && self.said.acked_upto < ts, "P9: in the primary's order");
         record.acked = Some(epoch);
-        self.acked_upto = ts;
-        self.owed_acks = self.owed_acks.union(record.dest);
+        self.said.acked_upto = ts;
+        self.owed.acks = self.owed.acks.union(record.dest);
         self.acks[own].extend(self.me.rank, epoch, ts);
     }
 
@@ -148,17 +149,13 @@ impl<P: Planting<Bug>> Machine<P> {
     /// them: new proposals first, so that a process that receives a primary's clock has every
     /// proposal below it.
     pub(super) fn say<H: Host<PrimcastWire>>(&mut self, mut batches: Vec<Batch>, host: &mut H) {
-        let acked_to = mem::take(&mut self.owed_acks);
-        let reported = &self.reported;
-        let to: GroupSet = mem::take(&mut self.owed_clocks)
-            .iter()
-            .filter(|group| reported[group.index()] < self.clock)
-            .collect();
+        let acked_to = mem::take(&mut self.owed.acks);
+        let to = self.said.behind(self.clock, mem::take(&mut self.owed.clocks));
         let to = batches.iter().fold(to.union(acked_to), |all, (dest, _)| all.union(*dest));
         if to.is_empty() {
             return;
         }
-        let epoch = self.current;
+        let epoch = self.office.current;
         let last = batches.pop_if(|(dest, _)| *dest == to && acked_to.is_empty());
         for (dest, batch) in batches {
             let proposals = PrimcastWire::Proposals { dest, epoch, batch, report: None };
@@ -170,7 +167,7 @@ impl<P: Planting<Bug>> Machine<P> {
                 PrimcastWire::Proposals { dest, epoch, batch, report: Some(report) }
             }
             None if acked_to.is_empty() => PrimcastWire::Clock(report),
-            None => PrimcastWire::Acked { epoch, upto: self.acked_upto, report },
+            None => PrimcastWire::Acked { epoch, upto: self.said.acked_upto, report },
         };
         host.send(To::Groups(to), &wire);
     }
@@ -249,50 +246,50 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// Lines 42 to 45: from the primary of the current epoch it is a proposal.
     fn on_proposal(&mut self, from: Pid, id: MessageId, epoch: Ballot, ts: Timestamp) {
-        let is_from_primary = epoch == self.current && epoch.proposer() == Some(from.rank);
+        let is_from_primary = epoch == self.office.current && epoch.proposer() == Some(from.rank);
         let is_mine = epoch.proposer() == Some(self.me.rank);
-        let takes_part = match self.phase {
+        let takes_part = match self.office.phase {
             Phase::Follower => true,
             // This process has promised, and the new epoch's state is here, but not the quorum of
             // ACCEPTs. The listing drops the proposal for ever.
             Phase::Promised => {
-                let is_current = self.promised == self.current && !self.has_lost(self.current);
+                let is_current = self.office.promised == self.office.current
+                    && !self.has_lost(self.office.current);
                 is_current && !self.planted.has(Bug::DropWhilePromised)
             }
             Phase::Primary | Phase::Candidate => false,
         };
         let takes_turn = is_from_primary && takes_part && !is_mine;
-        if takes_turn && self.turns.queue(id, ts) && self.records.contains(id) {
+        if takes_turn && self.log.turns.queue(id, ts) && self.records.contains(id) {
             self.expect(id, ts);
         }
     }
 
     /// Moves waiting proposals into the log, in order (P4), as far as their messages are here (P2).
     pub(super) fn drain(&mut self) {
-        while self.phase == Phase::Follower {
-            let Some((id, ts)) = self.turns.first() else { break };
+        while self.office.phase == Phase::Follower {
+            let Some((id, ts)) = self.log.turns.first() else { break };
             let Some(record) = self.records.get(id) else {
                 // The message was delivered and forgotten, out of this queue or by a state before
                 // it came: the floor is above it (P7). It still has its turn, or the longest log
                 // would not be the newest (line 67).
-                self.turns.pass();
-                self.log_length += 1;
+                self.log.turns.pass();
+                self.log.length += 1;
                 continue;
             };
             if record.body.is_none() && !self.planted.has(Bug::AckWithoutBody) {
                 break;
             }
-            self.turns.pass();
+            self.log.turns.pass();
             self.clock = self.clock.max(ts);
-            self.append(id, self.current, ts);
+            self.append(id, self.office.current, ts);
             self.acknowledge_later(id);
         }
     }
 
     /// Marks those of `to` that have not received a clock of `ts` or more for a report.
     pub(super) fn report_at_least(&mut self, ts: Timestamp, to: GroupSet) {
-        let behind = to.iter().filter(|group| self.reported[group.index()] < ts);
-        self.owed_clocks = behind.fold(self.owed_clocks, |all, group| all.union(group.alone()));
+        self.owed.clocks = self.owed.clocks.union(self.said.behind(ts, to));
     }
 
     pub(super) fn report_to<H: Host<PrimcastWire>>(&mut self, to: GroupSet, host: &mut H) {
@@ -333,7 +330,7 @@ impl<P: Planting<Bug>> Machine<P> {
             return;
         }
         self.clock = self.clock.max(ts);
-        let was_told = self.reported[from.group.index()] >= ts;
+        let was_told = self.said.reported[from.group.index()] >= ts;
         let repeats = from != self.me && !self.planted.has(Bug::AskOnce);
         if was_told && to == from.group.alone() && repeats {
             let report = self.report_to_one(from);
@@ -344,14 +341,11 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// The present report for one process alone: for its group it does not count as reported.
     fn report_to_one(&mut self, to: Pid) -> Report {
-        let (reported, audience) = (self.reported.clone(), self.audience);
-        let (told, listed) = (self.told.clone(), self.listed.clone());
-        let informed = self.informed;
+        let said = self.said.clone();
         // The process may not have received the members that the rest of its group has.
-        self.informed = informed.without(to.group);
+        self.said.informed = said.informed.without(to.group);
         let report = self.report(to.group.alone());
-        (self.reported, self.audience) = (reported, audience);
-        (self.told, self.listed, self.informed) = (told, listed, informed);
+        self.said = said;
         report
     }
 
@@ -359,7 +353,7 @@ impl<P: Planting<Bug>> Machine<P> {
     pub(super) fn look_at_all(&mut self) {
         let (primary, quorum) = self.own_clocks();
         self.horizon.raise(self.me.group, primary.min(quorum));
-        let pending: Vec<MessageId> = self.pending.iter().map(|(_, id)| *id).collect();
+        let pending: Vec<MessageId> = self.log.pending.iter().map(|(_, id)| *id).collect();
         pending.into_iter().for_each(|id| self.look_at(id));
     }
 
@@ -372,7 +366,7 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         self.look_at_all();
         let mut listed = Vec::new();
-        for &(bound, id) in &self.pending {
+        for &(bound, id) in &self.log.pending {
             let record = self.records.get(id).expect("it is pending");
             let dest = record.dest;
             // Messages that stay here, or that all receivers have in their own logs, are left out.
@@ -387,19 +381,19 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         for group in others.iter() {
             let to_group = listed.iter().filter(|one| one.matters_to(group, own.alone()));
-            self.listed[group.index()] = to_group.copied().collect();
+            self.said.listed[group.index()] = to_group.copied().collect();
         }
         listed
     }
 
     /// Lists unsettled proposals again when they are less of an obstacle, for `hop`.
     pub(super) fn list_again<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
-        if self.config.rule != Rule::Hop || self.phase != Phase::Primary {
+        if self.config.rule != Rule::Hop || self.office.phase != Phase::Primary {
             return;
         }
         self.look_at_all();
-        for group in (0..self.listed.len()).map(GroupId::at) {
-            let is_better = self.listed[group.index()].iter().any(|one| {
+        for group in (0..self.said.listed.len()).map(GroupId::at) {
+            let is_better = self.said.listed[group.index()].iter().any(|one| {
                 let Some(record) = self.records.get(one.id) else { return true };
                 record.is_delivered
                     || record.bound != Some(one.bound)
@@ -459,13 +453,13 @@ impl<P: Planting<Bug>> Machine<P> {
         host: &mut H,
     ) {
         let patience = self.config.patience;
-        if self.ask_at.is_none_or(|at| at > now) {
+        if self.alarms.ask_at.is_none_or(|at| at > now) {
             return;
         }
         self.ask_for_clocks_again(now, host);
         let undelivered = self.records.names(|_, record| !record.is_delivered);
         let mut n_asked = 0;
-        self.ask_at = None;
+        self.alarms.ask_at = None;
         for id in undelivered {
             let record = self.records.known(id);
             if record.asked_at.plus(patience) <= now && n_asked < PULLS_MAX {
@@ -480,7 +474,7 @@ impl<P: Planting<Bug>> Machine<P> {
             // A message left out this time has its turn the next time.
             let due_at = self.records.known(id).asked_at.plus(patience);
             let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
-            self.ask_at = Some(self.ask_at.map_or(ask_at, |at| at.min(ask_at)));
+            self.alarms.ask_at = Some(self.alarms.ask_at.map_or(ask_at, |at| at.min(ask_at)));
         }
     }
 
@@ -506,7 +500,7 @@ impl<P: Planting<Bug>> Machine<P> {
             };
             asks && record.asked_at.plus(patience) <= now
         };
-        let last = self.pending.iter().rev().find(|(_, id)| waits(id));
+        let last = self.log.pending.iter().rev().find(|(_, id)| waits(id));
         let last = last.filter(|_| !self.planted.has(Bug::AskOnce));
         let Some((ts, _)) = last.copied() else { return };
         let others = self.config.layout.groups().without(self.me.group);

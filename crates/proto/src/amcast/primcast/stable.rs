@@ -147,13 +147,17 @@ impl<P: Planting<Bug>> Machine<P> {
     fn head(&self) -> Head {
         let planted = self.planted;
         Head {
-            promised: if planted.has(Bug::ForgetPromise) { self.current } else { self.promised },
-            current: self.current,
-            has_begun: self.has_begun || planted.has(Bug::AckUnbegun),
+            promised: if planted.has(Bug::ForgetPromise) {
+                self.office.current
+            } else {
+                self.office.promised
+            },
+            current: self.office.current,
+            has_begun: self.office.has_begun || planted.has(Bug::AckUnbegun),
             clock: if planted.has(Bug::ForgetClock) { Timestamp::ZERO } else { self.clock },
-            length: self.log_length,
-            floor: self.floor,
-            audience: self.audience,
+            length: self.log.length,
+            floor: self.log.floor,
+            audience: self.said.audience,
         }
     }
 
@@ -161,7 +165,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let log = self.logged().collect();
         let (head, last, seen) =
             (self.head(), self.delivered.last(), self.delivered.seen().clone());
-        let (members, incarnation) = (self.members, self.incarnation.0);
+        let (members, incarnation) = (self.seat.members, self.seat.incarnation.0);
         Stable { head, last, seen, log, kept: self.kept(), members, incarnation }
     }
 
@@ -245,33 +249,34 @@ impl<P: Planting<Bug>> Machine<P> {
         let Stable { head, last, seen, log, kept, members, incarnation } = stable;
         let mut machine = <Machine<P> as Multicast>::new(config, me, planted);
         machine.journal = Some(Journal { changes: Vec::new(), head });
-        machine.enter(Phase::Promised, now);
-        (machine.promised, machine.current) = (head.promised, head.current);
-        machine.has_begun = head.has_begun;
-        machine.incarnation = Incarnation(incarnation);
+        machine.office.enter(Phase::Promised, now);
+        (machine.office.promised, machine.office.current) = (head.promised, head.current);
+        machine.office.has_begun = head.has_begun;
+        machine.seat.incarnation = Incarnation(incarnation);
         machine.take_members(members);
         // Others repeat their reports of their members (P12).
         machine.clocks.iter_mut().for_each(|clocks| clocks.seats.ask_anew());
-        machine.on_meeting(me, machine.incarnation);
+        machine.on_meeting(me, machine.seat.incarnation);
         if head.has_begun {
             machine.be_seated();
         }
-        machine.lost = if planted.has(Bug::FollowAfterCrash) { Ballot::NONE } else { head.current };
+        machine.office.lost =
+            if planted.has(Bug::FollowAfterCrash) { Ballot::NONE } else { head.current };
         machine.clock = head.clock;
         if head.promised.proposer() == Some(me.rank) && !planted.has(Bug::SpeakAsBefore) {
             // Its followers would take its words under its epoch as a primary's about all its
             // proposals, and some of those may be lost.
-            machine.promised = Ballot::above(head.promised, me.rank);
+            machine.office.promised = Ballot::above(head.promised, me.rank);
         }
-        machine.floor = head.floor;
+        machine.log.floor = head.floor;
         machine.delivered = Delivered::restored(last, seen);
-        machine.audience = head.audience;
+        machine.said.audience = head.audience;
         for (at, message) in kept {
             let mut record = Record::new(message.dest, now);
             record.body = Some(message.clone());
             (record.is_delivered, record.final_at) = (true, Some(at));
             machine.retained.keep(&message, at);
-            machine.owed = machine.owed.union(message.dest);
+            machine.owed.marks = machine.owed.marks.union(message.dest);
             machine.records.insert(message.id, record);
         }
         machine.install(head.length, log.iter().map(|logged| (logged, None)), now);
@@ -279,44 +284,44 @@ impl<P: Planting<Bug>> Machine<P> {
             // P13.
             machine.records.for_each(|record| record.acked = record.tuple.map(|(epoch, _)| epoch));
         }
-        let (promised, clock) = (machine.promised, machine.clock);
+        let (promised, clock) = (machine.office.promised, machine.clock);
         machine.hear(me, promised, clock, false, &[]);
         // Groups that share kept messages wait for a report of them, whether they received one
         // before or not.
-        machine.owed = machine.owed.union(head.audience);
+        machine.owed.marks = machine.owed.marks.union(head.audience);
         machine.tell_later(now);
-        machine.returned_to = Some(GroupSet::EMPTY);
+        machine.seat.returned_to = Some(GroupSet::EMPTY);
         machine
     }
 
     /// Whether this process missed proposals of an epoch (P11).
     pub(super) fn has_lost(&self, epoch: Ballot) -> bool {
-        epoch <= self.lost
+        epoch <= self.office.lost
     }
 
     /// P12: asks every process that ever told this one something to repeat it.
     pub(super) fn say_returned<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
-        let Some(told) = self.returned_to.filter(|_| !self.change.is_joining()) else { return };
+        let Some(told) = self.seat.returned_to.filter(|_| !self.seat.change.is_joining()) else {
+            return;
+        };
         // With an empty disk it learns of the others gradually.
-        let to = self.audience.union(self.me.group.alone()).difference(told);
+        let to = self.said.audience.union(self.me.group.alone()).difference(told);
         if !to.is_empty() {
-            self.returned_to = Some(told.union(to));
+            self.seat.returned_to = Some(told.union(to));
             host.send(To::Groups(to), &PrimcastWire::Returned);
         }
     }
 
     pub(super) fn on_returned(&mut self, from: Pid, now: Instant) {
         let group = from.group;
-        self.reported[group.index()] = Timestamp::ZERO;
-        self.told[group.index()] = Place::default();
-        self.informed = self.informed.without(group);
-        if self.audience.contains(group) {
-            self.owed_clocks = self.owed_clocks.union(group.alone());
-            if self.acked_upto > Timestamp::ZERO && self.phase == Phase::Follower {
-                self.owed_acks = self.owed_acks.union(group.alone());
+        self.said.forget(group);
+        if self.said.audience.contains(group) {
+            self.owed.clocks = self.owed.clocks.union(group.alone());
+            if self.said.acked_upto > Timestamp::ZERO && self.office.phase == Phase::Follower {
+                self.owed.acks = self.owed.acks.union(group.alone());
             }
         }
-        self.owed = self.owed.union(group.alone().intersection(self.audience));
+        self.owed.marks = self.owed.marks.union(group.alone().intersection(self.said.audience));
         if group == self.me.group {
             self.fetching.lose(from.rank);
         }
@@ -348,11 +353,12 @@ impl<P: Planting<Bug>> Machine<P> {
         host: &mut H,
     ) {
         // A candidate asks all members again, and may be in the middle of a long log (P23).
-        let asks = self.phase == Phase::Candidate && self.current < self.promised;
-        let is_fresh = self.phase_since.plus(self.config.patience) > now || asks;
-        if self.trusted == Some(self.me.rank) && self.promised <= upto && !is_fresh {
+        let asks =
+            self.office.phase == Phase::Candidate && self.office.current < self.office.promised;
+        let is_fresh = self.office.since.plus(self.config.patience) > now || asks;
+        if self.office.trusted == Some(self.me.rank) && self.office.promised <= upto && !is_fresh {
             self.say(Vec::new(), host);
-            self.enter(Phase::Promised, now);
+            self.office.enter(Phase::Promised, now);
             self.stand(now, host);
         }
     }

@@ -85,7 +85,7 @@ fn state(n: u64, floor: u64) -> PrimcastWire {
 fn promise_after_a_state<P: Planting<Bug>>(planted: P, giver: usize) -> (u64, Vec<MessageId>) {
     let mut machine = Machine::new(&config(&[3], Rule::Plain), pid(0, 2), planted);
     let (mut sent, now) = (Sent::default(), Instant(1));
-    let first = machine.current;
+    let first = machine.office.current;
     machine.on_wire(pid(0, giver), &state(3, 1), now, &mut sent);
     let second = epoch(1, first);
     machine.on_wire(pid(0, 1), &asks(second), now, &mut sent);
@@ -122,7 +122,7 @@ fn p7_a_state_that_covers_what_never_came_leaves_no_hole_in_the_log() {
 fn p4_a_proposal_that_a_state_overtook_has_its_turn() {
     let mut machine = Machine::new(&config(&[3], Rule::Plain), pid(0, 2), Sound);
     let (mut sent, now) = (Sent::default(), Instant(1));
-    let epoch = machine.current;
+    let epoch = machine.office.current;
     machine.on_wire(pid(0, 1), &state(2, 1), now, &mut sent);
     (1..=3).for_each(|at| machine.on_start(&message(at), now, &mut sent));
     let batch = (1..=3).map(|at| (message(at).id, Timestamp(at))).collect();
@@ -165,7 +165,7 @@ fn p15_what_a_state_brought_ahead_does_not_carry_the_mark_over_what_is_on_its_wa
     let config = Config { commutes: true, ..config(&[3], Rule::Plain) };
     let mut machine = Machine::new(&config, pid(0, 2), Sound);
     let (mut sent, now) = (Sent::default(), Instant(1));
-    let epoch = machine.current;
+    let epoch = machine.office.current;
     let PrimcastWire::State(mut given) = state(1, 0) else { unreachable!("it is one") };
     given.seen.insert(message(3).id);
     given.kept.push((Timestamp(3), message(3)));
@@ -196,7 +196,7 @@ fn p15_what_a_state_brought_ahead_does_not_carry_the_mark_over_what_is_on_its_wa
 fn p1_who_has_taken_a_state_promises_a_clock_that_covers_it() {
     let mut machine = Machine::new(&config(&[3], Rule::Plain), pid(0, 2), Sound);
     let (mut sent, now) = (Sent::default(), Instant(1));
-    let next = epoch(1, machine.current);
+    let next = epoch(1, machine.office.current);
     machine.on_wire(pid(0, 0), &state(3, 1), now, &mut sent);
     machine.on_wire(pid(0, 1), &asks(next), now, &mut sent);
     let clock = sent.0.iter().find_map(|(_, wire)| match wire {

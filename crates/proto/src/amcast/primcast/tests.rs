@@ -159,7 +159,7 @@ fn founders() -> Members {
 #[test]
 fn a_clock_is_reported_under_the_promised_epoch() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
-    let epoch = Ballot::above(machine.promised, Rank::at(2));
+    let epoch = Ballot::above(machine.office.promised, Rank::at(2));
     machine.on_wire(
         pid(0, 2),
         &PrimcastWire::NewEpoch { epoch, held: Held::default() },
@@ -179,7 +179,7 @@ fn a_new_primary_reports_again() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
     machine.trust(Rank::at(1), Instant(1), &mut sent);
     machine.settle(Instant(1), &mut sent);
-    let epoch = machine.promised;
+    let epoch = machine.office.promised;
     machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut sent);
     machine.settle(Instant(2), &mut sent);
     assert!(sent.reports().all(|(_, report)| !report.as_primary), "it is a candidate");
@@ -223,8 +223,8 @@ fn acknowledges_after_a_crash<P: Planting<Bug>>(planted: P, has_begun: bool) -> 
     let mut machine = Machine::new(&config(), pid(0, 1), planted);
     let (mut whole, mut changes) = (Vec::new(), Vec::new());
     machine.stable(&mut whole);
-    let first = machine.current;
-    let epoch = Ballot::above(machine.promised, Rank::at(2));
+    let first = machine.office.current;
+    let epoch = Ballot::above(machine.office.promised, Rank::at(2));
     machine.on_wire(
         pid(0, 2),
         &PrimcastWire::NewEpoch { epoch, held: Held::default() },
@@ -263,7 +263,7 @@ fn acknowledges_after_a_crash<P: Planting<Bug>>(planted: P, has_begun: bool) -> 
     let (config, now) = (config(), Instant(5));
     let restored = Machine::restore(&config, pid(0, 1), planted, &whole, &all, now, &mut sent);
     let mut machine = restored.expect("it wrote that");
-    assert_eq!((machine.promised, machine.current), (epoch, epoch), "P10");
+    assert_eq!((machine.office.promised, machine.office.current), (epoch, epoch), "P10");
     machine.settle(Instant(5), &mut sent);
     let returned = sent.0.iter().filter(|(_, wire)| *wire == PrimcastWire::Returned);
     assert_eq!(returned.count(), 1, "P12");

@@ -155,8 +155,8 @@ fn part_of(after: Timestamp, above: impl Iterator<Item = Told>, bytes_max: usize
 impl<P: Planting<Bug>> Machine<P> {
     /// The end of the own log.
     pub(super) fn held(&self) -> Held {
-        let upto = self.log.last().map_or(Timestamp::ZERO, |id| self.tuple_of(*id).1);
-        Held { epoch: self.current, upto }
+        let upto = self.log.names.last().map_or(Timestamp::ZERO, |id| self.tuple_of(*id).1);
+        Held { epoch: self.office.current, upto }
     }
 
     fn tuple_of(&self, id: super::MessageId) -> (Ballot, Timestamp) {
@@ -175,19 +175,23 @@ impl<P: Planting<Bug>> Machine<P> {
 
     /// The own log.
     pub(super) fn logged(&self) -> impl Iterator<Item = Logged> + '_ {
-        self.log.iter().map(|id| self.told(*id).logged)
+        self.log.names.iter().map(|id| self.told(*id).logged)
     }
 
     /// The next part of the own log.
     fn own_part(&self, after: Timestamp) -> Part {
-        let first = self.log.partition_point(|id| self.tuple_of(*id).1 <= after);
-        part_of(after, self.log[first..].iter().map(|id| self.told(*id)), self.config.part_bytes)
+        let first = self.log.names.partition_point(|id| self.tuple_of(*id).1 <= after);
+        part_of(
+            after,
+            self.log.names[first..].iter().map(|id| self.told(*id)),
+            self.config.part_bytes,
+        )
     }
 
     /// The log that the own one and the gathered parts on top of it make.
     pub(super) fn joined(&self, gathered: Gathered) -> Vec<Told> {
-        let n_kept = self.log.partition_point(|id| self.tuple_of(*id).1 <= gathered.base);
-        let kept = self.log[..n_kept].iter();
+        let n_kept = self.log.names.partition_point(|id| self.tuple_of(*id).1 <= gathered.base);
+        let kept = self.log.names[..n_kept].iter();
         // The deliveries of these are known here.
         let mut log: Vec<Told> = kept.map(|id| Told { at: None, ..self.told(*id) }).collect();
         log.extend(gathered.log);
@@ -200,9 +204,9 @@ impl<P: Planting<Bug>> Machine<P> {
         Promise {
             clock: self.clock,
             held,
-            members: self.members,
-            length: self.log_length,
-            floor: self.floor,
+            members: self.seat.members,
+            length: self.log.length,
+            floor: self.log.floor,
             log: Gathered { is_whole: true, ..Gathered::new(held.upto) },
         }
     }
@@ -241,7 +245,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let Some(promise) = self.transfer.promises.get_mut(&of) else { return false };
         if let Some(after) = promise.log.next() {
             let to = Pid { group: self.me.group, rank: of };
-            host.send(To::One(to), &PrimcastWire::More { epoch: self.promised, after });
+            host.send(To::One(to), &PrimcastWire::More { epoch: self.office.promised, after });
         }
         !promise.log.is_whole
     }
@@ -255,12 +259,12 @@ impl<P: Planting<Bug>> Machine<P> {
         host: &mut H,
     ) {
         let leader = epoch.proposer();
-        if epoch != self.promised {
+        if epoch != self.office.promised {
             return;
         }
-        if self.current < epoch && leader == Some(from.rank) {
+        if self.office.current < epoch && leader == Some(from.rank) {
             self.say_promise(epoch, from.rank, after, host);
-        } else if self.current == epoch && leader == Some(self.me.rank) {
+        } else if self.office.current == epoch && leader == Some(self.me.rank) {
             host.send(To::One(from), &PrimcastWire::NewState(self.beginning(after)));
         }
     }
@@ -268,21 +272,21 @@ impl<P: Planting<Bug>> Machine<P> {
     /// The present epoch, for a member that is not in it yet, with the log above `after`.
     pub(super) fn beginning(&self, after: Timestamp) -> Beginning {
         Beginning {
-            epoch: self.current,
-            length: self.log_length,
-            floor: self.floor,
+            epoch: self.office.current,
+            length: self.log.length,
+            floor: self.log.floor,
             source: self.transfer.source,
             part: self.own_part(after),
             clock: self.clock,
-            members: self.members,
-            has_begun: self.has_begun,
+            members: self.seat.members,
+            has_begun: self.office.has_begun,
         }
     }
 
     /// Sends the present epoch to a member that promised too late for the common message.
     pub(super) fn tell_beginning<H: Host<PrimcastWire>>(&self, to: Rank, held: Held, host: &mut H) {
-        let leads = matches!(self.phase, Phase::Primary | Phase::Candidate);
-        if leads && self.current.proposer() == Some(self.me.rank) {
+        let leads = matches!(self.office.phase, Phase::Primary | Phase::Candidate);
+        if leads && self.office.current.proposer() == Some(self.me.rank) {
             let to = Pid { group: self.me.group, rank: to };
             let after = self.transfer.source.shared_with(held);
             host.send(To::One(to), &PrimcastWire::NewState(self.beginning(after)));
@@ -324,7 +328,7 @@ impl<P: Planting<Bug>> Machine<P> {
         };
         log.take(&beginning.part, beginning.floor);
         if log.is_whole {
-            self.floor = self.floor.max(log.floor); // P23
+            self.log.floor = self.log.floor.max(log.floor); // P23
             return Some(self.joined(log));
         }
         self.transfer.incoming = Some((epoch, log));
@@ -333,7 +337,7 @@ impl<P: Planting<Bug>> Machine<P> {
     }
 
     fn ask_for_state<H: Host<PrimcastWire>>(&mut self, host: &mut H) {
-        let promised = self.promised;
+        let promised = self.office.promised;
         let incoming = self.transfer.incoming.as_mut();
         let Some((epoch, log)) = incoming.filter(|(of, _)| *of >= promised) else { return };
         if let (Some(after), Some(rank)) = (log.next(), epoch.proposer()) {
@@ -347,7 +351,8 @@ impl<P: Planting<Bug>> Machine<P> {
     /// epoch is on its way.
     pub(super) fn mend_transfer<H: Host<PrimcastWire>>(&mut self, host: &mut H) -> bool {
         // The parts of an earlier epoch count for the one that is promised.
-        let is_led = self.trusted.is_some() && self.trusted == self.promised.proposer();
+        let is_led =
+            self.office.trusted.is_some() && self.office.trusted == self.office.promised.proposer();
         let is_silent = self.transfer.incoming.as_mut().map(|(_, log)| log.is_silent());
         if let Some(is_silent) = is_silent {
             self.ask_for_state(host);

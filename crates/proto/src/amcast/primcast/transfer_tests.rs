@@ -135,7 +135,7 @@ fn with_one_away() -> Group {
     group.start(1);
     group.away = Some(2);
     (2..=N_MESSAGES).for_each(|sequence| group.start(sequence));
-    assert_eq!(group.machines[0].log.len() as u64, N_MESSAGES, "nothing is forgotten");
+    assert_eq!(group.machines[0].log.names.len() as u64, N_MESSAGES, "nothing is forgotten");
     group
 }
 
@@ -155,12 +155,12 @@ fn p23_who_was_away_leads_when_it_has_what_it_lacked_in_parts() {
     let mut group = with_one_away();
     (group.longest, group.away) = (0, None);
     group.trust(2);
-    assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].phase);
+    assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].office.phase);
     assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
     group.pass(20);
     for rank in 0..3 {
         assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
-        assert_eq!(group.machines[rank].log_length, N_MESSAGES, "{rank}");
+        assert_eq!(group.machines[rank].log.length, N_MESSAGES, "{rank}");
     }
 }
 
@@ -175,7 +175,7 @@ fn p23_who_was_away_follows_when_it_has_what_it_lacked_in_parts() {
     assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
     for rank in 0..3 {
         assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES + 1, "{rank}");
-        assert_eq!(group.machines[rank].log_length, N_MESSAGES + 1, "{rank}");
+        assert_eq!(group.machines[rank].log.length, N_MESSAGES + 1, "{rank}");
     }
 }
 
@@ -195,7 +195,7 @@ fn p23_who_falls_silent_in_the_middle_of_its_log_is_asked_again() {
     assert!(!group.machines[2].is_primary());
     group.trust(2);
     group.pass(20);
-    assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].phase);
+    assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].office.phase);
     for rank in 0..3 {
         assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
     }
@@ -223,8 +223,8 @@ fn p23_a_candidate_joins_no_parts_of_two_logs_of_one_member() {
     let mut group = Group::new();
     group.act(1, |machine, now, host| machine.trust(Rank::at(1), now, host));
     group.links.clear();
-    let (first, epoch) = (group.machines[0].current, group.machines[1].promised);
-    let members = group.machines[0].members;
+    let (first, epoch) = (group.machines[0].office.current, group.machines[1].office.promised);
+    let members = group.machines[0].seat.members;
     let newer = Ballot::above(first, Rank::at(2));
     let (clock, floor) = (Timestamp(9), Place::default());
     let promise = |current, upto, length, part| {
@@ -245,7 +245,7 @@ fn p23_a_candidate_joins_no_parts_of_two_logs_of_one_member() {
 #[test]
 fn p23_a_follower_joins_no_parts_of_two_states() {
     let mut group = Group::new();
-    let (first, members) = (group.machines[0].current, group.machines[0].members);
+    let (first, members) = (group.machines[0].office.current, group.machines[0].seat.members);
     let one = Ballot::above(first, Rank::at(0));
     let between = Ballot::above(one, Rank::at(2));
     let other = Ballot::above(between, Rank::at(1));
