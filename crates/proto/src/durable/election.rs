@@ -41,16 +41,16 @@ pub(super) fn votes(me: Rank, log: &Log, members: &Members) -> bool {
 impl<P: Planting<Bug>> Durable<P> {
     /// Begins an election, if this node may be elected.
     pub(super) fn campaign<H: Host>(&mut self, host: &mut H) {
-        if !self.trusted || !self.can_lead() || !matches!(self.office, Office::None) {
+        if !self.standing.trusted || !self.can_lead() || !matches!(self.office, Office::None) {
             return;
         }
-        let tries_since = *self.tries_since.get_or_insert(self.now);
+        let tries_since = *self.standing.tries_since.get_or_insert(self.now);
         if self.now.since(tries_since) >= TRY_FOR {
             // L1: this node is outbid again and again. All members trust it, so no other tries; and
             // the member that outbids it may be asking a disk whose vote counts for neither.
             return self.stand_aside(host);
         }
-        let ballot = Ballot::above(self.highest.max(self.log.promised()), self.me);
+        let ballot = Ballot::above(self.standing.highest.max(self.log.promised()), self.me);
         self.raise(ballot, host);
         self.office = Office::Candidate(Candidacy {
             ballot,
@@ -70,8 +70,8 @@ impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn raise<H: Host>(&mut self, ballot: Ballot, host: &mut H) {
         self.depose(host);
         // The candidate that asked gets time to win.
-        self.retry_at = Some(self.now.plus(self.backoff()));
-        self.highest = self.highest.max(ballot);
+        self.standing.retry_at = Some(self.now.plus(self.backoff()));
+        self.standing.highest = self.standing.highest.max(ballot);
         self.log.promise(ballot, disk(host));
         if self.planted.has(Bug::AcceptOlderBallot) {
             return;
@@ -93,7 +93,7 @@ impl<P: Planting<Bug>> Durable<P> {
             return;
         }
         let promised = self.log.promised();
-        self.highest = self.highest.max(ballot);
+        self.standing.highest = self.standing.highest.max(ballot);
         if ballot < promised {
             let denied = Message::Denied { ballot, promised, older: false };
             return self.post(from, &denied, host);
@@ -109,15 +109,15 @@ impl<P: Planting<Bug>> Durable<P> {
                 return;
             }
             self.raise(ballot, host);
-            self.voted = Some((ballot, candidate));
+            self.standing.voted = Some((ballot, candidate));
         }
-        if self.voted != Some((ballot, candidate)) && !self.planted.has(Bug::VoteTwice) {
+        if self.standing.voted != Some((ballot, candidate)) && !self.planted.has(Bug::VoteTwice) {
             // The vote in this ballot went to another disk on that seat, or is no longer known: two
             // disks there do not know each other's ballots.
             let denied = Message::Denied { ballot, promised, older: false };
             return self.post(from, &denied, host);
         }
-        self.vote_owed = Some(Owed { ballot, to: from, candidate });
+        self.standing.vote_owed = Some(Owed { ballot, to: from, candidate });
         self.flush(host);
         self.pay_votes(host);
     }
@@ -130,7 +130,7 @@ impl<P: Planting<Bug>> Durable<P> {
         let (promised, incarnation) = (self.log.promised(), self.log.incarnation());
         // I11: readers see the promise before a candidate can count the vote.
         self.publish_promise(host);
-        let owed = self.vote_owed.take_if(|owed| owed.ballot == promised);
+        let owed = self.standing.vote_owed.take_if(|owed| owed.ballot == promised);
         if let Some(Owed { to, candidate, .. }) = owed {
             self.post(to, &Message::Vote { ballot: promised, incarnation, candidate }, host);
         }
@@ -169,7 +169,7 @@ impl<P: Planting<Bug>> Durable<P> {
             self.log.members().filter(|_| !self.planted.has(Bug::ElectByEveryConfiguration));
         let all = self
             .log
-            .governing(self.committed)
+            .governing(self.progress.committed)
             .filter(|_| self.planted.has(Bug::ElectByEveryConfiguration));
         newest.into_iter().chain(all).map(|(_, members)| members)
     }
@@ -218,7 +218,7 @@ impl<P: Planting<Bug>> Durable<P> {
             let ballot = candidacy.ballot;
             let term = Term::new(ballot, self.log.end().next_slot());
             self.office = Office::Leader(Box::new(term));
-            self.tries_since = None;
+            self.standing.tries_since = None;
             self.begin_term(host);
         }
     }
@@ -231,7 +231,7 @@ impl<P: Planting<Bug>> Durable<P> {
         older: bool,
         host: &mut H,
     ) {
-        self.highest = self.highest.max(promised);
+        self.standing.highest = self.standing.highest.max(promised);
         match &mut self.office {
             Office::Candidate(candidacy) if candidacy.ballot == ballot => {
                 if older {
@@ -260,9 +260,9 @@ impl<P: Planting<Bug>> Durable<P> {
     /// L1: stands aside for a member with a newer log, or with other voters.
     fn stand_aside<H: Host>(&mut self, host: &mut H) {
         self.depose(host);
-        self.retry_at = None;
-        self.tries_since = None;
-        self.aside_until = Some(self.now.plus(ASIDE_FOR));
+        self.standing.retry_at = None;
+        self.standing.tries_since = None;
+        self.standing.aside_until = Some(self.now.plus(ASIDE_FOR));
     }
 
     pub(super) fn repeat_requests<H: Host>(&mut self, host: &mut H) {

@@ -43,11 +43,11 @@ impl<P: Planting<Bug>> Durable<P> {
             }
             self.raise(ballot, host);
         }
-        self.aside_until = None;
-        self.tries_since = None;
-        self.told = self.told.max(begin.committed);
-        if self.told_members.is_none_or(|(at, _)| at < begin.members.0) {
-            self.told_members = Some(begin.members);
+        self.standing.aside_until = None;
+        self.standing.tries_since = None;
+        self.progress.told = self.progress.told.max(begin.committed);
+        if self.progress.told_members.is_none_or(|(at, _)| at < begin.members.0) {
+            self.progress.told_members = Some(begin.members);
         }
         let before = self.following.take_if(|before| before.ballot == ballot);
         if let Some(before) = before.as_ref().filter(|before| {
@@ -60,7 +60,8 @@ impl<P: Planting<Bug>> Durable<P> {
         }
         // The decided prefix is in the leader's log (I8); so is the prefix that was compared
         // before.
-        let known = before.map_or(self.committed, |before| before.verified.max(self.committed));
+        let known = before
+            .map_or(self.progress.committed, |before| before.verified.max(self.progress.committed));
         let agreed = self.log.agreement(&begin.runs, begin.end);
         let mut verified = known.max(agreed);
         if self.planted.has(Bug::SkipLogMatch) {
@@ -106,8 +107,8 @@ impl<P: Planting<Bug>> Durable<P> {
 
     pub(super) fn ask_for_state<H: Host>(&mut self, host: &mut H) {
         let needs = self.following.as_ref().map_or(Prefix::ZERO, |following| following.needs);
-        let needs = needs.max(self.lacks.unwrap_or_default());
-        if needs > self.applied {
+        let needs = needs.max(self.progress.lacks.unwrap_or_default());
+        if needs > self.progress.applied {
             self.request_state(needs, host);
         }
     }
@@ -140,7 +141,7 @@ impl<P: Planting<Bug>> Durable<P> {
             } else {
                 following.verified
             };
-            self.committed = self.committed.max(following.committed.min(end));
+            self.progress.committed = self.progress.committed.max(following.committed.min(end));
         }
         self.deliver(host);
     }
@@ -238,18 +239,18 @@ impl<P: Planting<Bug>> Durable<P> {
         let continues = slot == Slot::ZERO
             || is_known && before == head.previous
             || self.log.ballot_at(slot) == Some(head.entry_ballot);
-        if !continues && slot.prefix_before() == self.installed {
+        if !continues && slot.prefix_before() == self.progress.installed {
             // Everything before it is decided and in a durable state. The log's other entries
             // there, and all behind them, can no longer be decided.
-            let members = Some(following.members).filter(|(at, _)| *at <= self.installed);
+            let members = Some(following.members).filter(|(at, _)| *at <= self.progress.installed);
             let before = Some(head.previous).filter(|ballot| *ballot != Ballot::NONE);
-            self.log.begin_at(self.installed, before, members, disk(host));
+            self.log.begin_at(self.progress.installed, before, members, disk(host));
         } else if !continues && is_known && !self.planted.has(Bug::SkipLogMatch) {
             return false;
         }
         if self.log.end().contains(slot) && self.log.ballot_at(slot) != Some(head.entry_ballot) {
             // The entry is another leader's, and was never decided.
-            assert!(!self.committed.contains(slot), "I9: {slot} is decided and differs");
+            assert!(!self.progress.committed.contains(slot), "I9: {slot} is decided and differs");
             self.log.cut(self.planted, slot.prefix_before(), disk(host));
         }
         if !self.log.end().contains(slot) {
@@ -281,7 +282,7 @@ impl<P: Planting<Bug>> Durable<P> {
             durable: durable.min(compared),
             stream: following.stream,
             consumed: following.position,
-            lacks: self.lacks.unwrap_or_default(),
+            lacks: self.progress.lacks.unwrap_or_default(),
         };
         let is_news = following.told.is_none_or(|told| {
             (told.durable, told.lacks) != (ack.durable, ack.lacks)

@@ -23,7 +23,7 @@ impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn held(&self) -> Prefix {
         let Office::Leader(term) = &self.office else { return Prefix::ZERO };
         if self.planted.has(Bug::HoldByMajority) {
-            return self.committed;
+            return self.progress.committed;
         }
         let Some((newest_at, newest)) = self.log.members() else { return Prefix::ZERO };
         let on_disk_of = |members: &Members, rank: Rank| {
@@ -41,8 +41,8 @@ impl<P: Planting<Bug>> Durable<P> {
             members.voters.iter().map(|rank| on_disk_of(members, rank)).min()
         };
         let only_newest = self.planted.has(Bug::HoldByNewest);
-        let governing = self.log.governing(self.committed);
+        let governing = self.log.governing(self.progress.committed);
         let governing = governing.filter(|(at, _)| !only_newest || at == newest_at);
-        governing.filter_map(on_all).min().unwrap_or_default().min(self.committed)
+        governing.filter_map(on_all).min().unwrap_or_default().min(self.progress.committed)
     }
 }

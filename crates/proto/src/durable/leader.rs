@@ -103,7 +103,7 @@ impl<P: Planting<Bug>> Durable<P> {
         value: &[u8],
         host: &mut H,
     ) -> Result<Slot, Refused> {
-        if value.len() > self.value_bytes_max {
+        if value.len() > self.limits.value_bytes {
             return Err(Refused::TooLong);
         }
         let Office::Leader(term) = &self.office else { return Err(Refused::NotLeader) };
@@ -113,7 +113,7 @@ impl<P: Planting<Bug>> Durable<P> {
         let peers = term.peers;
         // D4: the other disks may decide for a long time what the own disk has not synced.
         let has_room = value.len() <= disk(host).room() || self.planted.has(Bug::IgnoreRoom);
-        if self.log.end().ahead_of(self.committed) >= self.window || !has_room {
+        if self.log.end().ahead_of(self.progress.committed) >= self.limits.window || !has_room {
             return Err(Refused::Full);
         }
         let slot = self.append_own(value, 0, host);
@@ -141,8 +141,8 @@ impl<P: Planting<Bug>> Durable<P> {
                 if stream.written + n_words - stream.consumed > ring_words {
                     break;
                 }
-                if term.encoded != Some((slot, self.committed)) {
-                    term.encoded = Some((slot, self.committed));
+                if term.encoded != Some((slot, self.progress.committed)) {
+                    term.encoded = Some((slot, self.progress.committed));
                     let head = record::Head {
                         kind: record::Kind::Entry,
                         payload_bytes: payload.len() as u32,
@@ -151,7 +151,7 @@ impl<P: Planting<Bug>> Durable<P> {
                         entry_ballot: head.ballot,
                         previous: self.log.ballot_before(slot),
                         view: head.view,
-                        committed: self.committed,
+                        committed: self.progress.committed,
                     };
                     record::encode(&mut self.record, head, payload);
                 }
@@ -160,7 +160,7 @@ impl<P: Planting<Bug>> Durable<P> {
                 }
                 stream.put(&mut self.record, &self.places, self.me, rank, host);
                 stream.next = slot.prefix_through();
-                stream.told_commit = self.committed;
+                stream.told_commit = self.progress.committed;
             } else {
                 // The log has freed the entry meanwhile: another stream tells the peer that it
                 // needs a state.
@@ -170,9 +170,10 @@ impl<P: Planting<Bug>> Durable<P> {
         let fed_entries = stream.written > before;
         let is_ready = stream.state == State::Ready;
         // When idle, the commit point is sent without an entry.
-        let is_told = stream.told_commit >= self.committed || stream.next < self.log.end();
-        let goes_alone = is_ready && !is_told && self.committed == self.log.end();
-        let holds_commit = self.peer_works && term.restraint.holds_commit(stream.told_commit);
+        let is_told = stream.told_commit >= self.progress.committed || stream.next < self.log.end();
+        let goes_alone = is_ready && !is_told && self.progress.committed == self.log.end();
+        let holds_commit =
+            self.limits.peer_works && term.restraint.holds_commit(stream.told_commit);
         if is_ready && end < self.log.end() || goes_alone && holds_commit {
             term.restraint.hold(self.now);
         }
@@ -187,11 +188,11 @@ impl<P: Planting<Bug>> Durable<P> {
                 entry_ballot: Ballot::NONE,
                 previous: Ballot::NONE,
                 view: 0,
-                committed: self.committed,
+                committed: self.progress.committed,
             };
             record::encode(&mut self.record, head, &[]);
             stream.put(&mut self.record, &self.places, self.me, rank, host);
-            stream.told_commit = self.committed;
+            stream.told_commit = self.progress.committed;
         }
         let fed = stream.written > before;
         let lags = stream.written - stream.consumed >= ring_words / 4;
@@ -247,7 +248,7 @@ impl<P: Planting<Bug>> Durable<P> {
             }
         }
         if let Some(ballot) = above {
-            self.highest = self.highest.max(ballot);
+            self.standing.highest = self.standing.highest.max(ballot);
             self.depose(host);
         }
     }
@@ -274,11 +275,11 @@ impl<P: Planting<Bug>> Durable<P> {
             if self.planted.has(Bug::CommitAtOne) { 1 } else { majority(members.voters.len()) };
         let Some(held) = all.len().checked_sub(n_needed).map(|at| all[at]) else { return };
         let is_own = held.contains(term.first) || self.planted.has(Bug::CommitOlderBallot);
-        if held <= self.committed || !is_own {
+        if held <= self.progress.committed || !is_own {
             return;
         }
         let (leaves, first) = (*at <= held && !self.is_voter(), term.first);
-        self.committed = held;
+        self.progress.committed = held;
         if let Office::Leader(term) = &mut self.office {
             term.restraint.on_progress(self.now);
         }
@@ -301,7 +302,7 @@ impl<P: Planting<Bug>> Durable<P> {
         let streams = &term.streams;
         let knows = |rank: &Rank| streams[rank.index()].told_commit >= at;
         let gone: MemberSet = term.peers.difference(members.all()).iter().filter(knows).collect();
-        if at <= self.committed {
+        if at <= self.progress.committed {
             term.peers = term.peers.difference(gone);
         }
     }
@@ -323,12 +324,12 @@ impl<P: Planting<Bug>> Durable<P> {
         }
         // D4, as for a value.
         let has_room = MEMBERS_BYTES <= disk(host).room() || self.planted.has(Bug::IgnoreRoom);
-        if at > self.committed && !self.planted.has(Bug::TwoChanges) || !has_room {
+        if at > self.progress.committed && !self.planted.has(Bug::TwoChanges) || !has_room {
             return Err(ChangeRefused::Pending);
         }
         let after = before.after(change, self.me)?;
         if let Change::Promote(rank) = change
-            && term.held_at(rank, self.planted) < self.committed
+            && term.held_at(rank, self.planted) < self.progress.committed
             && !self.planted.has(Bug::PromoteBeforeCaughtUp)
         {
             return Err(ChangeRefused::LagsBehind);

@@ -70,9 +70,11 @@ mod held;
 mod leader;
 mod log;
 mod places;
+mod progress;
 mod reads;
 mod spare;
 mod spec;
+mod standing;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -95,11 +97,13 @@ use alloc::vec::Vec;
 use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 use bugs::Bug;
 use core::time::Duration;
-use election::{Candidacy, Owed, is_voter, votes};
+use election::{Candidacy, is_voter, votes};
 use follower::Following;
 use leader::Term;
 use log::Log;
+use progress::Progress;
 use reads::Probe;
+use standing::Standing;
 use wire::Message;
 
 /// The interval at which messages that may be lost are repeated.
@@ -122,45 +126,35 @@ struct Trouble {
     is_stalled: bool,
 }
 
+/// The figures that do not change.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// The bytes of the longest value.
+    value_bytes: usize,
+    /// The slots between the first undecided one and the last that may be proposed.
+    window: u64,
+    /// The number of slots below a snapshot that are kept for members that lag.
+    keep: u64,
+    /// The fabric's capability of that name: peers need no waking.
+    peer_works: bool,
+}
+
 /// One member of a durable log.
 #[derive(Debug)]
 pub struct Durable<P: Planting<Bug> = Sound> {
     me: Rank,
     places: Places,
-    value_bytes_max: usize,
-    window: u64,
-    /// The number of slots below a snapshot that are kept for members that lag.
-    keep: u64,
-    peer_works: bool,
+    limits: Limits,
     now: Instant,
-
     log: Log,
-    applied: Prefix,
-    /// The prefix of the state that this life began with, or was given last. The log's entries
-    /// below were perhaps never compared with another log.
-    installed: Prefix,
-    /// The decided prefix that the own log holds.
-    committed: Prefix,
-    /// The decided prefix that a leader has published, and its members: the own log may be behind.
-    told: Prefix,
-    told_members: Option<log::Placed>,
-    /// The prefix whose state is missing, so that nothing can be delivered.
-    lacks: Option<Prefix>,
+    progress: Progress,
     office: Office,
     following: Option<Following>,
-    vote_owed: Option<Owed>,
-    /// The ballot and the incarnation of the vote in the present promise.
-    voted: Option<(Ballot, Incarnation)>,
-    trusted: bool,
-    /// The highest known ballot.
-    highest: Ballot,
+    standing: Standing,
     trouble: Trouble,
-    aside_until: Option<Instant>,
-    /// The time since when this node has tried to be elected, in one candidacy or several.
-    tries_since: Option<Instant>,
-    retry_at: Option<Instant>,
     nudge_at: Option<Instant>,
     state_asked_at: Option<Instant>,
+    /// The reads that wait for a majority.
     probes: Vec<Probe>,
     n_probes: u64,
     /// The members that have work to do since the last wake-up.
@@ -212,34 +206,25 @@ impl<P: Planting<Bug>> Durable<P> {
         // I11: an earlier life published no promise above this one.
         let publishes = is_voter(config.me, &log) || planted.has(Bug::PublishAsLearner);
         host.store(places.promised(), places::publish_promise(log.promised(), publishes));
-        let lacks = (applied < log.start()).then_some(log.start());
+        let progress = Progress::new(applied, log.start());
         let mut node = Durable {
             me: config.me,
             places,
-            value_bytes_max: shape.value_bytes as usize,
-            window: u64::from(shape.ring_slots),
-            keep: u64::from(shape.ring_slots) * 4,
-            peer_works: config.peer_works,
+            limits: Limits {
+                value_bytes: shape.value_bytes as usize,
+                window: u64::from(shape.ring_slots),
+                keep: u64::from(shape.ring_slots) * 4,
+                peer_works: config.peer_works,
+            },
             now: Instant::ZERO,
-            highest: log.promised(),
-            committed: applied.max(log.start()),
+            standing: Standing::new(log.promised()),
             log,
-            applied,
-            installed: applied,
-            told: Prefix::ZERO,
-            told_members: None,
-            lacks,
             office: Office::None,
             following: None,
-            vote_owed: None,
-            voted: None,
-            trusted: false,
             trouble: Trouble::default(),
-            aside_until: None,
-            tries_since: None,
-            retry_at: None,
             // A leader whose stream continues the own log does not say that a state lacks.
-            nudge_at: lacks.map(|_| Instant::ZERO),
+            nudge_at: progress.lacks.map(|_| Instant::ZERO),
+            progress,
             state_asked_at: None,
             probes: Vec::new(),
             n_probes: 0,
@@ -263,7 +248,7 @@ impl<P: Planting<Bug>> Durable<P> {
     /// Whether this disk is a voter, or was before a change that is not known to be decided: it may
     /// be the only one that holds that change, and then no other member can be elected.
     fn may_lead(&self) -> bool {
-        let mut last = self.log.last_members(self.committed);
+        let mut last = self.log.last_members(self.progress.committed);
         last.any(|(_, members)| votes(self.me, &self.log, members))
     }
 
@@ -283,8 +268,8 @@ impl<P: Planting<Bug>> Durable<P> {
     /// Delivers the committed entries.
     fn deliver<H: Host>(&mut self, host: &mut H) {
         let mut scratch = core::mem::take(&mut self.scratch);
-        while self.lacks.is_none() && self.applied < self.committed {
-            let slot = self.applied.next_slot();
+        while self.progress.lacks.is_none() && self.progress.applied < self.progress.committed {
+            let slot = self.progress.applied.next_slot();
             assert!(self.log.has(slot), "I9: {slot} is committed, not applied, and not in the log");
             // D5: the disk has failed.
             let Some((head, payload)) = self.log.payload(slot, disk(host), &mut scratch) else {
@@ -292,7 +277,7 @@ impl<P: Planting<Bug>> Durable<P> {
             };
             let is_value = head.view & log::IS_CONFIGURATION == 0;
             host.deliver(slot, if is_value { payload } else { &[] });
-            self.applied = slot.prefix_through();
+            self.progress.applied = slot.prefix_through();
         }
         self.scratch = scratch;
     }
@@ -323,7 +308,7 @@ impl<P: Planting<Bug>> Durable<P> {
             Office::Candidate(candidacy) => candidacy.ballot,
             Office::Leader(term) => term.ballot,
         };
-        self.retry_at = Some(self.now.plus(self.backoff()));
+        self.standing.retry_at = Some(self.now.plus(self.backoff()));
         host.notify(Note::Deposed { ballot });
         for probe in core::mem::take(&mut self.probes) {
             host.notify(Note::ReadRefused(probe.ticket));
@@ -338,22 +323,22 @@ impl<P: Planting<Bug>> Durable<P> {
 
 impl<P: Planting<Bug>> Replicator for Durable<P> {
     fn value_bytes_max(&self) -> usize {
-        self.value_bytes_max
+        self.limits.value_bytes
     }
 
     fn lead<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.now = now;
-        self.trusted = true;
+        self.standing.trusted = true;
         self.campaign(host);
         self.wake(host);
     }
 
     fn follow<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.now = now;
-        self.trusted = false;
+        self.standing.trusted = false;
         self.depose(host);
-        self.retry_at = None;
-        self.tries_since = None;
+        self.standing.retry_at = None;
+        self.standing.tries_since = None;
     }
 
     fn propose<H: Host>(
@@ -394,10 +379,10 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
 
     /// Frees the log's space below the snapshot, except what lagging members may still ask for.
     fn snapshotted<H: Host>(&mut self, prefix: Prefix, host: &mut H) {
-        assert!(prefix <= self.applied, "a state covers what was applied");
+        assert!(prefix <= self.progress.applied, "a state covers what was applied");
         let mut low = prefix;
         if let Office::Leader(term) = &self.office {
-            let bound = Prefix(prefix.0.saturating_sub(self.keep));
+            let bound = Prefix(prefix.0.saturating_sub(self.limits.keep));
             let keeps_all = self.planted.has(Bug::KeepForLaggards);
             low = low.min(term.slowest().max(if keeps_all { Prefix::ZERO } else { bound }));
         }
@@ -425,7 +410,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
 
     fn configuration(&self) -> Option<Configuration> {
         let (at, members) = *self.log.members()?;
-        let is_decided = at <= self.committed;
+        let is_decided = at <= self.progress.committed;
         let leaving = match self.log.members_before() {
             Some((_, before)) if !is_decided => before.voters.difference(members.voters),
             _ => MemberSet::EMPTY,
@@ -435,12 +420,13 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
 
     fn candidates(&self) -> Option<MemberSet> {
         // A change that may yet be undone excludes no candidate: others may not know of it.
-        let last = self.log.last_members(self.committed).chain(&self.told_members);
+        let last =
+            self.log.last_members(self.progress.committed).chain(&self.progress.told_members);
         last.map(|(_, members)| members.voters).reduce(MemberSet::union)
     }
 
     fn electors(&self) -> Option<MemberSet> {
-        let newest = self.log.members().into_iter().chain(&self.told_members);
+        let newest = self.log.members().into_iter().chain(&self.progress.told_members);
         newest.max_by_key(|(at, _)| *at).map(|(_, members)| members.voters)
     }
 
@@ -471,22 +457,22 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     fn can_lead(&self) -> bool {
         // A member that lacks what it knows to be decided cannot be elected (I8). It must not try:
         // it would have to keep to ballots of its own, and so depose the leader that sends it more.
-        self.lacks.is_none()
-            && self.log.end() >= self.told
+        self.progress.lacks.is_none()
+            && self.log.end() >= self.progress.told
             && self.is_well()
             && self.may_lead()
-            && self.aside_until.is_none()
+            && self.standing.aside_until.is_none()
     }
 
     fn heard(&mut self, _: MemberSet) {}
 
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.now = now;
-        if self.aside_until.is_some_and(|at| at <= now) {
-            self.aside_until = None;
+        if self.standing.aside_until.is_some_and(|at| at <= now) {
+            self.standing.aside_until = None;
         }
-        if self.retry_at.is_none_or(|at| at <= now) {
-            self.retry_at = None;
+        if self.standing.retry_at.is_none_or(|at| at <= now) {
+            self.standing.retry_at = None;
             self.campaign(host);
         }
         if self.nudge_at.is_some_and(|at| at <= now) {
@@ -503,7 +489,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.nudge_at, self.retry_at, self.aside_until, self.released_at()]
+        [self.nudge_at, self.standing.retry_at, self.standing.aside_until, self.released_at()]
             .into_iter()
             .flatten()
             .min()
@@ -511,7 +497,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
         // I15.
-        let is_decided = prefix <= self.applied || self.planted.has(Bug::HeadAboveApplied);
+        let is_decided = prefix <= self.progress.applied || self.planted.has(Bug::HeadAboveApplied);
         if is_decided { self.log.state_head(prefix) } else { None }
     }
 
@@ -522,17 +508,17 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
         now: Instant,
         host: &mut H,
     ) {
-        assert!(applied >= self.applied, "a state is not replaced by an older one");
+        assert!(applied >= self.progress.applied, "a state is not replaced by an older one");
         self.now = now;
-        if applied > self.committed {
+        if applied > self.progress.committed {
             // It is unknown here whether the own log agrees with the state.
             self.depose(host);
-            self.installed = applied;
+            self.progress.installed = applied;
             self.log.continue_from(applied, head, disk(host));
         }
-        self.applied = applied;
-        self.committed = self.committed.max(applied);
-        self.lacks = self.lacks.filter(|lacks| applied < *lacks);
+        self.progress.applied = applied;
+        self.progress.committed = self.progress.committed.max(applied);
+        self.progress.lacks = self.progress.lacks.filter(|lacks| applied < *lacks);
         self.state_asked_at = None;
         self.flush(host);
         self.go_on_after(applied, host);
@@ -542,13 +528,13 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     fn status(&self) -> Status {
         let known = self.following.as_ref().map_or(self.log.promised(), |of| of.ballot);
         let (role, ballot) = match &self.office {
-            _ if self.lacks.is_some() => (Role::Learner, known),
+            _ if self.progress.lacks.is_some() => (Role::Learner, known),
             Office::Leader(term) if term.announced => (Role::Leader, term.ballot),
             Office::Leader(term) => (Role::Candidate, term.ballot),
             Office::Candidate(candidacy) => (Role::Candidate, candidacy.ballot),
             Office::None => (Role::Follower, known),
         };
-        Status { role, ballot, committed: self.committed, applied: self.applied }
+        Status { role, ballot, committed: self.progress.committed, applied: self.progress.applied }
     }
 
     fn holders(&self, prefix: Prefix) -> MemberSet {
@@ -568,8 +554,8 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     /// The prefix that `member` is known to hold on its disk: this protocol learns nothing else.
     fn applied_by(&self, member: Rank) -> Prefix {
         match &self.office {
-            _ if self.lacks.is_some() => Prefix::ZERO,
-            _ if member == self.me => self.log.durable().min(self.committed),
+            _ if self.progress.lacks.is_some() => Prefix::ZERO,
+            _ if member == self.me => self.log.durable().min(self.progress.committed),
             Office::Leader(term) => term.held_at(member, self.planted),
             Office::None | Office::Candidate(_) => Prefix::ZERO,
         }

@@ -60,7 +60,7 @@ impl<P: Planting<Bug>> Durable<P> {
         let unpublished = self.planted.has(Bug::UnpublishedIsWitness).then_some(Ballot::NONE);
         let Some(promised) = places::published_promise(*word).or(unpublished) else { return };
         if promised > term.ballot {
-            self.highest = self.highest.max(promised);
+            self.standing.highest = self.standing.highest.max(promised);
             return self.depose(host);
         }
         let serves =

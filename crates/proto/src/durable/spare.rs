@@ -100,7 +100,7 @@ impl<P: Planting<Bug>> Durable<P> {
     /// The prefix up to which `rank` is sent the log now.
     pub(super) fn sent_to(&self, term: &Term, rank: Rank) -> Prefix {
         let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
-        let is_held = self.peer_works && term.is_spare(self.me, rank, voters);
+        let is_held = self.limits.peer_works && term.is_spare(self.me, rank, voters);
         if is_held { self.log.end().min(term.restraint.released) } else { self.log.end() }
     }
 
@@ -116,7 +116,7 @@ impl<P: Planting<Bug>> Durable<P> {
 
     /// Releases everything that exists now.
     pub(super) fn release(&mut self) {
-        let (end, committed) = (self.log.end(), self.committed);
+        let (end, committed) = (self.log.end(), self.progress.committed);
         let Office::Leader(term) = &mut self.office else { return };
         let end = if self.planted.has(Bug::HoldBack) { term.restraint.released } else { end };
         term.restraint.release(end, committed);
@@ -143,7 +143,7 @@ impl<P: Planting<Bug>> Durable<P> {
     /// Ends every turn. T9 is the fabric's; that a sleeper looks at its ring is this module's.
     pub(super) fn wake<H: Host>(&mut self, host: &mut H) {
         self.mind_spares(host);
-        if !self.peer_works {
+        if !self.limits.peer_works {
             let to_wake = core::mem::take(&mut self.to_wake);
             to_wake.iter().for_each(|rank| host.wake(rank));
         }
@@ -153,7 +153,7 @@ impl<P: Planting<Bug>> Durable<P> {
     /// for long.
     fn mind_spares<H: Host>(&mut self, host: &mut H) {
         let end = self.log.end();
-        let (now, is_undecided) = (self.now, self.committed < end);
+        let (now, is_undecided) = (self.now, self.progress.committed < end);
         let Office::Leader(term) = &mut self.office else { return };
         let is_late = term.restraint.is_late(now, is_undecided);
         if is_late {

@@ -80,7 +80,7 @@ impl<P: Planting<Bug>> Durable<P> {
     /// Asks `rank` to begin with the stream that was opened for it, the first time or again:
     /// nothing is written before the answer.
     fn ask_to_begin<H: Host>(&mut self, rank: Rank, host: &mut H) {
-        let committed = self.committed;
+        let committed = self.progress.committed;
         let Some(members) = self.log.governing(committed).next().copied() else { return };
         let Office::Leader(term) = &self.office else { return };
         let begin = Message::Begin(Begin {

@@ -299,7 +299,7 @@ fn a_log_that_is_freed_twice_keeps_the_ballot_before_its_new_start() {
 fn a_newer_ballot_makes_a_log_newer_than_more_entries_do() {
     let mut group = Group::led(Sound, 3, 0);
     group.isolate(2);
-    let ballot = Ballot::above(group.member(0).highest, Rank::at(2));
+    let ballot = Ballot::above(group.member(0).standing.highest, Rank::at(2));
     let (last, end) = (group.member(0).log.last_ballot(), group.member(0).log.end());
     let older = Ballot(last.0 - 1);
     let candidate = (Rank::at(2), Incarnation::FIRST);

@@ -361,7 +361,7 @@ fn a_candidate_that_is_outbid_again_and_again_stands_aside() {
         // This is shorter than a candidacy.
         group.run(100);
         assert!(!group.holds_office(0), "nobody's vote counts but its own");
-        let ballot = Ballot::above(group.member(0).highest, Rank::at(2));
+        let ballot = Ballot::above(group.member(0).standing.highest, Rank::at(2));
         group.request_vote(1, outsider, ballot, (Ballot::NONE, Prefix::ZERO));
         !group.member(0).can_lead()
     });
