@@ -1,9 +1,7 @@
 //! Snapshots at a timestamp, of all groups, under faults (paper 004, section 4.4.2). Long sweeps of
 //! them, under every order, and their planted bugs are part of `cargo xtask sim`.
 
-mod common;
-
-use common::clean;
+use crate::common::clean;
 use proto::amcast::linear::Rule;
 use proto::amcast::{Cut, Timestamp, primcast};
 use sim::amcast::script::{Script, pid};

@@ -1,9 +1,6 @@
 //! Multi-Paxos in bad weather, and the bugs that the sweep must find in it.
 
-#[path = "common/logs.rs"]
-mod logs;
-
-use logs::{catches, clean_and_covered};
+use crate::logs::{catches, clean_and_covered};
 use sim::subjects::subject;
 
 #[test]

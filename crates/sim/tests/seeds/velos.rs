@@ -1,9 +1,6 @@
 //! Velos in bad weather, and named traps stepped by hand.
 
-#[path = "common/logs.rs"]
-mod logs;
-
-use logs::{catches, clean, clean_and_covered};
+use crate::logs::{catches, clean, clean_and_covered};
 use sim::script::{Operation, PATIENCE, Script};
 use sim::subjects::subject;
 use sim::{Config, Mark, Property, Provider, Shape, Subject};

@@ -1,9 +1,6 @@
 //! Durable in bad weather and on bad disks. The protocol's own tests step its traps by hand.
 
-#[path = "common/logs.rs"]
-mod logs;
-
-use logs::{catches, clean, clean_and_covered};
+use crate::logs::{catches, clean, clean_and_covered};
 use sim::script::{Operation, PATIENCE, Script};
 use sim::subjects::subject;
 use sim::{Config, Mark, Provider, Shape, sweep};

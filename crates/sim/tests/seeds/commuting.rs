@@ -1,8 +1,6 @@
 //! Atomic multicast where messages that do not conflict may overtake each other (paper 004, 4.4.3).
 
-mod common;
-
-use common::clean;
+use crate::common::clean;
 use proto::amcast::linear::Rule;
 use proto::registry::MulticastProtocol as Protocol;
 use sim::amcast::steps::{Bench, measure};
