@@ -7,8 +7,10 @@ use group::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -147,6 +149,66 @@ fn what_a_member_did_not_answer_is_unknown_and_nothing_is_called_twice() {
     let remote = Remote::<Stock>::clone(&remote);
     let gone = StockRemote::from(remote).left("kite".into());
     assert!(matches!(gone, Err(RemoteError::NotExecuted(_))), "{gone:?}");
+}
+
+/// A way to `member` that resets a connection in place of the next answer, once `resets` is set.
+fn resetting(member: SocketAddr, resets: Arc<AtomicBool>) -> SocketAddr {
+    let way = listener();
+    let address = way.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((client, _)) = way.accept() {
+            let resets = Arc::clone(&resets);
+            thread::spawn(move || carry(client, TcpStream::connect(member).unwrap(), &resets));
+        }
+    });
+    address
+}
+
+fn carry(mut client: TcpStream, mut member: TcpStream, resets: &Arc<AtomicBool>) {
+    let (mut from, mut to) = (member.try_clone().unwrap(), client.try_clone().unwrap());
+    let is_over = Arc::clone(resets);
+    let answers = thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(n @ 1..) = from.read(&mut bytes) {
+            if is_over.load(Ordering::SeqCst) || to.write_all(&bytes[..n]).is_err() {
+                return;
+            }
+        }
+    });
+    let mut bytes = [0; 4096];
+    let mut n_sent = 0;
+    while let Ok(n @ 1..) = client.peek(&mut bytes) {
+        if resets.load(Ordering::SeqCst) {
+            // What was not taken makes the end of the connection a reset.
+            member.write_all(&bytes[n_sent..n]).unwrap();
+            n_sent = n;
+            if answers.is_finished() {
+                resets.store(false, Ordering::SeqCst);
+                return;
+            }
+            thread::yield_now();
+        } else {
+            client.read_exact(&mut bytes[..n]).unwrap();
+            member.write_all(&bytes[..n]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn q3_a_call_whose_connection_is_reset_is_unknown_and_not_made_again() {
+    let directory = directory();
+    let member = Replica::found(&options(directory.path()), Stock::default()).unwrap();
+    let door = member.serve_clients(listener()).unwrap();
+    let resets = Arc::new(AtomicBool::new(false));
+    let mut access = access(&[&door]);
+    access.members.insert(0, resetting(door.address(), Arc::clone(&resets)));
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    assert_eq!(remote.deliver("kite".into(), 2), Ok(2));
+    resets.store(true, Ordering::SeqCst);
+    let error = remote.deliver("kite".into(), 3).unwrap_err();
+    assert!(matches!(error, RemoteError::Unknown(_)), "{error:?}");
+    assert!(!resets.load(Ordering::SeqCst), "the member had answered");
+    assert_eq!(remote.left_ordered("kite".into()), Ok(5), "it was executed once");
 }
 
 #[test]
