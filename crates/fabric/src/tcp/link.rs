@@ -20,9 +20,11 @@
 //!   construction of `Peer::announce`; tested by `a_break_is_a_cut` over a silent network.
 
 use super::hello::Hello;
+use super::input::Input;
+use super::output::Output;
 use super::status::{LinkCounters, LinkError};
 use super::wire::{self, Frame, Request};
-use super::{OUTPUT_BYTES_MAX, OUTSTANDING_MAX, socket};
+use super::{OUTPUT_BYTES_MAX, OUTSTANDING_MAX};
 use base::{At, Event, Inbox, Outcome, Rank, Token};
 use region::Words;
 use std::collections::VecDeque;
@@ -102,95 +104,6 @@ impl Ledger {
     }
 }
 
-/// The bytes that wait to be sent.
-#[derive(Default)]
-pub(super) struct Output {
-    bytes: Vec<u8>,
-    sent: usize,
-}
-
-impl Output {
-    /// The number of bytes.
-    pub(super) fn pending(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    /// The buffer to which bytes are appended.
-    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    /// Sends everything with one call; true if the kernel took all of it.
-    fn flush(&mut self, to: &OwnedFd, counters: &mut LinkCounters) -> Result<bool, LinkError> {
-        let n = socket::send(to, &self.bytes[self.sent..])
-            .map_err(|errno| LinkError::Os { doing: "send", errno })?;
-        counters.sends += 1;
-        counters.sent_bytes += n as u64;
-        self.sent += n;
-        if self.sent == self.bytes.len() {
-            self.bytes.clear();
-            self.sent = 0;
-        } else if self.sent > self.bytes.len() / 2 {
-            // This moves less than was sent, so moves cost less than sends.
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
-        }
-        Ok(self.pending() == 0)
-    }
-}
-
-/// The bytes that have arrived: whole frames, and perhaps the start of one.
-pub(super) struct Input {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    pub(super) fn new(n_bytes: usize) -> Input {
-        Input { bytes: vec![0; n_bytes], start: 0, end: 0 }
-    }
-
-    /// The bytes that have arrived and were not consumed.
-    pub(super) fn arrived(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    pub(super) fn consume(&mut self, n_bytes: usize) {
-        self.start += n_bytes;
-        assert!(self.start <= self.end, "only what has arrived can be consumed");
-    }
-
-    /// Receives once; false if there was nothing.
-    pub(super) fn fill(
-        &mut self,
-        from: &OwnedFd,
-        counters: &mut LinkCounters,
-    ) -> Result<bool, LinkError> {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        if self.end == self.bytes.len() {
-            // The start of a long frame fills the buffer. W4 has checked its length, so this is
-            // bounded.
-            assert!(self.end < wire::FRAME_BYTES_MAX, "L3: whole frames are consumed first");
-            self.bytes.resize((2 * self.end).min(wire::FRAME_BYTES_MAX), 0);
-        }
-        match socket::receive(from, &mut self.bytes[self.end..]) {
-            Ok(None) => Ok(false),
-            Ok(Some(0)) => Err(LinkError::Closed),
-            Ok(Some(n)) => {
-                counters.receives += 1;
-                counters.received_bytes += n as u64;
-                self.end += n;
-                Ok(true)
-            }
-            Err(errno) => Err(LinkError::Os { doing: "receive", errno }),
-        }
-    }
-}
-
 /// An established connection.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
@@ -217,7 +130,7 @@ impl Link {
             serial,
             peer,
             since: Instant::now(),
-            output: Output { bytes: unsent, sent: 0 },
+            output: Output::new(unsent),
             waits_for_room: false,
             announced: false,
             input: Input::new(INPUT_BYTES),
