@@ -13,8 +13,10 @@
 //!   number, or of another kind than the verb, breaks the link. Checked at each answer.
 //! - L3 Queues are bounded: at most [`OUTPUT_BYTES_MAX`] bytes wait to be sent (and one frame
 //!   more), at most [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be
-//!   complete. A peer that exceeds a bound loses the link, with the reason.
-//! - L4 The steady state allocates nothing, by construction: all buffers keep their capacity.
+//!   complete; parcels that wait to be taken have a bound of their own (`parcels`, Q2). A peer that
+//!   exceeds a bound loses the link, with the reason.
+//! - L4 The steady state allocates nothing but the values of parcels, which their holders keep. By
+//!   construction: all buffers keep their capacity.
 //! - L5 A link that is made in the poll that reports the end of its predecessor is announced, and
 //!   accepts verbs, from the next poll on (T10): until then `post` completes as unknown. By
 //!   construction of `Peer::announce`; tested by `a_break_is_a_cut` over a silent network.
@@ -22,10 +24,11 @@
 use super::hello::Hello;
 use super::input::Input;
 use super::output::Output;
+use super::parcels::Parcels;
 use super::status::{LinkCounters, LinkError};
 use super::wire::{self, Frame, Request};
 use super::{OUTPUT_BYTES_MAX, OUTSTANDING_MAX};
-use base::{At, Event, Inbox, Outcome, Rank, Token};
+use base::{At, Bulk, Event, Inbox, Outcome, Parcel, Rank, Token};
 use region::Words;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -34,6 +37,9 @@ use std::time::Instant;
 /// The most bytes that a read of the socket brings; a longer frame makes the buffer grow for good.
 const INPUT_BYTES: usize = 256 << 10;
 
+/// The most receptions in one turn of a link that brings long parcels.
+const FILLS_MAX: usize = 8;
+
 /// This node's own memory, as peers may use it.
 pub(super) struct Memory {
     pub(super) words: Words,
@@ -41,11 +47,27 @@ pub(super) struct Memory {
     pub(super) permitted: Option<(At, Rank)>,
     /// A buffer for words between the wire and the region.
     scratch: Vec<u64>,
+    pub(super) parcels: Parcels,
 }
 
 impl Memory {
     pub(super) fn new(words: Words) -> Memory {
-        Memory { words, permitted: None, scratch: Vec::new() }
+        Memory { words, permitted: None, scratch: Vec::new(), parcels: Parcels::new() }
+    }
+
+    /// Keeps a parcel of `from`, if it may change the word at `at`.
+    fn put_parcel(
+        &mut self,
+        from: Rank,
+        at: At,
+        parcel: Parcel,
+        counters: &mut LinkCounters,
+    ) -> Result<(), LinkError> {
+        if self.permits(from, at, 1) {
+            return self.parcels.put(from, at, parcel);
+        }
+        counters.refused_verbs += 1;
+        Ok(())
     }
 
     /// Whether `writer` may change the `n_words` at `at`.
@@ -146,6 +168,17 @@ impl Link {
     ) -> Result<(), LinkError> {
         let request = signalled.map(|(token, expected)| self.ledger.enter(token, expected));
         put(self.output.buffer(), request);
+        self.check_queues()
+    }
+
+    /// Appends a parcel.
+    pub(super) fn put_parcel(&mut self, at: At, parcel: &Parcel) -> Result<(), LinkError> {
+        self.output.put_parcel(at, parcel);
+        self.check_queues()
+    }
+
+    /// L3
+    fn check_queues(&self) -> Result<(), LinkError> {
         if self.output.pending() > OUTPUT_BYTES_MAX {
             return Err(LinkError::OutputFull);
         }
@@ -160,7 +193,7 @@ impl Link {
         self.output.flush(&self.socket, counters)
     }
 
-    /// Receives once and performs every whole frame.
+    /// Receives once, or more often while a long parcel arrives, and performs every whole frame.
     pub(super) fn receive(
         &mut self,
         memory: &mut Memory,
@@ -168,14 +201,37 @@ impl Link {
         inbox: &mut Inbox,
     ) -> Result<(), LinkError> {
         assert!(self.announced, "T7: a message of a link before its LinkUp");
-        if !self.input.fill(&self.socket, counters)? {
+        for _ in 0..FILLS_MAX {
+            if !self.input.fill(&self.socket, counters)? {
+                return Ok(());
+            }
+            let from = self.peer.from;
+            if let Some((head, parcel)) = self.input.take_parcel() {
+                memory.put_parcel(from, head.at, parcel, counters)?;
+            }
+            self.perform_arrived(memory, counters, inbox)?;
+            if !self.input.is_arriving() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs every whole frame that has arrived.
+    fn perform_arrived(
+        &mut self,
+        memory: &mut Memory,
+        counters: &mut LinkCounters,
+        inbox: &mut Inbox,
+    ) -> Result<(), LinkError> {
+        if self.input.is_arriving() {
             return Ok(());
         }
         let from = self.peer.from;
+        let region_words = memory.words.n_words();
         let Link { input, output, ledger, .. } = self;
         let mut consumed = 0;
-        while let Some((frame, length)) =
-            wire::decode(&input.arrived()[consumed..], memory.words.n_words())?
+        while let Some((frame, length)) = wire::decode(&input.arrived()[consumed..], region_words)?
         {
             consumed += length;
             perform(frame, from, memory, output.buffer(), ledger, counters, inbox)?;
@@ -184,6 +240,9 @@ impl Link {
             }
         }
         input.consume(consumed);
+        if let Some(head) = wire::parcel_head(input.arrived(), region_words)? {
+            input.begin_parcel(head);
+        }
         Ok(())
     }
 
@@ -272,6 +331,10 @@ fn perform(
         Frame::Message(bytes) => inbox.push(Event::Message { from, bytes }),
         // Its arrival has made the descriptor readable, which was its purpose.
         Frame::Wake => {}
+        Frame::Parcel { head, bytes } => {
+            let parcel = Parcel { tag: head.tag, bulk: Bulk::copied(bytes) };
+            memory.put_parcel(from, head.at, parcel, counters)?;
+        }
         Frame::ProcessFailed { .. } => {
             return Err(LinkError::Unexpected("the news of a death, on a node's own link"));
         }
