@@ -229,11 +229,13 @@ pub enum Mark {
     MessageUnsent,
     /// A message was written once, for all members to read where it lay.
     MessageLanded,
+    /// A message went in a parcel, and not through rings.
+    MessagePacked,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 110] = [
+    pub const ALL: [Mark; 111] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -344,6 +346,7 @@ impl Mark {
         Mark::SubgroupInadequate,
         Mark::MessageUnsent,
         Mark::MessageLanded,
+        Mark::MessagePacked,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'

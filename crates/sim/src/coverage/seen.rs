@@ -25,6 +25,7 @@ impl Mark {
                 | Mark::SubgroupInadequate
                 | Mark::MessageUnsent
                 | Mark::MessageLanded
+                | Mark::MessagePacked
         ) || self.is_of_durable_groups()
     }
 
