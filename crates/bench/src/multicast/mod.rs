@@ -5,6 +5,7 @@
 //! [`crew`] is the parent's side, [`worker`] a process.
 
 pub mod crew;
+pub mod schedules;
 pub mod worker;
 
 use crate::disk::Place;
