@@ -231,11 +231,13 @@ pub enum Mark {
     MessageLanded,
     /// A message went in a parcel, and not through rings.
     MessagePacked,
+    /// A link broke that had brought a parcel which its receiver had not taken.
+    ParcelLost,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 111] = [
+    pub const ALL: [Mark; 112] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -347,6 +349,7 @@ impl Mark {
         Mark::MessageUnsent,
         Mark::MessageLanded,
         Mark::MessagePacked,
+        Mark::ParcelLost,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'

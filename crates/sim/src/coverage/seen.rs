@@ -26,6 +26,7 @@ impl Mark {
                 | Mark::MessageUnsent
                 | Mark::MessageLanded
                 | Mark::MessagePacked
+                | Mark::ParcelLost
         ) || self.is_of_durable_groups()
     }
 
