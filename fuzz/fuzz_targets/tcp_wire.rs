@@ -58,6 +58,12 @@ fn encode(frame: Frame<'_>, out: &mut Vec<u8>, region_words: u32) {
         Frame::ProcessFailed { incarnation, life } => {
             wire::put_process_failed(out, incarnation, life);
         }
+        Frame::Parcel { head, bytes } => {
+            inside(head.at.0, 1);
+            assert_eq!(head.n_bytes, bytes.len());
+            wire::put_parcel_head(out, &head);
+            out.extend_from_slice(bytes);
+        }
     }
 }
 

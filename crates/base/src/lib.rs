@@ -9,6 +9,7 @@
 //! - [`order`]: places in the replicated order ([`Slot`], [`Prefix`]) and the right to propose
 //!   ([`Ballot`]).
 //! - [`verb`]: operations on another node's memory ([`Port`]) and their results ([`Event`]).
+//! - [`parcel`]: long values that go beside those words ([`Parcel`]).
 //! - [`time`]: instants for machines that own no clock.
 //! - [`rng`]: randomness that a seed replays.
 //! - [`state_clock`]: how the wall clock enters a replicated state.
@@ -19,6 +20,7 @@ extern crate alloc;
 
 pub mod id;
 pub mod order;
+pub mod parcel;
 pub mod rng;
 pub mod seats;
 pub mod state_clock;
@@ -27,6 +29,7 @@ pub mod verb;
 
 pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, SEATS_MAX, majority};
 pub use order::{Ballot, Prefix, Slot};
+pub use parcel::{Bulk, PARCEL_BYTES_MAX, Parcel};
 pub use rng::Rng;
 pub use seats::SeatSet;
 pub use state_clock::{Evidence, StateClock};

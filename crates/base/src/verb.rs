@@ -10,6 +10,7 @@
 //! - T4 every verb with a token completes exactly once, with [`Outcome::Unknown`] if its link
 //!   broke.
 
+use crate::parcel::Parcel;
 use crate::{Incarnation, Rank};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -95,6 +96,29 @@ pub trait Port {
         let _ = (seat, incarnation);
         false
     }
+
+    /// Whether the provider carries parcels.
+    fn has_parcels(&self) -> bool {
+        false
+    }
+
+    /// Puts `parcel` beside the region of `to`, at the word `at`, in place of the one that is
+    /// there. It takes effect whole, in posting order with verbs (T2), and reports nothing. The
+    /// provider sends the bytes from where they are.
+    ///
+    /// # Panics
+    /// Where the provider carries none, and if it is longer than
+    /// [`PARCEL_BYTES_MAX`](crate::PARCEL_BYTES_MAX).
+    fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
+        unreachable!("a parcel for {to} at {}, of {:?}, where none is carried", at.0, parcel.bulk);
+    }
+
+    /// Takes the parcel of `from` at `at` beside the own region. A parcel that is not taken is lost
+    /// when the link to its sender breaks (T11).
+    fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
+        let _ = (from, at);
+        None
+    }
 }
 
 /// Memory that several processes of a host have mapped. Any thread may use it. Which words a
@@ -173,6 +197,18 @@ impl<R: Relay> Port for R {
 
     fn has_ended(&self, seat: Rank, incarnation: Incarnation) -> bool {
         self.port().has_ended(seat, incarnation)
+    }
+
+    fn has_parcels(&self) -> bool {
+        self.port().has_parcels()
+    }
+
+    fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
+        self.port_mut().put_parcel(to, at, parcel);
+    }
+
+    fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
+        self.port_mut().take_parcel(from, at)
     }
 }
 

@@ -121,6 +121,13 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
             |row| row.case().to_owned(),
             &[("delivered", "per_s")],
         ),
+        "multicast-schedules" => bars(
+            report,
+            "Schedules that relay messages in blocks, by calculation",
+            &Axis::linear("the message's time on one link, of the time until all have it"),
+            |row| row.case().to_owned(),
+            &[("of one link", "of_floor")],
+        ),
         "snapshot" => bars(
             report,
             "SETs while snapshots are taken",
@@ -183,6 +190,7 @@ mod tests {
             ("kv", rates(Row::new("SET -P 1").with("peer", "redis")), "redis"),
             ("kv-disk-quorum", rates(Row::new("SET, 64 clients").with("peer", "etcd")), "etcd"),
             ("multicast", rates(Row::new("shm, 3 of 3 send")), "3 of 3 send"),
+            ("multicast-schedules", Row::new("chain").with("of_floor", 0.5), "chain"),
             ("replicate", rates(Row::new("redis, 4 clients")), "fan-out"),
             ("replicate-kills", Row::new("x").with("silence_p50_ns", 3e7), "median"),
             ("restart", Row::new("cold").with("restart_ns", 3e9), "cold"),

@@ -32,6 +32,9 @@
 //!   poster that handles an earlier event cannot know yet that something before was lost. So of
 //!   everything posted before the break is known, a prefix takes effect (T2). `LinkDown` and the
 //!   `LinkUp` that follows it never come in one poll.
+//! - T11 **Parcels** ([`Port::put_parcel`], where the provider carries them) take effect whole, in
+//!   posting order with verbs and messages (T2). One that was not taken is lost when the link that
+//!   brought it breaks, at the latest before the next `LinkUp`.
 //!
 //! # Where a provider checks its promises
 //!
@@ -41,6 +44,7 @@
 //! | T7, after `LinkUp` | asserted in `Link::receive` | L2 of `shm::link` |
 //! | T4 | `Ledger::settle`: a completion that is not due breaks the link | `verbs` |
 //! | T10 | asserted in `Peer::announce` | `Link::withheld` |
+//! | T11 | Q1 of `tcp::parcels` | carries none |
 //!
 //! T1, T3, T5, T6 and T9 are properties of the memory and the kernel: `conformance` and the litmus
 //! tests check them.

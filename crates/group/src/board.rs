@@ -6,18 +6,19 @@
 //!   event for each read.
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 //! - B3 *Large messages* are copied by the thread that sends them, not under the lock: once, into a
-//!   place that all members read (`vsync::landing`), if the process has put one here.
+//!   place that all members read (`vsync::landing`), if the process has put one here; over tcp into
+//!   bytes that are sent from where they are (`vsync::packed`).
 
 use crate::deadline::deadline;
 use crate::error::Refused;
 use crate::event::{Ended, Event, Fate, StateWanted};
 use crate::ground::LETTER_BYTES_MAX;
 use crate::layout;
-use crate::options::{LANDED_BYTES_MIN, Options};
+use crate::options::{LANDED_BYTES_MIN, Options, Transport};
 use crate::teller::Place;
 use crate::time::Time;
-use base::{Rank, SeatSet};
-use proto::vsync::{Blank, Payload, ShardId};
+use base::{Bulk, Rank, SeatSet};
+use proto::vsync::{Blank, Mode, Payload, ShardId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeSet, VecDeque};
@@ -95,6 +96,8 @@ pub(crate) struct Board {
     window: usize,
     message_bytes: u32,
     adequate: usize,
+    /// Whether the fabric carries large messages as they are.
+    is_packed: bool,
     /// The names of the subgroups, and the least that their shards need.
     subgroups: Vec<(String, usize)>,
     pub(crate) events_max: usize,
@@ -119,6 +122,8 @@ impl Board {
             window: options.window as usize,
             message_bytes: options.message_bytes,
             adequate: options.adequate,
+            is_packed: options.mode != Mode::Unordered
+                && matches!(options.transport, Transport::Tcp { .. }),
             events_max: options.events,
         })
     }
@@ -158,7 +163,11 @@ impl Board {
         let message = if let Some(until) = until {
             // B3
             let blank = self.wait_for_blank(notes, until)?;
-            let message = blank.map_or_else(|| message.into(), |blank| blank.fill(message));
+            let message = match blank {
+                Some(blank) => blank.fill(message),
+                None if self.is_packed => Payload::packed(Bulk::copied(message)),
+                None => message.into(),
+            };
             let left = until.saturating_duration_since(Instant::now());
             notes = self.wait_for_room(left, has_room)?;
             message

@@ -11,7 +11,7 @@ use engine::group::WallClock;
 use engine::{Ground, StableStorage};
 use fabric::Fabric;
 use proto::disk::DiskEvent;
-use proto::vsync::{FLIGHT_BYTES_MAX, Time, WRITE_WORDS_MAX};
+use proto::vsync::{FLIGHT_BYTES_MAX, SUBGROUPS_MAX, Time, WRITE_WORDS_MAX};
 use runtime::disk::LogDisk;
 
 /// The first byte of the messages of founders, and of letters.
@@ -28,6 +28,9 @@ const _: () = assert!(LETTER_BYTES_MAX + 2 <= fabric::tcp::wire::MESSAGE_BYTES_M
 
 // What machines rely on (`vsync`, V13): a link has room for rows besides, and takes such WRITEs.
 const _: () = assert!(FLIGHT_BYTES_MAX as usize <= fabric::tcp::OUTPUT_BYTES_MAX / 2);
+// Of a view that ends and of the next one, in all subgroups (`vsync`, V25).
+const PARCELS_MOST: usize = 2 * SUBGROUPS_MAX * FLIGHT_BYTES_MAX as usize;
+const _: () = assert!(PARCELS_MOST <= fabric::tcp::PARCELS_BYTES_MAX);
 const _: () = assert!(WRITE_WORDS_MAX <= fabric::tcp::wire::WORDS_MAX);
 
 /// What a process says of itself to a founder.

@@ -1,11 +1,13 @@
-//! Large messages over shared memory: read where they are, kept, and outlived.
+//! Large messages: read where they are, kept, and outlived; over tcp without copies of receivers.
 
-use group::{Delivered, Event, Group, Mode, Options, Payload};
+use group::{Delivered, Event, Group, Mode, Options, Payload, Transport};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[path = "common/memory.rs"]
 mod memory;
+#[path = "../examples/members/ports.rs"]
+mod ports;
 use memory::directory;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,6 +21,13 @@ fn options(directory: &Path) -> Options {
         message_bytes: BYTES as u32,
         ..memory::options("large", directory, PATIENCE)
     }
+}
+
+/// The same over tcp, with messages of up to 1 MiB.
+fn over_tcp(directory: &Path) -> Options {
+    let addresses = ports::free(3).expect("ports are free");
+    let transport = Transport::Tcp { addresses, listen: None };
+    Options { transport, message_bytes: 1 << 20, ..options(directory) }
 }
 
 /// Message `n`, of any length.
@@ -141,4 +150,68 @@ fn v22_a_message_outlives_its_sender_and_its_receivers_membership() {
     assert!(kept.iter().all(|(n, bytes)| read(bytes) == message(*n)));
     assert!(kept.iter().all(|(n, bytes)| bytes[..] == message(*n)[..]));
     [first, successor].into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+}
+
+#[test]
+fn large_messages_over_tcp_are_the_same_and_receivers_do_not_copy_them() {
+    let directory = directory();
+    for mode in [Mode::Ordered, Mode::Unordered] {
+        let groups = three(&Options { mode, ..over_tcp(directory.path()) });
+        for n in 0..6 * WINDOW as usize {
+            let long = || (0..1 << 20).map(|at: usize| ((at * 13 + n * 31) >> 3) as u8).collect();
+            let sent = if n % 2 == 0 { long() } else { message(n) };
+            groups[n % 3].send_within(&sent, PATIENCE).unwrap();
+            for (member, group) in groups.iter().enumerate() {
+                let one = next(group);
+                assert!(read(&one.bytes) == sent && one.bytes[..] == sent[..]);
+                // (Without an order it goes through the rings.)
+                let Some(n_copied) = one.bytes.n_copied() else {
+                    assert_eq!(mode, Mode::Unordered);
+                    continue;
+                };
+                assert_eq!(mode, Mode::Ordered);
+                let is_own = member == n % 3;
+                assert!(n_copied <= sent.len(), "each byte once");
+                assert!(is_own || sent.len() < 1 << 20 || n_copied <= sent.len() / 4, "{n_copied}");
+            }
+        }
+        groups.into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+    }
+}
+
+#[test]
+fn v24_what_was_delivered_over_tcp_outlives_its_sender() {
+    let directory = directory();
+    let options = over_tcp(directory.path());
+    let [first, second, third] = three(&options);
+    let mut kept = Vec::new();
+    for n in 0..4 * WINDOW as usize {
+        second.send_within(&message(n), PATIENCE).unwrap();
+        kept.extend([&first, &third].map(|group| (n, next(group).bytes)));
+        next(&second);
+    }
+    // In the middle of its messages it is gone, without a word.
+    for n in 0..WINDOW as usize {
+        second.send_within(&message(n), PATIENCE).unwrap();
+    }
+    drop(second);
+    for n in 0..2 * WINDOW as usize {
+        first.send_within(&message(100 + n), PATIENCE).unwrap();
+    }
+    // The survivors deliver the same of it: a part of its last messages, in order.
+    let until_last = |group: &Group| {
+        let mut all = Vec::new();
+        while all.last() != Some(&message(100 + 2 * WINDOW as usize - 1)) {
+            all.push(next(group).bytes[..].to_vec());
+        }
+        all
+    };
+    let (all, others) = (until_last(&first), until_last(&third));
+    assert!(all == others, "{} and {}", all.len(), others.len());
+    let is_second = |bytes: &&Vec<u8>| (0..WINDOW as usize).any(|n| **bytes == message(n));
+    let of_second: Vec<_> = all.iter().filter(is_second).collect();
+    assert!(of_second.iter().zip(0..).all(|(bytes, n)| **bytes == message(n)));
+    assert_eq!(all.len() - of_second.len(), 2 * WINDOW as usize);
+    assert!(kept.iter().all(|(n, bytes)| read(bytes) == message(*n)));
+    [first, third].into_iter().for_each(|group| group.close(PATIENCE).unwrap());
 }

@@ -20,6 +20,7 @@
 //! - [`node`]: one member, Ω and a machine together.
 //! - [`planted`]: mistakes that are planted to test the checks.
 //! - [`registry`]: the list of protocols.
+//! - [`rdmc`]: schedules that relay a long message in blocks (paper 000).
 //! - [`sst`]: rows that members write into each other's memory (paper 000).
 //! - [`vsync`]: views and ordered multicast in them (paper 000).
 //! - [`table`]: the promises of each protocol, as data.
@@ -43,6 +44,7 @@ pub mod multipaxos;
 pub mod node;
 pub mod omega;
 pub mod planted;
+pub mod rdmc;
 pub mod registry;
 mod shape;
 pub mod sst;

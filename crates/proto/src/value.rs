@@ -135,7 +135,7 @@ pub(crate) use tests::Region;
 mod tests {
     use super::*;
     use base::verb::Unsupported;
-    use base::{Rank, Token};
+    use base::{Parcel, Rank, Token};
 
     /// A region whose owner dies after so many stores, and the lengths of what it writes to peers,
     /// which take nothing.
@@ -144,6 +144,8 @@ mod tests {
         pub(crate) words: Vec<u64>,
         pub(crate) stores_left: usize,
         pub(crate) written: Vec<(Rank, usize)>,
+        /// Where parcels are carried, those that were posted, and those that have come.
+        pub(crate) parcels: Option<[Vec<(Rank, At, Parcel)>; 2]>,
     }
 
     impl Port for Region {
@@ -172,6 +174,18 @@ mod tests {
         fn wake(&mut self, _: Rank) {}
         fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
             Ok(())
+        }
+        fn has_parcels(&self) -> bool {
+            self.parcels.is_some()
+        }
+        fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
+            let [posted, _] = self.parcels.as_mut().expect("parcels are carried");
+            posted.push((to, at, parcel.clone()));
+        }
+        fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
+            let [_, come] = self.parcels.as_mut()?;
+            let place = come.iter().position(|(of, there, _)| (*of, *there) == (from, at))?;
+            Some(come.remove(place).2)
         }
     }
 

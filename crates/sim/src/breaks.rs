@@ -42,6 +42,7 @@ impl Net {
         self.coverage.hit(Mark::LinkBroke);
         let n_left = self.links[index].verbs.len() as u64;
         let survivors = if self.links[index].dead_end { 0 } else { self.rng.below(n_left + 1) };
+        self.parcels.lose(from, to);
         let link = &mut self.links[index];
         link.orphan(survivors as usize);
         link.up = false;
@@ -83,6 +84,7 @@ impl Net {
         }
         // Verbs that were posted while the link was down are reported before the link is up.
         let unknown = std::mem::take(&mut link.done);
+        self.parcels.lose(from, to);
         link.clear();
         link.up = true;
         link.last_arrival = 0;

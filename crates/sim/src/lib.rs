@@ -38,6 +38,7 @@ mod link;
 mod member;
 mod memory;
 mod outcome;
+mod parcels;
 mod plan;
 mod queue;
 mod runner;

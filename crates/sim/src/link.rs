@@ -22,6 +22,8 @@ pub(crate) enum Action {
     FetchAdd(u64),
     /// A message of this length in bytes.
     Message(u32),
+    /// A parcel (`parcels`).
+    Parcel,
 }
 
 /// A verb on its way.
@@ -42,7 +44,7 @@ impl Verb {
     /// The number of words of its payload.
     pub(crate) fn payload(&self) -> usize {
         match self.action {
-            Action::Write | Action::Message(_) => self.n_words as usize,
+            Action::Write | Action::Message(_) | Action::Parcel => self.n_words as usize,
             Action::Read | Action::Cas { .. } | Action::FetchAdd(_) => 0,
         }
     }

@@ -208,7 +208,8 @@ enum What {
     /// Ordered multicast in a group with views: messages delivered at each member a second.
     #[command(
         after_help = "Examples:\n  gregale bench multicast --senders 1,3 --message 100,1048576\n  \
-        gregale bench multicast --durable --senders 1 --window 1\n\n\
+        gregale bench multicast --durable --senders 1 --window 1\n  \
+        gregale bench multicast --schedules --message 1048576\n\n\
         Each member is a process; one that sends does so whenever it has room. The floors are\n\
         what one thread copies within as much memory as a window, and one plain stream; with\n\
         --durable, what a sync of a file of this disk takes."
@@ -414,8 +415,16 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         }
         What::Multicast { fabric, group } => {
             let setting = group.setting(kinds(fabric));
-            let report = done(bench::multicast::report(&launcher, &setting, &effort))?;
-            ("multicast".to_owned(), report)
+            match group.schedules {
+                true => {
+                    let report = bench::multicast::schedules::report(&setting.message_bytes);
+                    ("multicast-schedules".to_owned(), report)
+                }
+                false => {
+                    let report = done(bench::multicast::report(&launcher, &setting, &effort))?;
+                    ("multicast".to_owned(), report)
+                }
+            }
         }
         What::Replicate { fabric, programs } => {
             let setting = programs.setting(server()?, kinds(fabric));

@@ -35,6 +35,10 @@ pub(crate) struct GroupArgs {
     /// Members compute a checksum of each message of another member.
     #[arg(long)]
     checksum: bool,
+    /// No group is measured: what schedules that relay messages in blocks would cost on links of
+    /// 10 Gbit/s, by calculation.
+    #[arg(long, conflicts_with_all = ["unordered", "durable", "window", "checksum"])]
+    pub(crate) schedules: bool,
 }
 
 impl GroupArgs {

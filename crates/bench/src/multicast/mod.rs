@@ -5,6 +5,7 @@
 //! [`crew`] is the parent's side, [`worker`] a process.
 
 pub mod crew;
+pub mod schedules;
 pub mod worker;
 
 use crate::disk::Place;
@@ -112,14 +113,21 @@ fn copies(case: &Case, tooks: &[Took]) -> f64 {
     let n_others = (case.members - 1) as f64;
     let delivered: u64 = tooks.iter().map(|took| took.delivered).sum();
     let shared: u64 = tooks.iter().map(|took| took.shared).sum();
-    let is_shared = shared as f64 / delivered.max(1) as f64;
+    let n_carried: u64 = tooks.iter().map(|took| took.carried.1).sum();
+    let n_copied: u64 = tooks.iter().map(|took| took.carried.0).sum();
+    let part = |n: u64| n as f64 / delivered.max(1) as f64;
     // By `send`; and for each other member into its ring, and out of that. On TCP also into the
     // link's output, and out of its input by way of words.
     let each = match case.fabric {
         FabricKind::Shm => 2.0,
         FabricKind::Tcp => 4.0,
     };
-    is_shared + (1.0 - is_shared) * (1.0 + each * n_others)
+    // Members count their own copies of what is carried as it is. (Each message is delivered at
+    // all of them.)
+    let by_members = n_copied as f64 / case.message_bytes.max(8) as f64;
+    let carried = by_members * case.members as f64 / delivered.max(1) as f64;
+    let in_rings = 1.0 - part(shared) - part(n_carried);
+    part(shared) + carried + in_rings * (1.0 + each * n_others)
 }
 
 fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {

@@ -72,6 +72,9 @@ pub struct Took {
     pub delivered: u64,
     /// Those of them that were read where their senders had put them.
     pub shared: u64,
+    /// The bytes that this process copied of messages that the fabric carried as they were, and
+    /// the number of these messages.
+    pub carried: (u64, u64),
     /// The duration of the measurement.
     pub span_ns: u64,
     /// The processor time that the process used, in nanoseconds.
@@ -205,6 +208,10 @@ impl Member<'_> {
                 Event::Delivered(one) => {
                     self.seen.delivered += 1;
                     self.seen.shared += u64::from(one.bytes.is_shared());
+                    if let Some(n_copied) = one.bytes.n_copied() {
+                        self.seen.carried.0 += n_copied as u64;
+                        self.seen.carried.1 += 1;
+                    }
                     if self.is_checked && one.own.is_none() {
                         let mut sum = 0;
                         one.bytes.read(|bytes| sum = crc32c::crc32c_append(sum, bytes));

@@ -13,17 +13,22 @@
 //!   number, or of another kind than the verb, breaks the link. Checked at each answer.
 //! - L3 Queues are bounded: at most [`OUTPUT_BYTES_MAX`] bytes wait to be sent (and one frame
 //!   more), at most [`OUTSTANDING_MAX`] verbs wait to be answered, at most one frame waits to be
-//!   complete. A peer that exceeds a bound loses the link, with the reason.
-//! - L4 The steady state allocates nothing, by construction: all buffers keep their capacity.
+//!   complete; parcels that wait to be taken have a bound of their own (`parcels`, Q2). A peer that
+//!   exceeds a bound loses the link, with the reason.
+//! - L4 The steady state allocates nothing but the values of parcels, which their holders keep. By
+//!   construction: all buffers keep their capacity.
 //! - L5 A link that is made in the poll that reports the end of its predecessor is announced, and
 //!   accepts verbs, from the next poll on (T10): until then `post` completes as unknown. By
 //!   construction of `Peer::announce`; tested by `a_break_is_a_cut` over a silent network.
 
 use super::hello::Hello;
+use super::input::Input;
+use super::output::Output;
+use super::parcels::Parcels;
 use super::status::{LinkCounters, LinkError};
 use super::wire::{self, Frame, Request};
-use super::{OUTPUT_BYTES_MAX, OUTSTANDING_MAX, socket};
-use base::{At, Event, Inbox, Outcome, Rank, Token};
+use super::{OUTPUT_BYTES_MAX, OUTSTANDING_MAX};
+use base::{At, Bulk, Event, Inbox, Outcome, Parcel, Rank, Token};
 use region::Words;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -32,6 +37,9 @@ use std::time::Instant;
 /// The most bytes that a read of the socket brings; a longer frame makes the buffer grow for good.
 const INPUT_BYTES: usize = 256 << 10;
 
+/// The most receptions in one turn of a link that brings long parcels.
+const FILLS_MAX: usize = 8;
+
 /// This node's own memory, as peers may use it.
 pub(super) struct Memory {
     pub(super) words: Words,
@@ -39,11 +47,27 @@ pub(super) struct Memory {
     pub(super) permitted: Option<(At, Rank)>,
     /// A buffer for words between the wire and the region.
     scratch: Vec<u64>,
+    pub(super) parcels: Parcels,
 }
 
 impl Memory {
     pub(super) fn new(words: Words) -> Memory {
-        Memory { words, permitted: None, scratch: Vec::new() }
+        Memory { words, permitted: None, scratch: Vec::new(), parcels: Parcels::new() }
+    }
+
+    /// Keeps a parcel of `from`, if it may change the word at `at`.
+    fn put_parcel(
+        &mut self,
+        from: Rank,
+        at: At,
+        parcel: Parcel,
+        counters: &mut LinkCounters,
+    ) -> Result<(), LinkError> {
+        if self.permits(from, at, 1) {
+            return self.parcels.put(from, at, parcel);
+        }
+        counters.refused_verbs += 1;
+        Ok(())
     }
 
     /// Whether `writer` may change the `n_words` at `at`.
@@ -102,95 +126,6 @@ impl Ledger {
     }
 }
 
-/// The bytes that wait to be sent.
-#[derive(Default)]
-pub(super) struct Output {
-    bytes: Vec<u8>,
-    sent: usize,
-}
-
-impl Output {
-    /// The number of bytes.
-    pub(super) fn pending(&self) -> usize {
-        self.bytes.len() - self.sent
-    }
-
-    /// The buffer to which bytes are appended.
-    pub(super) fn buffer(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
-    }
-
-    /// Sends everything with one call; true if the kernel took all of it.
-    fn flush(&mut self, to: &OwnedFd, counters: &mut LinkCounters) -> Result<bool, LinkError> {
-        let n = socket::send(to, &self.bytes[self.sent..])
-            .map_err(|errno| LinkError::Os { doing: "send", errno })?;
-        counters.sends += 1;
-        counters.sent_bytes += n as u64;
-        self.sent += n;
-        if self.sent == self.bytes.len() {
-            self.bytes.clear();
-            self.sent = 0;
-        } else if self.sent > self.bytes.len() / 2 {
-            // This moves less than was sent, so moves cost less than sends.
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
-        }
-        Ok(self.pending() == 0)
-    }
-}
-
-/// The bytes that have arrived: whole frames, and perhaps the start of one.
-pub(super) struct Input {
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-}
-
-impl Input {
-    pub(super) fn new(n_bytes: usize) -> Input {
-        Input { bytes: vec![0; n_bytes], start: 0, end: 0 }
-    }
-
-    /// The bytes that have arrived and were not consumed.
-    pub(super) fn arrived(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    pub(super) fn consume(&mut self, n_bytes: usize) {
-        self.start += n_bytes;
-        assert!(self.start <= self.end, "only what has arrived can be consumed");
-    }
-
-    /// Receives once; false if there was nothing.
-    pub(super) fn fill(
-        &mut self,
-        from: &OwnedFd,
-        counters: &mut LinkCounters,
-    ) -> Result<bool, LinkError> {
-        if self.start > 0 {
-            self.bytes.copy_within(self.start..self.end, 0);
-            (self.start, self.end) = (0, self.end - self.start);
-        }
-        if self.end == self.bytes.len() {
-            // The start of a long frame fills the buffer. W4 has checked its length, so this is
-            // bounded.
-            assert!(self.end < wire::FRAME_BYTES_MAX, "L3: whole frames are consumed first");
-            self.bytes.resize((2 * self.end).min(wire::FRAME_BYTES_MAX), 0);
-        }
-        match socket::receive(from, &mut self.bytes[self.end..]) {
-            Ok(None) => Ok(false),
-            Ok(Some(0)) => Err(LinkError::Closed),
-            Ok(Some(n)) => {
-                counters.receives += 1;
-                counters.received_bytes += n as u64;
-                self.end += n;
-                Ok(true)
-            }
-            Err(errno) => Err(LinkError::Os { doing: "receive", errno }),
-        }
-    }
-}
-
 /// An established connection.
 pub(super) struct Link {
     pub(super) socket: OwnedFd,
@@ -217,7 +152,7 @@ impl Link {
             serial,
             peer,
             since: Instant::now(),
-            output: Output { bytes: unsent, sent: 0 },
+            output: Output::new(unsent),
             waits_for_room: false,
             announced: false,
             input: Input::new(INPUT_BYTES),
@@ -233,6 +168,17 @@ impl Link {
     ) -> Result<(), LinkError> {
         let request = signalled.map(|(token, expected)| self.ledger.enter(token, expected));
         put(self.output.buffer(), request);
+        self.check_queues()
+    }
+
+    /// Appends a parcel.
+    pub(super) fn put_parcel(&mut self, at: At, parcel: &Parcel) -> Result<(), LinkError> {
+        self.output.put_parcel(at, parcel);
+        self.check_queues()
+    }
+
+    /// L3
+    fn check_queues(&self) -> Result<(), LinkError> {
         if self.output.pending() > OUTPUT_BYTES_MAX {
             return Err(LinkError::OutputFull);
         }
@@ -247,7 +193,7 @@ impl Link {
         self.output.flush(&self.socket, counters)
     }
 
-    /// Receives once and performs every whole frame.
+    /// Receives once, or more often while a long parcel arrives, and performs every whole frame.
     pub(super) fn receive(
         &mut self,
         memory: &mut Memory,
@@ -255,14 +201,37 @@ impl Link {
         inbox: &mut Inbox,
     ) -> Result<(), LinkError> {
         assert!(self.announced, "T7: a message of a link before its LinkUp");
-        if !self.input.fill(&self.socket, counters)? {
+        for _ in 0..FILLS_MAX {
+            if !self.input.fill(&self.socket, counters)? {
+                return Ok(());
+            }
+            let from = self.peer.from;
+            if let Some((head, parcel)) = self.input.take_parcel() {
+                memory.put_parcel(from, head.at, parcel, counters)?;
+            }
+            self.perform_arrived(memory, counters, inbox)?;
+            if !self.input.is_arriving() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Performs every whole frame that has arrived.
+    fn perform_arrived(
+        &mut self,
+        memory: &mut Memory,
+        counters: &mut LinkCounters,
+        inbox: &mut Inbox,
+    ) -> Result<(), LinkError> {
+        if self.input.is_arriving() {
             return Ok(());
         }
         let from = self.peer.from;
+        let region_words = memory.words.n_words();
         let Link { input, output, ledger, .. } = self;
         let mut consumed = 0;
-        while let Some((frame, length)) =
-            wire::decode(&input.arrived()[consumed..], memory.words.n_words())?
+        while let Some((frame, length)) = wire::decode(&input.arrived()[consumed..], region_words)?
         {
             consumed += length;
             perform(frame, from, memory, output.buffer(), ledger, counters, inbox)?;
@@ -271,6 +240,9 @@ impl Link {
             }
         }
         input.consume(consumed);
+        if let Some(head) = wire::parcel_head(input.arrived(), region_words)? {
+            input.begin_parcel(head);
+        }
         Ok(())
     }
 
@@ -359,6 +331,10 @@ fn perform(
         Frame::Message(bytes) => inbox.push(Event::Message { from, bytes }),
         // Its arrival has made the descriptor readable, which was its purpose.
         Frame::Wake => {}
+        Frame::Parcel { head, bytes } => {
+            let parcel = Parcel { tag: head.tag, bulk: Bulk::copied(bytes) };
+            memory.put_parcel(from, head.at, parcel, counters)?;
+        }
         Frame::ProcessFailed { .. } => {
             return Err(LinkError::Unexpected("the news of a death, on a node's own link"));
         }

@@ -54,8 +54,11 @@ mod attempt;
 mod door;
 mod handshake;
 pub mod hello;
+mod input;
 mod link;
 mod open;
+mod output;
+mod parcels;
 mod peer;
 mod port;
 mod provider;
@@ -80,6 +83,9 @@ pub const MESSAGES_BYTES_MAX: usize = OUTPUT_BYTES_MAX / 2;
 
 /// The most signalled verbs that may wait for one peer; above it, its link is given up (L3).
 pub const OUTSTANDING_MAX: usize = 1 << 16;
+
+/// The most bytes of a peer's parcels that were not taken; above it, its link is given up (L3).
+pub const PARCELS_BYTES_MAX: usize = 128 << 20;
 
 /// The longest handshake.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(2);

@@ -2,7 +2,8 @@
 
 use super::attempt::Attempt;
 use super::hello::Hello;
-use super::link::{Input, Link};
+use super::input::Input;
+use super::link::Link;
 use super::status::{LinkCounters, LinkError, LinkState, LinkStatus};
 use super::wire::{self, Frame};
 use super::{RETRY_MAX, RETRY_MIN, STEADY_AFTER, hello, socket};

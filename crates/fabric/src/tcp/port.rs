@@ -4,9 +4,10 @@ use super::MESSAGES_BYTES_MAX;
 use super::link::Expected;
 use super::peer::State;
 use super::provider::TcpFabric;
+use super::status::LinkError;
 use super::wire::{self, Request};
 use base::verb::Unsupported;
-use base::{At, Event, Outcome, Port, Rank, Token};
+use base::{At, Event, Outcome, Parcel, Port, Rank, Token};
 
 impl TcpFabric {
     #[track_caller]
@@ -29,9 +30,7 @@ impl TcpFabric {
         match &mut self.peers[to.index()].state {
             State::Up(link) if link.announced => {
                 if let Err(error) = link.post(signalled, put) {
-                    let mut ready = std::mem::take(&mut self.ready);
-                    self.lose(to, error, &mut ready);
-                    self.ready = ready;
+                    self.lose_now(to, error);
                 }
             }
             State::Own => unreachable!("verbs to the own region are performed at once"),
@@ -43,6 +42,13 @@ impl TcpFabric {
                 }
             }
         }
+    }
+
+    /// Gives up the link to `rank` outside of a poll.
+    fn lose_now(&mut self, rank: Rank, error: LinkError) {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.lose(rank, error, &mut ready);
+        self.ready = ready;
     }
 
     fn own(&mut self, token: Option<Token>, outcome: Outcome<'_>) {
@@ -136,6 +142,25 @@ impl Port for TcpFabric {
         {
             self.post(to, None, |out, _| wire::put_wake(out));
         }
+    }
+
+    fn has_parcels(&self) -> bool {
+        true
+    }
+
+    fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
+        assert!(to != self.local.me, "a parcel goes to a peer");
+        self.inside(at, 1);
+        if let State::Up(link) = &mut self.peers[to.index()].state
+            && link.announced
+            && let Err(error) = link.put_parcel(at, parcel)
+        {
+            self.lose_now(to, error);
+        }
+    }
+
+    fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
+        self.memory.parcels.take(from, at)
     }
 
     fn permit_writer(&mut self, from: At, writer: Option<Rank>) -> Result<(), Unsupported> {

@@ -162,6 +162,7 @@ impl TcpFabric {
         let next =
             if rank > self.local.me { State::Awaited } else { peer.next_retry(&mut self.rng) };
         peer.break_link(error, next, &self.epoll, inbox);
+        self.memory.parcels.forget(rank);
         self.unsettled = true;
     }
 

@@ -2,7 +2,11 @@
 
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
+use rustix::net::{
+    self, AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, SocketType,
+    sockopt,
+};
+use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -60,7 +64,17 @@ pub(super) fn abandon(socket: &OwnedFd) {
 
 /// Sends as much as the kernel takes now: `Ok(0)` if it takes nothing.
 pub(super) fn send(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
-    match net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+    send_pieces(socket, &[IoSlice::new(bytes)])
+}
+
+/// The same of several pieces of memory, one behind the other.
+pub(super) fn send_pieces(socket: &OwnedFd, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let sent = match pieces {
+        [bytes] => net::send(socket, bytes, flags),
+        pieces => net::sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags),
+    };
+    match sent {
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(0),
         sent => sent,
     }
@@ -71,6 +85,19 @@ pub(super) fn receive(socket: &OwnedFd, room: &mut [u8]) -> Result<Option<usize>
     assert!(!room.is_empty(), "an empty room would look like the end of the connection");
     match net::recv(socket, room, RecvFlags::DONTWAIT) {
         Ok((n, _)) => Ok(Some(n)),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The same, behind what `bytes` holds, as far as that has room.
+pub(super) fn receive_behind(
+    socket: &OwnedFd,
+    bytes: &mut Vec<u8>,
+) -> Result<Option<usize>, Errno> {
+    assert!(bytes.len() < bytes.capacity(), "an empty room would look like the end");
+    match net::recv(socket, rustix::buffer::spare_capacity(bytes), RecvFlags::DONTWAIT) {
+        Ok((_, n)) => Ok(Some(n)),
         Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(None),
         Err(errno) => Err(errno),
     }

@@ -2,7 +2,7 @@
 
 use super::hello::Refusal;
 use super::wire::WireError;
-use super::{HANDSHAKE_MAX, OUTPUT_BYTES_MAX, OUTSTANDING_MAX};
+use super::{HANDSHAKE_MAX, OUTPUT_BYTES_MAX, OUTSTANDING_MAX, PARCELS_BYTES_MAX};
 use base::{Incarnation, Rank};
 use rustix::io::Errno;
 use std::net::SocketAddr;
@@ -34,6 +34,9 @@ pub enum LinkError {
     /// The peer does not answer.
     #[error("{OUTSTANDING_MAX} verbs wait for a peer that does not answer: it hangs")]
     OutstandingFull,
+    /// This node does not take the peer's parcels.
+    #[error("{PARCELS_BYTES_MAX} bytes of parcels of the peer were not taken: this node is behind")]
+    ParcelsFull,
     /// This node refused the peer.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),

@@ -19,6 +19,7 @@
 //!  9 MESSAGE          bytes
 //! 10 WAKE             nothing
 //! 11 PROCESS-FAILED   incarnation u64 | life u64        (from a sentinel only)
+//! 12 PARCEL           at u32 | zero u32 | tag u64 | bytes
 //! ```
 //!
 //! Flag bit 0 means "signalled": the poster waits for a completion that names `request`. Without it
@@ -37,9 +38,8 @@
 //!   `what_is_encoded_is_decoded` and `golden_bytes`.
 //! - W4 A length is checked before its bytes are waited for, so no peer can make a link buffer more
 //!   than [`FRAME_BYTES_MAX`].
-//!   than [`FRAME_BYTES_MAX`].
 
-use base::{At, Incarnation};
+use base::{At, Incarnation, PARCEL_BYTES_MAX};
 
 /// The number of bytes of every frame's header.
 pub const HEADER_BYTES: usize = 8;
@@ -51,9 +51,13 @@ pub const WORDS_MAX: usize = 1 << 17;
 pub const MESSAGE_BYTES_MAX: usize = WORDS_MAX * 8;
 
 /// The longest frame, its header included.
-pub const FRAME_BYTES_MAX: usize = HEADER_BYTES + 8 + WORDS_MAX * 8;
+pub const FRAME_BYTES_MAX: usize = PARCEL_HEAD_BYTES + PARCEL_BYTES_MAX;
+
+/// The bytes of a PARCEL before its value.
+pub const PARCEL_HEAD_BYTES: usize = HEADER_BYTES + 16;
 
 const _: () = assert!(HEADER_BYTES + MESSAGE_BYTES_MAX <= FRAME_BYTES_MAX);
+const _: () = assert!(HEADER_BYTES + 8 + WORDS_MAX * 8 <= FRAME_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX <= u32::MAX as usize);
 
 /// The number of a signalled verb: it counts the signalled verbs of its link from 0, and wraps.
@@ -171,6 +175,24 @@ pub enum Frame<'a> {
         /// The life of its process.
         life: u64,
     },
+    /// Put `bytes` beside the region, at `at`.
+    Parcel {
+        /// The place, the tag and the length.
+        head: ParcelHead,
+        /// The value.
+        bytes: &'a [u8],
+    },
+}
+
+/// What a PARCEL says of itself before its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParcelHead {
+    /// The place.
+    pub at: At,
+    /// The tag.
+    pub tag: u64,
+    /// The length of the value.
+    pub n_bytes: usize,
 }
 
 /// The reason why bytes are not a frame. The link is dropped, since the next frame cannot be found.
@@ -225,6 +247,7 @@ mod opcode {
     pub(super) const MESSAGE: u8 = 9;
     pub(super) const WAKE: u8 = 10;
     pub(super) const PROCESS_FAILED: u8 = 11;
+    pub(super) const PARCEL: u8 = 12;
 }
 
 const SIGNALLED: u8 = 1;
@@ -236,6 +259,40 @@ const SIGNALLED: u8 = 1;
 /// # Errors
 /// [`WireError`]: these bytes are not a frame, however many more may follow.
 pub fn decode(bytes: &[u8], region_words: u32) -> Result<Option<(Frame<'_>, usize)>, WireError> {
+    let Some((Header { code, flags, length }, rest)) = header(bytes)? else {
+        return Ok(None);
+    };
+    let Some(body) = rest.get(..length as usize) else {
+        return Ok(None);
+    };
+    let body = Body { code, whole: length, rest: body };
+    let frame = decode_body(body, flags & SIGNALLED != 0, region_words)?;
+    Ok(Some((frame, HEADER_BYTES + length as usize)))
+}
+
+/// The head of the PARCEL with which `bytes` begin, if it is one and the head is there. Its value
+/// follows behind [`PARCEL_HEAD_BYTES`], and need not be there.
+///
+/// # Errors
+/// As of [`decode`].
+pub fn parcel_head(bytes: &[u8], region_words: u32) -> Result<Option<ParcelHead>, WireError> {
+    match header(bytes)? {
+        Some((Header { code: opcode::PARCEL, length, .. }, rest)) if rest.len() >= 16 => {
+            let mut body = Body { code: opcode::PARCEL, whole: length, rest };
+            body.parcel_head(region_words).map(Some)
+        }
+        Some(_) | None => Ok(None),
+    }
+}
+
+struct Header {
+    code: u8,
+    flags: u8,
+    length: u32,
+}
+
+/// The header with which `bytes` begin, if all of it is there, and the bytes behind it.
+fn header(bytes: &[u8]) -> Result<Option<(Header, &[u8])>, WireError> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
         return Ok(None);
     };
@@ -250,18 +307,22 @@ pub fn decode(bytes: &[u8], region_words: u32) -> Result<Option<(Frame<'_>, usiz
     }
     let flags_known = match code {
         opcode::WRITE | opcode::CAS | opcode::FETCH_ADD => SIGNALLED,
-        opcode::READ..=opcode::PROCESS_FAILED => 0,
+        opcode::READ..=opcode::PARCEL => 0,
         _ => return Err(WireError::Opcode(code)),
     };
     if flags & !flags_known != 0 {
         return Err(WireError::Flags { opcode: code, flags });
     }
-    let Some(body) = rest.get(..length as usize) else {
-        return Ok(None);
-    };
-    let body = Body { code, whole: length, rest: body };
-    let frame = decode_body(body, flags & SIGNALLED != 0, region_words)?;
-    Ok(Some((frame, total as usize)))
+    Ok(Some((Header { code, flags, length }, rest)))
+}
+
+/// That `n_words` at `at` are in a region of `region_words`.
+fn inside(at: At, n_words: usize, region_words: u32) -> Result<(), WireError> {
+    if at.0 as u64 + n_words as u64 <= u64::from(region_words) {
+        return Ok(());
+    }
+    let n_words = u32::try_from(n_words).unwrap_or(u32::MAX);
+    Err(WireError::OutOfRegion { at: at.0, n_words, region_words })
 }
 
 fn decode_body(
@@ -269,14 +330,7 @@ fn decode_body(
     signalled: bool,
     region_words: u32,
 ) -> Result<Frame<'_>, WireError> {
-    let inside = |at: At, n_words: usize| {
-        if at.0 as u64 + n_words as u64 <= u64::from(region_words) {
-            Ok(())
-        } else {
-            let n_words = u32::try_from(n_words).unwrap_or(u32::MAX);
-            Err(WireError::OutOfRegion { at: at.0, n_words, region_words })
-        }
-    };
+    let inside = |at: At, n_words: usize| inside(at, n_words, region_words);
     let frame = match body.code {
         opcode::WRITE => {
             let (at, request) = (At(body.u32()?), body.request(signalled)?);
@@ -318,6 +372,10 @@ fn decode_body(
         opcode::WAKE => Frame::Wake,
         opcode::PROCESS_FAILED => {
             Frame::ProcessFailed { incarnation: Incarnation(body.u64()?), life: body.u64()? }
+        }
+        opcode::PARCEL => {
+            let head = body.parcel_head(region_words)?;
+            Frame::Parcel { head, bytes: core::mem::take(&mut body.rest) }
         }
         unknown => return Err(WireError::Opcode(unknown)),
     };
@@ -374,9 +432,19 @@ impl<'a> Body<'a> {
             return Err(self.wrong_length());
         }
         self.rest = odd;
-        // FRAME_BYTES_MAX leaves room for WORDS_MAX words behind the 8 bytes before them.
-        debug_assert!(words.len() <= WORDS_MAX, "W2");
+        // W2: a frame of another kind may be longer.
+        if words.len() > WORDS_MAX {
+            return Err(WireError::TooLong(words.len() as u64 * 8));
+        }
         Ok(Words(words))
+    }
+
+    fn parcel_head(&mut self, region_words: u32) -> Result<ParcelHead, WireError> {
+        let n_bytes = (self.whole as usize).checked_sub(PARCEL_HEAD_BYTES - HEADER_BYTES);
+        let (at, n_bytes) = (At(self.u32()?), n_bytes.ok_or(self.wrong_length())?);
+        self.zero()?;
+        inside(at, 1, region_words)?;
+        Ok(ParcelHead { at, tag: self.u64()?, n_bytes })
     }
 }
 
@@ -471,6 +539,21 @@ pub fn put_process_failed(out: &mut Vec<u8>, incarnation: Incarnation, life: u64
     put_words(out, &[incarnation.0, life]);
 }
 
+/// Appends the head of a PARCEL, behind which its value follows.
+///
+/// # Panics
+/// With more than [`PARCEL_BYTES_MAX`] bytes.
+pub fn put_parcel_head(out: &mut Vec<u8>, head: &ParcelHead) {
+    let ParcelHead { at, tag, n_bytes } = *head;
+    assert!(
+        n_bytes <= PARCEL_BYTES_MAX,
+        "a parcel of {n_bytes} bytes, the most is {PARCEL_BYTES_MAX}"
+    );
+    put_header_alone(out, opcode::PARCEL, 0, 16 + n_bytes);
+    put_u32s(out, at.0, 0);
+    put_words(out, &[tag]);
+}
+
 fn flags_of(request: Option<Request>) -> u8 {
     if request.is_some() { SIGNALLED } else { 0 }
 }
@@ -482,6 +565,11 @@ fn number_of(request: Option<Request>) -> u32 {
 fn put_header(out: &mut Vec<u8>, code: u8, flags: u8, body_bytes: usize) {
     debug_assert!(HEADER_BYTES + body_bytes <= FRAME_BYTES_MAX, "every caller bounds its body");
     out.reserve(HEADER_BYTES + body_bytes);
+    put_header_alone(out, code, flags, body_bytes);
+}
+
+/// The header of a frame whose body is not all appended.
+fn put_header_alone(out: &mut Vec<u8>, code: u8, flags: u8, body_bytes: usize) {
     out.extend_from_slice(&(body_bytes as u32).to_le_bytes());
     out.extend_from_slice(&[code, flags, 0, 0]);
 }

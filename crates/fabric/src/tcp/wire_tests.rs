@@ -20,7 +20,7 @@ fn encoded(put: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 #[test]
 fn golden_bytes() {
     let (at, request) = (At(0x0102_0304), Request(0x0a0b_0c0d));
-    let golden: [(&str, Vec<u8>); 13] = [
+    let golden: [(&str, Vec<u8>); 14] = [
         (
             "1800000001010000040302010d0c0b0a08070605040302010100000000000000",
             encoded(|out| put_write(out, at, &[0x0102_0304_0506_0708, 1], Some(request))),
@@ -58,6 +58,10 @@ fn golden_bytes() {
             "100000000b00000002000000000000000300000000000000",
             encoded(|out| put_process_failed(out, Incarnation(2), 3)),
         ),
+        (
+            "130000000c00000004030201000000000800000000000000616263",
+            encoded(|out| Owned::Parcel(at.0, 8, b"abc".to_vec()).encode(out)),
+        ),
     ];
     for (expected, bytes) in golden {
         assert_eq!(hex(&bytes), expected);
@@ -80,6 +84,7 @@ enum Owned {
     Message(Vec<u8>),
     Wake,
     ProcessFailed(u64, u64),
+    Parcel(u32, u64, Vec<u8>),
 }
 
 impl Owned {
@@ -98,6 +103,11 @@ impl Owned {
             Owned::Wake => put_wake(out),
             Owned::ProcessFailed(incarnation, life) => {
                 put_process_failed(out, Incarnation(*incarnation), *life);
+            }
+            Owned::Parcel(at, tag, bytes) => {
+                let (at, tag, n_bytes) = (At(*at), *tag, bytes.len());
+                put_parcel_head(out, &ParcelHead { at, tag, n_bytes });
+                out.extend_from_slice(bytes);
             }
         }
     }
@@ -123,6 +133,7 @@ impl Owned {
             Frame::Message(bytes) => Owned::Message(bytes.to_vec()),
             Frame::Wake => Owned::Wake,
             Frame::ProcessFailed { incarnation, life } => Owned::ProcessFailed(incarnation.0, life),
+            Frame::Parcel { head, bytes } => Owned::Parcel(head.at.0, head.tag, bytes.to_vec()),
         }
     }
 }
@@ -136,7 +147,9 @@ fn any_frame() -> impl Strategy<Value = Owned> {
         (at.clone(), 0..64u32, any::<u32>()).prop_map(|(at, n, r)| Owned::Read(at, n, r)),
         (at.clone(), any::<u64>(), any::<u64>(), request())
             .prop_map(|(at, old, new, r)| Owned::Cas(at, old, new, r)),
-        (at, any::<u64>(), request()).prop_map(|(at, add, r)| Owned::FetchAdd(at, add, r)),
+        (at.clone(), any::<u64>(), request()).prop_map(|(at, add, r)| Owned::FetchAdd(at, add, r)),
+        (at, any::<u64>(), proptest::collection::vec(any::<u8>(), 0..99))
+            .prop_map(|(at, tag, bytes)| Owned::Parcel(at, tag, bytes)),
         any::<u32>().prop_map(Owned::Written),
         (any::<u32>(), words()).prop_map(|(r, w)| Owned::Words(r, w)),
         (any::<u32>(), any::<u64>()).prop_map(|(r, w)| Owned::Before(r, w)),
@@ -216,7 +229,10 @@ fn each_malformed_frame_is_named() {
         WireError::TooLong(FRAME_BYTES_MAX as u64 + 8)
     );
     assert_eq!(refused(&header(0, 0, 0)), WireError::Opcode(0));
-    assert_eq!(refused(&header(0, 12, 0)), WireError::Opcode(12));
+    assert_eq!(refused(&header(0, 13, 0)), WireError::Opcode(13));
+    assert_eq!(refused(&header(0, 12, 1)), WireError::Flags { opcode: 12, flags: 1 });
+    let cut = [&header(15, 12, 0)[..], &[0; 15]].concat();
+    assert_eq!(refused(&cut), WireError::Length { opcode: 12, length: 15 });
     assert_eq!(refused(&header(16, 2, 1)), WireError::Flags { opcode: 2, flags: 1 });
     assert_eq!(refused(&header(8, 1, 2)), WireError::Flags { opcode: 1, flags: 2 });
     assert_eq!(refused(&[0, 0, 0, 0, 10, 0, 1, 0]), WireError::Reserved(10));
@@ -251,4 +267,27 @@ fn a_read_longer_than_a_frame_is_refused() {
     assert!(decode(&read, u32::MAX).is_ok());
     read[16..20].copy_from_slice(&(WORDS_MAX as u32 + 1).to_le_bytes());
     assert!(matches!(decode(&read, u32::MAX), Err(WireError::TooLong(_))));
+}
+
+#[test]
+fn a_frame_of_parcel_length_carries_no_more_words_than_others() {
+    let mut write = vec![0; HEADER_BYTES + 8 + 8 * (WORDS_MAX + 1)];
+    let length = (write.len() - HEADER_BYTES) as u32;
+    write[..4].copy_from_slice(&length.to_le_bytes());
+    write[4] = opcode::WRITE;
+    assert!(write.len() <= FRAME_BYTES_MAX);
+    assert!(matches!(decode(&write, u32::MAX), Err(WireError::TooLong(_))));
+}
+
+#[test]
+fn the_head_of_a_parcel_is_known_before_its_value_is_there() {
+    let head = ParcelHead { at: At(99), tag: 7, n_bytes: PARCEL_BYTES_MAX };
+    let bytes = encoded(|out| put_parcel_head(out, &head));
+    assert_eq!(bytes.len(), PARCEL_HEAD_BYTES);
+    assert_eq!(decode(&bytes, 100), Ok(None));
+    assert_eq!(parcel_head(&bytes, 100), Ok(Some(head)));
+    assert_eq!(parcel_head(&bytes[..PARCEL_HEAD_BYTES - 1], 100), Ok(None));
+    assert_eq!(parcel_head(&encoded(|out| put_message(out, &[0; 99])), 100), Ok(None));
+    let outside = WireError::OutOfRegion { at: 99, n_words: 1, region_words: 99 };
+    assert_eq!(parcel_head(&bytes, 99), Err(outside));
 }

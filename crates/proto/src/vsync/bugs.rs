@@ -173,6 +173,12 @@ crate::planted_bugs! {
     UseKept = USE_KEPT: sweep ["vsync"],
     /// A process ends whose application reads in places yet.
     EndsUncopied = ENDS_UNCOPIED: sweep ["vsync"],
+    /// When a link is there again, slots are written again, and their parcels are not.
+    SlotAlone = SLOT_ALONE: sweep ["vsync"],
+    /// A member tells that it has received a message whose parcel it has not taken.
+    ReceivedUntaken = RECEIVED_UNTAKEN: sweep ["vsync"],
+    /// Parcels that were not taken stay when their view ends.
+    ParcelsKept = PARCELS_KEPT: tests,
     /// In a restart a proposal is accepted below a promise.
     AcceptsBelow = ACCEPTS_BELOW: tests,
 }

@@ -62,7 +62,7 @@ impl<P: Plantings> Current<P> {
         subgroup: usize,
         is_held: bool,
         outbox: &mut Outbox,
-        port: &impl Port,
+        port: &mut impl Port,
         out: &mut Vec<Output>,
     ) -> Result<(), End> {
         match self.mode() {
@@ -92,7 +92,11 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Receives what was sent, and sees its stamps (K2).
-    pub(super) fn note_received(&mut self, subgroup: usize, port: &impl Port) -> Result<(), End> {
+    pub(super) fn note_received(
+        &mut self,
+        subgroup: usize,
+        port: &mut impl Port,
+    ) -> Result<(), End> {
         for turn in 0..self.lane(subgroup).senders.len() {
             let sender = self.lane(subgroup).senders[turn];
             let seat = sender.process.seat;
@@ -106,7 +110,7 @@ impl<P: Plantings> Current<P> {
             }
             let mut received = new.start;
             for index in new {
-                if !self.take_hold(subgroup, &sender, index, port)? {
+                if !self.take(subgroup, &sender, index, port)? {
                     break;
                 }
                 let stamp = self.read_stamp(&sender, index, port);
@@ -120,20 +124,38 @@ impl<P: Plantings> Current<P> {
         Ok(())
     }
 
-    /// V20: takes a hold of the message in a slot, if it has landed. False if its place cannot be
-    /// looked into yet.
-    fn take_hold(
+    /// Takes the message of a slot, if its bytes are elsewhere. False if they are not there yet.
+    fn take(
         &mut self,
         subgroup: usize,
         sender: &Sender,
         index: u64,
+        port: &mut impl Port,
+    ) -> Result<bool, End> {
+        let at = self.layout.slot_of(sender.ring, index);
+        match Header::of(port.load(at)) {
+            Header::Null | Header::Message { .. } => Ok(true),
+            Header::Landed { n_bytes, .. } => {
+                self.take_hold(subgroup, (sender, index), (at, n_bytes), port)
+            }
+            header @ Header::Packed { .. } => {
+                self.take_parcel(subgroup, (sender, index), (at, header), port)
+            }
+        }
+    }
+
+    /// V20: takes a hold of the message that has landed where the slot at `at` says. False if its
+    /// place cannot be looked into yet.
+    fn take_hold(
+        &mut self,
+        subgroup: usize,
+        (sender, index): (&Sender, u64),
+        (at, n_bytes): (At, u32),
         port: &impl Port,
     ) -> Result<bool, End> {
         if self.layout.landing.n_places == 0 || self.planted.has(Bug::ReceivedUnheld) {
             return Ok(true);
         }
-        let at = self.layout.slot_of(sender.ring, index);
-        let Header::Landed { n_bytes, .. } = Header::of(port.load(at)) else { return Ok(true) };
         let hold = self.hold_of(sender, at, n_bytes, port);
         // V17
         if !self.table.is_named_by(port.load(sender.named)) {
@@ -141,7 +163,7 @@ impl<P: Plantings> Current<P> {
         }
         let Some(hold) = hold? else { return Ok(false) };
         let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
-        lane.hold(sender.turn, index, Arc::new(hold));
+        lane.hold(sender.turn, index, Payload::landed(Arc::new(hold)));
         Ok(true)
     }
 
@@ -177,7 +199,7 @@ impl<P: Plantings> Current<P> {
             while outbox.n_sent() < end
                 && (outbox.bytes_since(received) + self.longest() <= FLIGHT_BYTES_MAX
                     || self.planted.has(Bug::FlightUnbounded))
-                && self.send_next(outbox)
+                && self.send_next(outbox, port)
             {}
         }
         let due = self.due(subgroup).min(end);
@@ -190,7 +212,9 @@ impl<P: Plantings> Current<P> {
             let others = self.lane(subgroup).senders.iter().map(|sender| sender.process);
             landing.send(message, others.filter(|one| one.seat != self.me));
         }
-        self.write_slots(subgroup, outbox, before..n_sent, self.peers(subgroup), port);
+        let peers = self.peers(subgroup);
+        self.put_parcels(subgroup, outbox, before..n_sent, peers, port);
+        self.write_slots(subgroup, outbox, before..n_sent, peers, port);
         self.table.set(self.row.received, self.row.of(subgroup, self.me), n_sent);
         // The guard of the ring: pushed behind the slots.
         self.table.set(self.row.sent, subgroup, n_sent);
@@ -198,11 +222,10 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Notes that the next message is sent (K1); false if none waits.
-    fn send_next(&mut self, outbox: &mut Outbox) -> bool {
-        if outbox.is_again() && self.planted.has(Bug::StampKept) {
-            return outbox.send_next(Time::default);
-        }
-        outbox.send_next(|| self.clock.stamp())
+    fn send_next(&mut self, outbox: &mut Outbox, port: &impl Port) -> bool {
+        let is_bug = outbox.is_again() && self.planted.has(Bug::StampKept);
+        let stamp = if outbox.n_waiting() == 0 || is_bug { Time(0) } else { self.clock.stamp() };
+        outbox.send_next(|bulk| self.carries(bulk, port), || stamp)
     }
 
     /// V16
@@ -447,8 +470,11 @@ impl<P: Plantings> Current<P> {
                     let place = message.hold().map(|hold| hold.held.word());
                     run.put(at, &head[..n_head], place.as_slice(), &mut write);
                 }
+                Some(message) if message.bulk().is_some() => {
+                    run.put(at, &head[..n_head], &[], &mut write);
+                }
                 Some(message) => {
-                    let words = message.words().expect("they are this process's own");
+                    let words = message.words().expect("its bytes are nowhere else");
                     if is_small(message) {
                         run.put(at, &head[..n_head], words, &mut write);
                     } else {
@@ -478,6 +504,9 @@ impl<P: Plantings> Current<P> {
             // V13: a row tells what its owner holds for good.
             let first = self.received(subgroup, peer, self.me).max(outbox.n_delivered());
             let peer = [peer].into_iter().collect();
+            if !self.planted.has(Bug::SlotAlone) {
+                self.put_parcels(subgroup, outbox, first..outbox.n_sent(), peer, port);
+            }
             self.write_slots(subgroup, outbox, first..outbox.n_sent(), peer, port);
         }
     }
@@ -529,6 +558,11 @@ impl<P: Plantings> Current<P> {
                     }
                     None => return Err(End::Damaged(sender.process.seat)),
                 };
+                Ok(Some(Read { number, stamp: self.stamp_at(at, port), message }))
+            }
+            Header::Packed { number, .. } => {
+                let message = self.lane(sender.subgroup).held(sender.turn, index).cloned();
+                let message = message.ok_or(End::Damaged(sender.process.seat))?;
                 Ok(Some(Read { number, stamp: self.stamp_at(at, port), message }))
             }
             Header::Message { number, n_bytes } if u64::from(n_bytes) <= self.longest() => {

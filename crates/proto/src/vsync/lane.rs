@@ -8,11 +8,9 @@ use super::layout::Layout;
 use super::lease::Answers;
 use super::order::RoundRobin;
 use super::payload::Payload;
-use super::place::Hold;
 use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
 use alloc::collections::VecDeque;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
 
@@ -44,7 +42,8 @@ pub(super) struct Lane {
     /// The last records at which messages were put that are not delivered yet, with the length
     /// before each.
     pub(super) open: VecDeque<(u64, Record)>,
-    /// By turn, the messages in landing areas that this member holds, each with its index.
+    /// By turn, the messages in landing areas and parcels that this member holds, each with its
+    /// index.
     landed: Vec<VecDeque<(u64, Payload)>>,
 }
 
@@ -113,9 +112,9 @@ impl Lane {
         self.open.front().map_or(next, |(_, record)| *record)
     }
 
-    /// Keeps a message of a sender that this member has received (`landing`, V20).
-    pub(super) fn hold(&mut self, turn: Standing, index: u64, hold: Arc<Hold>) {
-        self.landed[turn.index()].push_back((index, Payload::landed(hold)));
+    /// Keeps a message of a sender that this member has received (`landing`, V20; `packed`, V24).
+    pub(super) fn hold(&mut self, turn: Standing, index: u64, message: Payload) {
+        self.landed[turn.index()].push_back((index, message));
     }
 
     /// The message of a sender with this index that this member holds.

@@ -115,7 +115,7 @@ impl Layout {
         let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards, n_places } =
             self.shape;
         let text = alloc::format!(
-            "vsync 6 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards} \
+            "vsync 7 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards} \
              {n_places}"
         );
         Region {

@@ -26,7 +26,6 @@ use super::current::Current;
 use super::durable::Kept;
 use super::journal::{Journal, Record};
 use super::landing::Landing;
-use super::lane::Lane;
 use super::layout::{Layout, Shape};
 use super::outbox::Outbox;
 use super::payload::Payload;
@@ -501,7 +500,7 @@ impl<P: Plantings> Machine<P> {
         if let Err(end) = self.deliver_end(&mut current, &mut wants, change, port, out) {
             return self.end(end);
         }
-        current.lanes.iter_mut().flatten().for_each(Lane::let_all_go);
+        current.let_all_go(port);
         if change.left.contains(me) {
             let is_rude = self.planted.has(Bug::LeaveAtOnce);
             let span = if is_rude { Duration::ZERO } else { self.config.timing.suspect_after };

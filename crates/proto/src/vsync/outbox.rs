@@ -12,6 +12,7 @@ use super::slots::Header;
 use crate::planted::Planting;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use base::Bulk;
 
 /// Own messages that are not delivered yet.
 #[derive(Debug, Default)]
@@ -66,8 +67,18 @@ impl Outbox {
 
     /// Notes that the next message was sent, with the stamp that `stamp` gives; false if none
     /// waits.
-    pub(super) fn send_next(&mut self, stamp: impl FnOnce() -> Time) -> bool {
-        let Some(next) = self.waiting.pop_front() else { return false };
+    ///
+    /// A message is carried as it is where `carries` says so, and otherwise becomes one that goes
+    /// through rings.
+    pub(super) fn send_next(
+        &mut self,
+        carries: impl FnOnce(&Bulk) -> bool,
+        stamp: impl FnOnce() -> Time,
+    ) -> bool {
+        let Some(mut next) = self.waiting.pop_front() else { return false };
+        if next.bulk().is_some_and(|bulk| !carries(bulk)) {
+            next = Payload::from(&*next);
+        }
         self.note_sent(Some(next), stamp());
         self.n_again = self.n_again.saturating_sub(1);
         true
@@ -85,9 +96,10 @@ impl Outbox {
             self.n_before += 1;
             let (number, n_bytes) = (self.n_before, message.len() as u32);
             let is_landed = message.hold().is_some();
-            header = match is_landed {
-                true => Header::Landed { number, n_bytes },
-                false => Header::Message { number, n_bytes },
+            header = match message.bulk() {
+                Some(_) => Header::Packed { number, n_bytes },
+                None if is_landed => Header::Landed { number, n_bytes },
+                None => Header::Message { number, n_bytes },
             };
             self.n_bytes += if is_landed { 8 } else { u64::from(n_bytes) };
         }
@@ -162,6 +174,10 @@ mod tests {
     use super::*;
     use crate::planted::Sound;
 
+    fn send_next(outbox: &mut Outbox, stamp: impl FnOnce() -> Time) -> bool {
+        outbox.send_next(|_| true, stamp)
+    }
+
     #[test]
     fn v7_what_was_cut_off_is_sent_again_before_what_waits() {
         let mut outbox = Outbox::default();
@@ -173,9 +189,9 @@ mod tests {
             n_stamps += 1;
             Time(n_stamps)
         };
-        assert!(outbox.send_next(&mut stamp));
+        assert!(send_next(&mut outbox, &mut stamp));
         outbox.send_null();
-        assert!(outbox.send_next(&mut stamp) && outbox.send_next(&mut stamp));
+        assert!(send_next(&mut outbox, &mut stamp) && send_next(&mut outbox, &mut stamp));
         let each = OVERHEAD_BYTES + 1;
         assert_eq!(
             (outbox.bytes_since(0), outbox.bytes_since(2)),
@@ -195,13 +211,31 @@ mod tests {
         assert_eq!((outbox.n_sent(), outbox.n_waiting()), (0, 3));
         for (index, message) in [b"b", b"c", b"d"].into_iter().enumerate() {
             assert_eq!(outbox.is_again(), index < 2, "the third one had not been sent");
-            assert!(outbox.send_next(&mut stamp), "no null is sent again");
+            assert!(send_next(&mut outbox, &mut stamp), "no null is sent again");
             let message = Payload::from(&message[..]);
             let index = index as u64;
             let stamped = Time(4 + index);
             assert_eq!(sent(&outbox, index), Some((number(2 + index), stamped, Some(message))));
         }
-        assert!(!outbox.send_next(&mut stamp));
+        assert!(!send_next(&mut outbox, &mut stamp));
+    }
+
+    #[test]
+    fn what_is_not_carried_goes_through_rings() {
+        for carries in [false, true] {
+            let mut outbox = Outbox::default();
+            outbox.put(Payload::packed(Bulk::copied(b"abc")));
+            assert!(outbox.send_next(|_| carries, Time::default));
+            let (sent, n_bytes, number) = (outbox.sent(0).expect("it was sent"), 3, 1);
+            let header = match carries {
+                true => Header::Packed { number, n_bytes },
+                false => Header::Message { number, n_bytes },
+            };
+            assert_eq!(sent.header, header);
+            let message = sent.message.as_ref().expect("no null");
+            assert_eq!((&**message, message.bulk().is_some()), (&b"abc"[..], carries));
+            assert_eq!((message.words().is_none(), outbox.bytes_since(0)), (carries, 43));
+        }
     }
 
     #[test]
@@ -210,7 +244,7 @@ mod tests {
             let mut outbox = Outbox::default();
             outbox.put(b"a".as_slice().into());
             outbox.put(b"b".as_slice().into());
-            assert!(outbox.send_next(Time::default));
+            assert!(send_next(&mut outbox, Time::default));
             outbox.send_null();
             outbox.drop_all(planted, |_| {})
         };

@@ -4,13 +4,15 @@
 use super::place::{CHUNK_WORDS, Hold, loaded};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use base::Bulk;
 use core::fmt;
 use core::ops::Deref;
 use zerocopy::IntoBytes;
 
 const _: () = assert!(cfg!(target_endian = "little"), "words of a region are little endian");
 
-/// The bytes of a message: this process's own, or those in a place of a landing area (`landing`).
+/// The bytes of a message: this process's own, or those in a place of a landing area (`landing`),
+/// or those that a fabric carries as they are (`packed`).
 ///
 /// What is in a place is copied out of it when all bytes are asked for (by `Deref`), and the place
 /// is given back. [`Payload::read`] reads there without that.
@@ -25,6 +27,7 @@ enum Bytes {
         n_bytes: usize,
     },
     Landed(Arc<Hold>),
+    Packed(Bulk),
 }
 
 impl Payload {
@@ -42,25 +45,44 @@ impl Payload {
         Payload(Bytes::Landed(hold))
     }
 
+    /// The message whose bytes a fabric carries as they are, if it does that, and copies
+    /// otherwise: worth it for a long one.
+    pub const fn packed(bulk: Bulk) -> Payload {
+        Payload(Bytes::Packed(bulk))
+    }
+
     /// The hold of a message in a place.
     pub(super) const fn hold(&self) -> Option<&Arc<Hold>> {
         match &self.0 {
-            Bytes::Own { .. } => None,
+            Bytes::Own { .. } | Bytes::Packed(_) => None,
             Bytes::Landed(hold) => Some(hold),
         }
     }
 
-    /// The words. `None` if the message was in a place that has another one now (`landing`, V18).
-    pub(super) fn words(&self) -> Option<&[u64]> {
+    /// The bytes that a fabric carries as they are.
+    pub(super) const fn bulk(&self) -> Option<&Bulk> {
         match &self.0 {
-            Bytes::Own { words, .. } => Some(words),
-            Bytes::Landed(hold) => hold.words(),
+            Bytes::Own { .. } | Bytes::Landed(_) => None,
+            Bytes::Packed(bulk) => Some(bulk),
         }
     }
 
-    /// The bytes, likewise.
+    /// The words of a message that goes through rings.
+    pub(super) fn words(&self) -> Option<&[u64]> {
+        match &self.0 {
+            Bytes::Own { words, .. } => Some(words),
+            Bytes::Landed(_) | Bytes::Packed(_) => None,
+        }
+    }
+
+    /// The bytes. `None` if the message was in a place that has another one now (`landing`, V18).
     pub(super) fn bytes(&self) -> Option<&[u8]> {
-        Some(&self.words()?.as_bytes()[..self.len()])
+        let words = match &self.0 {
+            Bytes::Own { words, .. } => words,
+            Bytes::Landed(hold) => hold.words()?,
+            Bytes::Packed(bulk) => return Some(bulk),
+        };
+        Some(&words.as_bytes()[..self.len()])
     }
 
     /// The number of bytes.
@@ -68,6 +90,7 @@ impl Payload {
         match &self.0 {
             Bytes::Own { n_bytes, .. } => *n_bytes,
             Bytes::Landed(hold) => hold.len(),
+            Bytes::Packed(bulk) => bulk.len(),
         }
     }
 
@@ -80,7 +103,7 @@ impl Payload {
     /// members of the host share is read there, and not copied.
     pub fn read(&self, mut take: impl FnMut(&[u8])) {
         match &self.0 {
-            Bytes::Own { .. } => take(self),
+            Bytes::Own { .. } | Bytes::Packed(_) => take(self),
             Bytes::Landed(hold) => hold.read(take),
         }
     }
@@ -89,8 +112,8 @@ impl Payload {
     /// Returns their number.
     pub fn head(&self, to: &mut [u8]) -> usize {
         match &self.0 {
-            Bytes::Own { n_bytes, .. } => {
-                let n = to.len().min(*n_bytes).min(8 * CHUNK_WORDS);
+            Bytes::Own { .. } | Bytes::Packed(_) => {
+                let n = to.len().min(self.len()).min(8 * CHUNK_WORDS);
                 to[..n].copy_from_slice(&self[..n]);
                 n
             }
@@ -102,6 +125,13 @@ impl Payload {
     /// own only once they were asked for.
     pub const fn is_shared(&self) -> bool {
         self.hold().is_some()
+    }
+
+    /// The number of bytes that this process has copied to get a message that a fabric carried as
+    /// it was: those of an own one, and a few, or those of a short one, of another's. `None` of
+    /// other messages.
+    pub fn n_copied(&self) -> Option<usize> {
+        self.bulk().map(Bulk::n_copied)
     }
 }
 
@@ -142,7 +172,7 @@ impl Eq for Payload {}
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Bytes::Own { .. } => (**self).fmt(f),
+            Bytes::Own { .. } | Bytes::Packed(_) => (**self).fmt(f),
             Bytes::Landed(hold) => hold.fmt(f),
         }
     }
@@ -162,6 +192,13 @@ mod tests {
     fn bytes_of_any_length_come_back() {
         for n in 0..20 {
             let bytes: Vec<u8> = (1..=n).collect();
+            let packed = Payload::packed(Bulk::copied(&bytes));
+            let (mut head, mut read) = ([0; 3], Vec::new());
+            packed.read(|some| read.extend_from_slice(some));
+            assert_eq!(packed.head(&mut head), bytes.len().min(3));
+            assert_eq!((&*packed, packed.len(), &read), (&bytes[..], bytes.len(), &bytes));
+            assert_eq!((packed.n_copied(), packed.is_shared()), (Some(bytes.len()), false));
+            assert_eq!(packed, Payload::from(&bytes[..]));
             let payload = Payload::from(&bytes[..]);
             let n_words = payload.words().map(<[u64]>::len);
             assert_eq!((&*payload, n_words), (&bytes[..], Some(bytes.len().div_ceil(8))));

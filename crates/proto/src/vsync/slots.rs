@@ -1,7 +1,8 @@
 //! Slots of rings as words: what a sender writes, and what a receiver reads.
 //!
 //! ```text
-//! slot = header | stamp (where messages have times) | message, or the place where it landed
+//! slot = header | stamp (where messages have times) | message, or the place where it landed, or
+//!        nothing, where it is in a parcel
 //! ```
 //! Of a null the header alone means something.
 
@@ -23,6 +24,11 @@ pub(super) enum Header {
         number: u64,
         n_bytes: u32,
     },
+    /// One whose bytes are in a parcel beside the slot (`packed`).
+    Packed {
+        number: u64,
+        n_bytes: u32,
+    },
 }
 
 /// The word of a null.
@@ -30,6 +36,8 @@ const NULL: u64 = u64::MAX;
 const LENGTH_BITS: u32 = 21;
 /// The bit of a message that has landed.
 const LANDED: u64 = 1 << 63;
+/// That of one in a parcel. (A null has both.)
+const PACKED: u64 = 1 << 62;
 
 impl Header {
     /// The longest message of which a header can tell the length.
@@ -40,6 +48,7 @@ impl Header {
             Header::Null => NULL,
             Header::Message { number, n_bytes } => number << LENGTH_BITS | n_bytes as u64,
             Header::Landed { number, n_bytes } => LANDED | number << LENGTH_BITS | n_bytes as u64,
+            Header::Packed { number, n_bytes } => PACKED | number << LENGTH_BITS | n_bytes as u64,
         }
     }
 
@@ -48,11 +57,13 @@ impl Header {
             NULL => Header::Null,
             word => {
                 let n_bytes = (word & Header::BYTES_MAX as u64) as u32;
-                let number = (word & !LANDED) >> LENGTH_BITS;
-                if word & LANDED == 0 {
-                    Header::Message { number, n_bytes }
-                } else {
+                let number = (word & !(LANDED | PACKED)) >> LENGTH_BITS;
+                if word & LANDED != 0 {
                     Header::Landed { number, n_bytes }
+                } else if word & PACKED != 0 {
+                    Header::Packed { number, n_bytes }
+                } else {
+                    Header::Message { number, n_bytes }
                 }
             }
         }
@@ -122,9 +133,11 @@ mod tests {
         for header in [
             Header::Null,
             Header::Message { number: 1, n_bytes: 0 },
-            Header::Message { number: (1 << 42) - 1, n_bytes: Header::BYTES_MAX },
+            Header::Message { number: (1 << 41) - 1, n_bytes: Header::BYTES_MAX },
             Header::Landed { number: 1, n_bytes: 8 },
-            Header::Landed { number: (1 << 42) - 2, n_bytes: Header::BYTES_MAX },
+            Header::Landed { number: (1 << 41) - 1, n_bytes: Header::BYTES_MAX },
+            Header::Packed { number: 1, n_bytes: 8 },
+            Header::Packed { number: (1 << 41) - 1, n_bytes: Header::BYTES_MAX },
         ] {
             assert_eq!(Header::of(header.word()), header);
         }

@@ -20,6 +20,8 @@
 //!   call for a restart.
 //! - A13 *A shard becomes short while another one has a member to spare*, and talks: that member is
 //!   moved with its turns under way.
+//! - A14 *A link breaks that has brought a parcel*, which its receiver does not take yet: it is
+//!   behind with a view, or with its disk, and may see the slot first.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::process::Process;
@@ -33,6 +35,18 @@ use base::{Rank, majority};
 use proto::vsync::Shard;
 
 impl World {
+    /// A14
+    pub(super) fn strike_parcel(&mut self, seat: usize) {
+        let Some(from) = self.net.borrow().parcels.waits_for(seat) else { return };
+        if !self.loses_parcel() {
+            return;
+        }
+        let net = &mut *self.net.borrow_mut();
+        net.coverage.hit(Mark::ParcelLost);
+        let link = net.link_index(from.index(), seat);
+        self.outages.reset(net, link);
+    }
+
     /// A1 to A3.
     pub(super) fn strike_proposer(&mut self, seat: usize) {
         if let Some(stopped) = self.stopped_proposer.take_if(|stopped| *stopped != seat) {

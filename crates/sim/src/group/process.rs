@@ -15,7 +15,7 @@ use crate::disk::Disk;
 use crate::trace::Topic;
 use crate::world::net::Net;
 use crate::world::port::SimPort;
-use base::{Instant, Rank, Rng};
+use base::{Bulk, Instant, Port, Rank, Rng};
 use engine::group::{self, Application, Installed, Turn};
 use proto::planted::{Planted, Sound};
 use proto::vsync::bugs::Plantings;
@@ -333,8 +333,13 @@ impl Process {
         let ground = SimGround { port: &mut self.port, date: self.date, disk: None };
         let is_large = !ordinal.is_multiple_of(4);
         let blank = is_large.then(|| self.life.blank(&ground)).flatten();
-        let mark = blank.is_some().then_some(Mark::MessageLanded);
-        let message = blank.map_or_else(|| message[..].into(), |blank| blank.fill(&message));
+        let (mark, message) = match blank {
+            Some(blank) => (Some(Mark::MessageLanded), blank.fill(&message)),
+            None if is_large && self.port.has_parcels() => {
+                (Some(Mark::MessagePacked), Payload::packed(Bulk::copied(&message)))
+            }
+            None => (None, message[..].into()),
+        };
         if self.life.multicast(shard, message) {
             mark.into_iter().for_each(|mark| self.port.net().borrow_mut().coverage.hit(mark));
             *n_multicast = ordinal;

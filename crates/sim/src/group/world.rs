@@ -25,11 +25,13 @@ use std::rc::Rc;
 /// The number of events beyond which a run is taken for one that spins.
 const N_EVENTS_MAX: u64 = 5_000_000;
 
-/// What processes meet that share memory.
+/// What processes meet that share memory, or send parcels.
 struct Shared {
     areas: Areas,
     /// The choices of WRITEs that land while rows are read.
     rng_of_races: Rng,
+    /// The choices of links that lose parcels (`aims`, A14).
+    rng_of_parcels: Rng,
 }
 
 /// A simulated group.
@@ -102,6 +104,7 @@ impl World {
             shared: Shared {
                 areas: Areas::default(),
                 rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
+                rng_of_parcels: Rng::new(seed ^ 0x7061_7263_656c),
             },
             phase: Phase::Safety,
             is_quiet: false,
@@ -127,6 +130,11 @@ impl World {
 
     pub(super) fn violate(&self, property: Property, detail: String) {
         self.net.borrow_mut().violate(property, detail);
+    }
+
+    /// A14
+    pub(super) fn loses_parcel(&mut self) -> bool {
+        self.phase == Phase::Safety && self.shared.rng_of_parcels.chance(1, 16)
     }
 
     pub(super) fn is_alive(&self, seat: usize) -> bool {
@@ -244,6 +252,7 @@ impl World {
             net.arm_run(seat, deadline);
         }
         self.plan_flushes(seat);
+        self.strike_parcel(seat);
         if is_ended {
             // Its supervisor starts another one.
             self.crash(seat);

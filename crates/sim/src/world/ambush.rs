@@ -89,7 +89,7 @@ impl Belated {
         match action {
             Action::Message(_) => self.kind == 0,
             Action::Read => self.kind == 1,
-            Action::Write => self.kind == 2,
+            Action::Write | Action::Parcel => self.kind == 2,
             Action::Cas { .. } | Action::FetchAdd(_) => self.kind == 3,
         }
     }

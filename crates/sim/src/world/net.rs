@@ -24,6 +24,7 @@ use crate::clock::{Clock, MS, Wall};
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
+use crate::parcels::Parcels;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::world::ambush::Belated;
@@ -80,6 +81,7 @@ pub(crate) struct Net {
     pub(crate) weather: Weather,
     pub(crate) members: usize,
     pub(crate) regions: Vec<Region>,
+    pub(crate) parcels: Parcels,
     pub(crate) links: Vec<Link>,
     pub(crate) wires: Vec<Wire>,
     pub(crate) processes: Vec<Process>,
@@ -124,6 +126,7 @@ impl Net {
             weather,
             members,
             regions: (0..members).map(|_| Region::new(n_words)).collect(),
+            parcels: Parcels::default(),
             links: (0..members * members)
                 .map(|link| Link::new(link / members, link % members))
                 .collect(),
@@ -212,7 +215,7 @@ impl Net {
         let is_witness = match verb.action {
             Action::Read => self.witnesses.is_one(verb.at.0, true),
             Action::Write => self.witnesses.is_one(verb.at.0, false),
-            Action::Cas { .. } | Action::FetchAdd(_) | Action::Message(_) => false,
+            Action::Cas { .. } | Action::FetchAdd(_) | Action::Message(_) | Action::Parcel => false,
         };
         let link = &mut self.links[index];
         let arrives_at = link.last_arrival.max(now + delay);
@@ -276,7 +279,7 @@ impl Net {
     pub(crate) fn land_early(&mut self, index: usize, n_most: usize) {
         let now = self.now();
         let next = self.links[index].verbs.iter_mut().take(n_most);
-        for verb in next.take_while(|verb| matches!(verb.action, Action::Write)) {
+        for verb in next.take_while(|verb| matches!(verb.action, Action::Write | Action::Parcel)) {
             verb.arrives_at = verb.arrives_at.min(now);
         }
         self.on_verb(index);
@@ -293,8 +296,9 @@ impl Net {
             self.finish(index, verb, Fate::Refused);
             return true;
         }
+        let is_beside = matches!(verb.action, Action::Message(_) | Action::Parcel);
         assert!(
-            matches!(verb.action, Action::Message(_)) || at + n_words <= self.regions[to].n_words(),
+            is_beside || at + n_words <= self.regions[to].n_words(),
             "a verb of r{from} reaches beyond the region of r{to}: words {at}..+{n_words}"
         );
         match verb.action {
@@ -358,6 +362,11 @@ impl Net {
                     before,
                 );
                 self.finish(index, verb, Fate::Before(before));
+            }
+            Action::Parcel => {
+                let words = self.links[index].payload.first(n_words);
+                self.parcels.put((from, to), At(verb.at), words);
+                self.finish(index, verb, Fate::Written);
             }
             Action::Message(n_bytes) => {
                 self.trace.record(

@@ -147,6 +147,7 @@ impl Outages {
             net.links[index].up = peer == node;
         }
         net.introduced.begin(node);
+        net.parcels.clear(node);
         let now = net.now();
         let process = &mut net.processes[node];
         process.alive = true;

@@ -5,9 +5,9 @@ use crate::dying::Dying;
 use crate::link::Action;
 use crate::words::words_of;
 use crate::world::net::{Net, Posting};
-use crate::{Property, Provider};
+use crate::{Property, Provider, parcels};
 use base::verb::{Area, Unsupported};
-use base::{At, Inbox, Incarnation, Instant, Port, Rank, Rng, SeatSet, Token};
+use base::{At, Inbox, Incarnation, Instant, Parcel, Port, Rank, Rng, SeatSet, Token};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -195,6 +195,23 @@ impl Port for SimPort {
             net.processes[me].permitted = writer.map(|rank| (from.0, rank));
         }
         Ok(())
+    }
+
+    fn has_parcels(&self) -> bool {
+        self.areas.is_some() && self.net.borrow().weather.provider == Provider::Tcp
+    }
+
+    fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
+        let mut words = std::mem::take(&mut self.scratch);
+        parcels::to_words(parcel, &mut words);
+        let n_words = words.len() as u32;
+        let action = Action::Parcel;
+        self.post(to, Posting { action, at, n_words, payload: &words, token: None });
+        self.scratch = words;
+    }
+
+    fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
+        self.net.borrow_mut().parcels.take(self.me.index(), from, at)
     }
 
     fn area(&self, of: Rank, incarnation: Incarnation) -> Option<Arc<dyn Area>> {
