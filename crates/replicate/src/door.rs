@@ -501,7 +501,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         }
         let dead = self.obituary(state, &view);
         let judge = state.judge();
-        self.pace.look(judge.agreed().at, judge.position(), judge.every(), self.now);
+        self.pace.look(judge.agreed().at, judge.position(), judge.ahead_max(), self.now);
         let is_in_step = self.is_in_step(state.transcript());
         worked | self.clients.resume(dead, is_in_step, &mut self.streams, desk)
     }

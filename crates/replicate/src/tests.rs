@@ -16,6 +16,7 @@ use crate::feeder::{self, BLOCKED_AFTER, Order, Rest};
 use crate::framing::Protocol;
 use crate::state::{Settings, State};
 use crate::transcript::InMemory;
+use crate::verdict::Output;
 use base::{Incarnation, Instant, MemberSet, Rank, Slot};
 use core::time::Duration;
 use engine::streams::{PipeId, Pipes};
@@ -72,11 +73,13 @@ impl<B: Planting<Bug>> Rig<B> {
             reads: replies.filter(|_| rest == Rest::Quiet),
         };
         let (me, run, speaks) = (ME, RUN, replies.or(Some(Protocol::Resp)));
-        let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
+        let output = Output::AtOnce;
+        let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare, output };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
-        let settings = Settings { members: 3, compare, checkpoint: compare, time_step_ms: 0 };
+        let (checkpoint, time_step_ms) = (compare, 0);
+        let settings = Settings { members: 3, compare, checkpoint, time_step_ms, output };
         Rig {
             state: State::new(settings, InMemory::default(), planted),
             door: ReplicateDoor::new(of_clients, of_feeder, 3, pipes, Lines::default(), planted),

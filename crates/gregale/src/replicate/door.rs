@@ -24,6 +24,7 @@ use replicate::door::{self, ReplicateDoor};
 use replicate::feeder::{self, Order, Rest};
 use replicate::framing::Protocol;
 use replicate::state::{self, State};
+use replicate::verdict::Output;
 use replicate::{batch, clients, entry};
 use runtime::{
     Answer, Asker, Changed, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View,
@@ -71,6 +72,7 @@ impl ProgramDoor {
             compare: settings.compare,
             checkpoint: settings.checkpoint(),
             time_step_ms: settings.time_step_ms(),
+            output: Output::AtOnce,
         };
         let state = State::new(of_state, FileTranscript::create(place.run()), Sound);
         let of_clients = clients::Config {
@@ -103,6 +105,7 @@ impl ProgramDoor {
             },
             speaks: settings.speaks_resp().then_some(Protocol::Resp),
             compare: settings.compare,
+            output: Output::AtOnce,
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = if settings.is_told_by_udp() {

@@ -1,7 +1,7 @@
 //! The points of a copy, where its answers are hashed and it may be saved, and the ends of
 //! connections, which are fed at rest (`feeder`, I6).
 
-use super::{Audience, Feeder, LOOK_EVERY, Phase, Saved};
+use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER, Saved};
 use crate::bugs::Bug;
 use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
@@ -102,7 +102,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.n_read == n_read
         };
         if !is_settled {
-            self.look_at = Some(now.plus(LOOK_EVERY));
+            // Where answers are held, clients wait for this.
+            let soon = if self.hashes.counts_values() { SOON_AFTER } else { LOOK_EVERY };
+            self.look_at = Some(now.plus(soon));
         }
         is_settled
     }

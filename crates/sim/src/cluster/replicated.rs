@@ -20,6 +20,7 @@ use replicate::door::ReplicateDoor;
 use replicate::program::Program;
 use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
+use replicate::verdict::Output;
 use replicate::{batch, clients, entry, feeder, framing};
 
 /// The way in which copies are fed.
@@ -207,9 +208,10 @@ pub(super) fn copied<S: LogSpec>(
     };
     let Feeding { order, rest, replies } = feeding;
     let Around { compare, checkpoint, time_step_ms, .. } = around;
-    let speaks = replies;
-    let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
-    let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms };
+    let (speaks, output) = (replies, Output::AtOnce);
+    let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare, output };
+    let settings =
+        Settings { members: plan.members, compare, checkpoint, time_step_ms, output };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted)
         .stalled_after(around.stalled_after.unwrap_or(Duration::MAX));
