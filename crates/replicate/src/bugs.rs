@@ -54,6 +54,20 @@ proto::planted_bugs! {
     LeftCounts = LEFT_COUNTS: sweep ANYWHERE,
     /// Two members with the same hash are taken for a majority of any number.
     TwoAreEnough = TWO_ARE_ENOUGH: tests,
+    /// An answer that is held leaves before its hash was agreed on.
+    AnswerBeforeVerdict = ANSWER_BEFORE_VERDICT: tests,
+    /// An answer leaves when a hash was agreed on at its point, whichever the own copy has taken.
+    AnyHashReleases = ANY_HASH_RELEASES: tests,
+    /// What a copy has sent behind a point leaves with what it has sent before.
+    LaterBytesLeave = LATER_BYTES_LEAVE: tests,
+    /// The end of a connection by the program does not wait for what is held from its client.
+    EndOvertakes = END_OVERTAKES: tests,
+    /// Answers leave where no hash could be agreed on.
+    SplitReleases = SPLIT_RELEASES: tests,
+    /// Answers that no majority agrees on are held without a bound of time.
+    HeldForEver = HELD_FOR_EVER: tests,
+    /// Clients are read however much is held from them.
+    HeldUnbounded = HELD_UNBOUNDED: tests,
     /// A hash is taken before the copy has answered everything.
     HashBeforeRest = HASH_BEFORE_REST: sweep ANYWHERE,
     /// What was answered on a connection that has ended is not hashed.

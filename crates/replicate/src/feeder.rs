@@ -41,8 +41,9 @@
 //!   leg owes nothing then, and is fed no entry before all of them are answered. So what it says in
 //!   between is their answer, which no hash has. Between two such feedings an entry is fed, if one
 //!   waits; none is fed at a point (I6).
-//! - I11 where answers wait for comparisons, a point lies behind each value of the log: what is fed
-//!   behind it is fed when its hash was taken.
+//! - I11 where answers are held (`held`), a point lies behind each value of the log: what is fed
+//!   behind it is fed when its hash was taken. The audience is told of each point, behind all that
+//!   was sent before it.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read, its
 //!   own end of the connection too. So the answers that are hashed do not depend on how fast a copy
@@ -60,7 +61,7 @@ mod time;
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use crate::framing::{Framing, Protocol};
-use crate::hash::{Answers, Hashes};
+use crate::hash::{Answers, Hashes, Taken};
 use crate::program::{Connected, Program};
 use crate::restoring::Restoring;
 use crate::session::{Common, Session};
@@ -144,6 +145,9 @@ pub struct Config {
 pub trait Audience {
     /// The program has sent these bytes to the connection.
     fn output(&mut self, number: u64, bytes: &[u8]);
+
+    /// The program has sent all that it sends before a point, where the copy has taken this hash.
+    fn pass_point(&mut self, taken: Taken);
 
     /// The reads of the connection have their answers.
     fn has_read(&mut self, number: u64);

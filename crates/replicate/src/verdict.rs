@@ -39,7 +39,7 @@ pub enum Output {
     /// At once; the copies are compared later.
     #[default]
     AtOnce,
-    /// When a majority's hash that covers it is that of the own copy.
+    /// When a majority's hash that covers it is that of the own copy (`held`).
     Strict,
 }
 

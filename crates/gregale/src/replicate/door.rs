@@ -85,6 +85,7 @@ impl ProgramDoor {
                 ReadsOf::Resp => Some(Protocol::Resp),
                 ReadsOf::Memcached => Some(Protocol::Memcached),
             },
+            output: Output::AtOnce,
         };
         let of_feeder = feeder::Config {
             me: config.rank(),

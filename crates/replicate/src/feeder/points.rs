@@ -51,7 +51,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             leg.framing.iter_mut().for_each(Framing::pass_point);
             leg.session.iter_mut().for_each(Session::pass_point);
         }
-        self.hashes.take();
+        let taken = self.hashes.take();
+        audience.pass_point(taken);
         true
     }
 

@@ -205,6 +205,7 @@ pub(super) fn copied<S: LogSpec>(
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
         reads: feeding.replies.filter(|_| around.reads),
+        output: Output::AtOnce,
     };
     let Feeding { order, rest, replies } = feeding;
     let Around { compare, checkpoint, time_step_ms, .. } = around;
