@@ -188,9 +188,9 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.hashes.pop()
     }
 
-    /// The open legs, and whether each is that of an own client.
-    pub fn legs(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
-        self.legs.iter().map(|(key, leg)| (key, self.is_own(leg.id)))
+    /// The open legs with their connections, and whether each is that of an own client.
+    pub fn legs(&self) -> impl Iterator<Item = (u64, ConnectionId, bool)> + '_ {
+        self.legs.iter().map(|(key, leg)| (key, leg.id, self.is_own(leg.id)))
     }
 
     /// The answers of a leg end; `is_closed` if the program has closed it. (If that is its answer
