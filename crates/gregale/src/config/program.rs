@@ -126,6 +126,17 @@ impl Confine {
     }
 }
 
+/// When an answer leaves to its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Output {
+    /// At once; the copies are compared after every so many entries.
+    #[default]
+    AtOnce,
+    /// When a majority's copies are known to have given the same, by their hashes in the log.
+    Strict,
+}
+
 /// What a member does when no majority of the copies answers alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -183,6 +194,9 @@ pub(crate) struct Program {
     /// See [`WhenSplit`].
     #[serde(default)]
     pub(crate) split: WhenSplit,
+    /// See [`Output`].
+    #[serde(default)]
+    pub(crate) output: Output,
     /// See [`Attach`]; by default as the program's file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attach: Option<Attach>,
@@ -227,6 +241,7 @@ impl Program {
             checkpoint: None,
             stall_s: STALL_S,
             split: WhenSplit::default(),
+            output: Output::default(),
             attach: None,
             chance: Chance::default(),
             time: Time::default(),
@@ -369,6 +384,7 @@ impl Program {
             ));
         }
         self.check_reads(&words)?;
+        self.check_output()?;
         if !is_there(&words[0]) {
             return Err(Failure::new(format_args!(
                 "--replicate: there is no program {:?}: install it, or name its path",
@@ -392,6 +408,26 @@ impl Program {
                 "--genesis {}: there is no such directory",
                 genesis.display()
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses to hold answers where nothing would tell what a majority's copies have given.
+    fn check_output(&self) -> Outcome<()> {
+        if self.output != Output::Strict {
+            return Ok(());
+        }
+        if self.reads != ReadsOf::None {
+            return Err(Failure::new(
+                "--program-output strict: a read beside the log is answered by one copy alone, so no \
+                 majority can give the same: say --program-reads none, or --program-output at-once",
+            ));
+        }
+        if self.compare == 0 {
+            return Err(Failure::new(
+                "--program-output strict: an answer leaves when the copies were compared, so say \
+                 --program-compare 1000, or --program-output at-once",
+            ));
         }
         Ok(())
     }

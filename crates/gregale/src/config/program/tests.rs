@@ -58,6 +58,17 @@ fn reads_beside_the_log_take_known_replies_and_change_nothing() {
 }
 
 #[test]
+fn answers_are_held_where_copies_are_compared_and_all_execute_all() {
+    let strict = Program { output: Output::Strict, ..program("redis-server {socket}") };
+    assert!(strict.check_output().is_ok());
+    let refusal = |of: Program| of.check_output().unwrap_err().to_string();
+    let reads = refusal(Program { reads: ReadsOf::Resp, ..strict.clone() });
+    assert!(reads.contains("--program-reads none"), "{reads}");
+    let blind = refusal(Program { compare: 0, ..strict });
+    assert!(blind.contains("--program-compare 1000"), "{blind}");
+}
+
+#[test]
 fn the_program_names_how_its_rest_is_known() {
     assert_eq!(program("/usr/bin/redis-server {socket}").rest(), RestBy::Resp);
     assert_eq!(program("memcached -s {socket}").rest(), RestBy::Memcached);
