@@ -97,6 +97,8 @@ pub(crate) const PROGRAMS: [Program; 26] = [
         tests: &[
             "a_blocked_client_is_answered_when_another_one_pushes",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
+            "no_client_sees_what_one_copy_has_wrong",
+            "answers_are_right_while_leaders_die_and_a_copy_differs",
             "a_copy_that_dies_takes_its_member_along_and_both_come_back",
             "a_copy_that_takes_up_nothing_is_named_and_replaced",
             "a_member_that_comes_back_begins_with_the_checkpoint_on_disk",
@@ -146,6 +148,8 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "a_cluster_grows_into_its_empty_seats",
             "a_cluster_that_was_stopped_goes_on_where_it_was",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
+            "no_client_sees_what_one_copy_has_wrong",
+            "answers_are_right_while_leaders_die_and_a_copy_differs",
             "a_copy_that_dies_takes_its_member_along_and_both_come_back",
             "a_copy_that_takes_up_nothing_is_named_and_replaced",
             "a_day_of_overwrites_takes_no_more_space_than_an_hour",

@@ -119,6 +119,11 @@ pub fn key_of(n: u64, place: usize) -> u64 {
     n << PLACE_BITS | place as u64
 }
 
+/// The ordinal of the stream that [`key_of`] has named so.
+pub fn number_of(key: u64) -> u64 {
+    key >> PLACE_BITS
+}
+
 /// The place of a stream: no other open stream of its door has it, and it is below the largest
 /// number of streams that were ever open at the same time.
 pub fn place_of(key: u64) -> usize {

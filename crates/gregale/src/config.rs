@@ -8,7 +8,7 @@ mod protocol;
 
 pub(crate) use args::ServeArgs;
 pub(crate) use program::{
-    Attach, COMPARE, Chance, Confine, InputOrder, Program, ReadsOf, RestBy, STALL_S, Time,
+    Attach, COMPARE, Chance, Confine, InputOrder, Output, Program, ReadsOf, RestBy, STALL_S, Time,
     WhenSplit, check_kind, find,
 };
 pub(crate) use protocol::Protocol;

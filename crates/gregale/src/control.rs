@@ -381,6 +381,7 @@ impl Board {
             verdicts,
             transcript_bytes,
             checkpoints,
+            held,
             ..
         }) = self.program()
         {
@@ -407,6 +408,12 @@ impl Board {
             put("program_late_total", "counter", help, late as f64);
             let help = "Whether the newest comparison found no majority.";
             put("program_split", "gauge", help, f64::from(u8::from(split_at > agreed_at)));
+            let help = "Bytes of answers that wait until they are compared.";
+            put("program_held_bytes", "gauge", help, held.bytes as f64);
+            let help = "Comparisons behind which held answers have left.";
+            put("program_held_left_total", "counter", help, held.left as f64);
+            let help = "Comparisons behind which held answers never leave.";
+            put("program_held_refused_total", "counter", help, held.refused as f64);
         }
         let partitions = self.partitions();
         if !partitions.is_empty() {

@@ -153,9 +153,23 @@ pub(crate) struct ProgramStatus {
     /// the log's time, it is then shown a time of its own.
     #[serde(default)]
     pub(crate) clock_spins: u64,
+    /// The answers that wait for a verdict, where they do.
+    #[serde(default)]
+    pub(crate) held: HeldAnswers,
     /// The comparisons of the copies' answers, as this member knows them.
     #[serde(default)]
     pub(crate) verdicts: Verdicts,
+}
+
+/// Answers to own clients that are held until they were compared, in this life of the member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeldAnswers {
+    /// The bytes that wait now.
+    pub(crate) bytes: u64,
+    /// The comparisons behind which answers have left.
+    pub(crate) left: u64,
+    /// Those behind which they never will: no majority has given the same.
+    pub(crate) refused: u64,
 }
 
 /// The comparisons of the copies' answers. A point lies after every so many entries.
@@ -191,9 +205,15 @@ impl ProgramStatus {
             0 => String::new(),
             n => format!(", {n} reads beside the log"),
         };
+        let held = match self.held {
+            HeldAnswers { bytes: 0, left: 0, refused: 0 } => String::new(),
+            HeldAnswers { bytes, refused, .. } => {
+                format!("; {bytes} bytes of answers are held, {refused} comparisons refused some")
+            }
+        };
         format!(
             "{executed} entries executed{reads}, {waiting_bytes} of {transcript_bytes} bytes wait, {clients} of \
-             {connections} connections here{stalled}"
+             {connections} connections here{held}{stalled}"
         )
     }
 
@@ -513,6 +533,7 @@ mod tests {
                 checkpoints_in_vain: 0,
                 trouble: Some("no room".into()),
                 clock_spins: 0,
+                held: HeldAnswers { bytes: 12, left: 3, refused: 2 },
                 verdicts: Verdicts {
                     matched: 4,
                     split: 1,
@@ -561,7 +582,8 @@ mod tests {
         assert!(text.contains("sentinel 1  NONE:"), "{text}");
         assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
         let copy = "copy 2  5 entries executed, 8 reads beside the log, 6 of 70 bytes wait, 1 of 3 \
-                    connections here; NOTHING TAKEN UP for 4 s\n";
+                    connections here; 12 bytes of answers are held, 2 comparisons refused some; \
+                    NOTHING TAKEN UP for 4 s\n";
         assert!(text.contains(copy), "{text}");
         let checkpoints = "at entry 4, the copy began at 2; not saved here: no room\n";
         assert!(text.contains(checkpoints), "{text}");

@@ -14,6 +14,8 @@ const ON_DISK: [&str; 1] = ["replicate-durable"];
 const SAYING: [&str; 1] = ["replicate-waits"];
 /// Clusters whose programs are fed by the turn.
 const IN_TURNS: [&str; 1] = ["replicate-loop"];
+/// Clusters whose answers are held until they are compared.
+const STRICT: [&str; 1] = ["replicate-strict"];
 
 proto::planted_bugs! {
     /// A copy is fed the next connection's input before it is at rest.
@@ -53,7 +55,21 @@ proto::planted_bugs! {
     /// A member that was removed counts among those whose copies are compared.
     LeftCounts = LEFT_COUNTS: sweep ANYWHERE,
     /// Two members with the same hash are taken for a majority of any number.
-    TwoAreEnough = TWO_ARE_ENOUGH: tests,
+    TwoAreEnough = TWO_ARE_ENOUGH: sweep STRICT,
+    /// An answer that is held leaves before its hash was agreed on.
+    AnswerBeforeVerdict = ANSWER_BEFORE_VERDICT: sweep STRICT,
+    /// An answer leaves when a hash was agreed on at its point, whichever the own copy has taken.
+    AnyHashReleases = ANY_HASH_RELEASES: sweep STRICT,
+    /// What a copy has sent behind a point leaves with what it has sent before.
+    LaterBytesLeave = LATER_BYTES_LEAVE: sweep STRICT,
+    /// The end of a connection by the program does not wait for what is held from its client.
+    EndOvertakes = END_OVERTAKES: tests,
+    /// Answers leave where no hash could be agreed on.
+    SplitReleases = SPLIT_RELEASES: tests,
+    /// Answers that no majority agrees on are held without a bound of time.
+    HeldForEver = HELD_FOR_EVER: tests,
+    /// Clients are read however much is held from them.
+    HeldUnbounded = HELD_UNBOUNDED: tests,
     /// A hash is taken before the copy has answered everything.
     HashBeforeRest = HASH_BEFORE_REST: sweep ANYWHERE,
     /// What was answered on a connection that has ended is not hashed.

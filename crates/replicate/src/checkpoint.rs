@@ -16,7 +16,8 @@
 //!   One whose maker differs, or behind which the copies are split, never counts.
 //! - K3 the pieces of one checkpoint are executed in their order, each once. A maker that cannot
 //!   save gives up by a piece of length 0.
-//! - K4 a maker without progress for [`PATIENCE`] points is given up.
+//! - K4 a maker without progress for [`PATIENCE`] comparisons (times the entries between two of
+//!   them) is given up.
 //! - K5 the content holds the requests that made the connections what they are (`session`), so that
 //!   a copy that begins there treats them as the others do. A connection that requests do not
 //!   explain puts the checkpoint off.
@@ -43,7 +44,8 @@ pub struct Making {
     pub next: u64,
     /// All bytes, once some were said.
     pub len: u64,
-    patience: u64,
+    /// The newest point when something of it was said.
+    moved_at: u64,
     /// See K2.
     is_matched: bool,
 }
@@ -67,6 +69,8 @@ pub struct Piece {
     pub len: u64,
     /// The bytes of this one.
     pub n_bytes: u64,
+    /// The entries that are executed when it is, up to the newest of every so many.
+    pub position: u64,
 }
 
 /// The checkpoints of the module's text.
@@ -100,13 +104,10 @@ impl<B: Planting<Bug>> Checkpoints<B> {
 
     /// The copies are to pass a point. Returns whether one of them is to save there.
     pub fn pass_point(&mut self, judge: &Judge<B>, run_of: impl Fn(Rank) -> Incarnation) -> bool {
-        if let Some(making) = &mut self.making {
-            making.patience -= 1;
-        }
-        if self.making.is_some_and(|making| making.patience == 0) {
+        let at = judge.position();
+        if self.making.is_some_and(|making| at >= making.moved_at + PATIENCE * judge.every()) {
             self.give_up(); // K4
         }
-        let at = judge.position();
         if self.every == 0 || self.making.is_some() || at - self.adopted_at < self.every {
             return false;
         }
@@ -119,7 +120,7 @@ impl<B: Planting<Bug>> Checkpoints<B> {
             maker: (maker, run_of(maker)),
             next: 0,
             len: 0,
-            patience: PATIENCE,
+            moved_at: at,
             is_matched: false,
         });
         true
@@ -132,7 +133,7 @@ impl<B: Planting<Bug>> Checkpoints<B> {
 
     /// Executes a piece (K3).
     pub fn take(&mut self, piece: Piece) -> Verdict {
-        let Piece { maker, at, offset, len, n_bytes } = piece;
+        let Piece { maker, at, offset, len, n_bytes, position } = piece;
         let expected = |making: &&mut Making| making.at == at && making.maker == maker;
         let Some(making) = self.making.as_mut().filter(expected) else { return Verdict::Over };
         if len == 0 {
@@ -146,7 +147,7 @@ impl<B: Planting<Bug>> Checkpoints<B> {
         if is_odd {
             return Verdict::Over;
         }
-        (making.len, making.next, making.patience) = (len, offset + n_bytes, PATIENCE);
+        (making.len, making.next, making.moved_at) = (len, offset + n_bytes, position);
         Verdict::Execute
     }
 
@@ -182,11 +183,11 @@ impl<B: Planting<Bug>> Checkpoints<B> {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         words::put(out, &[self.adopted_at, self.n_adopted, self.n_given_up]);
         words::put(out, &[u64::from(self.making.is_some())]);
-        if let Some(Making { at, maker: (maker, run), next, len, patience, is_matched }) =
+        if let Some(Making { at, maker: (maker, run), next, len, moved_at, is_matched }) =
             self.making
         {
             let is_matched = u64::from(is_matched);
-            words::put(out, &[at, maker.index() as u64, run.0, next, len, patience, is_matched]);
+            words::put(out, &[at, maker.index() as u64, run.0, next, len, moved_at, is_matched]);
         }
     }
 
@@ -195,10 +196,10 @@ impl<B: Planting<Bug>> Checkpoints<B> {
         let [adopted_at, n_adopted, n_given_up, is_making] = words::take_all(rest)?;
         (self.adopted_at, self.n_adopted, self.n_given_up) = (adopted_at, n_adopted, n_given_up);
         if is_making > 0 {
-            let [at, maker, run, next, len, patience, is_matched] = words::take_all(rest)?;
+            let [at, maker, run, next, len, moved_at, is_matched] = words::take_all(rest)?;
             let maker = (Rank::new(maker as usize)?, Incarnation(run));
             let is_matched = is_matched > 0;
-            self.making = Some(Making { at, maker, next, len, patience, is_matched });
+            self.making = Some(Making { at, maker, next, len, moved_at, is_matched });
         }
         Some(())
     }
@@ -302,7 +303,8 @@ mod tests {
             let Some(Making { at, maker, .. }) = self.checkpoints.making() else {
                 return Verdict::Over;
             };
-            self.checkpoints.take(Piece { maker, at, offset, len, n_bytes })
+            let position = self.judge.position();
+            self.checkpoints.take(Piece { maker, at, offset, len, n_bytes, position })
         }
 
         fn look(&mut self) -> bool {
@@ -371,7 +373,8 @@ mod tests {
         assert_eq!(rig.piece(6, 11, 4), Verdict::Over, "of another length");
         assert_eq!(rig.piece(6, 10, 5), Verdict::Over, "too long");
         let Making { at, maker: (maker, _), .. } = rig.checkpoints.making().unwrap();
-        let other = Piece { maker: (maker, Incarnation(6)), at, offset: 6, len: 10, n_bytes: 4 };
+        let (maker, position) = ((maker, Incarnation(6)), at);
+        let other = Piece { maker, at, offset: 6, len: 10, n_bytes: 4, position };
         assert_eq!(rig.checkpoints.take(other), Verdict::Over, "another process");
         assert_eq!(rig.piece(6, 10, 4), Verdict::Execute);
     }

@@ -16,13 +16,19 @@
 //!   a check, in place of becoming an entry, and the client is not read before they are answered.
 //!   So they see what was answered to it, and what it says next is ordered behind them. Reads
 //!   behind what is on its way are a part of their entry, as all else is.
+//! - C7 where answers are held (`held`), what the copy has sent leaves by [`Clients::release`]
+//!   alone.
+
+mod output;
 
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
-use crate::feeder::Audience;
 use crate::framing::Protocol;
+use crate::held::Held;
+use crate::outbox::Outbox;
 use crate::reads::Scanner;
 use crate::table::Table;
+use crate::verdict::Output;
 use base::{Incarnation, Rank};
 use engine::streams::{Broken, Interest, Ready, Received, STREAMS_MAX, Streams, key_of, place_of};
 use engine::{Answer, Asker, Desk};
@@ -65,8 +71,7 @@ struct Client<B> {
     /// What the client sends, if reads run beside the log.
     scanner: Option<Scanner<B>>,
     reading: Reading,
-    output: Vec<u8>,
-    n_sent: usize,
+    output: Outbox,
     /// The client has ended its input.
     has_ended: bool,
     /// The program has closed the connection: it is closed when the output has left.
@@ -75,9 +80,11 @@ struct Client<B> {
 }
 
 impl<B> Client<B> {
-    /// C2, C6
-    fn may_be_read(&self) -> bool {
-        self.in_flight_bytes < IN_FLIGHT_BYTES_MAX && self.reading == Reading::Nothing
+    /// C2, C6, and O4 of `held`
+    fn may_be_read(&self, held_bytes_max: usize) -> bool {
+        self.in_flight_bytes < IN_FLIGHT_BYTES_MAX
+            && self.reading == Reading::Nothing
+            && self.output.n_held() < held_bytes_max
     }
 }
 
@@ -101,8 +108,10 @@ pub struct Config {
     pub clients_max: usize,
     /// The longest input of one entry.
     pub input_bytes_max: usize,
-    /// The protocol whose reads run beside the log, if any do.
+    /// The protocol whose reads run beside the log, if any do: none where answers are held.
     pub reads: Option<Protocol>,
+    /// When answers leave.
+    pub output: Output,
 }
 
 /// The clients of the module's text.
@@ -123,6 +132,7 @@ pub struct Clients<B = Sound> {
     to_open: BTreeSet<u64>,
     /// The connections that are to be closed, if they are not, and aborted.
     to_abort: BTreeSet<u64>,
+    held: Held<B>,
     begin: Begin,
     /// Whether an entry about a dead process is on its way.
     buries: bool,
@@ -144,9 +154,14 @@ enum Begin {
 impl<B: Planting<Bug>> Clients<B> {
     /// None yet.
     pub fn new(config: Config, planted: B) -> Clients<B> {
+        assert!(
+            config.output == Output::AtOnce || config.reads.is_none(),
+            "O1: no other copy gives the answer to a read beside the log"
+        );
         Clients {
             planted,
             config,
+            held: Held::new(config.output, planted),
             clients: BTreeMap::new(),
             places: Vec::new(),
             n_accepted: 0,
@@ -236,8 +251,7 @@ impl<B: Planting<Bug>> Clients<B> {
                 in_flight_bytes: 0,
                 scanner: self.config.reads.map(|of| Scanner::new(of, self.planted)),
                 reading: Reading::Nothing,
-                output: Vec::new(),
-                n_sent: 0,
+                output: Outbox::default(),
                 has_ended: false,
                 is_over: false,
                 interest: Interest::Read,
@@ -305,13 +319,15 @@ impl<B: Planting<Bug>> Clients<B> {
         desk: &mut Desk,
     ) {
         let mut budget = TURN_BYTES_MAX;
+        let held_bytes_max = self.held.bytes_max();
         loop {
             let Some(client) = self.clients.get_mut(&number) else { return };
             if client.has_ended || client.is_over {
                 self.watch(number, streams);
                 return;
             }
-            let has_room = desk.has_room() && client.may_be_read() && room.is_in_step;
+            let may_be_read = client.may_be_read(held_bytes_max);
+            let has_room = desk.has_room() && may_be_read && room.is_in_step;
             if !has_room {
                 self.waiting.insert(number);
                 self.watch(number, streams);
@@ -386,6 +402,9 @@ impl<B: Planting<Bug>> Clients<B> {
         self.places[place_of(client.key)] = None;
         self.dirty.remove(&number);
         self.waiting.remove(&number);
+        if self.held.is_on() {
+            self.held.forget(client.output.n_held() as u64);
+        }
         Some(client.next_index)
     }
 
@@ -459,7 +478,9 @@ impl<B: Planting<Bug>> Clients<B> {
             worked = true;
         }
         if desk.has_room() && is_in_step {
-            let has_room = |number: &u64| self.clients.get(number).is_none_or(Client::may_be_read);
+            let held_bytes_max = self.held.bytes_max();
+            let may_be_read = |client: &Client<B>| client.may_be_read(held_bytes_max);
+            let has_room = |number: &u64| self.clients.get(number).is_none_or(may_be_read);
             for number in self.waiting.extract_if(.., has_room).collect::<Vec<_>>() {
                 self.watch(number, streams);
                 worked = true;
@@ -473,39 +494,11 @@ impl<B: Planting<Bug>> Clients<B> {
         !self.buries
     }
 
-    /// Sends output.
-    pub fn flush<S: Streams>(&mut self, streams: &mut S, desk: &mut Desk) {
-        for number in std::mem::take(&mut self.dirty) {
-            let Some(client) = self.clients.get_mut(&number) else { continue };
-            let written = streams.write(client.key, &client.output[client.n_sent..]);
-            let Ok(n) = written else {
-                self.leave(number, streams, desk);
-                continue;
-            };
-            client.n_sent += n;
-            if client.n_sent == client.output.len() {
-                client.output.clear();
-                client.n_sent = 0;
-                if client.is_over {
-                    self.leave(number, streams, desk);
-                    continue;
-                }
-            } else if client.output.len() - client.n_sent > OUTPUT_BYTES_MAX {
-                self.to_abort.insert(number); // C2
-                continue;
-            } else if client.n_sent > OUTPUT_BYTES_MAX / 64 {
-                client.output.drain(..client.n_sent);
-                client.n_sent = 0;
-            }
-            self.watch(number, streams);
-        }
-    }
-
     /// Watches a client's stream for what it may do now.
     fn watch<S: Streams>(&mut self, number: u64, streams: &mut S) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let reads = !client.has_ended && !client.is_over && !self.waiting.contains(&number);
-        let writes = client.n_sent < client.output.len();
+        let writes = !client.output.to_send().is_empty();
         let interest = match (reads, writes) {
             (true, true) => Interest::ReadWrite,
             (true, false) => Interest::Read,
@@ -517,36 +510,6 @@ impl<B: Planting<Bug>> Clients<B> {
             if streams.watch(client.key, interest).is_err() {
                 self.to_abort.insert(number);
             }
-        }
-    }
-}
-
-impl<B: Planting<Bug>> Audience for Clients<B> {
-    fn output(&mut self, number: u64, bytes: &[u8]) {
-        if let Some(client) = self.clients.get_mut(&number) {
-            client.output.extend_from_slice(bytes);
-            client.scanner.iter_mut().for_each(|scanner| scanner.hear(bytes));
-            self.dirty.insert(number);
-        }
-    }
-
-    fn has_read(&mut self, number: u64) {
-        if let Some(client) = self.clients.get_mut(&number) {
-            client.reading = Reading::Nothing;
-        }
-    }
-
-    /// As C3.
-    fn cut_off(&mut self, number: u64) {
-        if self.clients.contains_key(&number) {
-            self.to_abort.insert(number);
-        }
-    }
-
-    fn ended(&mut self, number: u64) {
-        if let Some(client) = self.clients.get_mut(&number) {
-            client.is_over = true;
-            self.dirty.insert(number);
         }
     }
 }

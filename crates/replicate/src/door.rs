@@ -45,6 +45,7 @@ use crate::bugs::Bug;
 use crate::clients::{self, Clients, LAG_BYTES_MAX, Room};
 use crate::entry::{self, Entry};
 use crate::feeder::{self, Audience, Feeder, Reads};
+use crate::held::HeldFigures;
 use crate::pace::Pace;
 use crate::program::Program;
 use crate::reports::Reports;
@@ -98,6 +99,8 @@ pub struct Figures {
     pub split_at: u64,
     /// The time for which the own copy has taken up nothing, though that is waited for.
     pub stalled: Duration,
+    /// The answers that wait for a verdict.
+    pub held: HeldFigures,
 }
 
 /// What a member does when no majority of the copies answers alike.
@@ -204,6 +207,11 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         self.serves && !self.is_put_down
     }
 
+    /// The member, and its process.
+    pub fn process(&self) -> (Rank, Incarnation) {
+        self.clients.process()
+    }
+
     /// The feeder of the own copy.
     pub fn feeder(&self) -> &Feeder<B> {
         &self.feeder
@@ -226,6 +234,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             agreed: state.judge().agreed(),
             split_at: state.judge().split_at(),
             stalled: self.stall.counted(),
+            held: self.clients.held(),
         }
     }
 
@@ -323,7 +332,8 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// Whether clients may be read: neither the own copy nor a majority's are far behind.
     fn is_in_step(&self, transcript: &impl Transcript) -> bool {
         let is_held = self.pace.holds() && !self.planted.has(Bug::MajorityOutrun);
-        self.feeder.lag_bytes(transcript) < LAG_BYTES_MAX && !is_held
+        let is_full = is_held || self.clients.holds_much();
+        self.feeder.lag_bytes(transcript) < LAG_BYTES_MAX && !is_full
     }
 
     /// The reads of a client are fed next, when the copy is as far as that (D7).
@@ -501,7 +511,8 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         }
         let dead = self.obituary(state, &view);
         let judge = state.judge();
-        self.pace.look(judge.agreed().at, judge.position(), judge.every(), self.now);
+        worked |= self.clients.release(judge, self.now);
+        self.pace.look(judge.agreed().at, judge.position(), judge.ahead_max(), self.now);
         let is_in_step = self.is_in_step(state.transcript());
         worked | self.clients.resume(dead, is_in_step, &mut self.streams, desk)
     }
@@ -515,7 +526,8 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         // A member that was reported, or that another leader reports, is looked at once.
         let silent = silent.filter(|at| *at > self.now).min();
         let own = [self.feeder.deadline(), self.stall.deadline(), self.pace.deadline()];
-        own.into_iter().flatten().chain(silent).min()
+        let own = own.into_iter().chain([self.clients.deadline()]);
+        own.flatten().chain(silent).min()
     }
 
     /// The process asks for [`ReplicateDoor::figures`].

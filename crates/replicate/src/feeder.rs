@@ -41,6 +41,9 @@
 //!   leg owes nothing then, and is fed no entry before all of them are answered. So what it says in
 //!   between is their answer, which no hash has. Between two such feedings an entry is fed, if one
 //!   waits; none is fed at a point (I6).
+//! - I11 where answers are held (`held`), a point lies behind each value of the log: what is fed
+//!   behind it is fed when its hash was taken. The audience is told of each point, behind all that
+//!   was sent before it.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read, its
 //!   own end of the connection too. So the answers that are hashed do not depend on how fast a copy
@@ -58,12 +61,13 @@ mod time;
 use crate::bugs::Bug;
 use crate::entry::{ConnectionId, Entry};
 use crate::framing::{Framing, Protocol};
-use crate::hash::{Answers, Hashes};
+use crate::hash::{Answers, Hashes, Taken};
 use crate::program::{Connected, Program};
 use crate::restoring::Restoring;
 use crate::session::{Common, Session};
 use crate::state::State;
 use crate::transcript::{Record, Transcript};
+use crate::verdict::Output;
 use base::{Incarnation, Instant, Rank};
 use core::time::Duration;
 use engine::streams::Interest;
@@ -133,12 +137,17 @@ pub struct Config {
     pub speaks: Option<Protocol>,
     /// The entries from one comparison of the copies' answers to the next; 0 for none.
     pub compare: u64,
+    /// When answers leave: if it is behind a comparison, one follows each value of the log.
+    pub output: Output,
 }
 
 /// The clients of this process, which take the output of their legs.
 pub trait Audience {
     /// The program has sent these bytes to the connection.
     fn output(&mut self, number: u64, bytes: &[u8]);
+
+    /// The program has sent all that it sends before a point, where the copy has taken this hash.
+    fn pass_point(&mut self, taken: Taken);
 
     /// The reads of the connection have their answers.
     fn has_read(&mut self, number: u64);
@@ -244,7 +253,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             clock: Clock::default(),
             beside: Beside::default(),
             n_fed: 0,
-            hashes: Hashes::new(config.compare, 0, planted),
+            hashes: Hashes::new(config.compare, 0, planted).of(config.output),
             common: Common::default(),
             phase: Phase::Waiting,
             saved: None,
@@ -343,6 +352,9 @@ impl<B: Planting<Bug>> Feeder<B> {
                         self.hashes.step();
                     }
                 }
+                if may_go_on && self.has_ended_value(at, &ahead, transcript) {
+                    self.hashes.end_value();
+                }
                 if self.hashes.is_due() {
                     break;
                 }
@@ -359,6 +371,20 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(self.moved_at.plus(self.patience()));
         }
         n_fed > 0 || has_fed_reads
+    }
+
+    /// I11: whether the entry before byte `at` of what was read `ahead` is the last of its value,
+    /// if that matters. The transcript ends with a value.
+    fn has_ended_value(&self, at: usize, ahead: &[u8], transcript: &impl Transcript) -> bool {
+        if !self.hashes.counts_values() {
+            return false;
+        }
+        let continues = Record::continues(&ahead[at..]).or_else(|| {
+            let mut header = [0; 4];
+            let n = transcript.read(self.cursor + at as u64, &mut header);
+            Record::continues(&header[..n])
+        });
+        !continues.unwrap_or(false)
     }
 
     /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds

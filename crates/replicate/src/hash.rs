@@ -16,6 +16,7 @@
 
 use crate::bugs::Bug;
 use crate::entry::ConnectionId;
+use crate::verdict::{Output, STRICT_POINTS_MAX};
 use crc::{CRC_64_XZ, Crc, Digest, Table};
 use proto::planted::Planting;
 use std::collections::VecDeque;
@@ -24,7 +25,7 @@ use std::fmt;
 static CRC: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
 /// The most hashes that wait to be proposed.
-const TAKEN_MAX: usize = 64;
+const TAKEN_MAX: usize = STRICT_POINTS_MAX;
 
 /// The running hash of what the program has sent on one connection since the last point.
 #[derive(Clone)]
@@ -79,6 +80,9 @@ pub(crate) struct Hashes<B> {
     planted: B,
     /// The entries from one point to the next; 0 for no points.
     every: u64,
+    output: Output,
+    /// The copy was fed a whole value of the log, and entries of connections with it.
+    is_behind_value: bool,
     /// The entries of connections that the copy was fed, those before its beginning included.
     position: u64,
     hashed_at: u64,
@@ -89,8 +93,21 @@ pub(crate) struct Hashes<B> {
 impl<B: Planting<Bug>> Hashes<B> {
     /// The hashes of a copy whose first entry is the one behind `position`.
     pub(crate) fn new(every: u64, position: u64, planted: B) -> Hashes<B> {
-        let taken = VecDeque::new();
-        Hashes { planted, every, position, hashed_at: position, sum: 0, taken }
+        Hashes {
+            planted,
+            every,
+            output: Output::AtOnce,
+            is_behind_value: false,
+            position,
+            hashed_at: position,
+            sum: 0,
+            taken: VecDeque::new(),
+        }
+    }
+
+    /// The same, at the points of answers that leave so (`verdict`, V8).
+    pub(crate) fn of(self, output: Output) -> Hashes<B> {
+        Hashes { output, ..self }
     }
 
     /// Whether hashes are taken.
@@ -111,7 +128,21 @@ impl<B: Planting<Bug>> Hashes<B> {
 
     /// Whether the copy is at a point whose hash was not taken.
     pub(crate) fn is_due(&self) -> bool {
-        self.is_on() && self.position > self.hashed_at && self.position.is_multiple_of(self.every)
+        let is_point = || match self.output {
+            Output::AtOnce => self.position.is_multiple_of(self.every),
+            Output::Strict => self.is_behind_value,
+        };
+        self.is_on() && self.position > self.hashed_at && is_point()
+    }
+
+    /// Whether the end of each value of the log matters.
+    pub(crate) fn counts_values(&self) -> bool {
+        self.output == Output::Strict
+    }
+
+    /// A value of the log was fed.
+    pub(crate) fn end_value(&mut self) {
+        self.is_behind_value = self.position > self.hashed_at;
     }
 
     /// A connection has ended; `is_closed` if the program has ended it (H2).
@@ -127,13 +158,14 @@ impl<B: Planting<Bug>> Hashes<B> {
     }
 
     /// Takes the hash of this point: all parts were added.
-    pub(crate) fn take(&mut self) {
-        let (at, value) = (self.position, std::mem::take(&mut self.sum));
+    pub(crate) fn take(&mut self) -> Taken {
+        let taken = Taken { at: self.position, value: std::mem::take(&mut self.sum) };
         if self.taken.len() == TAKEN_MAX {
             self.taken.pop_front(); // one that is so old is not waited for
         }
-        self.taken.push_back(Taken { at, value });
-        self.hashed_at = at;
+        self.taken.push_back(taken);
+        (self.hashed_at, self.is_behind_value) = (taken.at, false);
+        taken
     }
 
     /// The oldest hash that was not handed on.

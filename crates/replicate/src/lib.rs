@@ -4,8 +4,8 @@
 //! The member's process terminates clients. What they say becomes [`entry::Entry`]s of the log.
 //! Each member feeds the executed entries to its own copy of the program, over a *leg*: a local
 //! stream for each connection. The copy at the client's member answers it. Nothing that is not
-//! decided reaches a copy, so no output is held back (Falcon, paper 003, sections 2 and 4, with
-//! legs in place of hooked calls: docs/decisions/0017-replicate.md).
+//! decided reaches a copy, so no output is held back for that (Falcon, paper 003, sections 2 and 4,
+//! with legs in place of hooked calls: docs/decisions/0017-replicate.md).
 //!
 //! ```text
 //!   clients ---- Streams ----> Clients -- entries --> Desk (engine) --> log
@@ -19,7 +19,7 @@
 //! - [`table`], [`state`]: which entries are executed, and the state of the members.
 //! - [`feeder`], [`framing`]: in which order a copy sees them, and when it is at rest.
 //! - `reads`, `requests`: what runs beside the log, at one copy alone.
-//! - [`hash`], [`verdict`]: whether copies answer alike.
+//! - [`hash`], [`verdict`]: whether copies answer alike; [`held`]: what waits until that is known.
 //! - [`checkpoint`]: where a copy begins, so that the transcript ends.
 //! - `pace`: how far the clients may be ahead of a majority's copies.
 //! - [`clients`], [`door`]: the clients of one member.
@@ -34,6 +34,8 @@ pub mod entry;
 pub mod feeder;
 pub mod framing;
 pub mod hash;
+pub mod held;
+mod outbox;
 mod pace;
 pub mod program;
 mod reads;

@@ -8,7 +8,7 @@ use crate::hash::Taken;
 use crate::program::Program;
 use crate::state::State;
 use crate::transcript::Transcript;
-use crate::verdict::{Judge, POINTS_MAX};
+use crate::verdict::{Judge, STRICT_POINTS_MAX};
 use base::{Incarnation, Rank};
 use engine::{Asker, Desk};
 use proto::planted::Planting;
@@ -104,7 +104,7 @@ impl Reports {
 
     /// The copy's hash was taken. One more than the judge waits for is not needed.
     pub(crate) fn push(&mut self, taken: Taken) {
-        if self.hashes.len() == POINTS_MAX {
+        if self.hashes.len() == STRICT_POINTS_MAX {
             self.hashes.pop_first();
         }
         self.hashes.insert(taken.at, Hash { value: taken.value, is_said: false });

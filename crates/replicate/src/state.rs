@@ -13,7 +13,7 @@
 //! - I6 where times are kept, the log's time is the largest stamp so far, as the transcript has it:
 //!   it never falls, and what stands behind a time is executed at it. A value without entries is a
 //!   *tick*: its stamp is what it is for. Others move the time by [`Settings::time_step_ms`] at
-//!   least.
+//!   least. Where answers are held, only entries of connections and ticks do: a point follows them.
 //! - I5 a state begins at its *base*: the program's first state and no entries, or the newest
 //!   checkpoint that counts (`checkpoint`), with the ground at its point. The entries behind it
 //!   hold the checkpoint itself. So I2 holds from there, and what stands before is forgotten: not
@@ -25,7 +25,7 @@ use crate::checkpoint::{self, Checkpoints};
 use crate::entry::Entry;
 use crate::table::{Table, Verdict};
 use crate::transcript::{Record, Transcript};
-use crate::verdict::Judge;
+use crate::verdict::{Judge, Output};
 use crate::words;
 use base::Slot;
 use engine::{Answers, Appended, Application, Origin, Performed, Saving, Sequence};
@@ -80,6 +80,8 @@ pub struct Settings {
     pub checkpoint: u64,
     /// The least time from one time of the transcript to the next, but for ticks; 0 to keep none.
     pub time_step_ms: u64,
+    /// When answers leave, which decides where the copies are compared (`verdict`, V8).
+    pub output: Output,
 }
 
 /// What an entry has changed beside the ground.
@@ -104,7 +106,7 @@ struct Ground<B> {
 
 impl<B: Planting<Bug>> Ground<B> {
     fn new(settings: Settings, planted: B) -> Ground<B> {
-        let judge = Judge::new(settings.members, settings.compare, planted);
+        let judge = Judge::new(settings.members, settings.compare, planted).of(settings.output);
         let checkpoints = Checkpoints::new(settings.checkpoint, planted);
         Ground { table: Table::new(planted), judge, checkpoints, time_ms: 0 }
     }
@@ -149,8 +151,10 @@ impl<B: Planting<Bug>> Ground<B> {
                 if by_process == Verdict::Execute =>
             {
                 let n_bytes = bytes.len() as u64;
+                let position = self.judge.marked();
                 let maker = (owner, run);
-                self.checkpoints.take(checkpoint::Piece { maker, at, offset, len, n_bytes })
+                let piece = checkpoint::Piece { maker, at, offset, len, n_bytes, position };
+                self.checkpoints.take(piece)
             }
             Entry::Hash { .. } | Entry::Piece { .. } => by_process,
             _ => return self.execute_input(entry),
@@ -177,8 +181,17 @@ impl<B: Planting<Bug>> Ground<B> {
 
     /// Another entry of a connection was executed, or a tick.
     fn step(&mut self) -> Effect {
+        if self.judge.step() { self.pass_point() } else { Effect::Nothing }
+    }
+
+    /// A value of the log was executed.
+    fn end_value(&mut self) -> Effect {
+        if self.judge.end_value() { self.pass_point() } else { Effect::Nothing }
+    }
+
+    fn pass_point(&mut self) -> Effect {
         let Ground { table, judge, checkpoints, .. } = self;
-        let saves = judge.step() && checkpoints.pass_point(judge, |rank| table.run_of(rank));
+        let saves = checkpoints.pass_point(judge, |rank| table.run_of(rank));
         if saves { Effect::Saves } else { Effect::Nothing }
     }
 
@@ -219,6 +232,17 @@ impl<H: Transcript, B: Planting<Bug>> Body<H, B> {
         }
         keep(&mut self.transcript);
         self.ground.time_ms = time_ms.unwrap_or(self.ground.time_ms);
+        self.take_effect(effect, planted);
+        verdict
+    }
+
+    /// A value of the log was executed: a point may lie here, behind all of it (`verdict`, V8).
+    fn end_value(&mut self, planted: B) {
+        let effect = self.ground.end_value();
+        self.take_effect(effect, planted);
+    }
+
+    fn take_effect(&mut self, effect: Effect, planted: B) {
         match effect {
             Effect::Nothing => {}
             Effect::Saves => {
@@ -233,7 +257,6 @@ impl<H: Transcript, B: Planting<Bug>> Body<H, B> {
                 }
             }
         }
-        verdict
     }
 }
 
@@ -372,6 +395,9 @@ impl<H: Transcript, B: Planting<Bug>> Arriving<H, B> {
             if record.time_ms.is_some_and(|time_ms| time_ms <= body.ground.time_ms) {
                 return Err("the time of the state falls".to_owned()); // I6
             }
+            if !record.continues {
+                body.end_value(planted); // the one before
+            }
             let end = at + record.len();
             let keep = |transcript: &mut H| transcript.append(&self.rest[at..end]);
             if body.execute(entry.as_ref(), record.time_ms, planted, keep) != Verdict::Execute {
@@ -401,20 +427,26 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
                 Record { bytes: &[], continues: false, time_ms }.put(scratch, transcript);
             };
             self.body.execute(None, time_ms, self.planted, keep);
+            self.body.end_value(self.planted);
             return;
         }
         let mut continues = false;
         for item in batch.items() {
-            let record = Record { bytes: item.bytes, continues, time_ms };
+            // What a time has set going is compared like all else: a point has to follow it.
+            let may_move = self.settings.output == Output::AtOnce || item.entry.is_input();
+            let moves_to = time_ms.filter(|_| may_move);
+            let record = Record { bytes: item.bytes, continues, time_ms: moves_to };
             let keep = |transcript: &mut H| record.put(scratch, transcript);
-            let verdict = self.body.execute(Some(&item.entry), time_ms, self.planted, keep);
+            let verdict = self.body.execute(Some(&item.entry), moves_to, self.planted, keep);
             if verdict == Verdict::Execute {
-                (continues, time_ms) = (true, None);
+                continues = true;
+                time_ms = time_ms.filter(|_| moves_to.is_none());
             }
             if verdict != Verdict::TooEarly || self.planted.has(Bug::TooEarlyAnswered) {
                 answers.push(item.origin, item.sequence, &[]); // I3
             }
         }
+        self.body.end_value(self.planted);
     }
 
     fn state_ms(&self) -> u64 {
@@ -480,7 +512,8 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
 
     fn end_restore(&mut self) -> Result<(), String> {
         let arriving = self.arriving.take().ok_or("no state is on its way")?;
-        let (body, state_ms) = arriving.whole().ok_or("the state is not whole")?;
+        let (mut body, state_ms) = arriving.whole().ok_or("the state is not whole")?;
+        body.end_value(self.planted); // a state is saved between two values
         let len = self.body.transcript.len();
         assert!(body.transcript.len() >= len, "I4: the state is an older one");
         let before = std::mem::replace(&mut self.body, body);

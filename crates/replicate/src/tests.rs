@@ -5,6 +5,7 @@ mod beside;
 mod copies;
 mod lines;
 mod seats;
+mod strict;
 mod times;
 mod turns;
 
@@ -16,6 +17,7 @@ use crate::feeder::{self, BLOCKED_AFTER, Order, Rest};
 use crate::framing::Protocol;
 use crate::state::{Settings, State};
 use crate::transcript::InMemory;
+use crate::verdict::Output;
 use base::{Incarnation, Instant, MemberSet, Rank, Slot};
 use core::time::Duration;
 use engine::streams::{PipeId, Pipes};
@@ -58,25 +60,31 @@ impl<B: Planting<Bug>> Rig<B> {
     }
 
     /// A rig whose copy's rest is known by these two.
-    fn told(
+    fn told(planted: B, order: Order, by: (Rest, Option<Protocol>), compare: u64) -> Rig<B> {
+        Rig::made(planted, order, by, (compare, Output::AtOnce))
+    }
+
+    fn made(
         planted: B,
         order: Order,
         (rest, replies): (Rest, Option<Protocol>),
-        compare: u64,
+        (compare, output): (u64, Output),
     ) -> Rig<B> {
         let of_clients = clients::Config {
             me: ME,
             run: RUN,
             clients_max: 3,
             input_bytes_max: 100,
-            reads: replies.filter(|_| rest == Rest::Quiet),
+            reads: replies.filter(|_| rest == Rest::Quiet && output == Output::AtOnce),
+            output,
         };
         let (me, run, speaks) = (ME, RUN, replies.or(Some(Protocol::Resp)));
-        let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
+        let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare, output };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
-        let settings = Settings { members: 3, compare, checkpoint: compare, time_step_ms: 0 };
+        let settings =
+            Settings { members: 3, compare, checkpoint: compare, time_step_ms: 0, output };
         Rig {
             state: State::new(settings, InMemory::default(), planted),
             door: ReplicateDoor::new(of_clients, of_feeder, 3, pipes, Lines::default(), planted),

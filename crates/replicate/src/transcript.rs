@@ -49,6 +49,13 @@ impl<'a> Record<'a> {
         LEN_BYTES + time + self.bytes.len()
     }
 
+    /// Whether a record that begins so continues the value of the one before; `None` if these are
+    /// too few bytes to tell.
+    pub(crate) fn continues(bytes: &[u8]) -> Option<bool> {
+        let header = bytes.first_chunk::<LEN_BYTES>()?;
+        Some(u32::from_le_bytes(*header) & CONTINUES != 0)
+    }
+
     /// Whether time passes, and nothing else.
     pub(crate) fn is_tick(&self) -> bool {
         self.time_ms.is_some() && self.bytes.is_empty()

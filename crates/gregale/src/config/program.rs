@@ -126,6 +126,17 @@ impl Confine {
     }
 }
 
+/// When an answer leaves to its client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Output {
+    /// At once; the copies are compared after every so many entries.
+    #[default]
+    AtOnce,
+    /// When a majority's copies are known to have given the same, by their hashes in the log.
+    Strict,
+}
+
 /// What a member does when no majority of the copies answers alike.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -183,6 +194,9 @@ pub(crate) struct Program {
     /// See [`WhenSplit`].
     #[serde(default)]
     pub(crate) split: WhenSplit,
+    /// See [`Output`].
+    #[serde(default)]
+    pub(crate) output: Output,
     /// See [`Attach`]; by default as the program's file says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attach: Option<Attach>,
@@ -227,6 +241,7 @@ impl Program {
             checkpoint: None,
             stall_s: STALL_S,
             split: WhenSplit::default(),
+            output: Output::default(),
             attach: None,
             chance: Chance::default(),
             time: Time::default(),
@@ -369,6 +384,7 @@ impl Program {
             ));
         }
         self.check_reads(&words)?;
+        self.check_output()?;
         if !is_there(&words[0]) {
             return Err(Failure::new(format_args!(
                 "--replicate: there is no program {:?}: install it, or name its path",
@@ -392,6 +408,26 @@ impl Program {
                 "--genesis {}: there is no such directory",
                 genesis.display()
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses to hold answers where nothing would tell what a majority's copies have given.
+    fn check_output(&self) -> Outcome<()> {
+        if self.output != Output::Strict {
+            return Ok(());
+        }
+        if self.reads != ReadsOf::None {
+            return Err(Failure::new(
+                "--program-output strict: a read beside the log is answered by one copy alone, so no \
+                 majority can give the same: say --program-reads none, or --program-output at-once",
+            ));
+        }
+        if self.compare == 0 {
+            return Err(Failure::new(
+                "--program-output strict: an answer leaves when the copies were compared, so say \
+                 --program-compare 1000, or --program-output at-once",
+            ));
         }
         Ok(())
     }
@@ -490,82 +526,4 @@ pub(crate) fn check_kind(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn program(command: &str) -> Program {
-        Program::of(command)
-    }
-
-    fn refused(command: &str) -> String {
-        program(command).check().unwrap_err().to_string()
-    }
-
-    #[test]
-    fn a_command_that_cannot_be_replicated_is_refused_with_the_remedy() {
-        assert!(program("sh -c 'x {socket}'").check().is_ok());
-        assert!(program("sh {dir} ${HOME} {port}").check().is_ok(), "capitals are the program's");
-        assert!(refused("sh 'x {socket}").contains("quote"));
-        assert!(refused("").contains("no command line"));
-        assert!(refused("sh x").contains("say where the program listens"));
-        assert!(refused("sh {socket} {port}").contains("by one of them alone"));
-        assert!(refused("sh {udp} {port}").contains("by one of them alone"));
-        let quiet = Program { attach: Some(Attach::Proxy), ..program("sh {udp}") };
-        assert!(quiet.check().unwrap_err().to_string().contains("--program-rest waits"));
-        assert!(refused("sh {socket} {data}").contains("{data} stands for nothing"));
-        assert!(refused("no-such-program {socket}").contains("no program \"no-such-program\""));
-        assert!(refused("/bin/no-such {socket}").contains("install it"));
-    }
-
-    #[test]
-    fn checkpoints_take_a_way_to_save_and_comparisons() {
-        assert_eq!(program("redis-server {socket}").checkpoint(), CHECKPOINT);
-        assert_eq!(program("memcached -s {socket}").checkpoint(), 0);
-        let none = Program { compare: 0, ..program("redis-server {socket}") };
-        assert_eq!(none.checkpoint(), 0);
-        let asked = |of: Program| Program { checkpoint: Some(9), ..of }.check();
-        let refused = asked(Program { compare: 0, ..program("sh {socket}") });
-        assert!(refused.unwrap_err().to_string().contains("--program-compare"));
-        assert!(asked(program("sh {socket}")).unwrap_err().to_string().contains("SAVE"));
-        let resp = Program { rest: Some(RestBy::Resp), ..program("sh {socket}") };
-        assert!(asked(resp).is_ok());
-    }
-
-    #[test]
-    fn reads_beside_the_log_take_known_replies_and_change_nothing() {
-        let reads = |command: &str, reads| Program { reads, ..program(command) };
-        let refusal = |of: Program| of.check_reads(&of.words().unwrap()).unwrap_err().to_string();
-        let redis = reads("redis-server --unixsocket {socket}", ReadsOf::Resp);
-        assert!(redis.check_reads(&redis.words().unwrap()).is_ok());
-        let other = refusal(Program { rest: Some(RestBy::Waits), ..redis.clone() });
-        assert!(other.contains("--program-rest resp"), "{other}");
-        assert!(refusal(reads("memcached -s {socket}", ReadsOf::Resp)).contains("--program-rest"));
-        let turns = Program { order: InputOrder::Loop, ..redis };
-        assert!(refusal(turns).contains("--program-order serial"));
-        let evicts = "redis-server --unixsocket {socket} --maxmemory-policy allkeys-lru";
-        assert!(refusal(reads(evicts, ReadsOf::Resp)).contains("--program-reads none"));
-        let keeps = reads("redis-server {socket} --maxmemory-policy noeviction", ReadsOf::Resp);
-        assert!(keeps.check_reads(&keeps.words().unwrap()).is_ok());
-    }
-
-    #[test]
-    fn the_program_names_how_its_rest_is_known() {
-        assert_eq!(program("/usr/bin/redis-server {socket}").rest(), RestBy::Resp);
-        assert_eq!(program("memcached -s {socket}").rest(), RestBy::Memcached);
-        assert_eq!(program("sh -c 'x {socket}'").rest(), RestBy::Waits);
-        let proxy = Program { attach: Some(Attach::Proxy), ..program("sh -c 'x {socket}'") };
-        assert_eq!(proxy.rest(), RestBy::Quiet);
-        let waits = Program { rest: Some(RestBy::Waits), ..proxy.clone() };
-        assert!(waits.check().unwrap_err().to_string().contains("--program-attach preload"));
-        let timed = Program { time: Time::Log, ..proxy.clone() };
-        assert!(timed.check().unwrap_err().to_string().contains("--program-time kernel"));
-        let redis = program("redis-server {socket}");
-        let turns = Program { order: InputOrder::Loop, ..redis.clone() };
-        assert_eq!((redis.speaks_resp(), turns.rest()), (true, RestBy::Waits));
-        assert!(turns.speaks_resp() && !waits.speaks_resp());
-        let turns = Program { order: InputOrder::Loop, ..proxy };
-        assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
-        let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };
-        assert_eq!(said.rest(), RestBy::Resp);
-    }
-}
+mod tests;

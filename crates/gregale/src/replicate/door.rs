@@ -7,7 +7,7 @@ use super::streams::ProgramStreams;
 use super::transcript::FileTranscript;
 use crate::channel::ReplicaEnd;
 use crate::config::{
-    Attach, Chance, Config, InputOrder, Program as Settings, ReadsOf, RestBy, WhenSplit,
+    Attach, Chance, Config, InputOrder, Output, Program as Settings, ReadsOf, RestBy, WhenSplit,
 };
 use crate::control::Board;
 use crate::door::{
@@ -15,7 +15,7 @@ use crate::door::{
     Supervised, Supervision,
 };
 use crate::signals::Signals;
-use crate::status::{ProgramStatus, Verdicts};
+use crate::status::{HeldAnswers, ProgramStatus, Verdicts};
 use base::Incarnation;
 use console::{Failure, Outcome};
 use kv::door::Figures;
@@ -24,6 +24,7 @@ use replicate::door::{self, ReplicateDoor};
 use replicate::feeder::{self, Order, Rest};
 use replicate::framing::Protocol;
 use replicate::state::{self, State};
+use replicate::verdict;
 use replicate::{batch, clients, entry};
 use runtime::{
     Answer, Asker, Changed, Desk, Performed, Poller, ReadAnswer, Ready, Sockets, Stats, View,
@@ -66,11 +67,16 @@ impl ProgramDoor {
         board: Arc<Board>,
     ) -> Outcome<(State<FileTranscript>, ProgramDoor)> {
         let place = Place::make(config, settings, life)?;
+        let output = match settings.output {
+            Output::AtOnce => verdict::Output::AtOnce,
+            Output::Strict => verdict::Output::Strict,
+        };
         let of_state = state::Settings {
             members: config.members.len(),
             compare: settings.compare,
             checkpoint: settings.checkpoint(),
             time_step_ms: settings.time_step_ms(),
+            output,
         };
         let state = State::new(of_state, FileTranscript::create(place.run()), Sound);
         let of_clients = clients::Config {
@@ -83,6 +89,7 @@ impl ProgramDoor {
                 ReadsOf::Resp => Some(Protocol::Resp),
                 ReadsOf::Memcached => Some(Protocol::Memcached),
             },
+            output,
         };
         let of_feeder = feeder::Config {
             me: config.rank(),
@@ -103,6 +110,7 @@ impl ProgramDoor {
             },
             speaks: settings.speaks_resp().then_some(Protocol::Resp),
             compare: settings.compare,
+            output,
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = if settings.is_told_by_udp() {
@@ -242,6 +250,11 @@ impl runtime::Door<State<FileTranscript>> for ProgramDoor {
             checkpoints_in_vain: figures.checkpoints.1,
             trouble: self.door.checkpoint_trouble().map(str::to_owned),
             clock_spins: self.door.program.n_spins(),
+            held: HeldAnswers {
+                bytes: figures.held.bytes,
+                left: figures.held.left,
+                refused: figures.held.refused,
+            },
             verdicts: Verdicts {
                 matched: figures.verdicts.matched,
                 differed: figures.verdicts.differed,

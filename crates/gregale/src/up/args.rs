@@ -1,7 +1,7 @@
 //! `gregale up` on the command line.
 
 use crate::config::{
-    self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Partitioning,
+    self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Output, Partitioning,
     Program, Protocol, ReadsOf, RestBy, Time, WhenSplit,
 };
 use clap::Args;
@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
     gregale up --replicate 'redis-server --port 0 --unixsocket {socket} --dir {dir} --save \"\"'\n  \
     \x20                                      an unmodified program, in place of our store\n  \
     gregale up --replicate 'memcached -s {socket} -U 0' --program-reads memcached\n  \
-    \x20                                      the same, and each get asks the copy next to it alone")]
+    \x20                                      the same, and each get asks the copy beside it\n  \
+    gregale up --replicate 'memcached -s {socket} -U 0' --program-output strict\n  \
+    \x20                                      each answer leaves when two of three copies gave it")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
@@ -133,6 +135,12 @@ pub(crate) struct ProgramArgs {
     /// What a member does when no majority of the copies answers alike.
     #[arg(long, requires = "replicate", value_enum, default_value_t = WhenSplit::Serve)]
     pub(crate) program_split: WhenSplit,
+    /// When an answer leaves. at-once: as soon as the client's copy has given it; --program-compare
+    /// finds copies that answer otherwise afterwards. strict: when a majority's copies are known to
+    /// have given the same, which takes another decision; what no majority has given never leaves,
+    /// and its client is closed.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = Output::AtOnce)]
+    pub(crate) program_output: Output,
     /// How a member is attached to its copy. Without it, a library is loaded into programs that
     /// load libraries.
     #[arg(long, requires = "replicate", value_enum)]
@@ -168,6 +176,7 @@ impl ProgramArgs {
             checkpoint: self.program_checkpoint,
             stall_s: self.program_stall,
             split: self.program_split,
+            output: self.program_output,
             attach: self.program_attach,
             chance: self.program_chance,
             time: self.program_time,

@@ -83,13 +83,17 @@ pub(super) struct Keyspace {
     /// The command line of a replicated program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) program: Option<String>,
+    /// Whether its answers are held: its copies are compared at other places of the log then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) holds_answers: bool,
 }
 
 impl Keyspace {
     /// The flags that ask for it.
     fn flags(&self) -> String {
         if let Some(command) = &self.program {
-            return format!("--replicate {command:?}");
+            let output = if self.holds_answers { " --program-output strict" } else { "" };
+            return format!("--replicate {command:?}{output}");
         }
         let limit = format!("--maxmemory {}", self.maxmemory);
         match &self.partitions {
@@ -207,6 +211,9 @@ impl Data {
                     }
                     Keyspace { partitions: None, .. } if keyspace.partitions.is_some() => {
                         ", and no --partitions"
+                    }
+                    Keyspace { holds_answers: false, .. } if keyspace.holds_answers => {
+                        ", and no --program-output strict"
                     }
                     _ => "",
                 },

@@ -66,6 +66,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
                 maxmemory: args.maxmemory,
                 partitions: args.partitioning(),
                 program: args.program.replicate.clone(),
+                holds_answers: args.program.program_output == config::Output::Strict,
             })?;
             // The multicast's disks are different.
             if args.partitions.is_none() {

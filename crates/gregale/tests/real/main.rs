@@ -45,6 +45,7 @@ mod seats;
 mod serve;
 mod sessions;
 mod slow_readers;
+mod strict;
 mod time;
 mod timers;
 mod trial;

@@ -1,6 +1,6 @@
 //! The beginning of a copy: in the program's first state, or with a checkpoint.
 
-use super::{Audience, Feeder, Phase};
+use super::{Audience, Config, Feeder, Phase};
 use crate::bugs::Bug;
 use crate::hash::{Answers, Hashes};
 use crate::program::Program;
@@ -110,7 +110,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         if let Some(key) = self.legs.key(COMMON_LEG) {
             self.drop_leg(key, program);
         }
-        self.hashes = Hashes::new(self.config.compare, position, self.planted);
+        let Config { compare, output, .. } = self.config;
+        self.hashes = Hashes::new(compare, position, self.planted).of(output);
         self.cursor = offset;
         self.phase = Phase::Feeding;
         true

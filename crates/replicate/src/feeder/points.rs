@@ -1,7 +1,7 @@
 //! The points of a copy, where its answers are hashed and it may be saved, and the ends of
 //! connections, which are fed at rest (`feeder`, I6).
 
-use super::{Audience, Feeder, LOOK_EVERY, Phase, Saved};
+use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER, Saved};
 use crate::bugs::Bug;
 use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
@@ -51,7 +51,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             leg.framing.iter_mut().for_each(Framing::pass_point);
             leg.session.iter_mut().for_each(Session::pass_point);
         }
-        self.hashes.take();
+        let taken = self.hashes.take();
+        audience.pass_point(taken);
         true
     }
 
@@ -102,7 +103,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.n_read == n_read
         };
         if !is_settled {
-            self.look_at = Some(now.plus(LOOK_EVERY));
+            // Where answers are held, clients wait for this.
+            let soon = if self.hashes.counts_values() { SOON_AFTER } else { LOOK_EVERY };
+            self.look_at = Some(now.plus(soon));
         }
         is_settled
     }
@@ -185,9 +188,9 @@ impl<B: Planting<Bug>> Feeder<B> {
         self.hashes.pop()
     }
 
-    /// The open legs, and whether each is that of an own client.
-    pub fn legs(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
-        self.legs.iter().map(|(key, leg)| (key, self.is_own(leg.id)))
+    /// The open legs with their connections, and whether each is that of an own client.
+    pub fn legs(&self) -> impl Iterator<Item = (u64, ConnectionId, bool)> + '_ {
+        self.legs.iter().map(|(key, leg)| (key, leg.id, self.is_own(leg.id)))
     }
 
     /// The answers of a leg end; `is_closed` if the program has closed it. (If that is its answer

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::door::WhenSplit;
-use crate::pace::{HELD_WITHIN, POINTS_AHEAD};
+use crate::pace::HELD_WITHIN;
 use crate::transcript::Transcript;
+use crate::verdict::POINTS_MAX;
 
 /// The hash that the rig says after its own beginning, an opening and a request.
 fn said_at_point<B: Planting<Bug>>(rig: &mut Rig<B>) -> (PipeId, Vec<Vec<u8>>) {
@@ -486,7 +487,7 @@ fn is_read_ahead_of_others<B: Planting<Bug>>(n: u64, passed: Duration, planted: 
 
 #[test]
 fn c2_clients_wait_for_a_majoritys_copies_that_are_far_behind_and_not_for_ever() {
-    let (far, soon) = (2 * POINTS_AHEAD + 1, Duration::ZERO);
+    let (far, soon) = (POINTS_MAX as u64 + 1, Duration::ZERO);
     assert!(is_read_ahead_of_others(far - 1, soon, Sound));
     assert!(!is_read_ahead_of_others(far, soon, Sound));
     assert!(is_read_ahead_of_others(far, HELD_WITHIN, Sound));

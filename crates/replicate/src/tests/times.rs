@@ -15,7 +15,13 @@ fn input(index: u64) -> Vec<u8> {
 /// A rig that keeps times, with an open connection, at 1000 ms.
 fn timed<B: Planting<Bug>>(rest: Rest, planted: B) -> Rig<B> {
     let mut rig = Rig::fed(planted, Order::Serial, rest, 0);
-    let settings = Settings { members: 3, compare: 0, checkpoint: 0, time_step_ms: 10 };
+    let settings = Settings {
+        members: 3,
+        compare: 0,
+        checkpoint: 0,
+        time_step_ms: 10,
+        output: Output::AtOnce,
+    };
     rig.state = State::new(settings, InMemory::default(), planted);
     let begin = entry(&Entry::Begin { owner: OTHER, run: FIRST });
     rig.apply_at(1000, &[begin, entry(&Entry::Open { id: id(1) })]);

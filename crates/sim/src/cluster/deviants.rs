@@ -4,6 +4,8 @@
 //! A copy that is put down though it did nothing wrong, or that stays though it did, violates I9
 //! (`supervisor`).
 
+use super::compared::SharedSent;
+use super::kinds::Copies;
 use super::replicated::Around;
 use super::timers::Journal;
 use base::Rng;
@@ -24,6 +26,8 @@ pub(super) struct Deviants {
     stalls_after: Vec<Option<u64>>,
     stalled_after: Duration,
     reads: bool,
+    /// See `Around`.
+    strict: Option<(Copies, SharedSent)>,
 }
 
 impl Deviants {
@@ -54,7 +58,21 @@ impl Deviants {
             stalls_after,
             stalled_after,
             reads,
+            strict: None,
         }
+    }
+
+    /// The same, of copies whose answers are held until they are compared.
+    pub(super) fn strict(self, seed: u64) -> Deviants {
+        let mut rng = Rng::new(seed ^ 0x0073_7472_6963_7400);
+        let manners = [Copies::InMemory, Copies::AtRest, Copies::InTurns];
+        let strict = Some((manners[rng.below(3) as usize], SharedSent::default()));
+        Deviants { strict, ..self }
+    }
+
+    /// What has left to clients too early, in words.
+    pub(super) fn left_early(&self) -> Option<String> {
+        self.strict.as_ref().and_then(|(_, sent)| sent.borrow().finding())
     }
 
     /// The same, of copies that are all alike.
@@ -76,6 +94,7 @@ impl Deviants {
             stalls_after,
             stalled_after: Some(stalled_after),
             reads,
+            strict: self.strict.clone(),
         }
     }
 }

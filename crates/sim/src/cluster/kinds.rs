@@ -53,10 +53,14 @@ pub enum Copies {
     AtRest,
     /// They have a loop, each turn of which finds the same, in memory.
     InTurns,
+    /// They do as in one of the three in memory, and their answers are held until they are
+    /// compared.
+    Strict,
 }
 
 impl Copies {
-    const ALL: [Copies; 4] = [Copies::InMemory, Copies::OnDisk, Copies::AtRest, Copies::InTurns];
+    const ALL: [Copies; 5] =
+        [Copies::InMemory, Copies::OnDisk, Copies::AtRest, Copies::InTurns, Copies::Strict];
 
     const fn name(self) -> &'static str {
         match self {
@@ -64,6 +68,7 @@ impl Copies {
             Copies::OnDisk => "replicate-durable",
             Copies::AtRest => "replicate-waits",
             Copies::InTurns => "replicate-loop",
+            Copies::Strict => "replicate-strict",
         }
     }
 
@@ -77,6 +82,11 @@ impl Copies {
             Copies::AtRest => "The same in memory: the copies say when they are at rest".to_owned(),
             Copies::InTurns => {
                 "Copies with an event loop, each turn of which finds the same".to_owned()
+            }
+            Copies::Strict => {
+                "Copies of any of these manners, in memory: answers wait until a majority's copies \
+                 have given the same"
+                    .to_owned()
             }
         }
     }
@@ -230,6 +240,11 @@ impl Protocol {
     /// Whether members run copies of a program, and have no state of ours.
     pub(super) const fn replicates_program(self) -> bool {
         matches!(self, Protocol::Program(_))
+    }
+
+    /// Whether answers of copies are held until they are compared.
+    pub(super) fn holds_answers(self) -> bool {
+        self == Protocol::Program(Copies::Strict)
     }
 
     /// Whether reads of a program's clients run beside the log, in a part of the runs.

@@ -52,6 +52,7 @@ mod calls;
 mod changes;
 mod client;
 mod clients;
+mod compared;
 mod deviants;
 mod disk;
 mod disk_all;

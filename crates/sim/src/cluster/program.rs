@@ -7,7 +7,8 @@
 //! - P2 a program is asleep when it has read, executed, sent and closed everything.
 //! - P3 a program that *deviates* answers on legs of other members' clients with other bytes from
 //!   some request on. Its own clients notice nothing, so the history stays linearizable, and the
-//!   hashes alone can tell.
+//!   hashes alone can tell. Where answers are held until they are compared, it answers its own
+//!   clients so too.
 //! - P5 a program with a loop ([`Manner::InTurns`]) takes what is ready in the order in which it
 //!   became so, a few connections a turn and a piece of each. It may do a part of a turn now and
 //!   the rest later. What it does depends on what it finds alone, and not on what is drawn; when it
@@ -20,10 +21,12 @@
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
+use super::compared::{CopyId, SharedSent};
 use super::resp::{self, Value};
 use super::timers::Timers;
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
+use replicate::entry::ConnectionId;
 use replicate::program::{Connected, Program, Repose};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -104,6 +107,9 @@ pub(super) struct SimProgram {
     reads_beside: bool,
     /// The legs of other members' clients.
     foreign: BTreeSet<u64>,
+    /// The connections of the legs, and where it is noted what is sent on them, if that is.
+    ids: BTreeMap<u64, ConnectionId>,
+    sent: Option<(CopyId, SharedSent)>,
     /// See P4.
     saved: Vec<u8>,
     restored: Vec<u8>,
@@ -133,6 +139,8 @@ impl SimProgram {
             stalls_after: None,
             reads_beside: false,
             foreign: BTreeSet::new(),
+            ids: BTreeMap::new(),
+            sent: None,
             saved: Vec::new(),
             restored: Vec::new(),
             is_tainted: false,
@@ -159,9 +167,28 @@ impl SimProgram {
         self.stalls_after = None;
     }
 
-    /// Says which legs are those of other members' clients.
-    pub(super) fn know_foreign(&mut self, legs: impl Iterator<Item = u64>) {
-        self.foreign = legs.collect();
+    /// Notes what it sends: its answers are held until they are compared.
+    pub(super) fn noting(self, sent: Option<(CopyId, SharedSent)>) -> SimProgram {
+        SimProgram { sent, ..self }
+    }
+
+    /// Says which legs there are, and which are those of own clients.
+    pub(super) fn know_legs(&mut self, legs: &[(u64, ConnectionId, bool)]) {
+        let foreign = legs.iter().filter(|(.., is_own)| !is_own);
+        self.foreign = foreign.map(|(key, ..)| *key).collect();
+        self.ids = legs.iter().map(|(key, id, _)| (*key, *id)).collect();
+    }
+
+    /// Sends some of the replies of a leg.
+    fn send_some(&mut self, key: u64) {
+        let SimProgram { rng, legs, ids, sent, .. } = self;
+        let Some(leg) = legs.get_mut(&key) else { return };
+        let n = 1 + rng.below(leg.replies.len() as u64) as usize;
+        let bytes: Vec<u8> = leg.replies.drain(..n).collect();
+        if let (Some((copy, sent)), Some(id)) = (sent, ids.get(&key)) {
+            sent.borrow_mut().send(*copy, *id, &bytes);
+        }
+        leg.output.extend(bytes);
     }
 
     /// Whether it began with what a program had saved that deviated.
@@ -213,11 +240,11 @@ impl SimProgram {
     /// P5: takes up the next connection of the turn, or begins a turn, or sends something.
     fn turn_on(&mut self) {
         let SimProgram { rng, legs, .. } = self;
-        if let Some(leg) = legs.values_mut().find(|leg| !leg.replies.is_empty())
+        if let Some((key, _)) = legs.iter().find(|(_, leg)| !leg.replies.is_empty())
             && rng.chance(1, 2)
         {
-            let n = 1 + rng.below(leg.replies.len() as u64) as usize;
-            leg.output.extend(leg.replies.drain(..n));
+            let key = *key;
+            self.send_some(key);
             return;
         }
         let Turns { queue, turn, is_held } = &mut self.turns;
@@ -266,8 +293,7 @@ impl SimProgram {
         let SimProgram { rng, legs, .. } = self;
         let Some(leg) = legs.get_mut(&key) else { return };
         if !leg.replies.is_empty() && rng.chance(1, 2) {
-            let n = 1 + rng.below(leg.replies.len() as u64) as usize;
-            leg.output.extend(leg.replies.drain(..n));
+            self.send_some(key);
         } else if !leg.input.is_empty() {
             let n = 1 + rng.below(leg.input.len() as u64) as usize;
             leg.read.extend(leg.input.drain(..n));
@@ -312,7 +338,7 @@ impl SimProgram {
         }
         self.n_executed += 1;
         let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
-        if deviates && self.foreign.contains(&key) {
+        if deviates && (self.sent.is_some() || self.foreign.contains(&key)) {
             reply = b"+DIFFERENT\r\n".to_vec();
             self.has_deviated = true;
         }

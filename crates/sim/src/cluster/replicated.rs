@@ -1,12 +1,14 @@
 //! A simulated member that replicates a program: the released engine and replicate door, over pipes
 //! to clients and to a simulated copy.
 
+use super::compared::{SharedSent, Tapped};
 use super::disk::Platter;
+use super::kinds::Copies;
 use super::member::{Member, Stalled, turn};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
 use crate::plan::Plan;
-use base::{MemberSet, Rank};
+use base::{MemberSet, Rank, majority};
 use core::time::Duration;
 use engine::streams::Pipes;
 use engine::{Config, Engine, FoundState, Log, Orders, Origin, Parts, Plant, Stats, View};
@@ -20,6 +22,7 @@ use replicate::door::ReplicateDoor;
 use replicate::program::Program;
 use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
+use replicate::verdict::Output;
 use replicate::{batch, clients, entry, feeder, framing};
 
 /// The way in which copies are fed.
@@ -31,7 +34,7 @@ pub(super) struct Feeding {
 }
 
 /// The door of such a member.
-type Door = ReplicateDoor<Pipes, SimProgram, Option<Bug>>;
+type Door = ReplicateDoor<Tapped, SimProgram, Option<Bug>>;
 /// The family of such a member.
 type Replicated<R> = Log<SimPlant, R, State<InMemory, Option<Bug>>, Door>;
 
@@ -39,7 +42,7 @@ type Replicated<R> = Log<SimPlant, R, State<InMemory, Option<Bug>>, Door>;
 const RUNS_EVERY: Duration = Duration::from_micros(20);
 
 /// How a copy is compared with the others, and what it does of which they know nothing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Around {
     /// See `replicate::state::Settings`.
     pub(super) compare: u64,
@@ -55,6 +58,9 @@ pub(super) struct Around {
     pub(super) stalled_after: Option<Duration>,
     /// Whether reads run beside the log.
     pub(super) reads: bool,
+    /// Of answers that are held until they are compared: the manner of the copies, and what they
+    /// have sent.
+    pub(super) strict: Option<(Copies, SharedSent)>,
 }
 
 /// The member of the module's text.
@@ -65,23 +71,53 @@ struct Copied<R: Replicator> {
     /// Those before its beginning.
     began_at: u64,
     deviated_at: Option<u64>,
+    /// See `Around`.
+    sent: Option<SharedSent>,
+}
+
+impl<R: Replicator> Copied<R> {
+    /// The number of members that are a majority, by the verdicts.
+    fn majority(&self) -> usize {
+        majority(self.engine.app().judge().members().len())
+    }
+
+    /// Notes what has left to clients in a turn, where so many were a majority before it.
+    fn note_what_left(&mut self, majority_before: usize) {
+        let least = self.majority().min(majority_before);
+        let (me, run) = self.engine.parts().door.process();
+        let written = self.engine.parts().door.streams.take_written();
+        let Some(sent) = &self.sent else { return };
+        for (number, bytes) in written {
+            let id = entry::ConnectionId { owner: me, run, number };
+            sent.borrow_mut().leave(id, &bytes, least);
+        }
+    }
 }
 
 impl<R: Replicator> Member for Copied<R> {
     fn turn(&mut self) -> Duration {
+        let majority_before = self.majority();
         let idle = turn(&mut self.engine, |door, state, desk| {
             let legs = door.feeder().legs().collect::<Vec<_>>();
-            let foreign = legs.into_iter().filter(|(_, is_own)| !is_own);
-            door.program.know_foreign(foreign.map(|(key, _)| key));
+            door.program.know_legs(&legs);
             door.program.run();
             for key in door.program.ready() {
                 door.on_leg(key, desk);
             }
-            door.poll(state, desk);
+            door.accept(state, desk);
+            for ready in door.streams.pipes.ready() {
+                door.on_client(ready, state, desk);
+            }
         });
+        self.note_what_left(majority_before);
+        let had_begun = self.began_at > 0;
         let Parts { plant, door, app, .. } = self.engine.parts();
         self.position = door.feeder().position();
         self.began_at = door.figures(app).began_at;
+        if let Some(sent) = self.sent.as_ref().filter(|_| self.began_at > 0 && !had_begun) {
+            let open = door.feeder().legs().map(|(_, id, _)| id);
+            sent.borrow_mut().begin_with(door.process().0, open);
+        }
         if door.program.is_tainted() {
             plant.say("it begins with what a copy had saved that answered otherwise");
         }
@@ -105,7 +141,7 @@ impl<R: Replicator> Member for Copied<R> {
     }
 
     fn pipes(&mut self) -> &mut Pipes {
-        &mut self.engine.parts().door.streams
+        &mut self.engine.parts().door.streams.pipes
     }
 
     fn plant(&mut self) -> &mut SimPlant {
@@ -198,19 +234,21 @@ pub(super) fn copied<S: LogSpec>(
     planted: Option<Bug>,
 ) -> Result<Box<dyn Member>, String> {
     let Origin { rank: me, life: run } = config.origin;
+    let output = if around.strict.is_some() { Output::Strict } else { Output::AtOnce };
     let of_clients = clients::Config {
         me,
         run,
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
-        reads: feeding.replies.filter(|_| around.reads),
+        reads: feeding.replies.filter(|_| around.reads && around.strict.is_none()),
+        output,
     };
     let Feeding { order, rest, replies } = feeding;
     let Around { compare, checkpoint, time_step_ms, .. } = around;
     let speaks = replies;
-    let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare };
-    let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms };
-    let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
+    let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare, output };
+    let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms, output };
+    let pipes = Tapped::new(Pipes::new("member", UNREAD_BYTES_MAX));
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted)
         .stalled_after(around.stalled_after.unwrap_or(Duration::MAX));
     let served = (State::new(settings, InMemory::default(), planted), door);
@@ -219,5 +257,6 @@ pub(super) fn copied<S: LogSpec>(
             registry::member::<S, _, _>(of_node, &plan.shape, Sound, host)
                 .map_err(|error| error.to_string())
         })?;
-    Ok(Box::new(Copied { engine, position: 0, began_at: 0, deviated_at: None }))
+    let sent = around.strict.map(|(_, sent)| sent);
+    Ok(Box::new(Copied { engine, position: 0, began_at: 0, deviated_at: None, sent }))
 }

@@ -1,5 +1,6 @@
 //! The start of a member's process, of whichever kind its cluster is.
 
+use super::compared::CopyId;
 use super::disk::Platter;
 use super::kinds::{Bug, Copies, Protocol};
 use super::member::{Member, kept, made};
@@ -71,9 +72,9 @@ impl Protocol {
         plan: &Plan,
         net: &Rc<RefCell<Net>>,
     ) -> Result<Box<dyn Member>, String> {
-        let Beginning { bug, room: (backlog_bytes, bounds), patience, around, .. } = beginning;
-        let waits_for_all = beginning.waits_for_all;
-        let Beginning { me, life, disk, founds, founders, joins, keyspace, .. } = beginning;
+        let Beginning { bug, room: (backlog_bytes, bounds), patience, waits_for_all, .. } =
+            beginning;
+        let Beginning { me, life, disk, founds, founders, joins, keyspace, around, .. } = beginning;
         let origin = Origin { rank: me, life: Incarnation(u64::from(life)) };
         let usual = Config::new(origin, plan.members);
         let config = Config { backlog_bytes, bounds, patience, waits_for_all, ..usual };
@@ -120,7 +121,7 @@ impl Protocol {
             Protocol::Program(copies) => {
                 let rng = net.borrow_mut().rng.fork();
                 let bug = bug.and_then(Bug::replicate);
-                let (program, around, feeding) = copies.prepare(rng, around);
+                let (program, around, feeding) = copies.prepare(rng, (me, origin.life), around);
                 copies.log().visit(Copying(place, (program, around, feeding), bug))
             }
             Protocol::Log(log) => log.visit(Serving(place, door_among(plan.members, bug))),
@@ -140,19 +141,25 @@ impl Copies {
     fn prepare(
         self,
         rng: Rng,
+        copy: CopyId,
         around: replicated::Around,
     ) -> (SimProgram, replicated::Around, Feeding) {
-        let (order, rest, replies) = match self {
+        let manner = around.strict.as_ref().map_or(self, |(manner, _)| *manner);
+        let (order, rest, replies) = match manner {
             Copies::AtRest => (Order::Serial, Rest::Waits, None),
             Copies::InTurns => (Order::Loop, Rest::Waits, None),
             // By replies, of a program that has loaded the library, or has not.
-            Copies::InMemory => (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp)),
+            Copies::InMemory | Copies::Strict => {
+                (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp))
+            }
             Copies::OnDisk => (Order::Serial, Rest::Quiet, Some(framing::Protocol::Resp)),
         };
         let manner = if order == Order::Loop { Manner::InTurns } else { Manner::AsDrawn };
         let program =
             SimProgram::new(rng, manner, around.deviates_after).stalling_after(around.stalls_after);
-        let program = program.reading_beside(around.reads && replies.is_some());
+        let sent = around.strict.as_ref().map(|(_, sent)| (copy, Rc::clone(sent)));
+        let reads = around.reads && replies.is_some() && sent.is_none();
+        let program = program.reading_beside(reads).noting(sent);
         (program, around, Feeding { order, rest, replies })
     }
 }

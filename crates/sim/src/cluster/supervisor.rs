@@ -248,6 +248,10 @@ impl World {
             self.violate(Property::Validity, what);
             return;
         }
+        if let Some(what) = self.deviants.left_early() {
+            self.violate(Property::Answer, what);
+            return;
+        }
         let Some(member) = &mut self.members[node] else { return };
         let is_behind = member.falls_behind();
         if is_behind && self.may_die(node) {

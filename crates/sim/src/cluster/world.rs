@@ -145,6 +145,7 @@ impl World {
         let store = kind.bug.and_then(Bug::store).unwrap_or_default();
         let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
         let deviants = Deviants::draw(seed, members);
+        let deviants = if kind.protocol.holds_answers() { deviants.strict(seed) } else { deviants };
         // Where members go, one copy that deviates may become half of those that are left.
         let deviants = if operator.is_some() { deviants.reformed() } else { deviants };
         let seats = Seats::new(members, operator, of_disks);

@@ -188,7 +188,7 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let base = tempfile::tempdir().unwrap();
     let keep = |maxmemory, partitions| {
         let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        data.keep_to(Keyspace { maxmemory, partitions, program: None })
+        data.keep_to(Keyspace { maxmemory, partitions, program: None, holds_answers: false })
             .map_err(|error| error.to_string())
     };
     keep(5000, None).unwrap();
@@ -200,7 +200,9 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let other = tempfile::tempdir().unwrap();
     let keep = |partitions| {
         let mut data = Data::open(other.path(), "one", (3, 3), QUORUM).unwrap();
-        let kept = data.keep_to(Keyspace { maxmemory: 0, partitions, program: None });
+        let program = None;
+        let kept =
+            data.keep_to(Keyspace { maxmemory: 0, partitions, program, holds_answers: false });
         kept.map_err(|error| error.to_string())
     };
     keep(Some(parts)).unwrap();
@@ -208,4 +210,15 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let said = "--maxmemory 0 --partitions 2 --order linearizable";
     assert!(keep(None).unwrap_err().contains(said));
     assert!(keep(Some(Partitioning { n: 3, ..parts })).unwrap_err().contains(said));
+
+    let third = tempfile::tempdir().unwrap();
+    let keep = |holds_answers| {
+        let mut data = Data::open(third.path(), "one", (3, 3), QUORUM).unwrap();
+        let program = Some("redis-server {socket}".to_owned());
+        let kept = Keyspace { maxmemory: 0, partitions: None, program, holds_answers };
+        data.keep_to(kept).map_err(|error| error.to_string())
+    };
+    keep(false).unwrap();
+    keep(false).unwrap();
+    assert!(keep(true).unwrap_err().contains("no --program-output strict"));
 }

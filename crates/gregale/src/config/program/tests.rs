@@ -1,0 +1,90 @@
+//! Tests of what a program's settings say.
+
+use super::*;
+
+fn program(command: &str) -> Program {
+    Program::of(command)
+}
+
+fn refused(command: &str) -> String {
+    program(command).check().unwrap_err().to_string()
+}
+
+#[test]
+fn a_command_that_cannot_be_replicated_is_refused_with_the_remedy() {
+    assert!(program("sh -c 'x {socket}'").check().is_ok());
+    assert!(program("sh {dir} ${HOME} {port}").check().is_ok(), "capitals are the program's");
+    assert!(refused("sh 'x {socket}").contains("quote"));
+    assert!(refused("").contains("no command line"));
+    assert!(refused("sh x").contains("say where the program listens"));
+    assert!(refused("sh {socket} {port}").contains("by one of them alone"));
+    assert!(refused("sh {udp} {port}").contains("by one of them alone"));
+    let quiet = Program { attach: Some(Attach::Proxy), ..program("sh {udp}") };
+    assert!(quiet.check().unwrap_err().to_string().contains("--program-rest waits"));
+    assert!(refused("sh {socket} {data}").contains("{data} stands for nothing"));
+    assert!(refused("no-such-program {socket}").contains("no program \"no-such-program\""));
+    assert!(refused("/bin/no-such {socket}").contains("install it"));
+}
+
+#[test]
+fn checkpoints_take_a_way_to_save_and_comparisons() {
+    assert_eq!(program("redis-server {socket}").checkpoint(), CHECKPOINT);
+    assert_eq!(program("memcached -s {socket}").checkpoint(), 0);
+    let none = Program { compare: 0, ..program("redis-server {socket}") };
+    assert_eq!(none.checkpoint(), 0);
+    let asked = |of: Program| Program { checkpoint: Some(9), ..of }.check();
+    let refused = asked(Program { compare: 0, ..program("sh {socket}") });
+    assert!(refused.unwrap_err().to_string().contains("--program-compare"));
+    assert!(asked(program("sh {socket}")).unwrap_err().to_string().contains("SAVE"));
+    let resp = Program { rest: Some(RestBy::Resp), ..program("sh {socket}") };
+    assert!(asked(resp).is_ok());
+}
+
+#[test]
+fn reads_beside_the_log_take_known_replies_and_change_nothing() {
+    let reads = |command: &str, reads| Program { reads, ..program(command) };
+    let refusal = |of: Program| of.check_reads(&of.words().unwrap()).unwrap_err().to_string();
+    let redis = reads("redis-server --unixsocket {socket}", ReadsOf::Resp);
+    assert!(redis.check_reads(&redis.words().unwrap()).is_ok());
+    let other = refusal(Program { rest: Some(RestBy::Waits), ..redis.clone() });
+    assert!(other.contains("--program-rest resp"), "{other}");
+    assert!(refusal(reads("memcached -s {socket}", ReadsOf::Resp)).contains("--program-rest"));
+    let turns = Program { order: InputOrder::Loop, ..redis };
+    assert!(refusal(turns).contains("--program-order serial"));
+    let evicts = "redis-server --unixsocket {socket} --maxmemory-policy allkeys-lru";
+    assert!(refusal(reads(evicts, ReadsOf::Resp)).contains("--program-reads none"));
+    let keeps = reads("redis-server {socket} --maxmemory-policy noeviction", ReadsOf::Resp);
+    assert!(keeps.check_reads(&keeps.words().unwrap()).is_ok());
+}
+
+#[test]
+fn answers_are_held_where_copies_are_compared_and_all_execute_all() {
+    let strict = Program { output: Output::Strict, ..program("redis-server {socket}") };
+    assert!(strict.check_output().is_ok());
+    let refusal = |of: Program| of.check_output().unwrap_err().to_string();
+    let reads = refusal(Program { reads: ReadsOf::Resp, ..strict.clone() });
+    assert!(reads.contains("--program-reads none"), "{reads}");
+    let blind = refusal(Program { compare: 0, ..strict });
+    assert!(blind.contains("--program-compare 1000"), "{blind}");
+}
+
+#[test]
+fn the_program_names_how_its_rest_is_known() {
+    assert_eq!(program("/usr/bin/redis-server {socket}").rest(), RestBy::Resp);
+    assert_eq!(program("memcached -s {socket}").rest(), RestBy::Memcached);
+    assert_eq!(program("sh -c 'x {socket}'").rest(), RestBy::Waits);
+    let proxy = Program { attach: Some(Attach::Proxy), ..program("sh -c 'x {socket}'") };
+    assert_eq!(proxy.rest(), RestBy::Quiet);
+    let waits = Program { rest: Some(RestBy::Waits), ..proxy.clone() };
+    assert!(waits.check().unwrap_err().to_string().contains("--program-attach preload"));
+    let timed = Program { time: Time::Log, ..proxy.clone() };
+    assert!(timed.check().unwrap_err().to_string().contains("--program-time kernel"));
+    let redis = program("redis-server {socket}");
+    let turns = Program { order: InputOrder::Loop, ..redis.clone() };
+    assert_eq!((redis.speaks_resp(), turns.rest()), (true, RestBy::Waits));
+    assert!(turns.speaks_resp() && !waits.speaks_resp());
+    let turns = Program { order: InputOrder::Loop, ..proxy };
+    assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
+    let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };
+    assert_eq!(said.rest(), RestBy::Resp);
+}

@@ -1,0 +1,127 @@
+//! Answers of a replicated Redis that are held until a majority's copies have given them.
+
+use crate::copies::{REDIS, digests, leader, pid_of, program, sockets};
+use crate::support::{Cluster, Ends, PATIENCE, signal, wait_until};
+use redis::Commands;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+fn start() -> Cluster {
+    Cluster::start_with(&["--program-output", "strict", "--replicate", REDIS])
+}
+
+/// A connection to a member, which may close some before it has begun again.
+fn connect(port: u16) -> redis::Connection {
+    let address = format!("redis://127.0.0.1:{port}");
+    let client = redis::Client::open(address).unwrap();
+    let mut connection = None;
+    wait_until("a connection", || {
+        connection = client.get_connection_with_timeout(PATIENCE).ok();
+        connection.is_some()
+    });
+    connection.expect("it was waited for")
+}
+
+/// Sets a key at the copy of member `id`, behind its member's back.
+fn spoil(cluster: &Cluster, id: u16) {
+    let begins = format!("copy-{id}.");
+    let is_its = |path: &std::path::PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begins))
+    };
+    let socket = sockets(cluster).into_iter().find(is_its).expect("its socket");
+    let mut cli = Command::new("redis-cli");
+    let output = cli.arg("-s").arg(socket).args(["SET", "k", "wrong"]).output().unwrap();
+    assert_eq!(output.stdout, b"OK\n");
+}
+
+/// The clients of that copy's own member see nothing of it either.
+#[test]
+fn no_client_sees_what_one_copy_has_wrong() {
+    let mut cluster = start();
+    assert_eq!(cluster.cli(1, &["SET", "k", "right"]), "OK");
+    wait_until("the copies to be equal", || digests(&cluster).len() == 1);
+    let mut connections = [1, 2, 3].map(|id| cluster.connect(id));
+    spoil(&cluster, 3);
+    let answer: redis::RedisResult<String> = connections[2].get("k");
+    assert!(answer.is_err(), "its client is told nothing: {answer:?}");
+    for connection in &mut connections[..2] {
+        let value: String = connection.get("k").unwrap();
+        assert_eq!(value, "right");
+    }
+    cluster.wait_for("are not those of a majority's copies");
+    cluster.wait_for("serves again");
+    assert_eq!(cluster.cli(3, &["GET", "k"]), "right");
+    let held = program(&cluster, 1, 1)["held"].clone();
+    assert!(held["left"].as_u64() >= Some(3) && held["refused"] == 0, "{held}");
+    drop(connections);
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// Clients count at all members and look at a key, while the leader is killed, and while a copy has
+/// that key wrong: each increment that was answered is there, and no answer is wrong.
+#[test]
+fn answers_are_right_while_leaders_die_and_a_copy_differs() {
+    let mut cluster = start();
+    assert_eq!(cluster.cli(1, &["SET", "k", "right"]), "OK");
+    let is_over = AtomicBool::new(false);
+    let answered = [const { AtomicI64::new(0) }; 6];
+    let counted: Vec<(i64, i64)> = std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        let counts = |at: usize| {
+            let (port, is_over) = (cluster.port_of(1 + at as u16 % 3), &is_over);
+            let answered = &answered[at];
+            move || {
+                let mut connection = connect(port);
+                let (mut n_answered, mut n_unknown) = (0, 0);
+                while !is_over.load(Ordering::Relaxed) {
+                    let both: redis::RedisResult<(i64, String)> =
+                        redis::pipe().incr(format!("n {at}"), 1).get("k").query(&mut connection);
+                    match both {
+                        Ok((n, value)) => {
+                            n_answered += 1;
+                            answered.store(n_answered, Ordering::Relaxed);
+                            assert_eq!(value, "right");
+                            assert!((n_answered..=n_answered + n_unknown).contains(&n), "{n}");
+                        }
+                        Err(_) => {
+                            n_unknown += 1;
+                            connection = connect(port);
+                        }
+                    }
+                }
+                (n_answered, n_unknown)
+            }
+        };
+        let counting: Vec<_> = (0..6).map(|at| scope.spawn(counts(at))).collect();
+        // Answers come back at all members: their copies are level.
+        let level = || {
+            let before = answered.each_ref().map(|n| n.load(Ordering::Relaxed));
+            let goes_on = |(n, before): (&AtomicI64, i64)| n.load(Ordering::Relaxed) > before + 20;
+            wait_until("the clients of all members to be answered", || {
+                answered.iter().zip(before).all(goes_on)
+            });
+        };
+        for _ in 0..2 {
+            level();
+            let leader = leader(&cluster, 1);
+            let asked = leader % 3 + 1;
+            let pid = pid_of(&cluster, asked, leader);
+            signal(pid, "KILL");
+            wait_until("another process", || pid_of(&cluster, asked, leader) != pid);
+        }
+        level();
+        let before = pid_of(&cluster, 1, 2);
+        spoil(&cluster, 2);
+        wait_until("the copy to be dropped", || pid_of(&cluster, 1, 2) != before);
+        level();
+        drop(ends);
+        counting.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for (at, (n_answered, n_unknown)) in counted.into_iter().enumerate() {
+        let n: i64 = cluster.cli(1, &["GET", &format!("n {at}")]).parse().unwrap();
+        assert!((n_answered..=n_answered + n_unknown).contains(&n), "{n} of {n_answered}");
+        assert!(n_answered > 0, "client {at} was answered nothing");
+    }
+    wait_until("the copies to be equal", || digests(&cluster).len() == 1);
+    assert_eq!(cluster.stop(), Some(0));
+}
