@@ -34,6 +34,8 @@ crate::planted_bugs! {
     HoldBySuccessor = HOLD_BY_SUCCESSOR: sweep ["durable-members"],
     /// Let a sync cover entries that were cut while it was under way.
     CutDuringSync = CUT_DURING_SYNC: sweep ["durable"],
+    /// Forget the ballot of the last entry when the log begins again behind a state without a head.
+    ForgetNewness = FORGET_NEWNESS: tests,
     /// Give the members after a state of more than is decided here.
     HeadAboveApplied = HEAD_ABOVE_APPLIED: tests,
     /// Take an earlier life's entries for durable without a sync.

@@ -7,7 +7,7 @@
 //! is never trusted over a restart: a machine then takes all its state from its disk.
 //!
 //! **Invariants**
-//! - I1, I2, I3 The durable part of the log: see `log`.
+//! - I1, I2, I3, I16 The durable part of the log: see `log`.
 //! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
 //!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
 //!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
@@ -196,7 +196,7 @@ impl<P: Planting<Bug>> Durable<P> {
             }
             Start::Recovered { applied, head } => {
                 let mut log = Log::recover(planted, tail_max, disk)?;
-                log.continue_from(applied, head, disk);
+                log.continue_from(planted, applied, head, disk);
                 (log, applied)
             }
             // The region holds nothing that a durable member may use.
@@ -514,7 +514,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
             // It is unknown here whether the own log agrees with the state.
             self.depose(host);
             self.progress.installed = applied;
-            self.log.continue_from(applied, head, disk(host));
+            self.log.continue_from(self.planted, applied, head, disk(host));
         }
         self.progress.applied = applied;
         self.progress.committed = self.progress.committed.max(applied);
