@@ -70,6 +70,8 @@ crate::planted_bugs! {
     PromoteBeforeCaughtUp = PROMOTE_BEFORE_CAUGHT_UP: sweep ["durable-members"],
     /// Take acknowledgements and votes of another incarnation for the member's.
     AnyIncarnation = ANY_INCARNATION: sweep ["durable-members"],
+    /// A seat that is filled again keeps what its earlier disk has acknowledged.
+    KeepOldAcks = KEEP_OLD_ACKS: sweep ["durable-members"],
     /// Take votes of another incarnation for the member's.
     OldIncarnationVotes = OLD_INCARNATION_VOTES: sweep ["durable-members"],
     /// Accept only the leaders that the own log names, although another one has more of the log.

@@ -39,6 +39,8 @@
 //!   more than it has applied, since the entries above in its log may never be decided. By
 //!   construction:
 //!   `state_head`. Tested (`HEAD_ABOVE_APPLIED`).
+//! - I17 What a leader counts for a member was acknowledged by the incarnation that the newest
+//!   configuration seats there. Asserted in `advance`. Simulated (`KEEP_OLD_ACKS`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is requested again, a stream that its follower does not
