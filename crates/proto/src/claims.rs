@@ -43,6 +43,9 @@ impl Accepting {
     }
 }
 
+/// The words of a region that its owner only raises, for as long as the region lives.
+pub type Rising = Range<u32>;
+
 /// What one entry holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {

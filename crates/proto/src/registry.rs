@@ -8,7 +8,7 @@
 
 use crate::amcast::linear::Rule;
 use crate::amcast::{self, Multicast, fastcast, primcast, skeen, whitebox};
-use crate::claims::{Accepting, Acceptor, Entry, Reads};
+use crate::claims::{Accepting, Acceptor, Entry, Reads, Rising};
 use crate::keyed::{KeyedConfig, KeyedMachine};
 use crate::node::{Layout, Node, NodeConfig};
 use crate::planted::{Bugs, Planting, Sound};
@@ -51,6 +51,11 @@ pub trait LogSpec: Copy + Debug + 'static {
     /// The words whose change may accept a value, in the order of the ring's places.
     fn accepting(_members: usize, _shape: &LogShape) -> Accepting {
         Accepting::default()
+    }
+
+    /// The words that the owner of a region never lowers.
+    fn rising(_members: usize, _shape: &LogShape) -> Rising {
+        0..0
     }
 
     /// What the entry at this index of [`LogSpec::accepting`] holds.

@@ -8,7 +8,7 @@ use crate::coverage::Mark;
 use crate::{NodeHost, Provider, Snapshots, Stamps, Store, member};
 use base::{At, Inbox, Instant, MemberSet, Prefix, Rank, Slot};
 use proto::LogShape;
-use proto::claims::{Accepting, Acceptor, Entry, Reads};
+use proto::claims::{Accepting, Acceptor, Entry, Reads, Rising};
 use proto::disk::DiskEvent;
 use proto::members::{Change, ChangeRefused, Configuration, StateHead};
 use proto::node::Timing;
@@ -177,6 +177,8 @@ pub struct Subject {
 pub(crate) struct Claims {
     /// See [`LogSpec::accepting`].
     pub(crate) accepting: fn(usize, &LogShape) -> Accepting,
+    /// See [`LogSpec::rising`].
+    pub(crate) rising: fn(usize, &LogShape) -> Rising,
     /// See [`LogSpec::entry`].
     pub(crate) entry: fn(usize, &LogShape, &[u64], u32) -> Entry,
     /// See [`LogSpec::spoils`].
@@ -191,6 +193,7 @@ impl Claims {
     const fn of<S: LogSpec>() -> Claims {
         Claims {
             accepting: S::accepting,
+            rising: S::rising,
             entry: S::entry,
             spoils: S::spoils,
             acceptor: S::acceptor,

@@ -144,6 +144,7 @@ impl World {
         let introduction = |rank| (subject.introduction)(members, &plan.shape, rank);
         net.witnesses = Witnesses::new((subject.claims.reads)(members, &plan.shape), members);
         net.accepts.accepting = (subject.claims.accepting)(members, &plan.shape);
+        net.accepts.rising = (subject.claims.rising)(members, &plan.shape);
         net.accepts.spoils = Some((subject.claims.spoils, plan.shape));
         net.introduced = Introduced::at(Rank::all(members).map_while(introduction).collect());
         World {

@@ -9,7 +9,8 @@
 //! that is acknowledged again in a later epoch, an ACCEPT without the clock (line 73: as long as a
 //! process tracks what it *reported*, the next message that needs the clock makes it report), a
 //! candidate that speaks as a primary (no process knows its epoch's members before it has begun:
-//! P17).
+//! P17), a level that is told although a list does not reach that far (LR4: a past that is known
+//! has a list).
 
 crate::planted_bugs! {
     // --- PrimCast, algorithms 1 to 3

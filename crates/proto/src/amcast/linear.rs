@@ -12,6 +12,10 @@
 //! - LR1 under [`Rule::Hop`] m is delivered when, for every other destination h, `Past(h, m)` holds
 //!   and each undelivered message that h's primary listed before m has a level of groups - 3.
 //!   Asserted: nowhere, it is the delivery condition; global: sim checker `realtime`.
+//! - LR4 under [`Rule::Hop`] what is known to be past in another group is covered by its primary's
+//!   last list: a newer primary begins at the clock of a quorum, and brings its list with its first
+//!   report. So LR1 asks for the list twice. Asserted where a process hears a report
+//!   ([`Horizon::is_listed`]).
 //! - LR2 under [`Rule::AllGroups`] m with several destinations waits for `Past(h, m)` of every
 //!   group h. Global: the same checker.
 //! - LR3 under [`Rule::CommitWait`] m waits until every attested clock has passed its timestamp.
@@ -159,6 +163,11 @@ impl<P: Planting<Bug>> Horizon<P> {
         self.past[group.index()]
     }
 
+    /// LR4: whether the last list of `group` is complete up to what is past there.
+    pub fn is_listed(&self, group: GroupId) -> bool {
+        self.past(group) <= self.told[group.index()].clock
+    }
+
     /// The groups of `dest` other than the own one: those that a message waits for.
     fn others(&self, dest: GroupSet) -> impl Iterator<Item = GroupId> + use<P> {
         let others = dest.without(self.own);
@@ -269,6 +278,18 @@ mod tests {
         }
         horizon.tell(GroupId::at(1), Timestamp(4), &[]);
         assert!(!horizon.admits_by_hop(place, dest), "a list that ends before m says nothing");
+    }
+
+    #[test]
+    fn lr4_a_list_that_ends_before_what_is_past_is_seen() {
+        let (mut horizon, other) = (horizon(3), GroupId::at(1));
+        assert!(horizon.is_listed(other), "nothing is past");
+        horizon.raise(other, Timestamp(5));
+        assert!(!horizon.is_listed(other));
+        horizon.tell(other, Timestamp(5), &[]);
+        assert!(horizon.is_listed(other));
+        horizon.tell(other, Timestamp(4), &[]);
+        assert!(!horizon.is_listed(other));
     }
 
     #[test]

@@ -34,6 +34,8 @@ crate::planted_bugs! {
     HoldBySuccessor = HOLD_BY_SUCCESSOR: sweep ["durable-members"],
     /// Let a sync cover entries that were cut while it was under way.
     CutDuringSync = CUT_DURING_SYNC: sweep ["durable"],
+    /// Forget the ballot of the last entry when the log begins again behind a state without a head.
+    ForgetNewness = FORGET_NEWNESS: tests,
     /// Give the members after a state of more than is decided here.
     HeadAboveApplied = HEAD_ABOVE_APPLIED: tests,
     /// Take an earlier life's entries for durable without a sync.
@@ -68,6 +70,8 @@ crate::planted_bugs! {
     PromoteBeforeCaughtUp = PROMOTE_BEFORE_CAUGHT_UP: sweep ["durable-members"],
     /// Take acknowledgements and votes of another incarnation for the member's.
     AnyIncarnation = ANY_INCARNATION: sweep ["durable-members"],
+    /// A seat that is filled again keeps what its earlier disk has acknowledged.
+    KeepOldAcks = KEEP_OLD_ACKS: sweep ["durable-members"],
     /// Take votes of another incarnation for the member's.
     OldIncarnationVotes = OLD_INCARNATION_VOTES: sweep ["durable-members"],
     /// Accept only the leaders that the own log names, although another one has more of the log.

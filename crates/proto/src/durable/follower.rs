@@ -244,7 +244,8 @@ impl<P: Planting<Bug>> Durable<P> {
             // there, and all behind them, can no longer be decided.
             let members = Some(following.members).filter(|(at, _)| *at <= self.progress.installed);
             let before = Some(head.previous).filter(|ballot| *ballot != Ballot::NONE);
-            self.log.begin_at(self.progress.installed, before, members, disk(host));
+            let installed = self.progress.installed;
+            self.log.begin_at(self.planted, installed, before, members, disk(host));
         } else if !continues && is_known && !self.planted.has(Bug::SkipLogMatch) {
             return false;
         }

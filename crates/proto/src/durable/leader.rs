@@ -42,6 +42,12 @@ impl Term {
         self.streams[member.index()].durable
     }
 
+    /// Whether all that counts for `member` was acknowledged by this incarnation (I17).
+    fn is_acknowledged_by(&self, member: Rank, incarnation: Incarnation) -> bool {
+        let Stream { durable, holder, .. } = self.streams[member.index()];
+        durable == Prefix::ZERO || holder == Some(incarnation)
+    }
+
     /// The prefix that the disk of `member` holds in full: an acknowledgement alone may come from a
     /// disk on which the state before its log is damaged.
     pub(super) fn held_at(&self, member: Rank, planted: impl Planting<Bug>) -> Prefix {
@@ -238,6 +244,7 @@ impl<P: Planting<Bug>> Durable<P> {
             {
                 if ack.durable > stream.durable {
                     stream.durable = ack.durable.min(self.log.end());
+                    stream.holder = Some(ack.by());
                     stream.moved_at = self.now;
                     stream.patience = PATIENCE;
                 }
@@ -258,6 +265,11 @@ impl<P: Planting<Bug>> Durable<P> {
     pub(super) fn advance<H: Host>(&mut self, host: &mut H) {
         let Office::Leader(term) = &self.office else { return };
         let Some((at, members)) = self.log.members() else { return };
+        let is_own = |rank: Rank| term.is_acknowledged_by(rank, members.incarnation(rank));
+        assert!(
+            members.all().iter().all(is_own) || self.planted.has(Bug::AnyIncarnation),
+            "I17: what an earlier disk has acknowledged counts for its successor"
+        );
         let own =
             if self.planted.has(Bug::CountSelfEarly) { self.log.end() } else { self.log.durable() };
         let mut counted = members.voters;
@@ -344,7 +356,8 @@ impl<P: Planting<Bug>> Durable<P> {
         {
             // Another disk has that seat: acknowledgements from the seat before are not its own.
             term.peers.remove(rank);
-            if !self.planted.has(Bug::AnyIncarnation) {
+            let keeps = matches!(change, Change::Add(..)) && self.planted.has(Bug::KeepOldAcks);
+            if !self.planted.has(Bug::AnyIncarnation) && !keeps {
                 term.streams[rank.index()] = Stream::default();
             }
         }

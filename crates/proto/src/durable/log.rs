@@ -7,6 +7,8 @@
 //!   flush that was asked for after it is reported. Asserted in [`Log::promise`].
 //! - I3 An earlier life's entries are not durable until this life has synced them: they may have
 //!   been read from a cache that a power cut erases. By construction: [`Log::recover`].
+//! - I16 A log that begins again behind a state whose last entry is not known is of no older ballot
+//!   than it was. Asserted in [`Log::begin_at`]. Tested (`FORGET_NEWNESS`).
 
 use super::bugs::Bug;
 use super::wire::{RUNS_MAX, Run};
@@ -391,12 +393,19 @@ impl Log {
     /// any log that can be elected is newer still.
     pub(super) fn begin_at<D: Disk>(
         &mut self,
+        planted: impl Planting<Bug>,
         prefix: Prefix,
         before: Option<Ballot>,
         members: Option<Placed>,
         disk: &mut D,
     ) {
-        let ballot = before.unwrap_or(self.last_ballot());
+        let had = self.last_ballot();
+        let kept = if planted.has(Bug::ForgetNewness) { Ballot::NONE } else { had };
+        let ballot = before.unwrap_or(kept);
+        assert!(
+            before.is_some() || ballot >= had,
+            "I16: of {ballot} behind {prefix}, was of {had}"
+        );
         self.base = Base { prefix, ballot, is_exact: before.is_some(), members };
         self.runs.clear();
         self.configurations.clear();
@@ -413,6 +422,7 @@ impl Log {
     /// entry at its end, the log begins there.
     pub(super) fn continue_from<D: Disk>(
         &mut self,
+        planted: impl Planting<Bug>,
         prefix: Prefix,
         head: Option<StateHead>,
         disk: &mut D,
@@ -424,7 +434,7 @@ impl Log {
             // If they differ, all that this log holds from there on is off the decided path and can
             // never be decided.
             let members = head.map(|head| (head.members_at, head.members));
-            self.begin_at(prefix, head.map(|head| head.ballot), members, disk);
+            self.begin_at(planted, prefix, head.map(|head| head.ballot), members, disk);
         } else if let Some(head) = head.filter(|head| own == Some(head.ballot)) {
             self.learn_members((head.members_at, head.members), disk);
         }

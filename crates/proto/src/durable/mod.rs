@@ -7,7 +7,7 @@
 //! is never trusted over a restart: a machine then takes all its state from its disk.
 //!
 //! **Invariants**
-//! - I1, I2, I3 The durable part of the log: see `log`.
+//! - I1, I2, I3, I16 The durable part of the log: see `log`.
 //! - I4 A vote and an acknowledgement leave when the promise of their ballot is durable; an
 //!   acknowledgement covers only what is durable *and* was compared with that leader's log in that
 //!   ballot. By construction: `pay_votes`, `acknowledge`. Simulated (mutants `VOTE_BEFORE_SYNC`,
@@ -39,6 +39,8 @@
 //!   more than it has applied, since the entries above in its log may never be decided. By
 //!   construction:
 //!   `state_head`. Tested (`HEAD_ABOVE_APPLIED`).
+//! - I17 What a leader counts for a member was acknowledged by the incarnation that the newest
+//!   configuration seats there. Asserted in `advance`. Simulated (`KEEP_OLD_ACKS`).
 //!
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is requested again, a stream that its follower does not
@@ -196,7 +198,7 @@ impl<P: Planting<Bug>> Durable<P> {
             }
             Start::Recovered { applied, head } => {
                 let mut log = Log::recover(planted, tail_max, disk)?;
-                log.continue_from(applied, head, disk);
+                log.continue_from(planted, applied, head, disk);
                 (log, applied)
             }
             // The region holds nothing that a durable member may use.
@@ -514,7 +516,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
             // It is unknown here whether the own log agrees with the state.
             self.depose(host);
             self.progress.installed = applied;
-            self.log.continue_from(applied, head, disk(host));
+            self.log.continue_from(self.planted, applied, head, disk(host));
         }
         self.progress.applied = applied;
         self.progress.committed = self.progress.committed.max(applied);

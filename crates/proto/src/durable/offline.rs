@@ -107,6 +107,7 @@ pub fn begin_from<D: Disk>(
     if promised > Ballot::NONE {
         log.promise(promised, disk);
     }
-    log.begin_at(prefix, Some(head.ballot), Some((head.members_at, head.members)), disk);
+    let members = Some((head.members_at, head.members));
+    log.begin_at(Sound, prefix, Some(head.ballot), members, disk);
     Ok(disk.sync())
 }

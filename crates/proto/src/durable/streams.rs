@@ -47,6 +47,8 @@ pub(super) struct Stream {
     pub(super) next: Prefix,
     /// The prefix that the follower acknowledged in this ballot.
     pub(super) durable: Prefix,
+    /// The incarnation that acknowledged it.
+    pub(super) holder: Option<Incarnation>,
     /// The prefix of the state that the disk lacks: see [`Ack`](super::places::Ack).
     pub(super) lacks: Prefix,
     pub(super) told_commit: Prefix,
@@ -68,6 +70,7 @@ impl<P: Planting<Bug>> Durable<P> {
             state: State::Asked,
             number: term.n_streams,
             durable: stream.durable,
+            holder: stream.holder,
             lacks: stream.lacks,
             moved_at: self.now,
             patience,

@@ -203,7 +203,7 @@ fn a_state_that_takes_the_place_of_what_is_being_synced_shortens_that_sync() {
     let mut disk = TestDisk::default();
     let mut log = log_of(&mut disk, 3);
     log.flush(&mut disk);
-    log.begin_at(Prefix(1), None, None, &mut disk);
+    log.begin_at(Sound, Prefix(1), None, None, &mut disk);
     for slot in 1..3 {
         let head = EntryHead { slot: Slot(slot), ballot: Ballot(9), view: 0 };
         log.append(head, b"other", &mut disk);
@@ -212,6 +212,27 @@ fn a_state_that_takes_the_place_of_what_is_being_synced_shortens_that_sync() {
     assert_eq!(log.durable(), Prefix(1), "no sync has seen what stands behind the state");
     log.synced(Sound, Flush(disk.n_flushes), &mut disk);
     assert_eq!(log.durable(), Prefix(3));
+}
+
+/// The ballot of a log of three entries that continues from a state of nine, whose giver did not
+/// know the last entry's ballot.
+fn ballot_behind_a_state_without_a_head<P: Planting<Bug>>(planted: P) -> Ballot {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 3);
+    log.continue_from(planted, Prefix(9), None, &mut disk);
+    assert_eq!((log.start(), log.end()), (Prefix(9), Prefix(9)));
+    log.last_ballot()
+}
+
+#[test]
+fn i16_a_log_behind_a_state_without_a_head_is_as_new_as_it_was() {
+    assert_eq!(ballot_behind_a_state_without_a_head(Sound), Ballot(1));
+}
+
+#[test]
+#[should_panic(expected = "I16")]
+fn i16_a_log_that_forgets_how_new_it_was_is_seen() {
+    ballot_behind_a_state_without_a_head(Planted(Bug::ForgetNewness));
 }
 
 /// I3.

@@ -5,6 +5,7 @@
 //!   either never held that entry, and does not count for it, or is overwriting it, and then holds
 //!   the newest entry in its other half (M5). By construction: `Fetch::void`. If both halves were
 //!   found torn, one after the other, the first may be whole by now: such a log is no witness.
+//!   What was found torn is known until the slot is delivered. Tested (`FORGET_TORN`).
 
 use super::leader::{FETCH_LABEL, FETCH_VALUE, token};
 use super::*;
@@ -175,7 +176,8 @@ impl<P: Planting<Bug>> Mu<P> {
         if is_under_way || self.learner.state_asked_at.is_some_and(is_awaited) {
             return;
         }
-        let void = self.learner.fetch.take().map_or(Vec::new(), |before| before.void);
+        let before = self.learner.fetch.take().filter(|_| !self.planted.has(Bug::ForgetTorn));
+        let void = before.map_or(Vec::new(), |before| before.void);
         self.learner.n_fetches += 1;
         let number = self.learner.n_fetches;
         for rank in self.links.iter() {

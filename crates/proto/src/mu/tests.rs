@@ -162,7 +162,7 @@ fn m5_one_half_loses_a_decided_entry_to_a_torn_adoption() {
 }
 
 /// Members 0 and 1 hold what is decided, and member 2 has only the news of it. Returns its slot.
-fn decided_without_member_2(group: &mut Group<Sound>) -> Slot {
+fn decided_without_member_2<P: Planting<Bug>>(group: &mut Group<P>) -> Slot {
     for leader in [2, 0] {
         group.lead(leader);
         group.settle(&[0, 1, 2]);
@@ -180,8 +180,8 @@ fn decided_without_member_2(group: &mut Group<Sound>) -> Slot {
 
 /// Puts an entry for `slot` into the log of `of`, under the next ballot after `above` that names
 /// `half`; of an interrupted WRITE the label alone.
-fn plant(
-    group: &mut Group<Sound>,
+fn plant<P: Planting<Bug>>(
+    group: &mut Group<P>,
     of: usize,
     slot: Slot,
     (half, above): (Half, Ballot),
@@ -199,16 +199,21 @@ fn plant(
     group.world.memory[of][at..at + words.len()].copy_from_slice(&words);
 }
 
-/// A follower that lacks a decided entry finds it, although another log's newest entry for the same
-/// slot is one whose writer was interrupted after its label.
-#[test]
-fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
-    let mut group = Group::new(Sound);
+/// A follower lacks a decided entry, and another log's newest entry for the same slot is one whose
+/// writer was interrupted after its label. True if the follower finds what is decided.
+fn finds_what_is_decided<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::new(planted);
     let slot = decided_without_member_2(&mut group);
     let promised = group.machines[0].candidacy.highest();
     plant(&mut group, 1, slot, (Half::before(promised, Sound), promised), true);
     group.settle(&[1, 2]);
-    assert_eq!(group.values(2), [b"decided"]);
+    group.values(2) == [b"decided"]
+}
+
+#[test]
+fn learner_i1_an_entry_that_was_cut_off_keeps_nobody_from_what_is_decided() {
+    assert!(finds_what_is_decided(Sound));
+    assert!(!finds_what_is_decided(Planted(Bug::ForgetTorn)));
 }
 
 /// If a log was found torn in both halves, one after the other, the first may be whole by now: the

@@ -180,7 +180,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     fn show_horizon<H: Host>(&mut self, host: &mut H) {
         let at = self.places.horizons().plus(self.me.index() as u32);
         let Some(term) = &self.term else { return };
-        let horizon = term.horizon.0.max(host.load(at));
+        // I8: an earlier term may have shown one further on.
+        let shown = if self.planted.has(Bug::ForgetHorizon) { 0 } else { host.load(at) };
+        let horizon = term.horizon.0.max(shown);
         host.store(at, horizon);
         for rank in self.peers() {
             host.write(rank, at, &[horizon], None);

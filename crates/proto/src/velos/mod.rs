@@ -32,8 +32,10 @@
 //!   one, however far this node lags and however often the generation has wrapped. A leader shows
 //!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
 //!   candidate freezes a word (its ballot, nothing else) and reads the horizons after that (T2).
-//!   Once a slot was free under its ballot, no lower ballot can go a ring beyond it. Asserted:
-//!   `is_recycled` guards every use; mutants `SKIP_SURVEY`, `HORIZON_AFTER_CAS`.
+//!   Once a slot was free under its ballot, no lower ballot can go a ring beyond it. A horizon
+//!   never falls while its owner's memory lives: an earlier term's CAS may be out. Asserted:
+//!   `is_recycled` guards every use; mutants `SKIP_SURVEY`, `HORIZON_AFTER_CAS`,
+//!   `FORGET_HORIZON`.
 //! - I9 Each slot has exactly one configuration: one that is decided for slot s governs from s +
 //!   alpha on, and no member prepares a slot alpha or more beyond what it has applied, so a member
 //!   that prepares a slot knows its configuration. Asserted in `prepare`.

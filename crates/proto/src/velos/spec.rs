@@ -5,7 +5,7 @@ use super::layout::ENTRY;
 use super::learner::ENTRY_READ;
 use super::word::{Narrow, SlotWord, Wide, Widths};
 use super::{Machine, Places, rpc};
-use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Witness};
+use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Rising, Witness};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
@@ -64,6 +64,12 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         let min_proposal = W::PACKING.sealed_ballot();
         let promise = W::PACKING.pack(SlotWord { min_proposal, ..SlotWord::default() });
         Accepting { places: places.all_slots(), stride: ENTRY, mask: !promise }
+    }
+
+    /// I8
+    fn rising(members: usize, shape: &LogShape) -> Rising {
+        let horizons = places(members, shape).horizons().0;
+        horizons..horizons + base::MAX_MEMBERS as u32
     }
 
     fn entry(members: usize, shape: &LogShape, region: &[u64], index: u32) -> Entry {

@@ -9,6 +9,8 @@
 //!   entry is of the leader's ballot ([`World::judge_commit`]).
 //! - *This value is accepted* (velos, mu, multipaxos): the rule of Paxos holds for it (`safe`); it
 //!   is there, and is not written over ([`crate::accepts`]).
+//! - *No slot from here on was prepared by me* (velos): a horizon never falls while its owner's
+//!   memory lives ([`crate::accepts`]).
 //! - *I lead, or try to* (velos, mu, multipaxos): no earlier life used this ballot (`ballots`).
 //! - *I am elected* (durable): a majority's disks have promised, and the log has everything that
 //!   is committed (`elected`).

@@ -176,6 +176,10 @@ impl Port for NodeHost<'_> {
             return self.shell.dying.iter_mut().for_each(|dying| dying.store(at, word));
         }
         let me = self.me.index();
+        let before = self.net.regions[me].load(at.0 as usize);
+        if let Err(detail) = self.net.accepts.check_risen(at.0, before, word) {
+            self.net.violate(Property::Safe, format!("in its own region, r{me}: {detail}"));
+        }
         if let Err(detail) = self.net.regions[me].write(at.0 as usize, word, self.me) {
             self.net.violate(Property::SingleWriter, format!("in its own region, r{me}: {detail}"));
         }

@@ -231,6 +231,11 @@ impl<P: Planting<Bug>> Machine<P> {
             self.horizon.tell(from.group, clock, listed);
         }
         if from.group != self.me.group {
+            assert!(
+                self.config.rule != Rule::Hop || self.horizon.is_listed(from.group),
+                "LR4: the past of {:?} ends behind its primary's list",
+                from.group
+            );
             let newest = self.clocks[group].newest_primary();
             self.clocks[group].forget_before(newest);
         }

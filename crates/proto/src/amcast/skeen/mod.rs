@@ -283,6 +283,10 @@ impl<P: Planting<Bug>> Skeen<P> {
     fn hear(&mut self, from: GroupId, clock: Timestamp, listed: &[Listed]) {
         self.horizon.raise(from, clock);
         self.horizon.tell(from, clock, listed);
+        assert!(
+            from == self.me.group || self.horizon.is_listed(from),
+            "LR4: a process reports no clock below an earlier one"
+        );
     }
 }
 

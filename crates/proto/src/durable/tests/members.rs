@@ -76,6 +76,33 @@ fn a_wiped_disk_does_not_count_as_its_predecessor() {
     assert!(predecessors_copies_count(Planted(Bug::AnyIncarnation)));
 }
 
+/// A seat is emptied and filled again under one leader, to which its first disk has acknowledged
+/// everything.
+fn fills_a_seat_again<P: Planting<Bug>>(planted: P) {
+    let mut group = Group::led(planted, 3, 0);
+    group.propose(0, b"one");
+    group.run(20);
+    let seat = Rank::at(2);
+    group.change(0, Change::Remove(seat)).expect("nothing else is under way");
+    group.run(20);
+    group.power_cut(2);
+    group.change(0, Change::Add(seat, Incarnation(2))).expect("the seat is empty");
+    group.run(20);
+    // The new disk has not come yet, and nothing was acknowledged by it.
+    assert_eq!(group.change(0, Change::Promote(seat)), Err(ChangeRefused::LagsBehind));
+}
+
+#[test]
+fn i17_a_seat_that_is_filled_again_begins_with_nothing_acknowledged() {
+    fills_a_seat_again(Sound);
+}
+
+#[test]
+#[should_panic(expected = "I17")]
+fn i17_acknowledgements_of_the_disk_before_are_seen() {
+    fills_a_seat_again(Planted(Bug::KeepOldAcks));
+}
+
 fn a_new_disk_vouches_for_its_predecessor<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     group.isolate(0);
