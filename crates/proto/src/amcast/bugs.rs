@@ -130,6 +130,8 @@ crate::planted_bugs! {
     PastInAnyEpoch = PAST_IN_ANY_EPOCH: tests,
     /// `hop` with one level too few.
     HopLevelsMissing = HOP_LEVELS_MISSING: sweep ["primcast-linearizable"],
+    /// LR4 broken: an older primary's list takes the place of the newest one's.
+    OlderList = OLDER_LIST: tests,
     /// `commit-wait` without the error of the clocks.
     WaitWithoutError = WAIT_WITHOUT_ERROR: sweep ["primcast-linearizable"],
     /// LR3 broken: a process waits for its own clock's error, and not for the other's.

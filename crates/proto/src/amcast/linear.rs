@@ -15,7 +15,7 @@
 //! - LR4 under [`Rule::Hop`] what is known to be past in another group is covered by its primary's
 //!   last list: a newer primary begins at the clock of a quorum, and brings its list with its first
 //!   report. So LR1 asks for the list twice. Asserted where a process hears a report
-//!   ([`Horizon::is_listed`]).
+//!   ([`Horizon::is_listed`]). Tested (`OLDER_LIST`).
 //! - LR2 under [`Rule::AllGroups`] m with several destinations waits for `Past(h, m)` of every
 //!   group h. Global: the same checker.
 //! - LR3 under [`Rule::CommitWait`] m waits until every attested clock has passed its timestamp.

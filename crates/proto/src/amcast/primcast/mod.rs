@@ -221,13 +221,13 @@ impl<P: Planting<Bug>> Machine<P> {
     ) {
         let group = from.group.index();
         let clocks = &mut self.clocks[group];
-        let is_newest = as_primary && epoch >= clocks.newest_primary();
+        let is_newest = epoch >= clocks.newest_primary() || self.planted.has(Bug::OlderList);
         clocks.hear(from.rank, epoch, clock, as_primary);
         if self.config.rule == Rule::Plain {
             return;
         }
         self.horizon.raise(from.group, clocks.past(self.planted));
-        if is_newest {
+        if as_primary && is_newest {
             self.horizon.tell(from.group, clock, listed);
         }
         if from.group != self.me.group {

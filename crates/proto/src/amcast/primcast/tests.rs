@@ -310,3 +310,29 @@ fn a_proposal_is_listed_for_a_group_that_is_told_together_with_a_destination() {
     assert_eq!(list(other), [id]);
     assert_eq!(list(destination.union(other)), [id]);
 }
+
+/// The primary of another group's second epoch has reported; then a report comes that the first
+/// epoch's primary has sent before.
+fn hears_an_older_primary<P: Planting<Bug>>(planted: P) {
+    let mut machine = Machine::new(&config(), pid(0, 0), planted);
+    let seats = &mut machine.clocks[1].seats;
+    let founders = *seats.newest();
+    let (first, second) = (founders.since, Ballot::above(founders.since, Rank::at(1)));
+    seats.learn(second, &founders);
+    machine.hear(pid(1, 0), first, Timestamp(5), true, &[]);
+    machine.hear(pid(1, 2), second, Timestamp(9), false, &[]);
+    machine.hear(pid(1, 1), second, Timestamp(9), true, &[]);
+    assert_eq!(machine.horizon.past(GroupId::at(1)), Timestamp(9));
+    machine.hear(pid(1, 0), first, Timestamp(7), true, &[]);
+}
+
+#[test]
+fn lr4_an_older_primarys_list_does_not_replace_the_newest_ones() {
+    hears_an_older_primary(Sound);
+}
+
+#[test]
+#[should_panic(expected = "LR4")]
+fn lr4_a_list_of_an_older_primary_is_seen() {
+    hears_an_older_primary(Planted(Bug::OlderList));
+}
