@@ -243,7 +243,7 @@ impl Client {
                 }
             }
             Ask::Own(act) => {
-                if matches!(act, own::Act::Bundle(_)) {
+                if matches!(act, own::Act::Bundle(_) | own::Act::Multi) {
                     self.unwatch(&mut bytes);
                 }
                 if act == own::Act::Flush {

@@ -44,6 +44,8 @@
 //!   members are answered meanwhile, within the same time. Judged in `phases`.
 //! - I21 where a program is replicated, verdicts count the members that are in, and no others, when
 //!   all is well. Judged in `phases`.
+//! - I22 a request over a limit, and the transaction in which it stands, have no effect. Judged in
+//!   `own` (W4).
 //!
 //! A seed replays everything, as in the other worlds.
 
