@@ -237,6 +237,9 @@ impl Client {
                     talk.leases.guard(looked, number);
                     self.guard.drop();
                 }
+                if matches!(act, Act::Keep { .. }) {
+                    self.unwatch(&mut bytes);
+                }
                 if matches!(act, Act::Watch) {
                     self.guard.lease = Some((key, number));
                     self.guard.is_on = true;

@@ -52,6 +52,7 @@
 mod aims;
 mod calls;
 mod changes;
+mod bursts;
 mod client;
 mod clients;
 mod deviants;

@@ -226,7 +226,7 @@ impl Talk {
 
     /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
     pub(super) fn aside(&mut self, client: &mut Client, now: u64) -> Vec<Ask> {
-        let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
+        let lease = self.leases.think(now).into_iter().map(|(key, act)| Ask::Lease(key, act));
         let own = self.owns.think(&client.own).into_iter().map(Ask::Own);
         let says = self.calls.think(client.id, &mut client.caller).into_iter().map(Ask::Say);
         let n_values = &mut self.n_values;
@@ -234,7 +234,7 @@ impl Talk {
             *n_values += 1;
             n_values.to_string().into_bytes()
         });
-        lease.into_iter().chain(own).chain(says).chain(script.map(Ask::script)).collect()
+        lease.chain(own).chain(says).chain(script.map(Ask::script)).collect()
     }
 
     /// The keys that all of so many clients share.
