@@ -46,13 +46,15 @@
 //!   all is well. Judged in `phases`.
 //! - I22 a request over a limit, and the transaction in which it stands, have no effect. Judged in
 //!   `own` (W4).
+//! - I23 where each key is kept by itself, a request of several keys that is refused has done
+//!   nothing to any of them. Judged in `phases` (by I1, `several`).
 //!
 //! A seed replays everything, as in the other worlds.
 
 mod aims;
+mod bursts;
 mod calls;
 mod changes;
-mod bursts;
 mod client;
 mod clients;
 mod deviants;

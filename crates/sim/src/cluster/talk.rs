@@ -40,6 +40,8 @@ pub(super) enum Ask {
     Watch(Vec<u8>),
     /// One command, or a transaction.
     Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
+    /// One command that does something to each key by itself.
+    Apart(several::Act),
     /// A request about a key that expires.
     Lease(u64, Act),
     /// One about the connection's own key.
@@ -117,7 +119,10 @@ impl Ask {
 
     /// A command of several keys.
     pub(super) fn several(act: several::Act) -> Ask {
-        let several::Act { words, commands, is_read } = act;
+        if act.is_apart {
+            return Ask::Apart(act);
+        }
+        let several::Act { words, commands, is_read, .. } = act;
         let last = if is_read { Last::Each } else { Last::Same(commands.len()) };
         Ask::Do { words: vec![words], commands, last }
     }
