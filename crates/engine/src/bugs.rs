@@ -64,6 +64,8 @@ proto::planted_bugs! {
     NothingGoesAround = NOTHING_GOES_AROUND: sweep ANYWHERE,
     /// A request about a key is begun before an earlier one of its client about that key has ended.
     RequestsOvertake = REQUESTS_OVERTAKE: sweep KEYED,
+    /// A request of several keys ended as its last part did.
+    LastPartDecides = LAST_PART_DECIDES: tests,
     /// An answer that waits until every disk has what it answers leaves when a majority has it.
     ToldBeforeHeld = TOLD_BEFORE_HELD: sweep ON_DISK,
 }

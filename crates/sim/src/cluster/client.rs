@@ -17,6 +17,7 @@ use super::leases::Leases;
 use super::own::{self, Own};
 use super::resp::{self, Value, may_pass};
 use super::scripts::{Script, Scripts};
+use super::several;
 use super::talk::{Ask, Last, Talk};
 use super::wipes::Wipes;
 use base::Rng;
@@ -45,6 +46,8 @@ enum Expected {
     Look,
     /// The end of an operation.
     End(CallId, Last),
+    /// The end of an operation on each key by itself.
+    Apart(Vec<CallId>),
     /// The end of an operation on a key that expires.
     Lease(usize),
     /// The end of an operation on the connection's own key.
@@ -227,7 +230,16 @@ impl Client {
                 let call = talk.recorder.call(self.id, now, commands);
                 self.expected.push_back(Expected::End(call, last));
             }
+            Ask::Apart(several::Act { words, commands, .. }) => {
+                let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+                resp::request(&words, &mut bytes);
+                let call = |command| talk.recorder.call(self.id, now, vec![command]);
+                self.expected.push_back(Expected::Apart(commands.into_iter().map(call).collect()));
+            }
             Ask::Lease(key, act) => {
+                if matches!(act, Act::Keep { .. }) {
+                    self.unwatch(&mut bytes);
+                }
                 let looked = self.guard.lease.filter(|_| matches!(act, Act::Exec { .. }));
                 let number = talk.leases.begin(key, act, now);
                 let n_words = Leases::put(key, act, &mut bytes);
@@ -243,7 +255,7 @@ impl Client {
                 }
             }
             Ask::Own(act) => {
-                if matches!(act, own::Act::Bundle(_)) {
+                if matches!(act, own::Act::Bundle(_) | own::Act::Multi) {
                     self.unwatch(&mut bytes);
                 }
                 if act == own::Act::Flush {
@@ -345,6 +357,10 @@ impl Client {
                     talk.calls.reign = talk.leases.reign();
                     let with = (&mut talk.calls, &mut talk.recorder);
                     let is_done = self.caller.settle(due, value, now, with)?;
+                    self.counts.n_refused += u32::from(!is_done);
+                }
+                Expected::Apart(calls) => {
+                    let is_done = several::settle(&calls, value, now, &mut talk.recorder)?;
                     self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Loaded(script) => {

@@ -267,7 +267,7 @@ impl World {
                         let pause = self.talk.leases.pause();
                         return self.watch(client, (node, pipe), asks.swap_remove(0), pause);
                     }
-                    asks.extend(self.talk.several.think().map(Ask::several));
+                    asks.extend(self.talk.several.think().into_iter().map(Ask::several));
                     asks.extend(self.talk.think(&mut self.clients[client]));
                     // Behind writes, whose syncs may still be under way.
                     asks.extend(self.talk.waits.think().map(Ask::Wait));

@@ -4,7 +4,8 @@
 //!   later, unless it was set again. No clock decides this.
 //! - E2 a read shows the newest value, or none.
 //! - E3 a key that was set with an expiry has one, of at most that length, until it is persisted.
-//! - E4 a key that was persisted is not absent before it is set again.
+//! - E4 a key that was persisted is not absent before it is set again; nor is one that was set with
+//!   KEEPTTL where nothing was.
 //! - E5 *Not early*: within a reign, a key is not absent before the time that it was given, less
 //!   [`SLACK_PERCENT`]. A reign counts from its first answered write on, because a leader's first
 //!   stamp may be behind what the leader before stamped last; and it ends where a clock jumps, or a
@@ -38,11 +39,15 @@ pub(super) struct Moment {
 }
 
 /// A request about one key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Set {
         value: u64,
         ttl_ms: u64,
+    },
+    /// A read and then a write with KEEPTTL in a transaction: it is noted as the latter.
+    Keep {
+        value: u64,
     },
     Get,
     Ttl,
@@ -72,6 +77,10 @@ pub(super) enum Saw {
     /// The milliseconds left; `None` if it stays.
     Left(Option<u64>),
     Persisted(bool),
+    /// It was set with KEEPTTL, where nothing was or not.
+    Kept {
+        was_gone: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +166,14 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
                     settled[begun.reign] = settled[begun.reign].min(ended.at);
                 }
             }
+            (Act::Keep { value }, ended) => {
+                // It is due when what was there was, which is of no length here.
+                of.sets.push(Write { value, ..write });
+                // E4. Elsewhere it may stay: what was there may have been persisted.
+                let surely = matches!(ended, Some((_, Saw::Kept { was_gone: true })));
+                let ended = write.ended.filter(|_| surely);
+                of.persists.push(Write { value, ended, ..write });
+            }
             (Act::Persist, Some((_, Saw::Persisted(false)))) => {}
             (Act::Persist, ended) => {
                 of.persists.push(write);
@@ -195,7 +212,7 @@ pub(super) fn check_guards(ops: &[Op], guards: &[Guard]) -> Result<usize, String
         n_executed += 1;
         let changes = |op: &&Op| {
             let changed = match (op.act, answered(op)) {
-                (Act::Set { .. } | Act::Exec { .. }, Some((at, _))) => Some(at),
+                (Act::Set { .. } | Act::Exec { .. } | Act::Keep { .. }, Some((at, _))) => Some(at),
                 (Act::Persist, Some((at, Saw::Persisted(true)))) => Some(at),
                 _ => None,
             };
@@ -213,10 +230,11 @@ pub(super) fn check_guards(ops: &[Op], guards: &[Guard]) -> Result<usize, String
 impl OfKey {
     fn gone(&self, read: &Read, settled: &[u64]) -> Result<(), String> {
         let (begun, ended) = (read.begun.at, read.ended.at);
-        let is_set_since = |from: u64| self.sets.iter().any(|set| set.may_lie(from, ended));
         // E4
         for persist in self.persists.iter().filter(|one| one.ended.is_some_and(|at| at <= begun)) {
-            if !is_set_since(persist.begun.at) {
+            // (What was set with KEEPTTL is both, by one request.)
+            let mut others = self.sets.iter().filter(|set| set.value != persist.value);
+            if !others.any(|set| set.may_lie(persist.begun.at, ended)) {
                 return Err(format!("gone although {persist:?} made it stay"));
             }
         }
@@ -261,7 +279,7 @@ impl OfKey {
                 let is_sound = ms * MS <= most_ns + MS;
                 if is_sound { Ok(()) } else { Err(format!("no more than {most_ns} ns was given")) }
             }
-            Saw::Set | Saw::Gone | Saw::Persisted(_) => Ok(()),
+            Saw::Set | Saw::Gone | Saw::Persisted(_) | Saw::Kept { .. } => Ok(()),
         }
     }
 
@@ -377,6 +395,22 @@ mod tests {
         is_noticed(&[set(0, 1, 50), ttl(5, Some(52))], "was given");
         assert_eq!(judged(&[set(0, 1, 50), persist(2, true), ttl(5, None)]), Ok(0));
         is_noticed(&[set(0, 1, 50), persist(2, true), get(900, None)], "made it stay");
+    }
+
+    #[test]
+    fn e4_what_is_set_with_keepttl_stays_where_nothing_was() {
+        let keep = |at, was_gone| op(at, Act::Keep { value: 2 }, Saw::Kept { was_gone });
+        let ttl = |at, left| op(at, Act::Ttl, Saw::Left(left));
+        let lease = set(0, 1, 50);
+        is_noticed(&[lease, keep(60, true), get(70, None)], "made it stay");
+        assert_eq!(judged(&[lease, keep(60, true), get(70, Some(2)), ttl(99, None)]), Ok(0));
+        assert_eq!(judged(&[lease, keep(40, false), get(70, None)]), Ok(1), "it has expired");
+        assert_eq!(judged(&[lease, keep(40, false), ttl(45, Some(5))]), Ok(0));
+        assert_eq!(judged(&[lease, keep(60, true), set(65, 3, 5), get(80, None)]), Ok(1));
+        let unknown = Op { end: End::Unknown, ..keep(60, true) };
+        assert_eq!(judged(&[lease, unknown, get(70, None)]), Ok(1), "it may not have come");
+        assert_eq!(judged(&[lease, unknown, get(70, Some(2)), ttl(99, None)]), Ok(0));
+        is_noticed(&[lease, keep(60, true), get(70, Some(1))], "is shown, not");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! - L2 once faults have ended, keys of even numbers are read and not set: one that lives on where
 //!   it should have gone is seen.
 
+use super::bursts::Bursts;
 use super::expiry::{self, Act, End, Guard, Moment, Op, Saw, Times};
 use super::idle::Reign;
 use super::resp::{self, Value};
@@ -24,6 +25,7 @@ pub(super) struct Leases {
     unit_ms: u64,
     next_at: u64,
     n_values: u64,
+    bursts: Bursts,
     ops: Vec<Op>,
     /// The transactions behind a WATCH.
     guards: Vec<Guard>,
@@ -44,6 +46,7 @@ impl Leases {
             rng,
             next_at: 0,
             n_values: 0,
+            bursts: Bursts::draw(seed),
             ops: Vec::new(),
             guards: Vec::new(),
             times: Times { reigns: vec![0], healed_at: None },
@@ -96,10 +99,23 @@ impl Leases {
 
     // ---- requests ----
 
-    /// The next request, if it is time for one.
-    pub(super) fn think(&mut self, now: u64) -> Option<(u64, Act)> {
-        if !self.is_on || now < self.next_at {
-            return None;
+    /// The next requests, if it is time for some: mostly one.
+    pub(super) fn think(&mut self, now: u64) -> Vec<(u64, Act)> {
+        if !self.is_on {
+            return Vec::new();
+        }
+        if self.times.healed_at.is_none() {
+            let Leases { bursts, n_values, unit_ms, .. } = self;
+            let acts = bursts.think(now, *unit_ms, || {
+                *n_values += 1;
+                *n_values
+            });
+            if !acts.is_empty() {
+                return acts;
+            }
+        }
+        if now < self.next_at {
+            return Vec::new();
         }
         self.next_at = now + self.rng.below(2 * self.every_ns);
         let key = self.rng.below(self.n_keys);
@@ -110,12 +126,16 @@ impl Leases {
             4 | 5 => Act::Ttl,
             6 => Act::Persist,
             7 => Act::Watch,
+            8 => {
+                self.n_values += 1;
+                Act::Keep { value: self.n_values }
+            }
             _ => {
                 self.n_values += 1;
                 Act::Set { value: self.n_values, ttl_ms: self.unit_ms * self.rng.range(10, 500) }
             }
         };
-        Some((key, act))
+        vec![(key, act)]
     }
 
     /// The transaction behind a WATCH.
@@ -130,10 +150,11 @@ impl Leases {
         self.rng.below(most)
     }
 
-    /// A read of each key.
+    /// A read of each key; of a burst, of those that stay.
     pub(super) fn look(&self) -> impl Iterator<Item = (u64, Act)> + use<> {
         let n_keys = if self.is_on { self.n_keys } else { 0 };
-        (0..n_keys).map(|key| (key, Act::Get))
+        let keys = (0..n_keys).chain(self.bursts.kept().iter().copied());
+        keys.map(|key| (key, Act::Get)).collect::<Vec<_>>().into_iter()
     }
 
     /// Appends the bytes of a request. Returns how many words it is answered with first.
@@ -154,6 +175,13 @@ impl Leases {
                 say(&["WATCH", &key]);
                 say(&["GET", &key]);
                 return 1;
+            }
+            Act::Keep { value } => {
+                say(&["MULTI"]);
+                say(&["GET", &key]);
+                say(&["SET", &key, &value.to_string(), "KEEPTTL"]);
+                say(&["EXEC"]);
+                return 3;
             }
             Act::Exec { value, ttl_ms } => {
                 say(&["MULTI"]);
@@ -190,6 +218,7 @@ impl Leases {
     pub(super) fn answered(&mut self, number: usize, value: Value, now: u64) -> Result<(), String> {
         let saw = match (self.ops[number].act, value) {
             (Act::Set { .. }, Value::Text(word)) if word == "OK" => Saw::Set,
+            (Act::Keep { .. }, Value::List(Some(list))) => kept(&list)?,
             (Act::Exec { .. }, Value::List(None)) => {
                 self.refused(number);
                 return Ok(());
@@ -233,6 +262,16 @@ impl Leases {
     pub(super) fn check(&self) -> Result<(usize, usize), String> {
         let n_executed = expiry::check_guards(&self.ops, &self.guards)?;
         Ok((expiry::check(&self.ops, &self.times)?, n_executed))
+    }
+}
+
+/// What a transaction with a KEEPTTL found.
+fn kept(list: &[Value]) -> Result<Saw, String> {
+    match list {
+        [Value::Bytes(found), Value::Text(word)] if word == "OK" => {
+            Ok(Saw::Kept { was_gone: found.is_none() })
+        }
+        _ => Err(format!("{list:?} is no answer to a transaction with a KEEPTTL")),
     }
 }
 

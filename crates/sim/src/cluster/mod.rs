@@ -44,10 +44,15 @@
 //!   members are answered meanwhile, within the same time. Judged in `phases`.
 //! - I21 where a program is replicated, verdicts count the members that are in, and no others, when
 //!   all is well. Judged in `phases`.
+//! - I22 a request over a limit, and the transaction in which it stands, have no effect. Judged in
+//!   `own` (W4).
+//! - I23 where each key is kept by itself, a request of several keys that is refused has done
+//!   nothing to any of them. Judged in `phases` (by I1, `several`).
 //!
 //! A seed replays everything, as in the other worlds.
 
 mod aims;
+mod bursts;
 mod calls;
 mod changes;
 mod client;

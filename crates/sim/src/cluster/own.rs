@@ -11,13 +11,16 @@
 //!   use another database. By [`Owns::database`].
 //! - W3 a database that is selected within a transaction is selected behind it: a read there sees
 //!   the transaction's write. By [`Own::settle`].
-//! - W4 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
+//! - W4 a request that is over a limit of the store is refused, and so is the transaction in which
+//!   it stands: nothing of it has an effect (W1). By [`Own::settle`].
+//! - W5 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
 //!   generator of its own.
 
 use super::kinds::Protocol;
 use super::resp::{self, Value, may_pass};
 use super::wipes::Wipes;
 use base::Rng;
+use kv::store::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// The most requests at a time.
 const BATCH_MAX: u64 = 8;
@@ -49,6 +52,21 @@ pub(super) enum Act {
     Bundle(Vec<u8>),
     /// Reads behind that one.
     GetBehind,
+    /// Begins a transaction that will be refused (W4).
+    Multi,
+    /// Writes in it.
+    Queued(Vec<u8>),
+    /// A write of a key or a value over the limit, there or alone.
+    Over(Limit),
+    /// Ends it.
+    Exec,
+}
+
+/// The limit that a request is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit {
+    Key,
+    Value,
 }
 
 /// The key of one connection, and what its client knows of it.
@@ -68,7 +86,7 @@ pub(super) struct Own {
 }
 
 impl Owns {
-    /// W4.
+    /// W5.
     pub(super) fn draw(seed: u64, of: Protocol, wipes: &Wipes) -> Owns {
         let mut rng = Rng::new(seed ^ 0x6f77_6e73);
         let is_on = !of.replicates_program() && rng.chance(1, 2) && !wipes.is_on;
@@ -110,6 +128,18 @@ impl Owns {
                 vec![Act::Bundle(value), Act::GetBehind]
             };
         }
+        if self.has_all && self.rng.chance(1, 8) {
+            // (Values over the limit are half a megabyte, so there are few.)
+            let limit = if self.rng.chance(1, 16) { Limit::Value } else { Limit::Key };
+            if self.rng.chance(1, 4) {
+                return vec![Act::Over(limit)];
+            }
+            let mut acts = vec![Act::Multi, Act::Queued(value), Act::Over(limit), Act::Exec];
+            if self.rng.chance(1, 2) {
+                acts.swap(1, 2);
+            }
+            return acts;
+        }
         vec![Act::Set(value)]
     }
 
@@ -145,6 +175,11 @@ impl Own {
             Act::Set(value) => say(&[b"SET", &self.key, value]),
             Act::Get | Act::GetBehind => say(&[b"GET", &self.key]),
             Act::Flush => say(&[b"FLUSHDB"]),
+            Act::Multi => say(&[b"MULTI"]),
+            Act::Queued(value) => say(&[b"SET", &self.key, value]),
+            Act::Over(Limit::Key) => say(&[b"SET", &vec![b'k'; KEY_BYTES_MAX + 1], b"1"]),
+            Act::Over(Limit::Value) => say(&[b"SET", &self.key, &vec![b'v'; VALUE_BYTES_MAX + 1]]),
+            Act::Exec => say(&[b"EXEC"]),
             Act::Bundle(value) => {
                 say(&[b"MULTI"]);
                 say(&select);
@@ -178,6 +213,12 @@ impl Own {
         }
         let is_ok = |value: &Value| matches!(value, Value::Text(word) if word == "OK");
         match (act, value) {
+            // W4, and so I22
+            (Act::Exec, Value::Error(why)) if why.starts_with("EXECABORT ") => {}
+            (Act::Exec, value) => return Err(format!("{value:?} behind a request over a limit")),
+            (Act::Over(_), Value::Error(why)) if is_over(&why) => {}
+            (Act::Multi, answer) if is_ok(&answer) => {}
+            (Act::Queued(_), Value::Text(word)) if word == "QUEUED" => {}
             (_, Value::Error(why)) if may_pass(&why) => return Ok(false),
             (Act::Set(value), answer) if is_ok(&answer) => self.last = Some(value),
             (Act::Flush, answer) if is_ok(&answer) => self.last = None,
@@ -209,6 +250,11 @@ impl Own {
         let (key, seen) = (String::from_utf8_lossy(&self.key), shown(seen));
         format!("{key} shows {seen} behind this connection's write of {}", shown(self.last.clone()))
     }
+}
+
+/// Whether this error names a limit of keys or values.
+fn is_over(why: &str) -> bool {
+    ["ERR key is longer", "ERR string exceeds"].iter().any(|word| why.starts_with(word))
 }
 
 #[cfg(test)]
@@ -269,6 +315,23 @@ mod tests {
         assert_eq!(own.settle(Act::Bundle(b"2".to_vec()), unknown), Ok(false));
         assert_eq!(own.settle(Act::GetBehind, shown(None)), Ok(true), "nobody knows where");
         assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true), "it came");
+    }
+
+    #[test]
+    fn w4_an_effect_of_a_refused_transaction_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 0);
+        let error = |why: &str| Value::Error(why.to_owned());
+        let (ok, queued) = (Value::Text("OK".to_owned()), Value::Text("QUEUED".to_owned()));
+        assert_eq!(own.settle(Act::Multi, ok.clone()), Ok(true));
+        assert_eq!(own.settle(Act::Queued(b"1".to_vec()), queued), Ok(true));
+        let over = || Act::Over(Limit::Key);
+        assert_eq!(own.settle(over(), error("ERR key is longer than 9 bytes")), Ok(true));
+        assert!(own.settle(over(), ok.clone()).is_err(), "it was taken");
+        assert!(own.settle(Act::Exec, Value::List(Some(vec![ok]))).is_err(), "it was executed");
+        assert!(own.settle(Act::Exec, error("UNKNOWN the outcome")).is_err(), "it was sent");
+        assert_eq!(own.settle(Act::Exec, error("EXECABORT discarded")), Ok(true));
+        assert!(own.settle(Act::Get, shown(Some("1"))).is_err(), "it had an effect");
+        assert_eq!(own.settle(Act::Get, shown(None)), Ok(true));
     }
 
     #[test]

@@ -231,6 +231,7 @@ impl World {
                 Err(detail) => self.violate(Property::StateTime, detail),
             }
             forget_what_never_came(&mut history);
+            self.talk.several.make_blind(&mut history);
             // I1
             match linearizable::check_history(&history) {
                 Ok(judged) => is_judged = judged == linearizable::Judged::Whole,

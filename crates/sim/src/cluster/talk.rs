@@ -40,6 +40,8 @@ pub(super) enum Ask {
     Watch(Vec<u8>),
     /// One command, or a transaction.
     Do { words: Vec<Vec<Vec<u8>>>, commands: Vec<Command>, last: Last },
+    /// One command that does something to each key by itself.
+    Apart(several::Act),
     /// A request about a key that expires.
     Lease(u64, Act),
     /// One about the connection's own key.
@@ -117,7 +119,10 @@ impl Ask {
 
     /// A command of several keys.
     pub(super) fn several(act: several::Act) -> Ask {
-        let several::Act { words, commands, is_read } = act;
+        if act.is_apart {
+            return Ask::Apart(act);
+        }
+        let several::Act { words, commands, is_read, .. } = act;
         let last = if is_read { Last::Each } else { Last::Same(commands.len()) };
         Ask::Do { words: vec![words], commands, last }
     }
@@ -226,7 +231,7 @@ impl Talk {
 
     /// The next requests of a client that waits for no answer, beside those of [`Talk::think`].
     pub(super) fn aside(&mut self, client: &mut Client, now: u64) -> Vec<Ask> {
-        let lease = self.leases.think(now).map(|(key, act)| Ask::Lease(key, act));
+        let lease = self.leases.think(now).into_iter().map(|(key, act)| Ask::Lease(key, act));
         let own = self.owns.think(&client.own).into_iter().map(Ask::Own);
         let says = self.calls.think(client.id, &mut client.caller).into_iter().map(Ask::Say);
         let n_values = &mut self.n_values;
@@ -234,7 +239,7 @@ impl Talk {
             *n_values += 1;
             n_values.to_string().into_bytes()
         });
-        lease.into_iter().chain(own).chain(says).chain(script.map(Ask::script)).collect()
+        lease.chain(own).chain(says).chain(script.map(Ask::script)).collect()
     }
 
     /// The keys that all of so many clients share.

@@ -176,7 +176,7 @@ impl World {
                     Waits::draw(seed, kind.protocol.has_waits(), members),
                 ),
                 (
-                    Several::draw(seed, kind.protocol.replicas().is_some()),
+                    Several::draw(seed, kind.protocol),
                     Scripts::draw(seed, kind.protocol.has_leases(), n_keys),
                     wipes,
                 ),
