@@ -62,6 +62,8 @@ proto::planted_bugs! {
     AnyHashReleases = ANY_HASH_RELEASES: sweep STRICT,
     /// What a copy has sent behind a point leaves with what it has sent before.
     LaterBytesLeave = LATER_BYTES_LEAVE: sweep STRICT,
+    /// What was refused stays in the outbox, and leaves with what is agreed on later.
+    RefusedStays = REFUSED_STAYS: tests,
     /// The end of a connection by the program does not wait for what is held from its client.
     EndOvertakes = END_OVERTAKES: tests,
     /// Answers leave where no hash could be agreed on.

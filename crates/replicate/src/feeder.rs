@@ -147,7 +147,7 @@ pub trait Audience {
     fn output(&mut self, number: u64, bytes: &[u8]);
 
     /// The program has sent all that it sends before a point, where the copy has taken this hash.
-    fn pass_point(&mut self, taken: Taken);
+    fn pass_point(&mut self, taken: Taken, now: Instant);
 
     /// The reads of the connection have their answers.
     fn has_read(&mut self, number: u64);

@@ -12,7 +12,8 @@
 //! - O3 an interval never leaves if another hash is agreed on, if none can be, if its point is
 //!   forgotten, or if none is agreed on within [`HELD_WITHIN`] after the own copy has come to it.
 //!   Then each client that it is for is closed, its connection is aborted, and the fate of what it
-//!   has asked for is unknown to it.
+//!   has asked for is unknown to it. What is held from that client, and what its program sends
+//!   later, is dropped at once: its connection may have to wait for room in the desk.
 //! - O4 a client is not read while [`HELD_BYTES_MAX`] bytes or more are held from it, nor is any
 //!   while [`ALL_HELD_BYTES_MAX`] are held from all. One is closed for which more waits than
 //!   for any client may (`clients`, C2).
@@ -56,8 +57,8 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 struct Interval {
     taken: Taken,
-    /// The time since when its hash is waited for.
-    since: Option<Instant>,
+    /// The time at which the own copy came to its point.
+    since: Instant,
     /// By the numbers of the clients.
     parts: BTreeMap<u64, Part>,
 }
@@ -128,11 +129,11 @@ impl<B: Planting<Bug>> Held<B> {
     }
 
     /// The copy is at a point, and has taken this hash of what it has sent before.
-    pub(crate) fn pass_point(&mut self, taken: Taken) {
+    pub(crate) fn pass_point(&mut self, taken: Taken, now: Instant) {
         let parts = std::mem::take(&mut self.fresh);
         if !parts.is_empty() {
             // (O5: what the hash leaves out is among them.)
-            self.waiting.push_back(Interval { taken, since: None, parts });
+            self.waiting.push_back(Interval { taken, since: now, parts });
         }
     }
 
@@ -143,8 +144,8 @@ impl<B: Planting<Bug>> Held<B> {
         judge: &Judge<B>,
         now: Instant,
     ) -> Option<(Fate, BTreeMap<u64, Part>)> {
-        let first = self.waiting.front_mut()?;
-        let is_late = now >= first.since.get_or_insert(now).plus(HELD_WITHIN);
+        let first = self.waiting.front()?;
+        let is_late = now >= first.since.plus(HELD_WITHIN);
         let outcome = judge.outcome(first.taken.at);
         let fate = match outcome {
             _ if self.planted.has(Bug::AnswerBeforeVerdict) => Fate::Leaves,
@@ -164,6 +165,6 @@ impl<B: Planting<Bug>> Held<B> {
 
     /// The time at which the oldest interval is refused.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        Some(self.waiting.front()?.since?.plus(HELD_WITHIN))
+        Some(self.waiting.front()?.since.plus(HELD_WITHIN))
     }
 }

@@ -10,11 +10,13 @@ pub(crate) struct Outbox {
     n_free: usize,
     /// The bytes before them.
     n_before: u64,
+    is_refused: bool,
 }
 
 impl Outbox {
     /// Appends bytes, which may not leave yet.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        assert!(!self.is_refused, "O3: nothing follows what was refused");
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -30,6 +32,19 @@ impl Outbox {
         let n_more = n_free.saturating_sub(self.n_free);
         self.n_free += n_more;
         n_more as u64
+    }
+
+    /// What may not leave now never will, nor anything behind it. Returns how many bytes that is.
+    pub(crate) fn refuse(&mut self) -> u64 {
+        let n_held = self.n_held();
+        self.bytes.truncate(self.n_free);
+        self.is_refused = true;
+        n_held as u64
+    }
+
+    /// Whether what was held was refused (O3).
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// The bytes that may leave.
@@ -80,6 +95,15 @@ mod tests {
         assert_eq!((outbox.free(5), outbox.to_send()), (0, &b""[..]), "it was free before");
         outbox.free(6);
         assert_eq!(outbox.to_send(), b"f");
+    }
+
+    #[test]
+    fn o3_what_was_refused_never_leaves() {
+        let mut outbox = Outbox::default();
+        outbox.push(b"abc");
+        assert_eq!((outbox.free(1), outbox.refuse(), outbox.n_held()), (1, 2, 0));
+        assert!(outbox.is_refused());
+        assert_eq!(outbox.to_send(), b"a", "it was free before");
     }
 
     #[test]

@@ -33,7 +33,7 @@ use proto::planted::{Planting, Sound};
 use std::collections::BTreeMap;
 
 /// The first bytes of a moved state, which name its format.
-const MAGIC: [u8; 8] = *b"grgleRP4";
+const MAGIC: [u8; 8] = *b"grgleRP5";
 /// Behind them: the bytes of all entries, the stamp, the base's position and offset, and the length
 /// of the ground there.
 const HEADER_BYTES: usize = MAGIC.len() + 5 * 8;

@@ -11,10 +11,17 @@ use super::status::LinkError;
 use base::{At, Parcel, Rank, SEATS_MAX};
 use std::collections::BTreeMap;
 
+/// What a parcel costs beside its bytes (Q2): its place in the tree, and two allocations.
+const PARCEL_BYTES: usize = 128;
+
+fn cost(parcel: &Parcel) -> usize {
+    parcel.bulk.len() + PARCEL_BYTES
+}
+
 /// See the module's text.
 pub(super) struct Parcels {
     kept: BTreeMap<(Rank, At), Parcel>,
-    /// The number of bytes of each peer's.
+    /// The number of bytes of each peer's, with those that each parcel costs.
     n_bytes: [usize; SEATS_MAX],
 }
 
@@ -26,9 +33,9 @@ impl Parcels {
     /// Keeps a parcel of `from`, in place of the one that is there.
     pub(super) fn put(&mut self, from: Rank, at: At, parcel: Parcel) -> Result<(), LinkError> {
         let n_bytes = &mut self.n_bytes[from.index()];
-        *n_bytes += parcel.bulk.len();
+        *n_bytes += cost(&parcel);
         if let Some(last) = self.kept.insert((from, at), parcel) {
-            *n_bytes -= last.bulk.len();
+            *n_bytes -= cost(&last);
         }
         if *n_bytes > PARCELS_BYTES_MAX { Err(LinkError::ParcelsFull) } else { Ok(()) }
     }
@@ -36,7 +43,7 @@ impl Parcels {
     /// Takes it.
     pub(super) fn take(&mut self, from: Rank, at: At) -> Option<Parcel> {
         let parcel = self.kept.remove(&(from, at))?;
-        self.n_bytes[from.index()] -= parcel.bulk.len();
+        self.n_bytes[from.index()] -= cost(&parcel);
         Some(parcel)
     }
 
@@ -55,7 +62,8 @@ mod tests {
     #[test]
     fn q2_a_place_has_the_last_parcel_of_a_peer_and_a_peer_a_bound() {
         let parcel = |tag, n| Parcel { tag, bulk: Bulk::new(vec![0; n], 0) };
-        let (one, other, most) = (Rank::at(0), Rank::at(1), PARCELS_BYTES_MAX);
+        let (one, other) = (Rank::at(0), Rank::at(1));
+        let most = PARCELS_BYTES_MAX - PARCEL_BYTES;
         let mut parcels = Parcels::new();
         for tag in 0..3 {
             assert_eq!(parcels.put(one, At(7), parcel(tag, most)), Ok(()));

@@ -20,8 +20,14 @@ impl<B: Planting<Bug>> Clients<B> {
             worked = true;
             for (number, Part { end, is_last }) in parts {
                 let Some(client) = self.clients.get_mut(&number) else { continue };
+                if client.output.is_refused() {
+                    continue; // O3: it is closed when the desk has room for that
+                }
                 if fate == Fate::Refused {
                     self.to_abort.insert(number);
+                    if !self.planted.has(Bug::RefusedStays) {
+                        self.held.forget(client.output.refuse());
+                    }
                     continue;
                 }
                 let all = self.planted.has(Bug::LaterBytesLeave);
@@ -76,6 +82,9 @@ impl<B: Planting<Bug>> Clients<B> {
 impl<B: Planting<Bug>> Audience for Clients<B> {
     fn output(&mut self, number: u64, bytes: &[u8]) {
         let Some(client) = self.clients.get_mut(&number) else { return };
+        if client.output.is_refused() {
+            return; // O3
+        }
         client.output.push(bytes);
         client.scanner.iter_mut().for_each(|scanner| scanner.hear(bytes));
         let end = client.output.end();
@@ -90,9 +99,9 @@ impl<B: Planting<Bug>> Audience for Clients<B> {
         }
     }
 
-    fn pass_point(&mut self, taken: Taken) {
+    fn pass_point(&mut self, taken: Taken, now: Instant) {
         if self.held.is_on() {
-            self.held.pass_point(taken);
+            self.held.pass_point(taken, now);
         }
     }
 

@@ -52,7 +52,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             leg.session.iter_mut().for_each(Session::pass_point);
         }
         let taken = self.hashes.take();
-        audience.pass_point(taken);
+        audience.pass_point(taken, now);
         true
     }
 

@@ -195,6 +195,55 @@ fn o3_an_answer_that_no_other_confirms_is_given_up() {
     assert!(!is_closed(2 * HELD_WITHIN, Planted(Bug::HeldForEver)), "the mistake shows");
 }
 
+/// The connection of a client whose answer was refused ends when the desk has room for that.
+#[test]
+fn o3_what_was_refused_leaves_with_no_later_answer() {
+    fn heard<B: Planting<Bug>>(planted: B) -> (Vec<u8>, bool) {
+        let mut strict = Strict::new(planted);
+        strict.ask_only(b"SET a\r\n");
+        let (first, value) = strict.come_near_point();
+        strict.ask_only(b"SET b\r\n");
+        let second = strict.come_near_point();
+        assert!(first < second.0);
+        agree_before(&mut strict, first);
+        let void = entry(&Entry::Begin { owner: ME, run: RUN });
+        while strict.rig.desk.has_room() {
+            strict.rig.desk.write(Asker { connection: 99, request: 0 }, &void);
+        }
+        for owner in [OTHER, THIRD] {
+            strict.other(owner, (first, value.wrapping_add(1)));
+        }
+        for owner in [OTHER, THIRD] {
+            strict.other(owner, second);
+        }
+        let heard = strict.heard();
+        strict.rig.decide();
+        strict.rig.turn();
+        (heard, strict.is_closed())
+    }
+    assert_eq!(heard(Sound), (Vec::new(), true));
+    assert_eq!(heard(Planted(Bug::RefusedStays)).0, b":5\r\n:5\r\n", "the mistake shows");
+}
+
+#[test]
+fn o3_each_answer_has_its_own_time() {
+    let mut strict = Strict::new(Sound);
+    let point = strict.ask(b"SET a\r\n");
+    agree_before(&mut strict, point.0);
+    let other = strict.rig.client();
+    strict.rig.ask(other, b"SET b\r\n");
+    strict.rig.decide();
+    strict.rig.turn();
+    strict.rig.answer_all();
+    strict.come_to_point();
+    strict.rig.turn_after(HELD_WITHIN);
+    strict.rig.turn();
+    assert!(
+        strict.is_closed() && strict.rig.door.streams.is_closed(other),
+        "not one after another"
+    );
+}
+
 /// Whether the client is read on while so much is held from it.
 fn is_read<B: Planting<Bug>>(n_bytes: usize, planted: B) -> bool {
     let mut strict = Strict::new(planted);
