@@ -4,6 +4,7 @@
 //!   whether there is one, on a channel that no machine listens to. Every process answers, from the
 //!   moment on at which it polls.
 
+use crate::options::MESSAGE_BYTES_MAX;
 use crate::time;
 use base::verb::Relay;
 use base::{Event, Inbox, Instant, Rank, SeatSet};
@@ -27,7 +28,9 @@ const _: () = assert!(LETTER_BYTES_MAX + 2 <= fabric::shm::MESSAGE_BYTES_MAX);
 const _: () = assert!(LETTER_BYTES_MAX + 2 <= fabric::tcp::wire::MESSAGE_BYTES_MAX);
 
 // What machines rely on (`vsync`, V13): a link has room for rows besides, and takes such WRITEs.
-const _: () = assert!(FLIGHT_BYTES_MAX as usize <= fabric::tcp::OUTPUT_BYTES_MAX / 2);
+const FLIGHT_MOST: usize =
+    FLIGHT_BYTES_MAX as usize + (SUBGROUPS_MAX - 1) * MESSAGE_BYTES_MAX as usize;
+const _: () = assert!(FLIGHT_MOST <= fabric::tcp::OUTPUT_BYTES_MAX * 15 / 16);
 // Of a view that ends and of the next one, in all subgroups (`vsync`, V25).
 const PARCELS_MOST: usize = 2 * SUBGROUPS_MAX * FLIGHT_BYTES_MAX as usize;
 const _: () = assert!(PARCELS_MOST <= fabric::tcp::PARCELS_BYTES_MAX);

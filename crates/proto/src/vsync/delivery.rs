@@ -14,9 +14,10 @@
 //! - V4 *Room.* A slot of a ring is used again when every member has delivered its message, so a
 //!   message that is delivered is read from the ring. The paper's listing (A.2.3) has the test
 //!   inverted. Mutant `WINDOW_INVERTED`.
-//! - V13 *On its way.* What some member has not received of this one's messages is at most
-//!   [`FLIGHT_BYTES_MAX`] long, and what is written again into a ring is not more: so it fits into
-//!   what a fabric keeps for a link. Mutant `FLIGHT_UNBOUNDED`.
+//! - V13 *On its way.* What some member has not received of this one's messages, in all subgroups,
+//!   is at most [`FLIGHT_BYTES_MAX`] long, and a longest message more for each subgroup but one. What
+//!   is written again into rings is not more: so it fits into what a fabric keeps for a link. Mutant
+//!   `FLIGHT_UNBOUNDED`.
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
 //! - V17 *Of this view.* What is read from a ring is of the view: the row of its sender names it
@@ -197,7 +198,7 @@ impl<P: Plantings> Current<P> {
         if self.is_ready(subgroup) && self.is_open(subgroup) {
             let received = self.received_of_me(subgroup);
             while outbox.n_sent() < end
-                && (outbox.bytes_since(received) + self.longest() <= FLIGHT_BYTES_MAX
+                && (outbox.bytes_since(received) + self.longest() <= self.flight_bytes_max()
                     || self.planted.has(Bug::FlightUnbounded))
                 && self.send_next(outbox, port)
             {}
@@ -248,6 +249,12 @@ impl<P: Plantings> Current<P> {
     /// The bytes of the longest message.
     fn longest(&self) -> u64 {
         u64::from(self.layout.shape.message_bytes)
+    }
+
+    /// V13: the share of a subgroup, in which its longest message has room.
+    fn flight_bytes_max(&self) -> u64 {
+        let longest = self.longest().min(FLIGHT_BYTES_MAX);
+        longest + (FLIGHT_BYTES_MAX - longest) / self.lanes.len().max(1) as u64
     }
 
     /// V4: the index of the first own message that has no slot yet.
@@ -576,5 +583,5 @@ impl<P: Plantings> Current<P> {
     }
 }
 
-/// The most bytes of a sender's that are on their way to a member of a shard.
+/// The most bytes of a sender's that are on their way to a member, of all subgroups: see V13.
 pub const FLIGHT_BYTES_MAX: u64 = 8 << 20;
