@@ -84,6 +84,7 @@ mod sweeps;
 mod talk;
 mod timers;
 mod told;
+mod values;
 mod waits;
 mod wipes;
 mod world;

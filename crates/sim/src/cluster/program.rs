@@ -24,6 +24,7 @@
 use super::compared::{CopyId, SharedSent};
 use super::resp::{self, Value};
 use super::timers::Timers;
+use super::values::{Values, Words, number};
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
 use replicate::entry::ConnectionId;
@@ -59,8 +60,6 @@ struct Turns {
     is_held: bool,
 }
 
-type Words = Vec<Vec<u8>>;
-
 /// A connection, as the program has it.
 #[derive(Debug, Default)]
 struct Leg {
@@ -90,11 +89,7 @@ impl Leg {
 pub(super) struct SimProgram {
     rng: Rng,
     legs: BTreeMap<u64, Leg>,
-    /// The values, each with the version of its last change.
-    keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
-    /// The versions of the keys that are gone.
-    gone: BTreeMap<Vec<u8>, u64>,
-    version: u64,
+    values: Values,
     /// The most unread input of a leg.
     room_bytes: usize,
     n_executed: u64,
@@ -130,9 +125,7 @@ impl SimProgram {
             room_bytes: least_room << rng.below(4),
             rng,
             legs: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            gone: BTreeMap::new(),
-            version: 0,
+            values: Values::default(),
             n_executed: 0,
             deviates_after,
             has_deviated: false,
@@ -311,7 +304,7 @@ impl SimProgram {
         let mut reply = Vec::new();
         match (&words[0][..], &mut leg.queue) {
             (b"WATCH", _) => {
-                let version = self.version_of(&words[1]);
+                let version = self.values.version_of(&words[1]);
                 let leg = self.legs.get_mut(&key).expect("a request of a leg");
                 leg.watched.push((words[1].clone(), version));
                 reply.extend(b"+OK\r\n");
@@ -323,18 +316,18 @@ impl SimProgram {
             (b"EXEC", queue) => {
                 let commands = queue.take().unwrap_or_default();
                 let watched = std::mem::take(&mut leg.watched);
-                if watched.iter().any(|(key, version)| self.version_of(key) != *version) {
+                if watched.iter().any(|(key, version)| self.values.version_of(key) != *version) {
                     reply.extend(b"*-1\r\n");
                 } else {
                     reply.extend(format!("*{}\r\n", commands.len()).bytes());
-                    commands.iter().for_each(|words| self.command(words, &mut reply));
+                    commands.iter().for_each(|words| self.values.command(words, &mut reply));
                 }
             }
             (_, Some(queue)) => {
                 queue.push(words);
                 reply.extend(b"+QUEUED\r\n");
             }
-            (_, None) => self.command(&words, &mut reply),
+            (_, None) => self.values.command(&words, &mut reply),
         }
         self.n_executed += 1;
         let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
@@ -347,67 +340,6 @@ impl SimProgram {
 
     fn waits(&self) -> bool {
         !self.is_stalled() && self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
-    }
-
-    fn version_of(&self, key: &[u8]) -> u64 {
-        let there = self.keys.get(key).map(|(_, version)| *version);
-        there.or_else(|| self.gone.get(key).copied()).unwrap_or(0)
-    }
-
-    fn get(&self, key: &[u8]) -> Option<&Vec<u8>> {
-        self.keys.get(key).map(|(value, _)| value)
-    }
-
-    fn set(&mut self, key: &[u8], value: Vec<u8>) {
-        self.version += 1;
-        self.keys.insert(key.to_vec(), (value, self.version));
-    }
-
-    fn command(&mut self, words: &Words, reply: &mut Vec<u8>) {
-        let bulk = |value: Option<&Vec<u8>>, reply: &mut Vec<u8>| match value {
-            None => reply.extend(b"$-1\r\n"),
-            Some(value) => {
-                reply.extend(format!("${}\r\n", value.len()).bytes());
-                reply.extend_from_slice(value);
-                reply.extend(b"\r\n");
-            }
-        };
-        let key = &words[1];
-        match &words[0][..] {
-            b"GET" => bulk(self.get(key), reply),
-            b"SET" => {
-                self.set(key, words[2].clone());
-                reply.extend(b"+OK\r\n");
-            }
-            b"GETSET" => {
-                bulk(self.get(key), reply);
-                self.set(key, words[2].clone());
-            }
-            b"APPEND" => {
-                let mut value = self.get(key).cloned().unwrap_or_default();
-                value.extend_from_slice(&words[2]);
-                reply.extend(format!(":{}\r\n", value.len()).bytes());
-                self.set(key, value);
-            }
-            b"INCRBY" => {
-                let number = |bytes: &[u8]| {
-                    std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i64>().ok())
-                };
-                let sum = self.get(key).map_or(Some(0), |value| number(value)).unwrap_or(0)
-                    + number(&words[2]).unwrap_or(0);
-                reply.extend(format!(":{sum}\r\n").bytes());
-                self.set(key, sum.to_string().into_bytes());
-            }
-            b"DEL" => {
-                self.version += 1;
-                let was_there = self.keys.remove(key).is_some();
-                self.gone.insert(key.clone(), self.version);
-                reply.extend(format!(":{}\r\n", u8::from(was_there)).bytes());
-            }
-            other => {
-                reply.extend(format!("-ERR {}\r\n", String::from_utf8_lossy(other)).bytes());
-            }
-        }
     }
 }
 
@@ -432,16 +364,7 @@ impl Program for SimProgram {
             rest = left;
             word.to_vec()
         };
-        let number = |word: Vec<u8>| u64::from_le_bytes(word.try_into().expect("a number"));
-        self.version = number(word());
-        for _ in 0..number(word()) {
-            let (key, value, version) = (word(), word(), number(word()));
-            self.keys.insert(key, (value, version));
-        }
-        for _ in 0..number(word()) {
-            let (key, version) = (word(), number(word()));
-            self.gone.insert(key, version);
-        }
+        self.values.restore(&mut word);
         self.timers.restore(std::array::from_fn(|_| number(word())));
         Ok(())
     }
@@ -462,18 +385,7 @@ impl Program for SimProgram {
             out.extend_from_slice(&(word.len() as u64).to_le_bytes());
             out.extend_from_slice(word);
         };
-        put(&self.version.to_le_bytes());
-        put(&(self.keys.len() as u64).to_le_bytes());
-        for (key, (value, version)) in &self.keys {
-            put(key);
-            put(value);
-            put(&version.to_le_bytes());
-        }
-        put(&(self.gone.len() as u64).to_le_bytes());
-        for (key, version) in &self.gone {
-            put(key);
-            put(&version.to_le_bytes());
-        }
+        self.values.save(&mut put);
         self.timers.words().iter().for_each(|word| put(&word.to_le_bytes()));
         self.saved = out;
         Ok(Some(self.saved.len() as u64))
