@@ -74,6 +74,8 @@ proto::planted_bugs! {
     HashBeforeRest = HASH_BEFORE_REST: sweep ANYWHERE,
     /// What was answered on a connection that has ended is not hashed.
     EndedNotHashed = ENDED_NOT_HASHED: tests,
+    /// A transaction that holds what is the copy's own is hashed, if a point lies before EXEC.
+    MaskEndsBeforeExec = MASK_ENDS_BEFORE_EXEC: sweep ANYWHERE,
     /// A connection is ended before the copy has answered what its client asked.
     EndedBeforeRest = ENDED_BEFORE_REST: sweep ANYWHERE,
     /// A connection is ended though its end by the program may be there, and was not read.

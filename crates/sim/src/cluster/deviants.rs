@@ -5,7 +5,7 @@
 //! (`supervisor`).
 
 use super::compared::SharedSent;
-use super::kinds::Copies;
+use super::kinds::{Copies, Protocol};
 use super::replicated::Around;
 use super::timers::Journal;
 use base::Rng;
@@ -68,6 +68,19 @@ impl Deviants {
         let manners = [Copies::InMemory, Copies::AtRest, Copies::InTurns];
         let strict = Some((manners[rng.below(3) as usize], SharedSent::default()));
         Deviants { strict, ..self }
+    }
+
+    /// Whether clients may ask for what is a copy's own: where no copy deviates, since what is
+    /// masked is not compared, and where members know of which requests that is so.
+    pub(super) fn can_draw(&self, of: Protocol) -> bool {
+        let is_known = match (of, &self.strict) {
+            (Protocol::Program(_), Some((manner, _))) => *manner == Copies::InMemory,
+            (Protocol::Program(manner), None) => {
+                matches!(manner, Copies::InMemory | Copies::OnDisk)
+            }
+            _ => false,
+        };
+        is_known && self.after.iter().all(Option::is_none)
     }
 
     /// What has left to clients too early, in words.

@@ -83,6 +83,7 @@ mod supervisor;
 mod sweeps;
 mod talk;
 mod timers;
+mod times;
 mod told;
 mod values;
 mod waits;

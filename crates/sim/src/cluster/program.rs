@@ -18,12 +18,14 @@
 //!   was stopped: it moves, for all that can be seen, and never comes to rest.
 //! - P7 where reads run beside the log, a GET is no thing that a copy has seen (`timers`): other
 //!   copies have not.
+//! - P8 a program asked for the time draws it (`times`): that answer is the copy's own.
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
 use super::compared::{CopyId, SharedSent};
 use super::resp::{self, Value};
 use super::timers::Timers;
+use super::times;
 use super::values::{Values, Words, number};
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
@@ -70,6 +72,8 @@ struct Leg {
     /// The replies that the program has not sent, and those that were not fetched.
     replies: VecDeque<u8>,
     output: VecDeque<u8>,
+    /// All replies, sent or not.
+    n_reply_bytes: usize,
     is_closed: bool,
     /// The commands of a transaction.
     queue: Option<Vec<Words>>,
@@ -320,14 +324,14 @@ impl SimProgram {
                     reply.extend(b"*-1\r\n");
                 } else {
                     reply.extend(format!("*{}\r\n", commands.len()).bytes());
-                    commands.iter().for_each(|words| self.values.command(words, &mut reply));
+                    commands.iter().for_each(|words| self.command(key, words, &mut reply));
                 }
             }
             (_, Some(queue)) => {
                 queue.push(words);
                 reply.extend(b"+QUEUED\r\n");
             }
-            (_, None) => self.values.command(&words, &mut reply),
+            (_, None) => self.command(key, &words, &mut reply),
         }
         self.n_executed += 1;
         let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
@@ -335,7 +339,21 @@ impl SimProgram {
             reply = b"+DIFFERENT\r\n".to_vec();
             self.has_deviated = true;
         }
-        self.legs.get_mut(&key).expect("a request of a leg").replies.extend(reply);
+        let leg = self.legs.get_mut(&key).expect("a request of a leg");
+        leg.n_reply_bytes += reply.len();
+        leg.replies.extend(reply);
+    }
+
+    /// Executes a command that a leg has asked for.
+    fn command(&mut self, key: u64, words: &Words, reply: &mut Vec<u8>) {
+        if words[0] != b"TIME" {
+            return self.values.command(words, reply);
+        }
+        let own = times::answer(&mut self.rng, reply); // P8
+        if let (Some((copy, sent)), Some(id)) = (&self.sent, self.ids.get(&key)) {
+            let n_before = self.legs[&key].n_reply_bytes;
+            sent.borrow_mut().draw(*copy, *id, n_before + own.start..n_before + own.end);
+        }
     }
 
     fn waits(&self) -> bool {
