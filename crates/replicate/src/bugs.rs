@@ -76,12 +76,16 @@ proto::planted_bugs! {
     HashBeforeRest = HASH_BEFORE_REST: sweep ANYWHERE,
     /// What was answered on a connection that has ended is not hashed.
     EndedNotHashed = ENDED_NOT_HASHED: tests,
+    /// A transaction that holds what is the copy's own is hashed, if a point lies before EXEC.
+    MaskEndsBeforeExec = MASK_ENDS_BEFORE_EXEC: sweep ANYWHERE,
     /// A connection is ended before the copy has answered what its client asked.
     EndedBeforeRest = ENDED_BEFORE_REST: sweep ANYWHERE,
     /// A connection is ended though its end by the program may be there, and was not read.
     OwnEndUnread = OWN_END_UNREAD: tests,
     /// A checkpoint counts although its maker's copy was not compared behind it.
-    CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
+    CheckpointUnmatched = CHECKPOINT_UNMATCHED: sweep ANYWHERE,
+    /// A checkpoint counts when its maker's copy agrees at the checkpoint's own point.
+    CheckpointByOwnPoint = CHECKPOINT_BY_OWN_POINT: sweep ANYWHERE,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: tests,
     /// The transcript is forgotten up to its end, not up to the checkpoint.

@@ -160,7 +160,8 @@ impl<B: Planting<Bug>> Checkpoints<B> {
             return false;
         }
         let agreed = judge.agreed();
-        making.is_matched |= agreed.at > making.at && agreed.members.contains(maker);
+        let is_own = agreed.at == making.at && self.planted.has(Bug::CheckpointByOwnPoint);
+        making.is_matched |= (is_own || agreed.at > making.at) && agreed.members.contains(maker);
         making.is_matched |= self.planted.has(Bug::CheckpointUnmatched);
         if !making.is_whole() || !making.is_matched {
             return false;
@@ -345,7 +346,9 @@ mod tests {
         rig.pass([7, 7, 7]);
         assert!(rig.look());
         assert_eq!((rig.checkpoints.counts(), rig.checkpoints.making()), ((1, 0), None));
-        assert!(whole(Planted(Bug::CheckpointUnmatched)).0.look(), "the mistake shows");
+        for bug in [Bug::CheckpointUnmatched, Bug::CheckpointByOwnPoint] {
+            assert!(whole(Planted(bug)).0.look(), "the mistake shows");
+        }
     }
 
     #[test]

@@ -15,7 +15,9 @@
 //!   does then what it did before, and nothing between depends on the first time. What does not fit
 //!   cannot be explained.
 
+use crate::bugs::Bug;
 use crate::requests::{self, Request, Requests};
+use proto::planted::Planting;
 use std::collections::VecDeque;
 
 /// The most bytes that a session keeps.
@@ -206,8 +208,9 @@ impl Session {
     }
 
     /// The copy is at a point.
-    pub(crate) fn pass_point(&mut self) {
-        self.is_masked &= self.is_in_transaction || self.is_monitor;
+    pub(crate) fn pass_point(&mut self, planted: impl Planting<Bug>) {
+        let is_open = self.is_in_transaction && !planted.has(Bug::MaskEndsBeforeExec);
+        self.is_masked &= is_open || self.is_monitor;
     }
 }
 
@@ -215,6 +218,7 @@ impl Session {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use proto::planted::{Planted, Sound};
 
     fn session(bytes: &[u8]) -> Session {
         told(bytes).0
@@ -235,7 +239,7 @@ mod tests {
     fn r1_a_connection_that_asks_for_the_time_is_masked_until_a_point() {
         let mut asks = session(b"*1\r\n$4\r\ntime\r\n");
         assert!(asks.is_masked() && asks.is_plain());
-        asks.pass_point();
+        asks.pass_point(Sound);
         assert!(!asks.is_masked());
         assert!(session(b"SET a 1\r\nINFO server\r\n").is_masked());
         assert!(!session(b"*2\r\n$3\r\nGET\r\n$4\r\nTIME\r\n").is_masked(), "that is a key");
@@ -244,18 +248,21 @@ mod tests {
     #[test]
     fn r1_a_connection_that_is_told_what_others_ask_is_masked_for_good() {
         let mut asks = session(b"MONITOR\r\n");
-        asks.pass_point();
+        asks.pass_point(Sound);
         assert!(asks.is_masked());
     }
 
     #[test]
     fn r1_a_transaction_is_masked_to_its_end() {
         let mut asks = session(b"MULTI\r\nTIME\r\n");
-        asks.pass_point();
+        asks.pass_point(Sound);
         assert!(asks.is_masked());
+        let mut mistaken = asks.clone();
+        mistaken.pass_point(Planted(Bug::MaskEndsBeforeExec));
+        assert!(!mistaken.is_masked(), "the mistake shows");
         asks.take(b"EXEC\r\n", &mut Common::default());
         assert!(asks.is_masked());
-        asks.pass_point();
+        asks.pass_point(Sound);
         assert!(!asks.is_masked());
     }
 

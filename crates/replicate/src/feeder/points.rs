@@ -49,7 +49,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 self.hashes.add(leg.id, &mut answers, false);
             }
             leg.framing.iter_mut().for_each(Framing::pass_point);
-            leg.session.iter_mut().for_each(Session::pass_point);
+            leg.session.iter_mut().for_each(|one| one.pass_point(self.planted));
         }
         let taken = self.hashes.take();
         audience.pass_point(taken, now);

@@ -19,6 +19,7 @@ use super::resp::{self, Value, may_pass};
 use super::scripts::{Script, Scripts};
 use super::several;
 use super::talk::{Ask, Last, Talk};
+use super::times;
 use super::wipes::Wipes;
 use base::Rng;
 use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
@@ -54,6 +55,8 @@ enum Expected {
     Own(own::Act),
     /// An answer in a session.
     Called(Due),
+    /// A time.
+    Time(times::Act),
     /// A number of members.
     Waited,
     /// The name of a script.
@@ -83,6 +86,8 @@ pub(super) struct Guard {
     lease: Option<(u64, usize)>,
     /// Whether a WATCH was sent after the last EXEC (C3).
     is_on: bool,
+    /// Whether a transaction has begun, and waits for its end.
+    pub(super) is_open: bool,
 }
 
 impl Guard {
@@ -277,6 +282,14 @@ impl Client {
                 self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.extend(due.map(Expected::Called));
             }
+            Ask::Time(act) => {
+                self.unwatch(&mut bytes);
+                self.burst_left = 0;
+                self.guard.is_open = act == times::Act::Begin;
+                let n_words = act.put(&mut bytes);
+                self.expected.extend((0..n_words).map(|_| Expected::Word));
+                self.expected.extend(act.is_answered().then_some(Expected::Time(act)));
+            }
             Ask::Load(script) => {
                 resp::request(&Scripts::load(script), &mut bytes);
                 self.expected.push_back(Expected::Loaded(script));
@@ -365,6 +378,10 @@ impl Client {
                 }
                 Expected::Loaded(script) => {
                     let is_done = talk.scripts.loaded(script, value)?;
+                    self.counts.n_refused += u32::from(!is_done);
+                }
+                Expected::Time(act) => {
+                    let is_done = act.settle(value)?;
                     self.counts.n_refused += u32::from(!is_done);
                 }
                 Expected::Waited if matches!(value, Value::Number(_)) => {}

@@ -6,6 +6,7 @@ use super::expiry::Act;
 use super::member::Member;
 use super::plant::UNREAD_BYTES_MAX;
 use super::talk::Ask;
+use super::times;
 use super::world::{N_LIVE, World};
 use crate::Property;
 use crate::coverage::Mark;
@@ -240,7 +241,9 @@ impl World {
     /// Lets a client with all its answers ask again, or think first.
     pub(super) fn ask(&mut self, client: usize, node: usize, pipe: PipeId) {
         let now = self.now();
-        let asks = if let Some((key, seen)) = self.clients[client].take_seen() {
+        let asks = if self.clients[client].guard.is_open {
+            vec![Ask::Time(times::Act::End)]
+        } else if let Some((key, seen)) = self.clients[client].take_seen() {
             let value = self.talk.value();
             vec![Ask::compare(key, seen, value)]
         } else if let Some(key) = self.clients[client].lease() {
@@ -255,6 +258,8 @@ impl World {
             reads.chain(leases).collect()
         } else if self.phase == Phase::Liveness && self.clients[client].counts.n_live >= N_LIVE {
             return;
+        } else if let Some(act) = self.talk.times.think() {
+            vec![Ask::Time(act)]
         } else {
             match self.talk.feast().filter(|_| self.phase == Phase::Safety) {
                 Some(asks) => {

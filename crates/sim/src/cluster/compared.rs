@@ -2,15 +2,17 @@
 //! they are compared.
 //!
 //! - S1 when a byte leaves to a client, a majority's copies have sent it, and all before it, on
-//!   that client's connection. Judged by [`Sent::leave`], of what members write to their clients'
-//!   pipes. (A copy that began with a checkpoint has not sent what was sent before: it is not asked
-//!   about the connections that were open there.)
+//!   that client's connection. Bytes that a copy has drawn (`hash`, H3) may be any, and no others:
+//!   those around them count, and so does their number. Judged by [`Sent::leave`], of what members
+//!   write to their clients' pipes. (A copy that began with a checkpoint has not sent what was sent
+//!   before: it is not asked about the connections that were open there.)
 
 use base::{Incarnation, Rank};
 use engine::streams::{Addresses, Broken, Interest, Pipes, Received, Streams, number_of};
 use replicate::entry::ConnectionId;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// One copy: its member, and the ordinal of its process.
@@ -23,6 +25,8 @@ pub(super) type SharedSent = Rc<RefCell<Sent>>;
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     by_copies: BTreeMap<ConnectionId, BTreeMap<CopyId, Vec<u8>>>,
+    /// The places in that of what a copy has drawn.
+    drawn: BTreeSet<(ConnectionId, CopyId, usize)>,
     /// The connections of which a member's copy has not sent all itself.
     unknown: BTreeSet<(ConnectionId, Rank)>,
     left: BTreeMap<ConnectionId, Vec<u8>>,
@@ -36,6 +40,11 @@ impl Sent {
         sent.extend_from_slice(bytes);
     }
 
+    /// A copy will send bytes there that it has drawn.
+    pub(super) fn draw(&mut self, copy: CopyId, id: ConnectionId, at: Range<usize>) {
+        self.drawn.extend(at.map(|at| (id, copy, at)));
+    }
+
     /// A copy has begun with a checkpoint, and with these connections.
     pub(super) fn begin_with(&mut self, owner: Rank, open: impl Iterator<Item = ConnectionId>) {
         self.unknown.extend(open.map(|id| (id, owner)));
@@ -46,7 +55,13 @@ impl Sent {
         let left = self.left.entry(id).or_default();
         left.extend_from_slice(bytes);
         let of_copies = self.by_copies.get(&id).into_iter().flatten();
-        let agrees = of_copies.filter(|(_, sent)| sent.starts_with(left));
+        let drawn = &self.drawn;
+        let agrees = of_copies.filter(|(copy, sent)| {
+            let is_like = |(at, (one, other)): (usize, (&u8, &u8))| {
+                one == other || drawn.contains(&(id, **copy, at))
+            };
+            sent.len() >= left.len() && left.iter().zip(sent.iter()).enumerate().all(is_like)
+        });
         let mut members: BTreeSet<Rank> = agrees.map(|((owner, _), _)| *owner).collect();
         members.extend(self.unknown.iter().filter(|(of, _)| *of == id).map(|(_, owner)| *owner));
         if members.len() < majority && self.finding.is_none() {
@@ -139,6 +154,20 @@ mod tests {
         assert!(finding(&[(0, 1, b"ab"), (1, 1, b"xb"), (2, 1, b"ax")], &[b"ab"]));
         assert!(finding(&[(0, 1, b"ab"), (0, 2, b"ab")], &[b"ab"]), "one member's copies");
         assert!(!finding(&[(0, 1, b"ab"), (1, 1, b"x"), (1, 2, b"ab")], &[b"ab"]));
+        // What one has drawn is left out, and nothing else.
+        let finding = |own: Range<usize>, other: &[u8]| {
+            let mut journal = Sent::default();
+            journal.send((Rank::at(0), Incarnation(1)), id, b"a12b");
+            journal.send((Rank::at(1), Incarnation(1)), id, other);
+            journal.draw((Rank::at(1), Incarnation(1)), id, own);
+            journal.leave(id, b"a12b", 2);
+            journal.finding().is_some()
+        };
+        assert!(!finding(1..3, b"a34b"));
+        assert!(finding(0..0, b"a34b"));
+        assert!(finding(1..2, b"a34b"));
+        assert!(finding(1..3, b"a34c"));
+        assert!(finding(1..3, b"a34"), "it has not sent the last");
         let mut journal = Sent::default();
         journal.send((Rank::at(0), Incarnation(1)), id, b"a");
         journal.begin_with(Rank::at(1), [id].into_iter());

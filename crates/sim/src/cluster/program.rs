@@ -18,12 +18,19 @@
 //!   was stopped: it moves, for all that can be seen, and never comes to rest.
 //! - P7 where reads run beside the log, a GET is no thing that a copy has seen (`timers`): other
 //!   copies have not.
+//! - P8 a program asked for the time draws it (`times`): that answer is the copy's own.
+//! - P9 a program that *strays* stores otherwise what it holds when it is first saved: nothing that
+//!   it has answered before shows that. It answers a request of another member's client for one of
+//!   these values otherwise, until that is written again. (What it hands over is right: `makers`
+//!   judges whether that may count.)
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
 use super::compared::{CopyId, SharedSent};
 use super::resp::{self, Value};
 use super::timers::Timers;
+use super::times;
+use super::values::{Values, Words, number};
 use base::Rng;
 use engine::streams::{Broken, Interest, Received};
 use replicate::entry::ConnectionId;
@@ -50,6 +57,34 @@ pub(super) enum Manner {
     InTurns,
 }
 
+/// The values that a program has stored otherwise (P9).
+#[derive(Debug, Default)]
+enum Stray {
+    #[default]
+    Never,
+    /// When it is saved.
+    Will,
+    /// Those of these keys.
+    Has(BTreeSet<Vec<u8>>),
+}
+
+impl Stray {
+    /// Whether the answer to a request shows it.
+    fn shows(&self, words: &Words) -> bool {
+        let reads = matches!(&words[0][..], b"GET" | b"GETSET" | b"APPEND" | b"INCRBY");
+        matches!(self, Stray::Has(keys) if reads && keys.contains(&words[1]))
+    }
+
+    /// A value is written again.
+    fn heal(&mut self, words: &Words) {
+        if let Stray::Has(keys) = self
+            && matches!(&words[0][..], b"SET" | b"GETSET" | b"DEL")
+        {
+            keys.remove(&words[1]);
+        }
+    }
+}
+
 /// A loop of a program.
 #[derive(Debug, Default)]
 struct Turns {
@@ -58,8 +93,6 @@ struct Turns {
     turn: VecDeque<u64>,
     is_held: bool,
 }
-
-type Words = Vec<Vec<u8>>;
 
 /// A connection, as the program has it.
 #[derive(Debug, Default)]
@@ -71,6 +104,8 @@ struct Leg {
     /// The replies that the program has not sent, and those that were not fetched.
     replies: VecDeque<u8>,
     output: VecDeque<u8>,
+    /// All replies, sent or not.
+    n_reply_bytes: usize,
     is_closed: bool,
     /// The commands of a transaction.
     queue: Option<Vec<Words>>,
@@ -90,17 +125,14 @@ impl Leg {
 pub(super) struct SimProgram {
     rng: Rng,
     legs: BTreeMap<u64, Leg>,
-    /// The values, each with the version of its last change.
-    keys: BTreeMap<Vec<u8>, (Vec<u8>, u64)>,
-    /// The versions of the keys that are gone.
-    gone: BTreeMap<Vec<u8>, u64>,
-    version: u64,
+    values: Values,
     /// The most unread input of a leg.
     room_bytes: usize,
     n_executed: u64,
     /// The requests after which it deviates, if it does (P3).
     deviates_after: Option<u64>,
     has_deviated: bool,
+    stray: Stray,
     /// The requests after which it stalls, if it does (P6).
     stalls_after: Option<u64>,
     /// See P7.
@@ -130,12 +162,11 @@ impl SimProgram {
             room_bytes: least_room << rng.below(4),
             rng,
             legs: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            gone: BTreeMap::new(),
-            version: 0,
+            values: Values::default(),
             n_executed: 0,
             deviates_after,
             has_deviated: false,
+            stray: Stray::Never,
             stalls_after: None,
             reads_beside: false,
             foreign: BTreeSet::new(),
@@ -150,6 +181,11 @@ impl SimProgram {
     /// Makes it stall after so many requests (P6).
     pub(super) fn stalling_after(self, stalls_after: Option<u64>) -> SimProgram {
         SimProgram { stalls_after, ..self }
+    }
+
+    /// Makes it stray (P9).
+    pub(super) fn straying(self, strays: bool) -> SimProgram {
+        SimProgram { stray: if strays { Stray::Will } else { Stray::Never }, ..self }
     }
 
     /// Tells it whether reads run beside the log (P7).
@@ -308,10 +344,11 @@ impl SimProgram {
         if !self.reads_beside || words[0] != b"GET" || leg.queue.is_some() {
             self.timers.execute(&words);
         }
+        let is_astray = leg.queue.is_none() && self.stray.shows(&words);
         let mut reply = Vec::new();
         match (&words[0][..], &mut leg.queue) {
             (b"WATCH", _) => {
-                let version = self.version_of(&words[1]);
+                let version = self.values.version_of(&words[1]);
                 let leg = self.legs.get_mut(&key).expect("a request of a leg");
                 leg.watched.push((words[1].clone(), version));
                 reply.extend(b"+OK\r\n");
@@ -323,91 +360,46 @@ impl SimProgram {
             (b"EXEC", queue) => {
                 let commands = queue.take().unwrap_or_default();
                 let watched = std::mem::take(&mut leg.watched);
-                if watched.iter().any(|(key, version)| self.version_of(key) != *version) {
+                if watched.iter().any(|(key, version)| self.values.version_of(key) != *version) {
                     reply.extend(b"*-1\r\n");
                 } else {
                     reply.extend(format!("*{}\r\n", commands.len()).bytes());
-                    commands.iter().for_each(|words| self.command(words, &mut reply));
+                    commands.iter().for_each(|words| self.command(key, words, &mut reply));
                 }
             }
             (_, Some(queue)) => {
                 queue.push(words);
                 reply.extend(b"+QUEUED\r\n");
             }
-            (_, None) => self.command(&words, &mut reply),
+            (_, None) => self.command(key, &words, &mut reply),
         }
         self.n_executed += 1;
         let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
-        if deviates && (self.sent.is_some() || self.foreign.contains(&key)) {
+        let shows = (deviates || is_astray) && self.foreign.contains(&key);
+        if shows || deviates && self.sent.is_some() {
             reply = b"+DIFFERENT\r\n".to_vec();
             self.has_deviated = true;
         }
-        self.legs.get_mut(&key).expect("a request of a leg").replies.extend(reply);
+        let leg = self.legs.get_mut(&key).expect("a request of a leg");
+        leg.n_reply_bytes += reply.len();
+        leg.replies.extend(reply);
+    }
+
+    /// Executes a command that a leg has asked for.
+    fn command(&mut self, key: u64, words: &Words, reply: &mut Vec<u8>) {
+        if words[0] != b"TIME" {
+            self.stray.heal(words);
+            return self.values.command(words, reply);
+        }
+        let own = times::answer(&mut self.rng, reply); // P8
+        if let (Some((copy, sent)), Some(id)) = (&self.sent, self.ids.get(&key)) {
+            let n_before = self.legs[&key].n_reply_bytes;
+            sent.borrow_mut().draw(*copy, *id, n_before + own.start..n_before + own.end);
+        }
     }
 
     fn waits(&self) -> bool {
         !self.is_stalled() && self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
-    }
-
-    fn version_of(&self, key: &[u8]) -> u64 {
-        let there = self.keys.get(key).map(|(_, version)| *version);
-        there.or_else(|| self.gone.get(key).copied()).unwrap_or(0)
-    }
-
-    fn get(&self, key: &[u8]) -> Option<&Vec<u8>> {
-        self.keys.get(key).map(|(value, _)| value)
-    }
-
-    fn set(&mut self, key: &[u8], value: Vec<u8>) {
-        self.version += 1;
-        self.keys.insert(key.to_vec(), (value, self.version));
-    }
-
-    fn command(&mut self, words: &Words, reply: &mut Vec<u8>) {
-        let bulk = |value: Option<&Vec<u8>>, reply: &mut Vec<u8>| match value {
-            None => reply.extend(b"$-1\r\n"),
-            Some(value) => {
-                reply.extend(format!("${}\r\n", value.len()).bytes());
-                reply.extend_from_slice(value);
-                reply.extend(b"\r\n");
-            }
-        };
-        let key = &words[1];
-        match &words[0][..] {
-            b"GET" => bulk(self.get(key), reply),
-            b"SET" => {
-                self.set(key, words[2].clone());
-                reply.extend(b"+OK\r\n");
-            }
-            b"GETSET" => {
-                bulk(self.get(key), reply);
-                self.set(key, words[2].clone());
-            }
-            b"APPEND" => {
-                let mut value = self.get(key).cloned().unwrap_or_default();
-                value.extend_from_slice(&words[2]);
-                reply.extend(format!(":{}\r\n", value.len()).bytes());
-                self.set(key, value);
-            }
-            b"INCRBY" => {
-                let number = |bytes: &[u8]| {
-                    std::str::from_utf8(bytes).ok().and_then(|text| text.parse::<i64>().ok())
-                };
-                let sum = self.get(key).map_or(Some(0), |value| number(value)).unwrap_or(0)
-                    + number(&words[2]).unwrap_or(0);
-                reply.extend(format!(":{sum}\r\n").bytes());
-                self.set(key, sum.to_string().into_bytes());
-            }
-            b"DEL" => {
-                self.version += 1;
-                let was_there = self.keys.remove(key).is_some();
-                self.gone.insert(key.clone(), self.version);
-                reply.extend(format!(":{}\r\n", u8::from(was_there)).bytes());
-            }
-            other => {
-                reply.extend(format!("-ERR {}\r\n", String::from_utf8_lossy(other)).bytes());
-            }
-        }
     }
 }
 
@@ -432,16 +424,7 @@ impl Program for SimProgram {
             rest = left;
             word.to_vec()
         };
-        let number = |word: Vec<u8>| u64::from_le_bytes(word.try_into().expect("a number"));
-        self.version = number(word());
-        for _ in 0..number(word()) {
-            let (key, value, version) = (word(), word(), number(word()));
-            self.keys.insert(key, (value, version));
-        }
-        for _ in 0..number(word()) {
-            let (key, version) = (word(), number(word()));
-            self.gone.insert(key, version);
-        }
+        self.values.restore(&mut word);
         self.timers.restore(std::array::from_fn(|_| number(word())));
         Ok(())
     }
@@ -462,20 +445,12 @@ impl Program for SimProgram {
             out.extend_from_slice(&(word.len() as u64).to_le_bytes());
             out.extend_from_slice(word);
         };
-        put(&self.version.to_le_bytes());
-        put(&(self.keys.len() as u64).to_le_bytes());
-        for (key, (value, version)) in &self.keys {
-            put(key);
-            put(value);
-            put(&version.to_le_bytes());
-        }
-        put(&(self.gone.len() as u64).to_le_bytes());
-        for (key, version) in &self.gone {
-            put(key);
-            put(&version.to_le_bytes());
-        }
+        self.values.save(&mut put);
         self.timers.words().iter().for_each(|word| put(&word.to_le_bytes()));
         self.saved = out;
+        if matches!(self.stray, Stray::Will) {
+            self.stray = Stray::Has(self.values.keys().cloned().collect());
+        }
         Ok(Some(self.saved.len() as u64))
     }
 

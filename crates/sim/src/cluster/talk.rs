@@ -7,6 +7,7 @@ use super::leases::Leases;
 use super::own::{self, Owns};
 use super::scripts::{self, Script, Scripts};
 use super::several::{self, Several};
+use super::times::{self, Times};
 use super::waits::Waits;
 use super::wipes::{Wipe, Wipes};
 use base::Rng;
@@ -48,6 +49,8 @@ pub(super) enum Ask {
     Own(own::Act),
     /// One in a session.
     Say(Say),
+    /// One for the time.
+    Time(times::Act),
     /// A WAIT.
     Wait([String; 3]),
     /// Loads a script.
@@ -66,6 +69,7 @@ pub(super) struct Talk {
     pub(super) several: Several,
     pub(super) scripts: Scripts,
     pub(super) wipes: Wipes,
+    pub(super) times: Times,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
     n_keys: u64,
@@ -158,7 +162,7 @@ impl Talk {
     pub(super) fn new(
         rng: Rng,
         (leases, owns, calls, waits): (Leases, Owns, Calls, Waits),
-        (several, scripts, wipes): (Several, Scripts, Wipes),
+        (several, scripts, wipes, times): (Several, Scripts, Wipes, Times),
         orders_all: bool,
         (n_keys, n_ballast): (u64, u64),
         reads: u64,
@@ -176,6 +180,7 @@ impl Talk {
             several,
             scripts,
             wipes,
+            times,
             orders_all,
             n_keys,
             reads,

@@ -17,6 +17,7 @@ use super::seats::Seats;
 use super::several::Several;
 use super::start::Beginning;
 use super::talk::Talk;
+use super::times::Times;
 use super::waits::Waits;
 use super::wipes::Wipes;
 use crate::coverage::Mark;
@@ -148,6 +149,7 @@ impl World {
         let deviants = if kind.protocol.holds_answers() { deviants.strict(seed) } else { deviants };
         // Where members go, one copy that deviates may become half of those that are left.
         let deviants = if operator.is_some() { deviants.reformed() } else { deviants };
+        let times = Times::draw(seed, deviants.can_draw(kind.protocol));
         let seats = Seats::new(members, operator, of_disks);
         // (In a day there are clients with sessions, and with keys that expire.)
         let wipes = Wipes::draw(seed, kind.protocol.has_leases() && !config.is_long);
@@ -179,6 +181,7 @@ impl World {
                     Several::draw(seed, kind.protocol),
                     Scripts::draw(seed, kind.protocol.has_leases(), n_keys),
                     wipes,
+                    times,
                 ),
                 kind.protocol.orders_all(),
                 (n_keys, n_ballast),
