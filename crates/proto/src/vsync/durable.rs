@@ -21,8 +21,9 @@
 //!   `ROW_BEFORE_VIEW`.
 //! - W5 *No shard begins again.* A member ends that trusts no member of a shard, or none that has
 //!   its state, where the shard may have delivered something: the group waits for their logs, to be
-//!   restarted (B.6). The last member with a shard's state does not leave it. Mutant
-//!   `SHARD_GIVEN_UP`.
+//!   restarted (B.6). The last member with a shard's state does not leave it, and the last member
+//!   of a group, all of whose shards may be in memory alone, does not leave that: an empty view
+//!   would be the newest one, which no restart could end. Mutant `SHARD_GIVEN_UP`.
 //! - W6 *Ready is synced.* A member has the state of its shard when that is synced: a newcomer the
 //!   one that it was given, others the application's own. While one has none, its shard delivers
 //!   nothing (W1). Mutant `READY_BEFORE_SYNC`.
@@ -262,7 +263,8 @@ impl<P: Plantings> Current<P> {
         })
     }
 
-    /// W5: of the members that want to leave, those without which a shard would have no log.
+    /// W5: of the members that want to leave, those without which a shard would have no log, or the
+    /// group no member.
     pub(super) fn last_of_shards(&self, leavers: SeatSet) -> SeatSet {
         let trusted = self.trusted();
         let last = self.durable_shards().filter_map(|(id, shard)| {
@@ -273,7 +275,11 @@ impl<P: Plantings> Current<P> {
             let eldest = own.clone().find(bears).or_else(|| own.next());
             eldest.filter(|_| !stays)
         });
-        last.collect()
+        let last: SeatSet = last.collect();
+        if last.is_empty() && leavers.covers(trusted) {
+            return trusted.iter().take(1).collect();
+        }
+        last
     }
 }
 

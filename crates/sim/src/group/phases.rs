@@ -138,11 +138,15 @@ impl World {
     }
 
     /// Whether `process` may stay although it wants to leave: a durable shard would have no log
-    /// without those of its members that want to leave, it among them (`vsync`, W5).
+    /// without those of its members that want to leave, it among them, or it is the last member of
+    /// a group with disks (`vsync`, W5).
     fn is_needed(&self, process: &Process, view: &View) -> bool {
         let stays = |seat: &Rank| {
             self.living().any(|one| one.knock.seat == *seat && !self.has_asked_to_leave(one))
         };
+        if self.is_durable() && view.members.len() == 1 {
+            return true;
+        }
         let mut own = view.shards().filter(|(_, one)| one.seats.contains(&process.knock.seat));
         own.any(|(id, shard)| self.history.is_logged(id) && !shard.seats.iter().any(stays))
     }
