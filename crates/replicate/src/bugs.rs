@@ -83,9 +83,7 @@ proto::planted_bugs! {
     /// A connection is ended though its end by the program may be there, and was not read.
     OwnEndUnread = OWN_END_UNREAD: tests,
     /// A checkpoint counts although its maker's copy was not compared behind it.
-    CheckpointUnmatched = CHECKPOINT_UNMATCHED: sweep ANYWHERE,
-    /// A checkpoint counts when its maker's copy agrees at the checkpoint's own point.
-    CheckpointByOwnPoint = CHECKPOINT_BY_OWN_POINT: sweep ANYWHERE,
+    CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: tests,
     /// The transcript is forgotten up to its end, not up to the checkpoint.

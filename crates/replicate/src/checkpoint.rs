@@ -160,8 +160,7 @@ impl<B: Planting<Bug>> Checkpoints<B> {
             return false;
         }
         let agreed = judge.agreed();
-        let is_own = agreed.at == making.at && self.planted.has(Bug::CheckpointByOwnPoint);
-        making.is_matched |= (is_own || agreed.at > making.at) && agreed.members.contains(maker);
+        making.is_matched |= agreed.at > making.at && agreed.members.contains(maker);
         making.is_matched |= self.planted.has(Bug::CheckpointUnmatched);
         if !making.is_whole() || !making.is_matched {
             return false;
@@ -346,9 +345,7 @@ mod tests {
         rig.pass([7, 7, 7]);
         assert!(rig.look());
         assert_eq!((rig.checkpoints.counts(), rig.checkpoints.making()), ((1, 0), None));
-        for bug in [Bug::CheckpointUnmatched, Bug::CheckpointByOwnPoint] {
-            assert!(whole(Planted(bug)).0.look(), "the mistake shows");
-        }
+        assert!(whole(Planted(Bug::CheckpointUnmatched)).0.look(), "the mistake shows");
     }
 
     #[test]

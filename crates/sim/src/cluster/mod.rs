@@ -68,7 +68,6 @@ mod idle;
 mod kinds;
 mod last_reads;
 mod leases;
-mod makers;
 mod member;
 mod operator;
 mod own;
