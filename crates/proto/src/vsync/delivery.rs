@@ -15,9 +15,9 @@
 //!   message that is delivered is read from the ring. The paper's listing (A.2.3) has the test
 //!   inverted. Mutant `WINDOW_INVERTED`.
 //! - V13 *On its way.* What some member has not received of this one's messages, in all subgroups,
-//!   is at most [`FLIGHT_BYTES_MAX`] long, and a longest message more for each subgroup but one. What
-//!   is written again into rings is not more: so it fits into what a fabric keeps for a link. Mutant
-//!   `FLIGHT_UNBOUNDED`.
+//!   is at most [`FLIGHT_BYTES_MAX`] long, and a longest message more for each subgroup but one.
+//!   What is written again into rings is not more: so it fits into what a fabric keeps for a link.
+//!   Mutant `FLIGHT_UNBOUNDED`.
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
 //! - V17 *Of this view.* What is read from a ring is of the view: the row of its sender names it
