@@ -232,7 +232,10 @@ impl<P: Planting<Bug>> Machine<P> {
         }
         if from.group != self.me.group {
             assert!(
-                self.config.rule != Rule::Hop || self.horizon.is_listed(from.group),
+                self.config.rule != Rule::Hop
+                    || self.horizon.is_listed(from.group)
+                    || self.planted.has(Bug::PastWithoutQuorum)
+                    || self.planted.has(Bug::PastQuorumMinusOne),
                 "LR4: the past of {:?} ends behind its primary's list",
                 from.group
             );
