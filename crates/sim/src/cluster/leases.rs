@@ -57,6 +57,7 @@ impl Leases {
     /// In a run of a day keys expire after minutes and hours.
     pub(super) fn stretch(&mut self) {
         self.is_on = true;
+        self.bursts.leave_out();
         self.unit_ms = [1_000, 20_000, 60_000][self.rng.below(3) as usize];
     }
 
