@@ -31,9 +31,9 @@ const _: () = assert!(LETTER_BYTES_MAX + 2 <= fabric::tcp::wire::MESSAGE_BYTES_M
 const FLIGHT_MOST: usize =
     FLIGHT_BYTES_MAX as usize + (SUBGROUPS_MAX - 1) * MESSAGE_BYTES_MAX as usize;
 const _: () = assert!(FLIGHT_MOST <= fabric::tcp::OUTPUT_BYTES_MAX * 15 / 16);
-// Of a view that ends and of the next one, in all subgroups (`vsync`, V25).
-const PARCELS_MOST: usize = 2 * SUBGROUPS_MAX * FLIGHT_BYTES_MAX as usize;
-const _: () = assert!(PARCELS_MOST <= fabric::tcp::PARCELS_BYTES_MAX);
+// Parcels are of a view that ends and of the next one (`vsync`, V25); what each costs beside its
+// bytes is less than another half.
+const _: () = assert!(2 * FLIGHT_MOST <= fabric::tcp::PARCELS_BYTES_MAX / 2);
 const _: () = assert!(WRITE_WORDS_MAX <= fabric::tcp::wire::WORDS_MAX);
 
 /// What a process says of itself to a founder.

@@ -365,31 +365,34 @@ fn unlanded<P: Plantings>(planted: P) -> Landing<P> {
     Landing::new(Layout::new(&SHAPE).landing, process(0, 1), planted)
 }
 
+const MIB: usize = 1 << 20;
+
+/// The bytes that were written to two members since the last call.
+fn take_written(port: &mut Region) -> [u64; 2] {
+    let written = core::mem::take(&mut port.written);
+    [1, 2].map(|seat| {
+        let to = written.iter().filter(|(to, _)| *to == Rank::at(seat));
+        to.map(|(_, n_words)| 8 * *n_words as u64).sum()
+    })
+}
+
 /// The bytes that a sender with a full ring writes to two members: at first, when the first has
 /// received all of that and the second four messages, and again after the second one's link broke.
 fn written<P: Plantings>(planted: P) -> [[u64; 2]; 3] {
-    const MIB: usize = 1 << 20;
     let mut rows = Rows::with(3, Shape { window: 32, message_bytes: MIB as u32, ..SHAPE });
     let mut current = rows.read_by(0, planted);
     let mut outbox = Outbox::default();
     (0..32).for_each(|_| outbox.put(Payload::from(&[7; MIB][..])));
-    let take = |written: &mut Region| {
-        let written = core::mem::take(&mut written.written);
-        [1, 2].map(|seat| {
-            let to = written.iter().filter(|(to, _)| *to == Rank::at(seat));
-            to.map(|(_, n_words)| 8 * *n_words as u64).sum::<u64>()
-        })
-    };
     let mut written = Region::default();
     assert!(current.send(0, &mut outbox, &mut unlanded(planted), &mut written));
-    let first = take(&mut written);
+    let first = take_written(&mut written);
     rows.tell(1, |row, table| table.set(row.received, 0, outbox.n_sent()));
     rows.tell(2, |row, table| table.set(row.received, 0, 4));
     rows.show(&mut current);
     current.send(0, &mut outbox, &mut unlanded(planted), &mut written);
-    let second = take(&mut written);
+    let second = take_written(&mut written);
     current.write_ring(0, &outbox, set(&[2]), &mut written);
-    [first, second, take(&mut written)]
+    [first, second, take_written(&mut written)]
 }
 
 #[test]
@@ -401,6 +404,29 @@ fn v13_a_sender_writes_no_more_than_a_link_keeps_also_when_it_writes_again() {
     assert!(again[0] == 0 && is_most(again[1]), "{again:?}");
     let unbounded = written(Planted(Bug::FlightUnbounded))[0];
     assert!(unbounded.into_iter().all(|bytes| bytes > FLIGHT_BYTES_MAX), "{unbounded:?}");
+}
+
+#[test]
+fn v13_what_is_on_its_way_in_all_subgroups_fits_into_a_link() {
+    let (n_subgroups, message_bytes) = (3, MIB as u32);
+    let shape = Shape { window: 32, message_bytes, n_subgroups, n_shards: n_subgroups, ..SHAPE };
+    let mut rows = Rows::with(3, shape);
+    rows.subgroups = vec![Subgroup::whole(); 3];
+    let founders: Vec<Knock> = (0..3).map(|seat| process(seat, 1)).collect();
+    rows.view = View::founded_by(&founders, &rows.subgroups);
+    let mut current = rows.read_by(0, Sound);
+    let mut port = Region::default();
+    for subgroup in 0..3 {
+        let mut outbox = Outbox::default();
+        (0..32).for_each(|_| outbox.put(Payload::from(&[7; MIB][..])));
+        assert!(current.send(subgroup, &mut outbox, &mut unlanded(Sound), &mut port));
+    }
+    let most = FLIGHT_BYTES_MAX + 2 * MIB as u64;
+    let written = take_written(&mut port);
+    assert!(
+        written.into_iter().all(|bytes| (3 * MIB as u64..=most).contains(&bytes)),
+        "{written:?}"
+    );
 }
 
 const ON_DISKS: Shape = Shape { mode: Mode::Durable, ..SHAPE };
