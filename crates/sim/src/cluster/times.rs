@@ -91,7 +91,11 @@ impl Act {
         match (self, value) {
             (_, Value::Error(why)) if may_pass(&why) => Ok(false),
             (Act::Alone, value) if is_time(&value) => Ok(true),
-            (_, Value::List(Some(list))) if list.len() == 1 && is_time(&list[0]) => Ok(true),
+            (Act::Bundle | Act::End, Value::List(Some(list)))
+                if list.len() == 1 && is_time(&list[0]) =>
+            {
+                Ok(true)
+            }
             (act, value) => Err(format!("{value:?} is no answer to {act:?} of the time")),
         }
     }
