@@ -25,7 +25,7 @@ const WATCHER: usize = 1;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn identity() -> Identity {
-    let shape = Shape { n_words: 8, ring_words: 0 };
+    let shape = Shape { n_seats: 2, n_words: 8, ring_words: 0 };
     Identity { cluster: 0, node: NodeId(1), incarnation: None, layout: 0, shape }
 }
 

@@ -1,7 +1,7 @@
 //! The arguments with which a provider opens one member's end of a group, and the reasons to
 //! refuse.
 
-use base::{Incarnation, MAX_MEMBERS, Rank};
+use base::{Incarnation, Rank, SEATS_MAX};
 use hmac::{Hmac, Mac};
 use region::{Identity, Shape};
 use sha2::Sha256;
@@ -50,8 +50,8 @@ impl Setup {
             format!("the cluster's name has {} bytes: give it 1 to 64", name.len())
         } else if !name.chars().all(plain) || name.starts_with('.') {
             format!("the cluster's name {name:?} is no plain word: use letters, digits, - _ .")
-        } else if self.members == 0 || self.members > MAX_MEMBERS {
-            format!("a group of {}: it can have 1 to {MAX_MEMBERS} members", self.members)
+        } else if self.members == 0 || self.members > SEATS_MAX {
+            format!("a group of {}: it can have 1 to {SEATS_MAX} members", self.members)
         } else if self.me.index() >= self.members {
             format!("member {} of a group of {}", self.me.member(), self.members)
         } else if self.incarnation.0 == 0 {
@@ -84,7 +84,7 @@ impl Setup {
             node: rank.member(),
             incarnation: (rank == self.me).then_some(self.incarnation),
             layout: self.layout,
-            shape: Shape { n_words: self.n_words, ring_words },
+            shape: Shape { n_seats: self.members, n_words: self.n_words, ring_words },
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
         assert!(refused(Setup { cluster: "../x".into(), ..setup() }).contains("plain word"));
         assert!(refused(Setup { cluster: "a/b".into(), ..setup() }).contains("plain word"));
         assert!(refused(Setup { cluster: String::new(), ..setup() }).contains("0 bytes"));
-        assert!(refused(Setup { members: 8, ..setup() }).contains("1 to 7"));
+        assert!(refused(Setup { members: 33, ..setup() }).contains("1 to 32"));
         assert!(refused(Setup { me: Rank::at(3), ..setup() }).contains("member 4 of a group of 3"));
         assert!(refused(Setup { incarnation: Incarnation(0), ..setup() }).contains("from 1"));
         assert!(refused(Setup { n_words: 0, ..setup() }).contains("no words"));

@@ -313,10 +313,13 @@ fn a_process_that_dies_at_any_moment_breaks_no_message() {
 }
 
 #[test]
-fn a_region_has_rings_for_every_member_there_can_be() {
-    let group = ShmGroup::new(1);
-    let a = group.open(A);
-    let shape = Shape { n_words: fabric::conformance::N_WORDS, ring_words: RING_WORDS };
-    assert_eq!(a.region().shape(), shape);
-    assert_eq!(a.region().ring(base::MAX_MEMBERS - 1).n_words(), RING_WORDS + ring::FRAMES);
+fn a_region_has_a_ring_for_each_seat() {
+    let n_words = fabric::conformance::N_WORDS;
+    for n_seats in [1, 32] {
+        let group = ShmGroup::new(n_seats);
+        let a = group.open(A);
+        let shape = Shape { n_seats, n_words, ring_words: RING_WORDS };
+        assert_eq!(a.region().shape(), shape);
+        assert_eq!(a.region().ring(n_seats - 1).n_words(), RING_WORDS + ring::FRAMES);
+    }
 }

@@ -167,7 +167,7 @@ impl Region {
     /// # Panics
     /// If there is no such member, or the region has no rings.
     pub fn ring(&self, sender: usize) -> Words {
-        assert!(sender < base::MAX_MEMBERS && self.shape.ring_words > 0, "no ring of {sender}");
+        assert!(sender < self.shape.n_seats && self.shape.ring_words > 0, "no ring of {sender}");
         let n_words = crate::layout::ring::FRAMES + self.shape.ring_words;
         Words::new(&self.memory, self.shape.ring_byte(sender), n_words)
     }

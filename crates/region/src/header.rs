@@ -8,9 +8,9 @@
 //! 3     fingerprint of cluster and secret       10    process id of the owner   (for error texts)
 //! 4     node id                                 11    life of the last owner
 //! 5     incarnation                             12    retired: 1 once the owner removed the file
-//! 6     fingerprint of the boot
+//! 6     fingerprint of the boot                 13    seats
 //! ```
-//! Words 0 to 9 never change after creation; 10 to 12 belong to the owner.
+//! Words 0 to 9, and 13, never change after creation; 10 to 12 belong to the owner.
 
 use crate::layout::{HEADER_BYTES, Shape};
 use crate::memory::Memory;
@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gregale\0");
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 mod word {
     pub(super) const MAGIC: u32 = 0;
@@ -36,6 +36,7 @@ mod word {
     pub(super) const PID: u32 = 10;
     pub(super) const LIFE: u32 = 11;
     pub(super) const RETIRED: u32 = 12;
+    pub(super) const N_SEATS: u32 = 13;
 }
 
 /// The offset of the owner's process id in the file: an error text reads it without a mapping.
@@ -84,6 +85,7 @@ impl Header {
                 u64::from(shape.ring_words),
             ],
         );
+        self.0.store(word::N_SEATS, shape.n_seats as u64);
     }
 
     /// Compares all fields, and names the first one that differs (I6).
@@ -119,6 +121,7 @@ impl Header {
             (word::LAYOUT, "layout fingerprint", expected.layout),
             (word::N_WORDS, "number of protocol words", u64::from(expected.shape.n_words)),
             (word::RING_WORDS, "ring size in words", u64::from(expected.shape.ring_words)),
+            (word::N_SEATS, "number of seats", expected.shape.n_seats as u64),
             (word::BYTES, "size in bytes", expected.shape.total_bytes() as u64),
         ] {
             if let Some(found) = differs(at, expected) {
@@ -173,7 +176,7 @@ mod tests {
         node: NodeId(3),
         incarnation: Some(Incarnation(7)),
         layout: 0x1a,
-        shape: Shape { n_words: 16, ring_words: 0 },
+        shape: Shape { n_seats: 3, n_words: 16, ring_words: 0 },
     };
 
     #[test]
@@ -185,11 +188,11 @@ mod tests {
         assert!(header.begin_life() > life, "I5");
         let life = header.life();
         header.retire();
-        let mut words = [0; 14];
+        let mut words = [0; 15];
         header.0.load_into(0, &mut words);
         let pid = u64::from(std::process::id());
         let magic = 0x0065_6c61_6765_7267;
-        assert_eq!(words, [magic, 1, 8320, 0xc1, 3, 7, 0xb0, 0x1a, 16, 0, pid, life, 1, 0]);
+        assert_eq!(words, [magic, 2, 8320, 0xc1, 3, 7, 0xb0, 0x1a, 16, 0, pid, life, 1, 3, 0]);
     }
 
     #[test]
@@ -207,15 +210,17 @@ mod tests {
         assert!(judge(&Identity { node: NodeId(1), ..IDENTITY }, 0xb0).contains("of node 3, not"));
         assert!(judge(&IDENTITY, 0xb1).contains("last boot"));
         assert!(judge(&Identity { layout: 1, ..IDENTITY }, 0xb0).contains("layout fingerprint"));
-        let shape = |n_words, ring_words| Shape { n_words, ring_words };
+        let shape = |n_words, ring_words| Shape { n_words, ring_words, ..IDENTITY.shape };
+        let wide = Shape { n_seats: 4, ..IDENTITY.shape };
+        assert!(judge(&Identity { shape: wide, ..IDENTITY }, 0xb0).contains("number of seats"));
         assert!(
             judge(&Identity { shape: shape(8, 0), ..IDENTITY }, 0xb0).contains("protocol words")
         );
         assert!(judge(&Identity { shape: shape(16, 8), ..IDENTITY }, 0xb0).contains("ring size"));
         let other = Identity { incarnation: Some(Incarnation(8)), ..IDENTITY };
         assert!(judge(&other, 0xb0).contains("incarnation 7"));
-        header.0.store(word::VERSION, 2);
-        assert!(judge(&IDENTITY, 0xb0).contains("format version 2, this program has 1"));
+        header.0.store(word::VERSION, 3);
+        assert!(judge(&IDENTITY, 0xb0).contains("format version 3, this program has 2"));
         header.0.store(word::MAGIC, 2);
         assert!(judge(&IDENTITY, 0xb0).contains("not a region"));
     }

@@ -4,9 +4,9 @@
 //! byte      size          what                                       written by
 //! 0         4096          header page (see `header`)                 owner
 //! 4096      64            beacon line                                owner and peers
-//! 4160      64 x 8        watch slots, one a watcher (see `robust`)  owner, watcher w
-//! 4672      3520          zero, so that the rings start on a page
-//! 8192      R = (128 + ring bytes) x 7: message rings, one a sender
+//! 4160      64 x 33       watch slots, one a watcher (see `robust`)  owner, watcher w
+//! 6272      1920          zero, so that the rings start on a page
+//! 8192      R = (128 + ring bytes) x seats: message rings, one a sender
 //!   +0      64              tail line: words ever put in             sender s
 //!   +64     64              head line: words ever taken out          owner
 //!   +128    ring bytes      a power of two; frames of whole words    sender s
@@ -21,13 +21,13 @@
 //! A region without rings (`ring_words` 0, R = 0) is for providers that carry messages by other
 //! means.
 
-use base::MAX_MEMBERS;
+use base::SEATS_MAX;
 
-/// The number of parties that can watch one owner: every member, and the owner's sentinel.
-pub const WATCHERS: usize = MAX_MEMBERS + 1;
+/// The most parties that can watch one owner: the process of every seat, and the owner's sentinel.
+pub const WATCHERS: usize = SEATS_MAX + 1;
 
-/// The sentinel's watcher number: members are watchers by their rank.
-pub const SENTINEL: usize = MAX_MEMBERS;
+/// The sentinel's watcher number: a seat's process watches by the seat's number, from 0.
+pub const SENTINEL: usize = SEATS_MAX;
 
 /// The size of the header page.
 pub const HEADER_BYTES: usize = 4096;
@@ -67,6 +67,8 @@ const _: () = assert!(ring::FRAMES == 16 && ring::HEAD == 8, "writers share no c
 /// The sizes with which a region is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
+    /// The number of seats, whose processes send to the owner and watch it: 1 to [`SEATS_MAX`].
+    pub n_seats: usize,
     /// The number of words of the protocol.
     pub n_words: u32,
     /// The number of words of each message ring: a power of two, or 0 for a region without rings.
@@ -79,8 +81,14 @@ pub const RING_WORDS_MAX: u32 = 1 << 24;
 impl Shape {
     /// Whether these sizes are possible.
     pub const fn is_valid(self) -> bool {
-        self.ring_words == 0
-            || (self.ring_words.is_power_of_two() && self.ring_words <= RING_WORDS_MAX)
+        let has_ring = self.ring_words.is_power_of_two() && self.ring_words <= RING_WORDS_MAX;
+        let has_seats = self.n_seats > 0 && self.n_seats <= SEATS_MAX;
+        has_seats && (self.ring_words == 0 || has_ring)
+    }
+
+    /// The numbers of those who can watch the owner.
+    pub(crate) fn watchers(self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.n_seats).chain([SENTINEL])
     }
 
     pub(crate) const fn ring_stride_bytes(self) -> usize {
@@ -92,7 +100,7 @@ impl Shape {
     }
 
     pub(crate) const fn protocol_byte(self) -> usize {
-        RINGS_BYTE + MAX_MEMBERS * self.ring_stride_bytes()
+        RINGS_BYTE + self.n_seats * self.ring_stride_bytes()
     }
 
     /// The size of the file.
@@ -108,19 +116,23 @@ mod tests {
     #[test]
     fn the_layout_is_as_it_was_published() {
         assert_eq!((HEADER_BYTES, BEACON_BYTE, WATCH_BYTE, RINGS_BYTE), (4096, 4096, 4160, 8192));
-        assert_eq!((WATCHERS, SENTINEL, WATCH_BYTES), (8, 7, 64));
-        let shape = Shape { n_words: 1000, ring_words: 1 << 16 };
+        assert_eq!((WATCHERS, SENTINEL, WATCH_BYTES), (33, 32, 64));
+        let shape = Shape { n_seats: 7, n_words: 1000, ring_words: 1 << 16 };
         assert_eq!(shape.ring_byte(0), 8192);
         assert_eq!(shape.ring_byte(1), 8192 + 128 + 524_288);
         assert_eq!(shape.protocol_byte(), 8192 + 7 * (128 + 524_288));
         assert_eq!(shape.total_bytes(), 3_679_104 + 8000);
-        let bare = Shape { n_words: 3, ring_words: 0 };
+        assert!(shape.watchers().eq([0, 1, 2, 3, 4, 5, 6, 32]));
+        let bare = Shape { n_seats: 32, n_words: 3, ring_words: 0 };
         assert_eq!((bare.protocol_byte(), bare.total_bytes()), (8192, 8216));
     }
 
     #[test]
-    fn a_ring_is_a_power_of_two_or_nothing() {
-        let shape = |ring_words| Shape { n_words: 1, ring_words };
+    fn seats_are_bounded_and_a_ring_is_a_power_of_two_or_nothing() {
+        let seats = |n_seats| Shape { n_seats, n_words: 1, ring_words: 0 };
+        assert!(seats(1).is_valid() && seats(SEATS_MAX).is_valid());
+        assert!(!seats(0).is_valid() && !seats(SEATS_MAX + 1).is_valid());
+        let shape = |ring_words| Shape { n_seats: 3, n_words: 1, ring_words };
         assert!(shape(0).is_valid() && shape(1).is_valid() && shape(RING_WORDS_MAX).is_valid());
         assert!(!shape(3).is_valid() && !shape(RING_WORDS_MAX * 2).is_valid());
     }

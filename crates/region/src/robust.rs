@@ -29,7 +29,7 @@
 //!   healthy one ([`Watch::wait`], [`wait_any`]).
 #![allow(unsafe_code)]
 
-use crate::layout::{WATCH_BYTE, WATCH_BYTES, WATCHERS};
+use crate::layout::{SENTINEL, WATCH_BYTE, WATCH_BYTES, WATCHERS};
 use crate::{Region, Words};
 use libc::pthread_mutex_t;
 use rustix::thread::futex::{self, Wait, WaitFlags, WaitPtr};
@@ -81,7 +81,9 @@ enum Locked {
 
 impl Slot {
     fn of(region: &Region, watcher: usize) -> Slot {
-        assert!(watcher < WATCHERS, "watcher {watcher} of {WATCHERS}");
+        let n_seats = region.shape().n_seats;
+        let is_one = watcher < n_seats || watcher == SENTINEL;
+        assert!(is_one, "watcher {watcher} of {n_seats} and a sentinel");
         let words = Words::new(
             region.memory(),
             WATCH_BYTE + watcher * WATCH_BYTES,
@@ -158,7 +160,7 @@ pub(crate) fn init(region: &Region) {
     let answer =
         unsafe { libc::pthread_mutexattr_setrobust(attributes, libc::PTHREAD_MUTEX_ROBUST) };
     assert_eq!(answer, 0);
-    for watcher in 0..WATCHERS {
+    for watcher in region.shape().watchers() {
         let slot = Slot::of(region, watcher);
         // SAFETY: the slot has room and alignment for a mutex (asserted above); no other process
         // knows this memory yet. `attributes` is initialised.
@@ -189,7 +191,8 @@ impl Held {
     pub fn hold(owner: &crate::Owner, patience: Duration) -> Held {
         // The kernel first wakes the watcher whose lock was taken last: the first ranks, which are
         // the likely successors, therefore come last here.
-        let slots = (0..WATCHERS).rev().map(|watcher| (Slot::of(owner.region(), watcher), false));
+        let watchers = owner.shape().watchers().rev();
+        let slots = watchers.map(|watcher| (Slot::of(owner.region(), watcher), false));
         let mut held = Held { slots: slots.collect(), life: owner.life(), not_send: PhantomData };
         let until = Instant::now() + patience;
         while !held.retry() && Instant::now() < until {
@@ -248,7 +251,7 @@ pub enum Seen {
 }
 
 impl Region {
-    /// Watches this region's owner as watcher number `watcher`: a member's rank, or
+    /// Watches this region's owner as watcher number `watcher`: a seat, from 0, or
     /// [`crate::layout::SENTINEL`].
     ///
     /// # Panics
@@ -368,7 +371,7 @@ fn after(timeout: Duration) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::{SENTINEL, Shape};
+    use crate::layout::Shape;
     use crate::{Identity, Owner};
     use base::{Incarnation, NodeId};
     use std::sync::mpsc;
@@ -377,7 +380,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     fn identity() -> Identity {
-        let shape = Shape { n_words: 8, ring_words: 0 };
+        let shape = Shape { n_seats: 7, n_words: 8, ring_words: 0 };
         Identity { cluster: 1, node: NodeId(1), incarnation: None, layout: 1, shape }
     }
 
@@ -388,7 +391,7 @@ mod tests {
     #[test]
     fn a_thread_that_ends_without_a_word_is_noticed_by_each_watcher() {
         let owner = owner();
-        let mut watches: Vec<_> = (0..WATCHERS).map(|w| owner.watch(w)).collect();
+        let mut watches: Vec<_> = owner.shape().watchers().map(|w| owner.watch(w)).collect();
         assert_eq!(watches[0].wait(TICK), Seen::NobodyThere);
         let (end, ended) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
@@ -410,7 +413,7 @@ mod tests {
                 assert_eq!(waiter.join().unwrap(), Seen::Ended(owner.life()));
             }
         });
-        assert_eq!(watches[SENTINEL].wait(TICK), Seen::NobodyThere, "one report a life");
+        assert_eq!(watches[7].wait(TICK), Seen::NobodyThere, "one report a life");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 const ONE: Incarnation = Incarnation(1);
 
 fn identity(node: u16) -> Identity {
-    let shape = Shape { n_words: 64, ring_words: 16 };
+    let shape = Shape { n_seats: 3, n_words: 64, ring_words: 16 };
     Identity { cluster: 0xc, node: NodeId(node), incarnation: None, layout: 0x1, shape }
 }
 
@@ -40,10 +40,10 @@ fn what_one_life_writes_the_next_one_and_the_peers_read() {
     let dir = directory();
     let own = Region::create(dir.path(), &identity(1), ONE).unwrap();
     own.words().store(63, 17);
-    own.ring(6).store(layout::ring::FRAMES + 15, 18);
+    own.ring(2).store(layout::ring::FRAMES + 15, 18);
     let peer = Region::open_peer(dir.path(), &identity(1)).unwrap();
     assert_eq!(peer.words().load(63), 17);
-    assert_eq!(peer.ring(6).load(layout::ring::FRAMES + 15), 18);
+    assert_eq!(peer.ring(2).load(layout::ring::FRAMES + 15), 18);
     assert_eq!((peer.words().load(0), peer.ring(0).load(0)), (0, 0));
     assert_eq!((peer.life(), peer.incarnation()), (own.life(), ONE));
     let life = own.life();
@@ -98,8 +98,8 @@ fn i6_a_stranger_is_refused_before_a_word_is_touched() {
     let wrong = [
         Identity { cluster: 0xd, ..identity(1) },
         Identity { layout: 0x2, ..identity(1) },
-        Identity { shape: Shape { n_words: 65, ring_words: 16 }, ..identity(1) },
-        Identity { shape: Shape { n_words: 64, ring_words: 0 }, ..identity(1) },
+        Identity { shape: Shape { n_seats: 3, n_words: 65, ring_words: 16 }, ..identity(1) },
+        Identity { shape: Shape { n_seats: 3, n_words: 64, ring_words: 0 }, ..identity(1) },
         Identity { incarnation: Some(Incarnation(2)), ..identity(1) },
     ];
     for identity in &wrong {
@@ -196,7 +196,7 @@ fn i3_a_full_tmpfs_is_an_error_that_leaves_nothing_behind() {
         return;
     };
     let dir = small.0.path().join("cluster");
-    let shape = Shape { n_words: 16 << 10, ring_words: 0 };
+    let shape = Shape { n_seats: 3, n_words: 16 << 10, ring_words: 0 };
     let too_large = Identity { shape, ..identity(1) };
     let full = Region::create(&dir, &too_large, ONE).unwrap_err();
     assert!(matches!(full, Error::Full { .. }), "{full}");

@@ -45,7 +45,7 @@ mod watch;
 
 use crate::setup::{OpenError, Setup};
 use crate::{Atomicity, Capabilities, Fabric};
-use base::{Inbox, MAX_MEMBERS, MemberSet, Rank};
+use base::{Inbox, Rank, SEATS_MAX, SeatSet};
 use bell::Bell;
 use link::Link;
 use region::layout::beacon;
@@ -84,9 +84,9 @@ const HOLD_PATIENCE: Duration = Duration::from_millis(20);
 pub struct ShmFabric {
     /// The memory on which verbs are performed, by rank. The own region by loop-back; `None` while
     /// a link is down.
-    memory: [Option<Words>; MAX_MEMBERS],
+    memory: [Option<Words>; SEATS_MAX],
     /// The regions modified since the last SeqCst fence (S1).
-    unfenced: MemberSet,
+    unfenced: SeatSet,
     /// The completions since the last poll.
     done: Inbox,
     me: Rank,
@@ -162,7 +162,7 @@ impl ShmFabric {
         let held = Held::hold(&owner, HOLD_PATIENCE);
         let mut fabric = ShmFabric {
             memory: std::array::from_fn(|_| None),
-            unfenced: MemberSet::EMPTY,
+            unfenced: SeatSet::EMPTY,
             done: Inbox::new(),
             me,
             members,
@@ -296,7 +296,7 @@ impl ShmFabric {
     #[inline]
     fn ring(&mut self, to: Rank) {
         fence(SeqCst); // pairs with the one in `prepare_sleep`: what was posted, then the flag
-        self.unfenced = MemberSet::EMPTY;
+        self.unfenced = SeatSet::EMPTY;
         self.links[to.index()].ring_if_asleep();
     }
 }
@@ -353,7 +353,7 @@ impl Fabric for ShmFabric {
         self.asleep = true;
         self.beacon.store(beacon::SLEEPING, 1);
         fence(SeqCst); // pairs with the one in `ring`: the flag, then the caller's look around
-        self.unfenced = MemberSet::EMPTY;
+        self.unfenced = SeatSet::EMPTY;
     }
 
     fn awake(&mut self) {

@@ -198,7 +198,7 @@ mod tests {
     const FROM: Rank = Rank::at(1);
 
     fn ring_of(ring_words: u32) -> (Owner, Words) {
-        let shape = Shape { n_words: 1, ring_words };
+        let shape = Shape { n_seats: 3, n_words: 1, ring_words };
         let node = NodeId(1);
         let identity = Identity { cluster: 1, node, incarnation: None, layout: 1, shape };
         let owner = Region::heap(&identity, Incarnation(1));

@@ -79,7 +79,7 @@ impl Port for ShmFabric {
             // T2, S1: without the fence this load may overtake earlier stores in the store buffer,
             // and two nodes that each WRITE and then READ could both miss the other's word.
             fence(SeqCst);
-            self.unfenced = base::MemberSet::EMPTY;
+            self.unfenced = base::SeatSet::EMPTY;
         }
         match &self.memory[to.index()] {
             Some(memory) => {

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 /// The most events that one poll takes from the kernel. The others are still there at the next
 /// poll.
-const EVENTS_MAX: usize = 32;
+const EVENTS_MAX: usize = 96;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
 
@@ -436,4 +436,4 @@ impl Fabric for TcpFabric {
 }
 
 const _: () = assert!(RETRY_MAX.as_millis() < 10_000, "a peer that is back is met within seconds");
-const _: () = assert!(EVENTS_MAX >= 2 * base::MAX_MEMBERS + 2, "no link waits for two polls");
+const _: () = assert!(EVENTS_MAX >= 2 * base::SEATS_MAX + 2, "no link waits for two polls");

@@ -24,7 +24,7 @@ use super::hello::Role;
 use super::open::check;
 use super::{RETRY_MAX, RETRY_MIN, socket, wire};
 use crate::{OpenError, Setup};
-use base::{MemberSet, Rank};
+use base::{Rank, SeatSet};
 use region::Region;
 use region::layout::SENTINEL;
 use region::robust::Seen;
@@ -54,7 +54,7 @@ pub enum Verdict {
     /// The node's process died; these peers were told.
     Died {
         /// The peers that were told.
-        told: MemberSet,
+        told: SeatSet,
     },
 }
 
@@ -131,7 +131,7 @@ fn watch(region: &Region, life: u64) -> Verdict {
     // node down, all other processes are busy.
     let _not_allowed = region::schedule::Pace::of_this_thread().hurry();
     let mut watch = region.watch(SENTINEL);
-    let died = Verdict::Died { told: MemberSet::EMPTY };
+    let died = Verdict::Died { told: SeatSet::EMPTY };
     loop {
         let seen = watch.wait(LOOK_EVERY);
         if region.is_retired() {

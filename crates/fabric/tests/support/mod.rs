@@ -1,6 +1,6 @@
 //! Groups of shm members in a directory of their own under /dev/shm.
 
-use base::{Incarnation, MAX_MEMBERS, Rank};
+use base::{Incarnation, SEATS_MAX, Rank};
 use fabric::conformance::child::Child;
 use fabric::conformance::{Group, N_WORDS};
 use fabric::setup::Setup;
@@ -14,7 +14,7 @@ pub(crate) struct ShmGroup {
     directory: TempDir,
     members: usize,
     /// The number of memories that each member has had, by rank.
-    incarnations: [AtomicU64; MAX_MEMBERS],
+    incarnations: [AtomicU64; SEATS_MAX],
 }
 
 pub(crate) fn setup(directory: &Path, me: Rank, members: usize, incarnation: u64) -> Setup {
