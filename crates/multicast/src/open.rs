@@ -3,7 +3,7 @@
 use crate::clock::Attested;
 use crate::driver::{Descriptors, Driver, HostGround};
 use crate::system::{Contradiction, FabricKind, System};
-use base::{Incarnation, NodeId, Rank};
+use base::{Incarnation, Rank};
 use engine::multicast::{Application, Beginning, Node, Origin, Places, n_words};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
@@ -135,8 +135,7 @@ pub fn run<A: Descriptors>(
 ) -> Result<A, Error> {
     let places = system.check()?;
     let Seat { node, listener, data, start } = seat;
-    let rank = NodeId(u16::try_from(node).unwrap_or(u16::MAX));
-    let rank = Rank::of_member(rank).filter(|rank| rank.index() < system.nodes);
+    let rank = node.checked_sub(1).filter(|at| *at < system.nodes).and_then(Rank::seat);
     let Some(me) = rank else {
         return Err(Error::NoSuchNode { node, nodes: system.nodes });
     };

@@ -1,6 +1,6 @@
 //! The parts of a system: nodes, groups, and the node of each member of a group.
 
-use base::{MAX_MEMBERS, Rank};
+use base::{MAX_MEMBERS, Rank, SEATS_MAX};
 use engine::multicast::{Places, Setup, Sizes};
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, MAX_GROUPS};
@@ -254,8 +254,8 @@ impl System {
     /// [`Contradiction`].
     pub fn check(&self) -> Result<Places, Contradiction> {
         let no = |text: String| Err(Contradiction(text));
-        if !(1..=MAX_MEMBERS).contains(&self.nodes) {
-            return no(format!("{} nodes: one fabric joins 1 to {MAX_MEMBERS}", self.nodes));
+        if !(1..=SEATS_MAX).contains(&self.nodes) {
+            return no(format!("{} nodes: one fabric joins 1 to {SEATS_MAX}", self.nodes));
         }
         if !(1..=MAX_GROUPS).contains(&self.groups.len()) {
             return no(format!("{} groups: give it 1 to {MAX_GROUPS}", self.groups.len()));
@@ -284,7 +284,7 @@ impl System {
         for (at, members) in self.groups.iter().enumerate() {
             let mut nodes = Vec::new();
             for node in members {
-                let rank = node.checked_sub(1).filter(|at| *at < self.nodes).and_then(Rank::new);
+                let rank = node.checked_sub(1).filter(|at| *at < self.nodes).and_then(Rank::seat);
                 let Some(rank) = rank else {
                     let last = self.nodes;
                     return no(format!("group {at} lives on node {node}: nodes are 1 to {last}"));
@@ -296,6 +296,10 @@ impl System {
             }
             if nodes.is_empty() {
                 return no(format!("group {at} has no members"));
+            }
+            if nodes.len() > MAX_MEMBERS {
+                let n = nodes.len();
+                return no(format!("group {at} has {n} members: give it {MAX_MEMBERS} at most"));
             }
             if !can.survives_crashes && nodes.len() > 1 {
                 return no(format!("group {at}: {name} knows one process a group; use primcast"));
@@ -346,7 +350,7 @@ impl System {
     /// A number that differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
         // The argument is the version of the format between nodes.
-        self.print_as(5)
+        self.print_as(6)
     }
 
     fn print_as(&self, version: u32) -> u64 {
@@ -360,7 +364,7 @@ impl System {
     /// A number to which its disks belong: it differs for another cluster of the same shape, too.
     pub(crate) fn identity(&self, cluster_fingerprint: u64) -> u64 {
         // The version of the format on disk, which outlives those of the format between nodes.
-        let shape = self.print_as(4);
+        let shape = self.print_as(6);
         xxhash_rust::xxh3::xxh3_64(format!("{cluster_fingerprint:x} {shape:x}").as_bytes())
     }
 }
@@ -419,7 +423,9 @@ pub(crate) mod tests {
     fn what_contradicts_itself_is_refused_with_its_reason() {
         let refused = |system: System| system.check().unwrap_err().to_string();
         let usual = system;
-        assert!(refused(System { nodes: 8, ..usual() }).contains("1 to 7"));
+        assert!(refused(System { nodes: 33, ..usual() }).contains("1 to 32"));
+        let wide = System { nodes: 8, groups: vec![(1..=8).collect()], ..usual() };
+        assert!(refused(wide).contains("8 members"));
         assert!(refused(System { groups: vec![], ..usual() }).contains("0 groups"));
         assert!(refused(System { groups: vec![vec![5]], ..usual() }).contains("node 5"));
         assert!(refused(System { groups: vec![vec![0]], ..usual() }).contains("node 0"));

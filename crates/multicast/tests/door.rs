@@ -105,6 +105,14 @@ fn groups_need_not_share_their_nodes() {
 }
 
 #[test]
+fn four_groups_on_twelve_nodes_agree() {
+    let groups: Vec<Vec<usize>> = (0..4).map(|of| (3 * of + 1..=3 * of + 3).collect()).collect();
+    for fabric in [FabricKind::Shm, FabricKind::Tcp] {
+        all_agree(Town::new(fabric, 12, groups.clone()), 2);
+    }
+}
+
+#[test]
 fn every_protocol_and_every_order_runs() {
     for protocol in [Protocol::Whitebox, Protocol::Fastcast] {
         let mut town = Town::new(FabricKind::Shm, 3, three_by_three());

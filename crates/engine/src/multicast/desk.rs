@@ -8,7 +8,7 @@
 
 use crate::multicast::places::Places;
 use crate::multicast::span::{Span, Urgency};
-use base::{Instant, MemberSet, Rank};
+use base::{Instant, Rank, SeatSet};
 use core::time::Duration;
 use proto::amcast::wire::is_addressable;
 use proto::amcast::{
@@ -24,17 +24,18 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
 /// The number of bits that the node's rank takes in a sender's name.
-const RANK_BITS: u32 = 3;
-const _: () = assert!(base::MAX_MEMBERS <= 1 << RANK_BITS);
+const RANK_BITS: u32 = 5;
+const _: () = assert!(base::SEATS_MAX <= 1 << RANK_BITS);
 
 /// The name under which `node` multicasts in one of its lives.
 pub(crate) const fn sender_of(node: Rank, incarnation: u64) -> u64 {
+    assert!(incarnation >> (u64::BITS - RANK_BITS) == 0, "a name has no room for that");
     incarnation << RANK_BITS | node.index() as u64
 }
 
 /// The node of a sender's name.
 pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
-    Rank::new((sender & ((1 << RANK_BITS) - 1)) as usize)
+    Rank::seat((sender & ((1 << RANK_BITS) - 1)) as usize)
 }
 
 /// The options of a multicast.
@@ -208,7 +209,7 @@ pub struct MemberView {
     /// a new incarnation, once its groups have seated it.
     pub is_seated: bool,
     /// The nodes that vote in the group, as far as it knows.
-    pub voters: MemberSet,
+    pub voters: SeatSet,
 }
 
 /// The work of a node so far, for reports.
@@ -244,7 +245,7 @@ struct Open {
 pub struct Desk {
     pub(crate) now: Instant,
     pub(crate) views: Vec<MemberView>,
-    pub(crate) linked: MemberSet,
+    pub(crate) linked: SeatSet,
     /// The destinations that refuse messages for the moment.
     pub(crate) lagging: GroupSet,
     /// The destinations that keep too much for absent members.
@@ -255,7 +256,7 @@ pub struct Desk {
     /// Whether members can be removed.
     pub(crate) changes_members: bool,
     /// The nodes that the application wants removed.
-    pub(crate) removals: MemberSet,
+    pub(crate) removals: SeatSet,
     pub(crate) started: Vec<Arc<Message>>,
     pub(crate) outcomes: Vec<(MessageId, Outcome)>,
     /// The snapshots that are not begun yet.
@@ -284,13 +285,13 @@ impl Desk {
         Desk {
             now: Instant::ZERO,
             views: Vec::new(),
-            linked: MemberSet::EMPTY,
+            linked: SeatSet::EMPTY,
             lagging: GroupSet::EMPTY,
             kept: GroupSet::EMPTY,
             is_full: false,
             is_seated: true,
             changes_members: false,
-            removals: MemberSet::EMPTY,
+            removals: SeatSet::EMPTY,
             started: Vec::new(),
             outcomes: Vec::new(),
             asked: Vec::new(),
@@ -330,7 +331,7 @@ impl Desk {
     }
 
     /// The other nodes that are reachable and not suspected.
-    pub const fn linked(&self) -> MemberSet {
+    pub const fn linked(&self) -> SeatSet {
         self.linked
     }
 
@@ -425,7 +426,7 @@ impl Desk {
     /// [`NoRemoval`]: nothing happens.
     pub fn remove(&mut self, node: usize) -> Result<(), NoRemoval> {
         let nodes = self.places.n_nodes();
-        let rank = node.checked_sub(1).filter(|at| *at < nodes).and_then(Rank::new);
+        let rank = node.checked_sub(1).filter(|at| *at < nodes).and_then(Rank::seat);
         let Some(rank) = rank else { return Err(NoRemoval::NoSuchNode { node, nodes }) };
         let hosted = self.places.hosted(rank);
         if hosted.is_empty() {

@@ -19,7 +19,7 @@
 
 use crate::multicast::desk::MemberView;
 use crate::multicast::stream::Marks;
-use base::{Ballot, Instant, MAX_MEMBERS, Slot};
+use base::{Ballot, Instant, SEATS_MAX, Slot};
 use core::time::Duration;
 use proto::amcast::GroupId;
 use proto::amcast::wire::{Malformed, Reader, number};
@@ -76,7 +76,7 @@ pub(crate) struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) lives: u64,
-    pub(crate) disks: [u64; MAX_MEMBERS],
+    pub(crate) disks: [u64; SEATS_MAX],
     pub(crate) members: Vec<Kept>,
 }
 
@@ -209,7 +209,7 @@ impl Journal {
     pub(crate) fn keep(
         &mut self,
         disk: &mut impl Disk,
-        disks: &[u64; MAX_MEMBERS],
+        disks: &[u64; SEATS_MAX],
         changes: &[(GroupId, Vec<u8>)],
         held: impl FnOnce() -> Option<Held>,
     ) -> bool {
@@ -234,7 +234,7 @@ impl Journal {
     fn write_changes(
         &mut self,
         disk: &mut impl Disk,
-        disks: &[u64; MAX_MEMBERS],
+        disks: &[u64; SEATS_MAX],
         changes: &[(GroupId, Vec<u8>)],
     ) {
         let mut turn = std::mem::take(&mut self.turn);
@@ -379,13 +379,16 @@ impl Journal {
     }
 }
 
-fn put_disks(disks: &[u64; MAX_MEMBERS], out: &mut Vec<u8>) {
-    disks.iter().for_each(|disk| out.extend_from_slice(&disk.to_le_bytes()));
+fn put_disks(disks: &[u64; SEATS_MAX], out: &mut Vec<u8>) {
+    let n_known = disks.iter().rposition(|disk| *disk != 0).map_or(0, |last| last + 1);
+    out.push(n_known as u8);
+    disks[..n_known].iter().for_each(|disk| out.extend_from_slice(&disk.to_le_bytes()));
 }
 
-fn read_disks(from: &mut Reader<'_>) -> Result<[u64; MAX_MEMBERS], Malformed> {
-    let mut disks = [0; MAX_MEMBERS];
-    for disk in &mut disks {
+fn read_disks(from: &mut Reader<'_>) -> Result<[u64; SEATS_MAX], Malformed> {
+    let mut disks = [0; SEATS_MAX];
+    let n_known = usize::from(from.byte()?);
+    for disk in disks.get_mut(..n_known).ok_or(Malformed)? {
         let mut word = [0; 8];
         for byte in &mut word {
             *byte = from.byte()?;

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const DISKS: [u64; MAX_MEMBERS] = [7; MAX_MEMBERS];
+const DISKS: [u64; SEATS_MAX] = [7; SEATS_MAX];
 const PIECE_BYTES: usize = 1 << 10;
 const SIZES: Sizes =
     Sizes { piece_bytes: PIECE_BYTES, behind_bytes: 1 << 14, whole_after_bytes: 1 << 20 };

@@ -6,7 +6,7 @@ use crate::multicast::desk::MemberView;
 use crate::multicast::journal::{Found, Kept};
 use crate::multicast::stop::StopError;
 use crate::multicast::world::{Stage, World};
-use base::{Instant, MemberSet, Rank};
+use base::{Instant, MemberSet, Rank, SeatSet};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega::Omega;
 use proto::planted::{Planting, Sound};
@@ -61,7 +61,7 @@ impl<M: Multicast> Member<M> {
     }
 
     /// The nodes that vote in its group, as far as it knows.
-    fn voters(&self) -> MemberSet {
+    fn voters(&self) -> SeatSet {
         let all = || self.nodes.iter().copied().collect();
         let Some((members, _)) = self.machine.members() else { return all() };
         members.voters.iter().filter_map(|rank| self.nodes.get(rank.index()).copied()).collect()

@@ -39,7 +39,7 @@ use crate::multicast::repeats::Repeats;
 use crate::multicast::stop::StopError;
 use crate::multicast::stream::End;
 use crate::multicast::world::{ByMember, Handed, Parcel, Record, Stage, World};
-use base::{Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
+use base::{Inbox, Instant, Rank, SEATS_MAX, SeatSet};
 use core::time::Duration;
 use proto::amcast::{AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
 use proto::disk::DiskEvent;
@@ -83,11 +83,11 @@ pub struct Node<M: Multicast, A, P = Sound> {
     inbox: Inbox,
     of_disk: Vec<DiskEvent>,
     /// The incarnation of each node up to which groups must remove it (N8).
-    removals: [u64; MAX_MEMBERS],
+    removals: [u64; SEATS_MAX],
     /// The states on their way.
     joint: joint::Joint,
     /// The nodes that have sent something.
-    heard: MemberSet,
+    heard: SeatSet,
     /// The recent questions of other nodes.
     repeats: Repeats,
     /// The groups whose member here received something since it settled.

@@ -3,7 +3,7 @@
 //! - C1 A node hosts at most one member of each group, so (node, group) names a member. Asserted in
 //!   [`Places::new`].
 
-use base::{MemberSet, Rank};
+use base::{Rank, SeatSet};
 use proto::amcast::{GroupId, GroupSet, Layout, Pid};
 
 /// The members' places.
@@ -23,7 +23,7 @@ impl Places {
     /// If two members of a group are to live on one node (C1).
     pub fn new(n_nodes: usize, nodes_of: Vec<Vec<Rank>>) -> Places {
         for nodes in &nodes_of {
-            let set: MemberSet = nodes.iter().copied().collect();
+            let set: SeatSet = nodes.iter().copied().collect();
             assert_eq!(set.len(), nodes.len(), "C1: {nodes:?} are the nodes of a group");
         }
         let sizes: Vec<usize> = nodes_of.iter().map(Vec::len).collect();
@@ -67,7 +67,7 @@ impl Places {
     }
 
     /// Every node that hosts a member of one of `groups`.
-    pub fn nodes_of_all(&self, groups: GroupSet) -> MemberSet {
+    pub fn nodes_of_all(&self, groups: GroupSet) -> SeatSet {
         Rank::all(self.n_nodes()).filter(|node| self.hosted(*node).meets(groups)).collect()
     }
 }

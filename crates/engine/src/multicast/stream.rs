@@ -41,7 +41,7 @@ pub(crate) use hello::Who;
 pub(crate) use input::Input;
 
 use crate::multicast::bugs::Bug;
-use base::{Incarnation, MAX_MEMBERS, MemberSet, Port, Rank};
+use base::{Incarnation, Port, Rank, SEATS_MAX, SeatSet};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::{Malformed, number};
 use proto::planted::{Planting, Sound};
@@ -187,7 +187,7 @@ impl Peer {
 }
 
 /// The bound to which each stream may leave (S5): its number of starts, and its bytes.
-pub(crate) type Marks = [(u64, u64); MAX_MEMBERS];
+pub(crate) type Marks = [(u64, u64); SEATS_MAX];
 
 /// The streams to and from every node.
 #[derive(Debug)]
@@ -198,12 +198,12 @@ pub(crate) struct Streams<P = Sound> {
     /// Whether groups here may seat another incarnation of a member.
     takes_newcomers: bool,
     /// The nodes whose next life has come.
-    renewed: MemberSet,
+    renewed: SeatSet,
     /// The nodes of which an incarnation was met that is not the founder's.
-    met: MemberSet,
+    met: SeatSet,
     kept_bytes_max: usize,
     backlog_bytes_max: usize,
-    peers: [Peer; MAX_MEMBERS],
+    peers: [Peer; SEATS_MAX],
     frame: Vec<u8>,
     /// The peer that has given this node up (S3).
     left_by: Option<Rank>,
@@ -226,8 +226,8 @@ impl<P: Planting<Bug>> Streams<P> {
             me,
             who,
             takes_newcomers: false,
-            renewed: MemberSet::EMPTY,
-            met: MemberSet::EMPTY,
+            renewed: SeatSet::EMPTY,
+            met: SeatSet::EMPTY,
             kept_bytes_max: kept_bytes,
             backlog_bytes_max: backlog_bytes,
             peers: std::array::from_fn(|_| Peer::new()),
@@ -281,7 +281,7 @@ impl<P: Planting<Bug>> Streams<P> {
     }
 
     /// The nodes that can be spoken to, and are not suspected.
-    pub(crate) fn linked(&self) -> MemberSet {
+    pub(crate) fn linked(&self) -> SeatSet {
         let is_linked = |peer: &Peer| peer.state == State::Open && !peer.is_suspected;
         let peers = self.peers.iter().enumerate().filter(|(_, peer)| is_linked(peer));
         peers.map(|(at, _)| Rank::at(at)).collect()
@@ -438,22 +438,22 @@ impl<P: Planting<Bug>> Streams<P> {
     }
 
     /// The names of the disks of all nodes, as far as known.
-    pub(crate) fn disks(&self) -> [u64; MAX_MEMBERS] {
+    pub(crate) fn disks(&self) -> [u64; SEATS_MAX] {
         std::array::from_fn(|at| self.peers[at].disk)
     }
 
     /// Sets the names of disks that an earlier life of this node knew.
-    pub(crate) fn know_disks(&mut self, disks: &[u64; MAX_MEMBERS]) {
+    pub(crate) fn know_disks(&mut self, disks: &[u64; SEATS_MAX]) {
         self.peers.iter_mut().zip(disks).for_each(|(peer, disk)| peer.disk = *disk);
     }
 
     /// The nodes whose next life has come since the last call: bytes under way to them are lost.
-    pub(crate) fn take_renewed(&mut self) -> MemberSet {
+    pub(crate) fn take_renewed(&mut self) -> SeatSet {
         std::mem::take(&mut self.renewed)
     }
 
     /// The nodes of which an incarnation was met since the last call that is not the founder's.
-    pub(crate) fn take_met(&mut self) -> MemberSet {
+    pub(crate) fn take_met(&mut self) -> SeatSet {
         std::mem::take(&mut self.met)
     }
 

@@ -392,7 +392,7 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         let delivered = cast.members().iter().map(|member| member.delivered).sum();
         let executed = (0..self.seats.len()).map(|at| self.executor.figures(at).executed).sum();
         (view.committed, view.applied) = (Prefix(delivered), Prefix(executed));
-        view.heard = cast.linked();
+        view.heard = cast.linked().iter().collect();
         view.heard.insert(self.me);
         view
     }

@@ -12,7 +12,7 @@ use crate::multicast::repeats::Repeats;
 use crate::multicast::stop::StopError;
 use crate::multicast::stream::{Streams, Who};
 use crate::multicast::world::World;
-use base::{At, Inbox, Instant, MAX_MEMBERS, MemberSet, Rank};
+use base::{At, Inbox, Instant, Rank, SEATS_MAX, SeatSet};
 use core::time::Duration;
 use proto::amcast::{Config, FOUNDER, GroupSet, MAX_GROUPS, Multicast};
 use proto::omega::{self, Omega, Timing};
@@ -149,7 +149,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             journal,
             world,
             desk,
-            removals: [0; MAX_MEMBERS],
+            removals: [0; SEATS_MAX],
             app,
             deliveries: Vec::new(),
             cuts: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             inbox: Inbox::new(),
             of_disk: Vec::new(),
             joint: joint::Joint::default(),
-            heard: MemberSet::EMPTY,
+            heard: SeatSet::EMPTY,
             repeats: Repeats::new(config.patience),
             touched: GroupSet::EMPTY,
             look_at: Instant::ZERO,

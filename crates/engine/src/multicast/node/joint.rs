@@ -35,7 +35,7 @@ use crate::multicast::journal::Journal;
 use crate::multicast::member::whole;
 use crate::multicast::stop::StopError;
 use crate::multicast::world::{Record, State};
-use base::{Instant, MemberSet, Rank};
+use base::{Instant, Rank, SeatSet};
 use core::time::Duration;
 use proto::amcast::wire::{Malformed, Reader, number};
 use proto::amcast::{GroupId, Multicast, Place};
@@ -135,7 +135,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         self.desk.kept = keeps.map(|member| member.pid.group).collect();
     }
 
-    fn ask_for_states(&mut self, linked: MemberSet) {
+    fn ask_for_states(&mut self, linked: SeatSet) {
         let now = self.desk.now;
         self.joint.ask_at = now.plus(ASK_EVERY);
         let hosted = self.world.places.hosted(self.world.me);

@@ -23,7 +23,7 @@ use crate::multicast::application::Application;
 use crate::multicast::bugs::Bug;
 use crate::multicast::places::Places;
 use crate::multicast::stop::StopError;
-use base::{At, Incarnation, Instant, MemberSet, Port, Rank};
+use base::{At, Incarnation, Instant, Port, Rank, SeatSet};
 use proto::amcast::{Config, FOUNDER, Multicast, Pid};
 use proto::omega;
 use proto::planted::{Planting, Sound};
@@ -88,7 +88,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Takes the application's removals; all nodes are told, so that a removal does not depend on
     /// the present leaders.
     pub(super) fn take_removals(&mut self) -> bool {
-        let wanted = std::mem::replace(&mut self.desk.removals, MemberSet::EMPTY);
+        let wanted = std::mem::replace(&mut self.desk.removals, SeatSet::EMPTY);
         for node in wanted.iter() {
             let incarnation = self.world.streams.incarnation(node);
             self.world.ask_removal(node, incarnation);
