@@ -2,13 +2,15 @@
 
 use crate::error::Error;
 use crate::layout::{self, Subgroup};
-use base::{Incarnation, MAX_MEMBERS, Rank};
+use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::Setup;
 use proto::vsync::{self, METADATA_WORDS, Mode, Shape, ShardId, Timing};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The seats of a group that names no number.
+const SEATS: usize = 7;
 /// The longest message that an [`Options`] may ask for.
 pub const MESSAGE_BYTES_MAX: u32 = 1 << 20;
 /// The largest window that an [`Options`] may ask for.
@@ -50,7 +52,7 @@ pub struct Options {
     pub transport: Transport,
     /// The directory of the processes' memory: on tmpfs, one for all processes of a host.
     pub directory: PathBuf,
-    /// The number of seats: the most members that a view can have.
+    /// The number of seats: the most members that a view can have, up to 32.
     pub seats: usize,
     /// The seat of this process, from 1; without one, the first that is free.
     pub seat: Option<usize>,
@@ -101,7 +103,7 @@ impl Options {
             application: application.to_owned(),
             transport: Transport::Shm,
             directory: PathBuf::from("/dev/shm").join(format!("gregale-group-{name}")),
-            seats: MAX_MEMBERS,
+            seats: SEATS,
             seat: None,
             metadata: [0; METADATA_WORDS],
             layout: Vec::new(),
@@ -138,8 +140,8 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Options { seats, window, message_bytes, adequate, events, .. } = *self;
         let timing = &self.timing;
-        let wrong = if seats == 0 || seats > MAX_MEMBERS {
-            format!("seats: {seats}; a fabric joins 1 to {MAX_MEMBERS} processes")
+        let wrong = if seats == 0 || seats > SEATS_MAX {
+            format!("seats: {seats}; a fabric joins 1 to {SEATS_MAX} processes")
         } else if self.seat.is_some_and(|seat| seat == 0 || seat > seats) {
             format!("seat {:?} of {seats}: seats are counted from 1", self.seat)
         } else if window == 0 || window > WINDOW_MAX {
@@ -319,7 +321,7 @@ mod tests {
     fn what_contradicts_itself_is_refused_with_its_name() {
         assert!(options().check().is_ok());
         let refused = |options: Options| options.check().unwrap_err().to_string();
-        assert!(refused(Options { seats: 8, ..options() }).contains("1 to 7"));
+        assert!(refused(Options { seats: 33, ..options() }).contains("1 to 32"));
         assert!(refused(Options { seat: Some(0), ..options() }).contains("from 1"));
         assert!(refused(Options { window: 0, ..options() }).contains("window: 0"));
         assert!(refused(Options { message_bytes: 2 << 20, ..options() }).contains("message_bytes"));

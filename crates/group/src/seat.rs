@@ -13,7 +13,7 @@
 use crate::error::Error;
 use crate::event::number;
 use crate::options::{Options, Transport};
-use base::{Incarnation, MAX_MEMBERS, Rank};
+use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::shm::{self, RING_WORDS, ShmFabric};
 use fabric::tcp::hello::Refusal;
 use fabric::tcp::{self, TcpFabric};
@@ -80,7 +80,7 @@ pub(crate) fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, ShmF
         sweep(&options.directory).map_err(|source| open_error(options, source.into()))?;
     }
     // A group of another size has other seats.
-    for seat in Rank::all(MAX_MEMBERS) {
+    for seat in Rank::all(SEATS_MAX) {
         let identity = options.setup(seat, Incarnation(1)).identity_of(seat, RING_WORDS);
         let identity = region::Identity { incarnation: None, ..identity };
         match Region::open_peer(&options.directory, &identity) {

@@ -43,6 +43,15 @@ fn next_view(group: &Group, n_members: usize) -> View {
     })
 }
 
+/// The seats of the senders of the next `n` messages.
+fn senders(group: &Group, n: usize) -> Vec<usize> {
+    let sender = |event| match event {
+        Event::Delivered(one) => Some(one.sender.seat),
+        _ => None,
+    };
+    (0..n).map(|_| next(group, sender)).collect()
+}
+
 fn next_end(group: &Group) -> Ended {
     next(group, |event| if let Event::Ended(why) = event { Some(why) } else { None })
 }
@@ -108,6 +117,27 @@ fn a_group_is_founded_once_and_a_seat_has_one_process() {
         drop(others);
         drop(group);
         assert!(!options.directory.exists(), "nothing is left behind");
+    }
+}
+
+/// As many members as a fabric can join, over each one.
+#[test]
+fn a_group_has_thirty_two_members() {
+    const SEATS: usize = 32;
+    let directory = directory();
+    let addresses = ports::free(SEATS).expect("ports are free");
+    let tcp = Transport::Tcp { addresses, listen: None };
+    for transport in [Transport::Shm, tcp] {
+        let options = Options { seats: SEATS, transport, window: 8, ..shm(directory.path()) };
+        let mut members = vec![Group::found(&options).unwrap()];
+        members.extend((1..SEATS).map(|_| Group::join(&options).unwrap()));
+        members.iter().for_each(|member| drop(next_view(member, SEATS)));
+        for member in &members {
+            member.send_within(b"here", PATIENCE).unwrap();
+        }
+        let orders: Vec<Vec<usize>> = members.iter().map(|one| senders(one, SEATS)).collect();
+        assert!(orders.iter().all(|order| *order == orders[0]), "{orders:?}");
+        drop(members);
     }
 }
 

@@ -122,6 +122,37 @@ fn a_minority_that_is_cut_off_stops() {
     finish(company, &[5, 4, 3, 2, 1]);
 }
 
+/// A crowd joins at once, and a third of the members, the eldest among them, dies at once.
+fn a_crowd_comes_and_a_part_of_it_dies(transport: &str) {
+    let all: Vec<usize> = (1..=company::SEATS).collect();
+    let (dead, rest) = all.split_at(all.len() / 3);
+    let mut company = chatting(transport, &[1]);
+    for seat in &all[1..] {
+        company.start(*seat, false);
+    }
+    company.await_view(&all);
+    for seat in &all[1..] {
+        company.tell(*seat, "chat");
+    }
+    let_chat(&company, all.len());
+    for seat in dead {
+        company.signal(*seat, "KILL");
+    }
+    company.await_view(rest);
+    let_chat(&company, all.len());
+    finish(company, rest);
+}
+
+#[test]
+fn a_crowd_comes_and_a_part_of_it_dies_on_shm() {
+    a_crowd_comes_and_a_part_of_it_dies("shm");
+}
+
+#[test]
+fn a_crowd_comes_and_a_part_of_it_dies_on_tcp() {
+    a_crowd_comes_and_a_part_of_it_dies("tcp");
+}
+
 /// On tcp a refused connection tells the death, whichever seat it is on, long before the silence.
 #[test]
 fn a_death_on_tcp_is_known_without_silence() {

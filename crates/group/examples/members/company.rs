@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// The most lines that are shown of a process that did not print the one that was waited for.
 const LINES_SHOWN: usize = 8;
 /// The number of seats.
-pub(crate) const SEATS: usize = 7;
+pub(crate) const SEATS: usize = 12;
 
 /// The processes of a group.
 pub(crate) struct Company {

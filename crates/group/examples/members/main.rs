@@ -18,7 +18,7 @@ use std::io::BufRead;
 const SUSPECT_MS: u64 = 500;
 
 const HELP: &str = "\
-found N | join N        start a process on seat N (1 to 7)
+found N | join N        start a process on seat N (1 to 12)
 leave N                 let it leave in order
 kill N                  kill -9
 stop N | cont N         SIGSTOP and SIGCONT

@@ -38,7 +38,10 @@ pub(crate) fn options(words: &str) -> (bool, Options) {
             }
             options
         }
-        _ => Options::shm("members", "sesame", "members 1"),
+        _ => {
+            let options = Options::shm("members", "sesame", "members 1");
+            Options { seats: super::company::SEATS, ..options }
+        }
     };
     options.directory = Path::new(directory).join("memory");
     options.seat = seat.parse().ok().filter(|seat| *seat > 0);
