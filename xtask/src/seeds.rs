@@ -27,6 +27,9 @@ const RESTLESS: &str = "restless";
 /// In the place of a rule: five members.
 const FIVE: &str = "five";
 
+/// In the place of a rule: twenty members.
+const TWENTY: &str = "twenty";
+
 /// The time that one kind runs before the next has its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
 /// The first fresh seed: above every range that a sweep or a hunt begins at 0.
@@ -77,6 +80,7 @@ fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Result<Comma
             AIMED => args.push("--aimed"),
             RESTLESS => args.push("--restless"),
             FIVE => args.extend(["--members", "5"]),
+            TWENTY => args.extend(["--members", "20"]),
             rule => args.extend(["--rule", rule]),
         }
     }

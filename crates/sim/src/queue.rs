@@ -12,9 +12,9 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happening {
     /// The first verb of this link continues to take effect.
-    Verb(u8),
+    Verb(u16),
     /// The first completion of this link reaches its poster.
-    Completion(u8),
+    Completion(u16),
     /// A node's loop runs once.
     Run(u8),
     /// A client reaches the time of its next look: the answer's deadline, or a new thought.
@@ -44,11 +44,11 @@ pub(crate) enum Happening {
     /// A fault that lasts ends.
     Mend(Fault),
     /// One direction of a connection finds out that it is broken.
-    Break(u8),
+    Break(u16),
     /// Both ends of a broken connection try again.
-    Reconnect(u8),
+    Reconnect(u16),
     /// A connection is reset.
-    Reset(u8),
+    Reset(u16),
     /// A node learns (rightly or not) that another's process has failed.
     Hint {
         /// The node that learns it.
@@ -108,9 +108,9 @@ pub(crate) enum Fault {
     /// A stopped process resumes.
     Pause(u8),
     /// A cut direction carries again.
-    Cut(u8),
+    Cut(u16),
     /// A slow direction is as fast as before.
-    Slow(u8),
+    Slow(u16),
     /// A slow process is as fast as before.
     Sluggish(u8),
     /// A partition heals.
@@ -168,10 +168,11 @@ struct Timers {
 /// Not scheduled.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Enough for all timers of the largest group, of eleven seats.
-const N_PLACES: usize = 1 << 9;
+/// Enough for all timers of the largest group, of 32 seats.
+const N_PLACES: usize = 1 << 13;
 /// The lowest bits of a key are the timer's index.
-const INDEX_BITS: u32 = 8;
+const INDEX_BITS: u32 = 12;
+const _: () = assert!(N_PLACES / 2 <= 1 << INDEX_BITS, "an index fits into its bits");
 
 impl Timers {
     fn new(what: Vec<Happening>) -> Timers {
@@ -225,8 +226,8 @@ impl Queue {
     pub(crate) fn new(members: usize, n_clients: usize) -> Queue {
         let links = members * members;
         let what = (0..links)
-            .map(|link| Happening::Verb(link as u8))
-            .chain((0..links).map(|link| Happening::Completion(link as u8)))
+            .map(|link| Happening::Verb(link as u16))
+            .chain((0..links).map(|link| Happening::Completion(link as u16)))
             .chain((0..members).map(|node| Happening::Run(node as u8)))
             .chain((0..n_clients).map(|client| Happening::Client(client as u8)));
         Queue {

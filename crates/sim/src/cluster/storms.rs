@@ -126,7 +126,7 @@ impl World {
         let what = match self.outages.rng.below(3) {
             0 => Happening::PowerCut((link / self.plan.members) as u8),
             1 => Happening::PowerCut((link % self.plan.members) as u8),
-            _ => Happening::Reset(link as u8),
+            _ => Happening::Reset(link as u16),
         };
         self.push_in(soon, what);
     }
@@ -140,7 +140,7 @@ impl World {
             let wire = net.link_index(leader, to);
             net.wires[wire].slowness = 1 << self.outages.rng.range(5, 12);
             let at = net.now() + lasts.min(200 * MS);
-            net.queue.push(at, Happening::Mend(Fault::Slow(wire as u8)));
+            net.queue.push(at, Happening::Mend(Fault::Slow(wire as u16)));
         }
         let soon = self.outages.rng.below(2 * MS);
         self.crash_for(node, soon);
@@ -331,7 +331,7 @@ impl World {
                 }
                 Provider::Tcp => {
                     let at = net.now() + self.outages.rng.below(10 * MS);
-                    net.queue.push(at, Happening::Reconnect(out as u8));
+                    net.queue.push(at, Happening::Reconnect(out as u16));
                 }
             }
         }

@@ -107,7 +107,7 @@ impl World {
         let wire = net.link_index(from, to);
         if !self.outages.is_cut(wire) {
             self.outages.cut(net, wire);
-            net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u8)));
+            net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u16)));
         }
     }
 

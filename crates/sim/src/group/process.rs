@@ -588,7 +588,16 @@ impl Application for Listener<'_> {
             }
             End::StateLost | End::Overrun | End::OtherGroup => {}
         }
-        self.trace(Topic::Deposed, u64::from(end == End::Left), 0);
+        let why = match end {
+            End::Left => 0,
+            End::Excluded => 1,
+            End::Partitioned => 2,
+            End::StateLost => 3,
+            End::Overrun => 4,
+            End::Damaged(_) => 5,
+            End::OtherGroup => 6,
+        };
+        self.trace(Topic::Deposed, why, 0);
         self.record.told.push(Told::Ended(end));
         *self.is_ended = true;
     }

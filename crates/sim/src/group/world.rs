@@ -349,7 +349,7 @@ impl World {
                 }
                 Provider::Tcp => {
                     let at = net.now() + self.outages.rng.below(10 * MS);
-                    net.queue.push(at, Happening::Reconnect(out as u8));
+                    net.queue.push(at, Happening::Reconnect(out as u16));
                 }
             }
         }

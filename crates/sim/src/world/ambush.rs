@@ -176,7 +176,7 @@ impl World {
             let wire = self.net.link_index(other, leader);
             self.net.wires[wire].slowness = times;
             self.net.trace.record(now, leader, Topic::Slow, wire as u64, times);
-            self.fault_ends(now + lasts.max(late_ns), Fault::Slow(wire as u8));
+            self.fault_ends(now + lasts.max(late_ns), Fault::Slow(wire as u16));
             // Messages under way are not late; the others learn of its death a little later.
             let at = now + self.net.rng.below(late_ns / 2);
             let (to, about) = (other as u8, leader as u8);
@@ -258,7 +258,7 @@ impl World {
         match self.net.rng.below(3) {
             0 => self.spring_at(at, link / self.plan.members, lasts),
             1 => self.spring_at(at, link % self.plan.members, lasts),
-            _ => self.net.queue.push(at, Happening::Reset(link as u8)),
+            _ => self.net.queue.push(at, Happening::Reset(link as u16)),
         }
     }
 
@@ -316,7 +316,7 @@ impl World {
                 let to = self.net.rng.below(members as u64) as usize;
                 let link = self.net.link_index(node, to);
                 if to != node {
-                    self.net.queue.push(self.net.now() + soon, Happening::Reset(link as u8));
+                    self.net.queue.push(self.net.now() + soon, Happening::Reset(link as u16));
                 }
                 return;
             }

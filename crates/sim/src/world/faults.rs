@@ -83,7 +83,7 @@ impl World {
                 let times = 1 << self.faults.outages.rng.range(2, 12);
                 self.net.wires[wire].slowness = times;
                 self.net.trace.record(self.net.now(), node, Topic::Slow, wire as u64, times);
-                self.fault_ends(until, Fault::Slow(wire as u8));
+                self.fault_ends(until, Fault::Slow(wire as u16));
             }
             Kind::Sluggish => {
                 self.net.processes[node].effort = 500 << self.faults.outages.rng.range(2, 14);
@@ -195,7 +195,7 @@ impl World {
             return false;
         }
         self.faults.outages.cut(&mut self.net, wire);
-        self.fault_ends(at, Fault::Cut(wire as u8));
+        self.fault_ends(at, Fault::Cut(wire as u16));
         true
     }
 

@@ -76,11 +76,11 @@ impl Outages {
         let mut ends = |fault: Fault| net.queue.push(now + lasts, Happening::Mend(fault));
         match kind {
             Kind::Cut if !is_loop && !self.is_cut(wire) => {
-                ends(Fault::Cut(wire as u8));
+                ends(Fault::Cut(wire as u16));
                 self.cut(net, wire);
             }
             Kind::Slow if !is_loop => {
-                ends(Fault::Slow(wire as u8));
+                ends(Fault::Slow(wire as u16));
                 net.wires[wire].slowness = 1 << self.rng.range(2, 12);
             }
             Kind::Sluggish => {
@@ -112,7 +112,7 @@ impl Outages {
                 for from in (0..members).filter(|from| *from != node) {
                     let wire = net.link_index(from, node);
                     net.wires[wire].slowness = 1 << 12;
-                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u8)));
+                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u16)));
                 }
             }
             // The same lasts already, or it must not happen now, or it is no fault of these.
@@ -183,7 +183,7 @@ impl Outages {
             if tcp {
                 net.links[back].dead_end = true;
                 let after = self.soon();
-                net.queue.push(now + after, Happening::Break(back as u8));
+                net.queue.push(now + after, Happening::Break(back as u16));
             }
             if self.rng.chance(self.hints, 8) {
                 let after = 20_000 + self.soon();
@@ -330,7 +330,7 @@ impl Outages {
     fn time_out_later(&mut self, net: &mut Net, link: usize) {
         if net.weather.provider == Provider::Tcp {
             let after = self.rng.range(LINK_TIMEOUT_NS_MAX / 20, LINK_TIMEOUT_NS_MAX);
-            net.queue.push(net.now() + after, Happening::Break(link as u8));
+            net.queue.push(net.now() + after, Happening::Break(link as u16));
         }
     }
 
@@ -367,7 +367,7 @@ impl Outages {
         let pair = a.min(b) * members + a.max(b);
         if !std::mem::replace(&mut self.reconnecting[pair], true) {
             let after = self.rng.range(MS, 30 * MS) * self.pace;
-            net.queue.push(net.now() + after, Happening::Reconnect(pair as u8));
+            net.queue.push(net.now() + after, Happening::Reconnect(pair as u16));
         }
     }
 
