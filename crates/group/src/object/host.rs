@@ -181,7 +181,6 @@ impl Host {
     }
 
     fn install(&self, view: View) -> Result<(), Ended> {
-        self.calls.keep_asking(&view);
         let seat = self.group.me().seat;
         for (subgroup, part) in (0..).zip(&self.parts) {
             if let Some(part) = part {
@@ -190,7 +189,9 @@ impl Host {
         }
         let is_in = |shard: ShardId| view.shard_of(shard.subgroup, seat).map(|own| own.id);
         self.finals.keep(|shard| is_in(shard) == Some(shard));
-        *self.view() = view;
+        *self.view() = view.clone();
+        // Behind the view: what was entered under the lock of the one before is ended now.
+        self.calls.keep_asking(&view);
         self.next_view.notify_all();
         Ok(())
     }
