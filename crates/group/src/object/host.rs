@@ -4,9 +4,12 @@
 use super::calls::{Calls, Owed, Waiter, told};
 use super::codec::{Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
 use super::copy::{Call, Part};
+use super::done::{Done, Kind, Known};
 use super::finals::{Finals, Held};
-use super::handler::in_handler;
+use super::handler::{in_handler, is_in_handler};
+use super::late::{self, Late};
 use super::letters::{Letter, NoAnswer, outcome};
+use super::local::Here;
 use super::pending::Outcome;
 use crate::deadline::deadline;
 use crate::door::Group;
@@ -31,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 const ASK_AGAIN_EVERY: Duration = Duration::from_millis(500);
 
 /// The longest arguments, or result, of which a letter has room beside its head.
-pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 32;
+pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 64;
 
 /// What the clones of replicas share, and the executing thread not.
 pub(super) struct Owner {
@@ -52,6 +55,8 @@ pub(super) struct Host {
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
     finals: Finals,
+    done: Done,
+    late: Late,
     /// By subgroup, outcomes that others may have leases against, in order, with their tickets.
     owed: Mutex<BTreeMap<u16, VecDeque<(u64, Outcome)>>>,
     /// Reads that wait until what was received is executed, and the view in which it is.
@@ -81,6 +86,8 @@ impl Owner {
             next_view: Condvar::new(),
             is_unreadable: AtomicBool::new(false),
             finals: Finals::default(),
+            done: Done::default(),
+            late: Late::default(),
             owed: Mutex::default(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
@@ -159,6 +166,11 @@ impl Host {
         self.options.patience
     }
 
+    /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
+    pub(super) fn send_patience(&self) -> Duration {
+        if is_in_handler() { Duration::ZERO } else { self.patience() }
+    }
+
     /// Whether members have leases.
     pub(super) const fn has_leases(&self) -> bool {
         self.options.lease.is_some()
@@ -192,6 +204,8 @@ impl Host {
         *self.view() = view.clone();
         // Behind the view: what was entered under the lock of the one before is ended now.
         self.calls.keep_asking(&view);
+        self.done.keep_members(&view);
+        self.late.keep_members(&view);
         self.next_view.notify_all();
         Ok(())
     }
@@ -286,9 +300,20 @@ impl Host {
                     return;
                 }
             }
-            let wait = self.settle_owed();
+            let is_late = self.late.send_again(|seat, letter| self.has_told(seat, letter));
+            let wait = self.settle_owed().min(if is_late { late::LOOK_EVERY } else { LOOK_EVERY });
             self.group.take(&mut events, wait);
         }
+    }
+
+    /// Sends a letter that tells of what this process has done, as soon as there is room.
+    fn tell_back(&self, to: Member, letter: Vec<u8>) {
+        self.late.send(to, letter, |seat, letter| self.has_told(seat, letter));
+    }
+
+    /// Whether there was room for a letter.
+    fn has_told(&self, seat: usize, letter: &[u8]) -> bool {
+        !matches!(self.group.tell(seat, letter), Err(Refused::Busy { .. }))
     }
 
     fn owed(&self) -> MutexGuard<'_, BTreeMap<u16, VecDeque<(u64, Outcome)>>> {
@@ -339,7 +364,7 @@ impl Host {
         match event {
             Event::View(view) => self.install(view)?,
             Event::Delivered(delivered) => self.execute(&delivered)?,
-            Event::Letter { from, bytes } => self.take_letter(from, &bytes),
+            Event::Letter { from, bytes } => self.take_letter(from, &bytes)?,
             Event::StateWanted(wanted) => {
                 let state = self.part(wanted.shard().subgroup).map(|part| part.state());
                 // O5
@@ -392,17 +417,18 @@ impl Host {
         Ok(())
     }
 
-    /// Answers a member's question, makes its call, or takes its answer.
-    fn take_letter(&self, from: Member, bytes: &[u8]) {
+    /// Answers a member's question, makes its call, or takes its answer. An error ends the process.
+    fn take_letter(&self, from: Member, bytes: &[u8]) -> Result<(), Ended> {
         match Letter::decode(bytes) {
             Some(Letter::Ask { ticket, then, shard, method, arguments }) => {
                 let waits = then > Time::default() && !self.finals.has(shard, then);
                 if waits && self.is_in(shard) {
                     let held = Held { shard, then, method, arguments: arguments.to_vec() };
                     self.finals.hold((from.seat, ticket), held);
-                    return self.group.ask_final(shard.subgroup, then);
+                    self.group.ask_final(shard.subgroup, then);
+                } else {
+                    self.answer_letter(from.seat, ticket, shard, Call { method, arguments });
                 }
-                self.answer_letter(from.seat, ticket, shard, Call { method, arguments });
             }
             Some(Letter::Order { ticket, after, shard, method, arguments }) => {
                 self.learn(after);
@@ -412,12 +438,45 @@ impl Host {
                     self.multicast(shard, own, Call { method, arguments }, Duration::ZERO);
                 }
             }
+            // D4
+            Some(Letter::P2p { to, .. }) if to != self.group.me().incarnation => {}
+            Some(Letter::P2p { ticket, after, shard, method, once, arguments, .. }) => {
+                self.learn(after);
+                let letter = match self.done.look(from, Kind::P2p, once) {
+                    Known::New => {
+                        let result = self.run_here(from, shard, Call { method, arguments })?;
+                        let (time, result) = (self.latest(), result.as_deref().map_err(|why| *why));
+                        let letter = Letter::Answer { ticket, time, result }.encode();
+                        self.done.keep(from, Kind::P2p, once.number, letter.clone());
+                        letter
+                    }
+                    Known::Told(letter) => letter,
+                    Known::Past => return Ok(()),
+                };
+                self.tell_back(from, letter);
+            }
             Some(Letter::Answer { ticket, time, result }) => {
                 self.learn(time);
                 self.calls.settle(ticket, outcome(from.seat, time, result));
             }
             None => {}
         }
+        Ok(())
+    }
+
+    /// Runs a p2p method for `caller`.
+    fn run_here(
+        &self,
+        caller: Member,
+        shard: ShardId,
+        call: Call<'_>,
+    ) -> Result<Result<Vec<u8>, NoAnswer>, Ended> {
+        let here = Here::new(self.group.me(), caller);
+        let Some(part) = self.part_in(shard) else { return Ok(Err(NoAnswer::Declined)) };
+        Ok(match part.run_here(shard.shard, &call, &here)? {
+            Some(result) => fits(result),
+            None => Err(NoAnswer::Declined),
+        })
     }
 
     /// Whether this process has the copy of `shard`.
@@ -445,12 +504,16 @@ impl Host {
         let Some(part) = part else { return Some(Err(NoAnswer::Declined)) };
         let answer = || part.answer(shard.shard, &call);
         // A query that panics harms nothing here: its caller is told by silence.
-        let answer = in_handler(|| catch_unwind(AssertUnwindSafe(answer))).ok()??;
-        Some(match answer {
-            Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(result),
-            Ok(_) => Err(NoAnswer::TooLong),
-            Err(Undecodable) => Err(NoAnswer::Undecodable),
-        })
+        in_handler(|| catch_unwind(AssertUnwindSafe(answer))).ok()?.map(fits)
+    }
+}
+
+/// What of a result a letter can tell.
+fn fits(result: Result<Vec<u8>, Undecodable>) -> Result<Vec<u8>, NoAnswer> {
+    match result {
+        Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(result),
+        Ok(_) => Err(NoAnswer::TooLong),
+        Err(Undecodable) => Err(NoAnswer::Undecodable),
     }
 }
 

@@ -1,9 +1,13 @@
 //! What one member asks another one for, and its answers, as letters.
 //!
 //! ```text
-//! letter = kind (1) | ticket (8) | time (8) | subgroup, shard, method (2 each), if it asks | body
+//! letter = kind (1) | ticket (8) | time (8) | subgroup, shard, method (2 each), if it asks
+//!        | incarnation of the receiver (8), if it is a p2p call
+//!        | number (8), open ones (1), if it is one
+//!        | body
 //! ```
 
+use super::done::Once;
 use super::pending::{CallError, Outcome, Reply};
 use crate::time::Time;
 use proto::vsync::ShardId;
@@ -16,6 +20,16 @@ pub(super) enum Letter<'a> {
     /// A call that the receiver is to multicast in a shard, later than what the caller knows of. It
     /// is sent once.
     Order { ticket: u64, after: Time, shard: ShardId, method: u16, arguments: &'a [u8] },
+    /// A p2p call, which the process `to` executes once, however often it is asked.
+    P2p {
+        ticket: u64,
+        after: Time,
+        shard: ShardId,
+        method: u16,
+        to: u64,
+        once: Once,
+        arguments: &'a [u8],
+    },
     /// The outcome: the result's bytes, or none; and the latest time that led to it.
     Answer { ticket: u64, time: Time, result: Result<&'a [u8], NoAnswer> },
 }
@@ -37,12 +51,14 @@ const UNDECODABLE: u8 = 2;
 const TOO_LONG: u8 = 3;
 const DECLINED: u8 = 4;
 const ORDER: u8 = 5;
+const P2P: u8 = 6;
 
 impl<'a> Letter<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
         let (kind, ticket, time, bytes) = match *self {
             Letter::Ask { ticket, then, arguments, .. } => (ASK, ticket, then, arguments),
             Letter::Order { ticket, after, arguments, .. } => (ORDER, ticket, after, arguments),
+            Letter::P2p { ticket, after, arguments, .. } => (P2P, ticket, after, arguments),
             Letter::Answer { ticket, time, result } => {
                 let (kind, result) = match result {
                     Ok(result) => (ANSWER, result),
@@ -56,8 +72,15 @@ impl<'a> Letter<'a> {
         let mut out = vec![kind];
         out.extend(ticket.to_le_bytes());
         out.extend(time.as_nanos().to_le_bytes());
-        if let Letter::Ask { shard, method, .. } | Letter::Order { shard, method, .. } = self {
+        if let Letter::Ask { shard, method, .. }
+        | Letter::Order { shard, method, .. }
+        | Letter::P2p { shard, method, .. } = self
+        {
             out.extend([shard.subgroup, shard.shard, *method].map(u16::to_le_bytes).concat());
+        }
+        if let Letter::P2p { to, once, .. } = self {
+            out.extend(to.to_le_bytes());
+            out.extend(once.encode());
         }
         out.extend(bytes);
         out
@@ -71,15 +94,20 @@ impl<'a> Letter<'a> {
         let time = Time::from_nanos(u64::from_le_bytes(*time));
         let answer = |result| Some(Letter::Answer { ticket, time, result });
         match *kind {
-            ASK | ORDER => {
+            ASK | ORDER | P2P => {
                 let (head, arguments) = rest.split_first_chunk::<6>()?;
                 let word = |at: usize| u16::from_le_bytes([head[at], head[at + 1]]);
                 let (shard, method) = (ShardId { subgroup: word(0), shard: word(2) }, word(4));
-                Some(if *kind == ASK {
-                    Letter::Ask { ticket, then: time, shard, method, arguments }
-                } else {
-                    Letter::Order { ticket, after: time, shard, method, arguments }
-                })
+                if *kind == ASK {
+                    return Some(Letter::Ask { ticket, then: time, shard, method, arguments });
+                }
+                let after = time;
+                if *kind == ORDER {
+                    return Some(Letter::Order { ticket, after, shard, method, arguments });
+                }
+                let (to, rest) = arguments.split_first_chunk()?;
+                let (to, (once, arguments)) = (u64::from_le_bytes(*to), Once::decode(rest)?);
+                Some(Letter::P2p { ticket, after, shard, method, to, once, arguments })
             }
             ANSWER => answer(Ok(rest)),
             UNDECODABLE => answer(Err(NoAnswer::Undecodable)),
@@ -108,7 +136,10 @@ mod tests {
     fn letters_come_back_and_cut_ones_do_not() {
         let shard = ShardId { subgroup: 2, shard: 300 };
         let time = Time::from_nanos(11);
+        let once = Once { number: 1 << 40, n_open: 3 };
+        let (after, arguments) = (time, &b"abc"[..]);
         for letter in [
+            Letter::P2p { ticket: 7, after, shard, method: 3, to: 9, once, arguments },
             Letter::Ask { ticket: 7, then: time, shard, method: 3, arguments: b"abc" },
             Letter::Order { ticket: 7, after: time, shard, method: 3, arguments: b"" },
             Letter::Answer { ticket: 9, time, result: Ok(b"") },

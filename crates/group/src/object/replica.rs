@@ -323,15 +323,10 @@ impl<S: Replicated> Replica<S> {
     ) -> Question {
         let shard = shard.unwrap_or_default();
         let letter = Letter::Ask { ticket, then, shard, method, arguments }.encode();
-        let theirs = Arc::downgrade(self.host());
-        Question(Box::new(move |patience| {
-            let host = theirs.upgrade();
-            // A letter that finds no room is one that is lost.
-            let _lost = host.map(|host| host.group.tell_within(seat, &letter, patience));
-        }))
+        Question::of(self.host(), seat, letter)
     }
 
-    fn pending<R>(&self, slot: &Arc<Slot>) -> Pending<R> {
+    pub(super) fn pending<R>(&self, slot: &Arc<Slot>) -> Pending<R> {
         let patience = self.host().patience();
         Pending { slot: Arc::clone(slot), patience, result: PhantomData }
     }
@@ -382,14 +377,19 @@ impl<S: Replicated> fmt::Debug for Replica<S> {
     }
 }
 
-impl Host {
-    /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
-    fn send_patience(&self) -> Duration {
-        if is_in_handler() { Duration::ZERO } else { self.patience() }
+impl Question {
+    /// A letter to the member on `seat`.
+    pub(super) fn of(host: &Arc<Host>, seat: usize, letter: Vec<u8>) -> Question {
+        let theirs = Arc::downgrade(host);
+        Question(Box::new(move |patience| {
+            let host = theirs.upgrade();
+            // A letter that finds no room is one that is lost.
+            let _lost = host.map(|host| host.group.tell_within(seat, &letter, patience));
+        }))
     }
 }
 
-fn too_long(arguments: &[u8]) -> Refused {
+pub(super) fn too_long(arguments: &[u8]) -> Refused {
     Refused::TooLong { bytes: arguments.len(), most: BODY_BYTES_MAX as u32 }
 }
 

@@ -1,6 +1,7 @@
 //! What `#[replicated]` makes of a type.
 
 use super::codec::Undecodable;
+use super::local::Here;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -21,6 +22,12 @@ pub trait Replicated: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// # Errors
     /// As for [`Replicated::execute`].
     fn answer(&self, method: u16, arguments: &[u8]) -> Result<Vec<u8>, Undecodable>;
+
+    /// Runs the p2p method with this number, at one member.
+    ///
+    /// # Errors
+    /// As for [`Replicated::execute`].
+    fn run_here(&self, method: u16, arguments: &[u8], here: &Here) -> Result<Vec<u8>, Undecodable>;
 }
 
 /// A method that can be called.
@@ -30,6 +37,17 @@ pub struct Method {
     pub name: &'static str,
     /// The kind, the name and the types: the same at all members.
     pub signature: &'static str,
-    /// Whether it changes nothing.
-    pub is_query: bool,
+    /// Where it is executed, and what it may change.
+    pub kind: MethodKind,
+}
+
+/// Where a method is executed, and what it may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MethodKind {
+    /// At every member, in one order: the object.
+    Ordered,
+    /// At one member, or at a place of the order: nothing.
+    Query,
+    /// At one member, once: what is that member's alone ([`super::Local`]).
+    P2p,
 }
