@@ -199,10 +199,28 @@ fn remote_calls(number: u16, method: &Method) -> TokenStream {
     }
 }
 
+/// A call to which each member replies.
+fn each_call(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    let each = format_ident!("{name}_each");
+    quote! {
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "At one place of the group's order; each member of the shard tells its result."]
+        #visibility fn #each(&self, #(#names: #types),*) -> ::group::Replies<#result> {
+            self.0.call_each(#number, &(#(#names,)*))
+        }
+    }
+}
+
 fn ordered_call(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
+    let each = each_call(number, method);
     quote! {
+        #each
+
         #(#docs)*
         #[doc = ""]
         #[doc = "Every member executes it, at the same place of the group's order."]
@@ -217,7 +235,10 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
     let (names, types) = split(method);
     let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
     let leased = format_ident!("{name}_leased");
+    let each = each_call(number, method);
     quote! {
+        #each
+
         #(#docs)*
         #[doc = ""]
         #[doc = "Answered by this member's copy at once, which may lag behind others'."]

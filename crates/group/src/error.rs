@@ -167,6 +167,12 @@ pub enum Refused {
         /// The seat of the member.
         seat: usize,
     },
+    /// As many calls to which each member replies as can follow one whose replies were not read.
+    #[error(
+        "the replies of a call were not read to their end, and 31 such calls follow it: read them, \
+         or drop them"
+    )]
+    Unread,
     /// The process leaves.
     #[error("this process leaves the group")]
     Leaving,

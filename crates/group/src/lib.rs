@@ -83,8 +83,9 @@ pub use group_macros::replicated;
 pub use layout::{Shards, Subgroup};
 pub use object::{
     Access, CallError, Changing, Clients, Delta, Deltas, Here, HistoryError, Keep, Key, Local,
-    Method, MethodKind, Moment, Objects, Pending, Persistent, Remote, RemoteError, Replica,
-    Replicas, Replicated, Undecodable, VERSIONS_KEPT, Version, Volatile, Whole, decode, encode,
+    MemberReply, Method, MethodKind, Moment, NoReply, Objects, Pending, Persistent, Remote,
+    RemoteError, Replica, Replicas, Replicated, Replies, Undecodable, VERSIONS_KEPT, Version,
+    Volatile, Whole, decode, encode,
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};

@@ -1,6 +1,7 @@
 //! The calls of this process that have no outcome yet, and those that it makes for others.
 
 use super::done::{Once, Open};
+use super::gather::Gather;
 use super::letters::NoAnswer;
 use super::pending::{CallError, Outcome, Slot};
 use crate::error::Refused;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Calls {
     book: Mutex<Book>,
     is_over: Condvar,
-    /// Signals that a p2p call has an outcome.
+    /// Signals that a p2p call has an outcome, or that replies were read.
     has_room: Condvar,
 }
 
@@ -29,6 +30,9 @@ struct Book {
     sent: Vec<Sent>,
     /// By member: the p2p calls that it was asked for.
     p2p: BTreeMap<Member, Open>,
+    /// Calls to which each member replies, and by their tickets what was replied.
+    each: Open,
+    gathers: BTreeMap<u64, Arc<Gather>>,
 }
 
 /// The messages of one subgroup.
@@ -47,6 +51,8 @@ pub(super) enum Waiter {
     Here(Arc<Slot>),
     /// The same, of a call that the member was asked for: to answer it, or to make it.
     Asks(Arc<Slot>, Member, Wish),
+    /// A caller of this process, which is told each member's reply besides.
+    Each(Arc<Gather>),
     /// The caller with this ticket at the process on this seat.
     There { seat: usize, ticket: u64 },
 }
@@ -136,8 +142,44 @@ impl Calls {
         let (_, ticket) = book.p2p.get(&asked)?.tickets().next()?;
         match book.waiting.get(&ticket)? {
             Waiter::Asks(slot, ..) => Some(Arc::clone(slot)),
-            Waiter::Here(_) | Waiter::There { .. } => None,
+            Waiter::Here(_) | Waiter::Each(_) | Waiter::There { .. } => None,
         }
+    }
+
+    /// Notes a call to which each member replies. `None` if no room has come by then.
+    pub(super) fn enter_each(
+        &self,
+        ticket: u64,
+        gather: &Arc<Gather>,
+        by: Instant,
+    ) -> Result<Option<Once>, Ended> {
+        let is_full = |book: &mut Book| book.ended.is_none() && !book.each.has_room();
+        let left = by.saturating_duration_since(Instant::now());
+        let waited = self.has_room.wait_timeout_while(self.book(), left, is_full);
+        let (mut book, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = &book.ended {
+            return Err(ended.clone());
+        }
+        let once = book.each.enter(ticket);
+        if once.is_some() {
+            book.waiting.insert(ticket, Waiter::Each(Arc::clone(gather)));
+            book.gathers.insert(ticket, Arc::clone(gather));
+        }
+        Ok(once)
+    }
+
+    /// Notes that no more replies are read of a call.
+    pub(super) fn close_each(&self, ticket: u64, once: Once) {
+        let mut book = self.book();
+        book.gathers.remove(&ticket);
+        book.each.close(once.number);
+        drop(book);
+        self.has_room.notify_all();
+    }
+
+    /// What is replied to the call with this ticket, if each member does and it is read.
+    pub(super) fn gather(&self, ticket: u64) -> Option<Arc<Gather>> {
+        self.book().gathers.get(&ticket).map(Arc::clone)
     }
 
     /// Notes the number of the message that makes a call. What is owed if it is unsent already.
@@ -188,6 +230,7 @@ impl Calls {
         let mut gone = Vec::new();
         let mut book = self.book();
         book.p2p.retain(|asked, _| view.members.contains(asked));
+        book.gathers.values().for_each(|gather| gather.keep(view));
         book.waiting.retain(|_, waiter| {
             let Waiter::Asks(slot, asked, wish) = waiter else { return true };
             let stays = view.members.contains(asked);
@@ -224,6 +267,7 @@ impl Calls {
         let waiter = self.take(ticket)?;
         match waiter {
             Waiter::Here(slot) | Waiter::Asks(slot, ..) => slot.fill(outcome),
+            Waiter::Each(gather) => gather.tell(outcome),
             Waiter::There { seat, ticket } => return Some((seat, ticket, outcome)),
         }
         None
@@ -249,6 +293,7 @@ impl Calls {
         }
         book.ended = Some(ended.clone());
         let waiting = std::mem::take(&mut book.waiting);
+        let gathers = std::mem::take(&mut book.gathers);
         drop(book);
         self.is_over.notify_all();
         self.has_room.notify_all();
@@ -257,8 +302,11 @@ impl Calls {
                 Waiter::Here(slot) | Waiter::Asks(slot, ..) => {
                     slot.fill(Err(CallError::Unknown(ended.clone())));
                 }
-                Waiter::There { .. } => {}
+                Waiter::Each(_) | Waiter::There { .. } => {}
             }
+        }
+        for gather in gathers.into_values() {
+            gather.tell(Err(CallError::Unknown(ended.clone())));
         }
     }
 }

@@ -18,7 +18,12 @@ pub(super) trait Part: Send + Sync {
     fn install(&self, view: &View, subgroup: u16, seat: usize) -> Result<(), Ended>;
 
     /// Executes one call. An error ends the process: its copy may be half changed.
-    fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended>;
+    fn execute(
+        &self,
+        delivered: &Delivered,
+        call: &Call<'_>,
+        replying: Replying,
+    ) -> Result<Option<Outcome>, Ended>;
 
     /// Answers a query. `None` if there is no copy of this shard.
     fn answer(&self, shard: u16, call: &Call<'_>) -> Option<Result<Vec<u8>, Undecodable>>;
@@ -43,6 +48,15 @@ pub(super) trait Part: Send + Sync {
 
     /// The shard in which this process is.
     fn shard(&self) -> Option<u16>;
+}
+
+/// The members that reply to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replying {
+    /// The caller's own.
+    Caller,
+    /// Each.
+    Each,
 }
 
 /// A method, and its arguments.
@@ -101,14 +115,19 @@ impl<S: Replicated> Part for Copy<S> {
         Ok(())
     }
 
-    fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended> {
-        let is_own = delivered.own.is_some();
+    fn execute(
+        &self,
+        delivered: &Delivered,
+        call: &Call<'_>,
+        replying: Replying,
+    ) -> Result<Option<Outcome>, Ended> {
+        let replies = delivered.own.is_some() || replying == Replying::Each;
         let Call { method: number, arguments } = *call;
         let Some(method) = S::METHODS.get(usize::from(number)) else {
             return Ok(Some(Err(CallError::Undecodable)));
         };
         Ok(match method.kind {
-            MethodKind::Query if !is_own => None,
+            MethodKind::Query if !replies => None,
             MethodKind::Query => {
                 let object = self.read();
                 let object = object.as_ref().expect("V9: the state comes before deliveries");

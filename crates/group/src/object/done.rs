@@ -20,7 +20,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The most numbers between a caller's first open call and its last.
 pub(super) const OPEN_MAX: u64 = 32;
 
-/// The number of a call, among those of one caller that have outcomes of their own at one member.
+/// The number of a call, among those of one caller that have outcomes of their own at one member
+/// (or, if all are asked for their replies, at each).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Once {
     pub(super) number: u64,
@@ -89,6 +90,8 @@ impl Open {
 pub(super) enum Kind {
     /// To execute a p2p method.
     P2p,
+    /// To reply to a call that each member executes.
+    Each,
 }
 
 /// What is known of a call.

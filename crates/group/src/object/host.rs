@@ -2,13 +2,14 @@
 //! executes what is delivered.
 
 use super::calls::{Calls, Owed, Waiter, told};
-use super::codec::{Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
-use super::copy::{Call, Part};
+use super::codec::{Sent, Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
+use super::copy::{Call, Part, Replying};
 use super::done::{Done, Kind, Known};
 use super::finals::{Finals, Held};
+use super::gather::NoReply;
 use super::handler::{in_handler, is_in_handler};
 use super::late::{self, Late};
-use super::letters::{Letter, NoAnswer, outcome};
+use super::letters::{Again, Letter, NoAnswer, outcome};
 use super::local::Here;
 use super::pending::Outcome;
 use crate::deadline::deadline;
@@ -55,8 +56,10 @@ pub(super) struct Host {
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
     finals: Finals,
-    done: Done,
+    pub(super) done: Done,
     late: Late,
+    /// Callers that miss this process's reply, by the tokens of reads that tell when to look.
+    again: Mutex<BTreeMap<u64, (Member, Again)>>,
     /// By subgroup, outcomes that others may have leases against, in order, with their tickets.
     owed: Mutex<BTreeMap<u16, VecDeque<(u64, Outcome)>>>,
     /// Reads that wait until what was received is executed, and the view in which it is.
@@ -88,6 +91,7 @@ impl Owner {
             finals: Finals::default(),
             done: Done::default(),
             late: Late::default(),
+            again: Mutex::default(),
             owed: Mutex::default(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
@@ -206,6 +210,8 @@ impl Host {
         self.calls.keep_asking(&view);
         self.done.keep_members(&view);
         self.late.keep_members(&view);
+        // They ask again.
+        self.again().clear();
         self.next_view.notify_all();
         Ok(())
     }
@@ -225,8 +231,19 @@ impl Host {
         patience: Duration,
     ) {
         let message = encode_call_bytes(ticket, call.method, call.arguments);
+        self.multicast_bytes(shard, ticket, &message, patience);
+    }
+
+    /// The same with the message's bytes.
+    pub(super) fn multicast_bytes(
+        &self,
+        shard: ShardId,
+        ticket: u64,
+        message: &[u8],
+        patience: Duration,
+    ) {
         // O5
-        let owed = match self.group.send_after(self.latest(), shard, &message, patience) {
+        let owed = match self.group.send_after(self.latest(), shard, message, patience) {
             Ok(number) => {
                 let why = self.other_shard(shard);
                 self.calls.number(shard.subgroup, number, ticket, &why)
@@ -307,7 +324,7 @@ impl Host {
     }
 
     /// Sends a letter that tells of what this process has done, as soon as there is room.
-    fn tell_back(&self, to: Member, letter: Vec<u8>) {
+    pub(super) fn tell_back(&self, to: Member, letter: Vec<u8>) {
         self.late.send(to, letter, |seat, letter| self.has_told(seat, letter));
     }
 
@@ -335,6 +352,10 @@ impl Host {
             false
         });
         look
+    }
+
+    pub(super) fn again(&self) -> MutexGuard<'_, BTreeMap<u64, (Member, Again)>> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reads(&self) -> MutexGuard<'_, BTreeMap<u64, Option<u64>>> {
@@ -389,6 +410,7 @@ impl Host {
             Event::Ended(ended) => return Err(ended),
             Event::CaughtUp { token, view } => {
                 self.reads().entry(token).and_modify(|caught_up| *caught_up = Some(view));
+                self.caught_up(token);
                 self.announce();
             }
             Event::Final { shard, time } => self.note_final(shard, time),
@@ -400,21 +422,37 @@ impl Host {
     fn execute(&self, delivered: &Delivered) -> Result<(), Ended> {
         let subgroup = delivered.shard.subgroup;
         self.learn(delivered.time);
-        let (Some(part), Some((ticket, method, arguments))) =
-            (self.part(subgroup), decode_call(&delivered.bytes))
-        else {
+        let (Some(part), Some(sent)) = (self.part(subgroup), decode_call(&delivered.bytes)) else {
             return Ok(());
         };
-        let outcome = part.execute(delivered, &Call { method, arguments })?;
-        if let (Some(number), Some(outcome)) = (delivered.own, outcome) {
+        let Sent { ticket, method, once, arguments } = sent;
+        let replying = if once.is_some() { Replying::Each } else { Replying::Caller };
+        let outcome = part.execute(delivered, &Call { method, arguments }, replying)?;
+        let Some(outcome) = outcome else { return Ok(()) };
+        if let Some(number) = delivered.own {
             self.calls.delivered(subgroup, number);
+            if once.is_some() {
+                self.expect_replies(delivered, ticket);
+            }
             if self.has_leases() && self.group.answers_in(subgroup).is_some() {
                 self.owed().entry(subgroup).or_default().push_back((ticket, outcome));
             } else {
                 self.pay(self.calls.settle(ticket, outcome));
             }
+        } else if let Some(once) = once {
+            self.reply(delivered.sender, ticket, once, &outcome);
         }
         Ok(())
+    }
+
+    /// Notes which members reply to an own call, if each does.
+    fn expect_replies(&self, delivered: &Delivered, ticket: u64) {
+        if let Some(gather) = self.calls.gather(ticket) {
+            let view = self.view();
+            let members = view.shard(delivered.shard).map_or(Vec::new(), |one| one.members.clone());
+            drop(view);
+            gather.expect(delivered.shard, delivered.view, members);
+        }
     }
 
     /// Answers a member's question, makes its call, or takes its answer. An error ends the process.
@@ -455,9 +493,14 @@ impl Host {
                 };
                 self.tell_back(from, letter);
             }
+            Some(Letter::Again(again)) => self.reply_again(from, again),
             Some(Letter::Answer { ticket, time, result }) => {
                 self.learn(time);
-                self.calls.settle(ticket, outcome(from.seat, time, result));
+                if let Some(gather) = self.calls.gather(ticket) {
+                    gather.hear(from, result.map(<[u8]>::to_vec).map_err(NoReply::from));
+                } else {
+                    self.calls.settle(ticket, outcome(from.seat, time, result));
+                }
             }
             None => {}
         }

@@ -22,15 +22,20 @@
 //! - O6 *A p2p call is executed once*, by the process that it names, however often it is asked for
 //!   (`done`). Its caller has its result, or knows that it was not executed, or that this is
 //!   unknown. Tested by `o6_each_p2p_call_is_executed_once`, `o6_a_p2p_call_of_a_dead_member_ends`.
+//! - O7 *Replies end.* A call to which each member replies is a call as any other; each member that
+//!   was in the shard replies, or is said not to, and there is an end (`gather`). Tested by
+//!   `o7_each_member_replies_once`, `o7_a_member_that_fails_is_gone_and_the_replies_end`.
 
 mod calls;
 mod clients;
 mod codec;
 mod copy;
 mod done;
+mod each;
 mod finals;
 mod frames;
 mod front;
+mod gather;
 mod handler;
 mod host;
 mod late;
@@ -46,7 +51,9 @@ mod versions;
 
 pub use clients::Clients;
 pub use codec::{Key, Undecodable, decode, encode};
+pub use each::{MemberReply, Replies};
 pub use frames::RemoteError;
+pub use gather::NoReply;
 pub use local::{Here, Local};
 pub use moment::{Moment, Version};
 pub use pending::{CallError, Pending};
