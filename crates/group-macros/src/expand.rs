@@ -29,9 +29,18 @@ fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
     let ordered = arms(methods, |kind| kind == Kind::Ordered);
     let queries = arms(methods, |kind| matches!(kind, Kind::Query | Kind::Temporal));
     let p2p = arms(methods, |kind| kind == Kind::P2p);
+    let types = methods.iter().flat_map(|method| {
+        let arguments = method.arguments.iter().map(|(_, kind)| kind);
+        arguments.chain([&method.result])
+    });
     quote! {
         impl ::group::Replicated for #object {
             const METHODS: &'static [::group::Method] = &[#(#list),*];
+
+            fn describe(shapes: &mut ::group::Shapes) {
+                shapes.add::<Self>();
+                #(shapes.add::<#types>();)*
+            }
 
             fn execute(
                 &mut self,

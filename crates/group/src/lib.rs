@@ -74,6 +74,7 @@ mod probe;
 mod seat;
 mod teller;
 mod time;
+mod words;
 
 pub use door::Group;
 pub use error::{Error, Refused};
@@ -84,8 +85,8 @@ pub use layout::{Shards, Subgroup};
 pub use object::{
     Access, CallError, Changing, Clients, Delta, Deltas, Here, HistoryError, Keep, Key, Local,
     MemberReply, Method, MethodKind, Moment, NoReply, Objects, Pending, Persistent, Remote,
-    RemoteError, Replica, Replicas, Replicated, Replies, Undecodable, VERSIONS_KEPT, Version,
-    Volatile, Whole, decode, encode,
+    RemoteError, Replica, Replicas, Replicated, Replies, Shapes, Undecodable, VERSIONS_KEPT,
+    Version, Volatile, Whole, agreed, decode, encode,
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};

@@ -6,8 +6,8 @@ use super::copy::Part;
 use super::frames::{Answer, RemoteError, Request, Way};
 use super::handler::is_in_handler;
 use super::pending::{CallError, Reply};
-use super::replica::{Replica, signatures};
-use super::replicated::{MethodKind, Replicated};
+use super::replica::Replica;
+use super::replicated::{MethodKind, Replicated, agreed};
 use crate::error::Error;
 use crate::time::Time;
 use fabric::tcp::hello::Secret;
@@ -86,7 +86,7 @@ impl<S: Replicated> Replica<S> {
             group: group.to_owned(),
             subgroup: host.name_of(self.subgroup).to_owned(),
             secret: Secret::new(secret.as_bytes()),
-            methods: signatures::<S>(),
+            methods: agreed::<S>(),
             n_shards: self.n_shards as u64,
         };
         let replica = self.clone();

@@ -47,6 +47,7 @@ mod pending;
 mod remote;
 mod replica;
 mod replicated;
+mod shape;
 mod versions;
 
 pub use clients::Clients;
@@ -59,7 +60,8 @@ pub use moment::{Moment, Version};
 pub use pending::{CallError, Pending};
 pub use remote::{Access, Remote};
 pub use replica::{Objects, Replica, Replicas};
-pub use replicated::{Method, MethodKind, Replicated};
+pub use replicated::{Method, MethodKind, Replicated, agreed};
+pub use shape::Shapes;
 pub use versions::{
     Changing, Delta, Deltas, HistoryError, Keep, Persistent, VERSIONS_KEPT, Volatile, Whole,
 };

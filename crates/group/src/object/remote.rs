@@ -2,8 +2,7 @@
 
 use super::codec::{decode, encode};
 use super::frames::{self, Answer, Hello, RemoteError, Request, Way, Welcome};
-use super::replica::signatures;
-use super::replicated::{MethodKind, Replicated};
+use super::replicated::{MethodKind, Replicated, agreed};
 use crate::deadline::deadline;
 use crate::time::Time;
 use fabric::tcp::hello::{Secret, Side};
@@ -236,7 +235,7 @@ impl<S: Replicated> Remote<S> {
             nonce: frames::nonce()?,
             group: self.access.group.clone(),
             subgroup: self.access.subgroup.clone(),
-            methods: signatures::<S>(),
+            methods: agreed::<S>(),
         };
         let text = postcard::to_allocvec(&hello).map_err(io::Error::other)?;
         let secret = Secret::new(self.access.secret.as_bytes());

@@ -2,6 +2,7 @@
 
 use super::codec::Undecodable;
 use super::local::Here;
+use super::shape::Shapes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -10,6 +11,9 @@ use serde::de::DeserializeOwned;
 pub trait Replicated: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// The methods that can be called, by their numbers.
     const METHODS: &'static [Method];
+
+    /// Adds the types of the object, and of its methods' arguments and results.
+    fn describe(shapes: &mut Shapes);
 
     /// Executes the ordered method with this number, and returns its result's bytes.
     ///
@@ -28,6 +32,15 @@ pub trait Replicated: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// # Errors
     /// As for [`Replicated::execute`].
     fn run_here(&self, method: u16, arguments: &[u8], here: &Here) -> Result<Vec<u8>, Undecodable>;
+}
+
+/// What the members of a group have to agree on of an object, in words: its methods, and what their
+/// types and the object's are made of.
+pub fn agreed<S: Replicated>() -> String {
+    let methods: Vec<&str> = S::METHODS.iter().map(|method| method.signature).collect();
+    let mut shapes = Shapes::default();
+    S::describe(&mut shapes);
+    format!("{}; {shapes}", methods.join("; "))
 }
 
 /// A method that can be called.
