@@ -18,14 +18,29 @@ pub(crate) fn expand(block: Block) -> TokenStream {
 fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
     let list = methods.iter().map(|method| {
         let (name, signature) = (method.name.to_string(), method.signature());
-        let is_query = method.kind != Kind::Ordered;
-        quote! { ::group::Method { name: #name, signature: #signature, is_query: #is_query } }
+        let kind = match method.kind {
+            Kind::Ordered => quote!(Ordered),
+            Kind::Query | Kind::Temporal => quote!(Query),
+            Kind::P2p => quote!(P2p),
+        };
+        let kind = quote!(::group::MethodKind::#kind);
+        quote! { ::group::Method { name: #name, signature: #signature, kind: #kind } }
     });
     let ordered = arms(methods, |kind| kind == Kind::Ordered);
-    let queries = arms(methods, |kind| kind != Kind::Ordered);
+    let queries = arms(methods, |kind| matches!(kind, Kind::Query | Kind::Temporal));
+    let p2p = arms(methods, |kind| kind == Kind::P2p);
+    let types = methods.iter().flat_map(|method| {
+        let arguments = method.arguments.iter().map(|(_, kind)| kind);
+        arguments.chain([&method.result])
+    });
     quote! {
         impl ::group::Replicated for #object {
             const METHODS: &'static [::group::Method] = &[#(#list),*];
+
+            fn describe(shapes: &mut ::group::Shapes) {
+                shapes.add::<Self>();
+                #(shapes.add::<#types>();)*
+            }
 
             fn execute(
                 &mut self,
@@ -48,6 +63,18 @@ fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
                     _ => ::core::result::Result::Err(::group::Undecodable),
                 }
             }
+
+            fn run_here(
+                &self,
+                method: u16,
+                arguments: &[u8],
+                here: &::group::Here,
+            ) -> ::core::result::Result<::std::vec::Vec<u8>, ::group::Undecodable> {
+                match method {
+                    #(#p2p,)*
+                    _ => ::core::result::Result::Err(::group::Undecodable),
+                }
+            }
         }
     }
 }
@@ -58,10 +85,11 @@ fn arms(methods: &[Method], is_meant: impl Fn(Kind) -> bool) -> impl Iterator<It
     numbered.filter(move |(_, method)| is_meant(method.kind)).map(|(number, method)| {
         let name = &method.name;
         let (names, types) = split(method);
+        let here = (method.kind == Kind::P2p).then(|| quote!(here,));
         quote! {
             #number => {
                 let (#(#names,)*): (#(#types,)*) = ::group::decode(arguments)?;
-                ::core::result::Result::Ok(::group::encode(&self.#name(#(#names),*)))
+                ::core::result::Result::Ok(::group::encode(&self.#name(#here #(#names),*)))
             }
         }
     })
@@ -74,6 +102,7 @@ fn handle(name: &Ident, object: &syn::Type, methods: &[Method]) -> TokenStream {
         Kind::Ordered => ordered_call(number, method),
         Kind::Query => query_calls(number, method),
         Kind::Temporal => temporal_call(number, method),
+        Kind::P2p => p2p_call(number, method),
     });
     let inner = quote!(::group::Replica<#object>);
     around(&format_ident!("{name}Handle"), &inner, &docs, widest(methods), calls)
@@ -165,13 +194,42 @@ fn remote_calls(number: u16, method: &Method) -> TokenStream {
             let text = "Answered by a copy that has executed all that can have this time.";
             one(name, quote!(self.0.query_then(#number, #then, #arguments)), text)
         }
+        Kind::P2p => {
+            let at = format_ident!("{name}_at");
+            quote! {
+                #(#docs)*
+                #[doc = ""]
+                #[doc = "Executed by the member on `seat` alone."]
+                #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> #result {
+                    self.0.call_at(seat, #number, #arguments)
+                }
+            }
+        }
+    }
+}
+
+/// A call to which each member replies.
+fn each_call(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    let each = format_ident!("{name}_each");
+    quote! {
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "At one place of the group's order; each member of the shard tells its result."]
+        #visibility fn #each(&self, #(#names: #types),*) -> ::group::Replies<#result> {
+            self.0.call_each(#number, &(#(#names,)*))
+        }
     }
 }
 
 fn ordered_call(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
+    let each = each_call(number, method);
     quote! {
+        #each
+
         #(#docs)*
         #[doc = ""]
         #[doc = "Every member executes it, at the same place of the group's order."]
@@ -186,7 +244,10 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
     let (names, types) = split(method);
     let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
     let leased = format_ident!("{name}_leased");
+    let each = each_call(number, method);
     quote! {
+        #each
+
         #(#docs)*
         #[doc = ""]
         #[doc = "Answered by this member's copy at once, which may lag behind others'."]
@@ -238,6 +299,20 @@ fn temporal_call(number: u16, method: &Method) -> TokenStream {
             #(#names: #types),*
         ) -> ::core::result::Result<#result, ::group::CallError> {
             self.0.ask_then(#number, #then, &(#(#names,)*))
+        }
+    }
+}
+
+fn p2p_call(number: u16, method: &Method) -> TokenStream {
+    let Method { name, visibility, docs, result, .. } = method;
+    let (names, types) = split(method);
+    let at = format_ident!("{name}_at");
+    quote! {
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Executed by the member on `seat` alone, once."]
+        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.call_at(seat, #number, &(#(#names,)*))
         }
     }
 }

@@ -5,8 +5,8 @@ use proc_macro2::TokenStream;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, ReturnType, Type,
-    Visibility, parse_quote,
+    Attribute, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, ReturnType, Signature,
+    Type, Visibility, parse_quote,
 };
 
 /// The way in which a method is called.
@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Query,
     /// At one member, as of a time.
     Temporal,
+    /// At one member, which it may change.
+    P2p,
 }
 
 /// A marked method.
@@ -38,6 +40,7 @@ impl Method {
             Kind::Ordered => "ordered",
             Kind::Query => "query",
             Kind::Temporal => "temporal",
+            Kind::P2p => "p2p",
         };
         let types = self.arguments.iter().map(|(_, kind)| text(kind)).collect::<Vec<_>>();
         format!("{kind} {}({}) -> {}", self.name, types.join(", "), text(&self.result))
@@ -85,8 +88,8 @@ pub(crate) fn collect(arguments: TokenStream, mut block: ItemImpl) -> syn::Resul
         }
     }
     if methods.is_empty() {
-        let text = "no method is marked #[ordered], #[query] or #[temporal]: there is nothing to \
-                    call";
+        let text = "no method is marked #[ordered], #[query], #[temporal] or #[p2p]: there is \
+                    nothing to call";
         return Err(Error::new(block.self_ty.span(), text));
     }
     Ok(Block { block, name, methods })
@@ -94,7 +97,12 @@ pub(crate) fn collect(arguments: TokenStream, mut block: ItemImpl) -> syn::Resul
 
 fn take_mark(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Kind>> {
     let mut marks = Vec::new();
-    let kinds = [("ordered", Kind::Ordered), ("query", Kind::Query), ("temporal", Kind::Temporal)];
+    let kinds = [
+        ("ordered", Kind::Ordered),
+        ("query", Kind::Query),
+        ("temporal", Kind::Temporal),
+        ("p2p", Kind::P2p),
+    ];
     for (name, kind) in kinds {
         let marked = attributes.extract_if(.., |attribute| attribute.path().is_ident(name));
         marks.extend(marked.map(|attribute| (kind, attribute)));
@@ -134,7 +142,15 @@ fn method(kind: Kind, function: &ImplItemFn) -> syn::Result<Method> {
         Kind::Query | Kind::Temporal if !is_by_reference || is_mutable => {
             return Err(Error::new(receiver.span(), "a query takes `&self`: it changes nothing"));
         }
-        Kind::Ordered | Kind::Query | Kind::Temporal => {}
+        Kind::P2p if !is_by_reference || is_mutable => {
+            let text = "a p2p method takes `&self`: it changes what its member has for itself, by \
+                        `Local` fields, and not the copy";
+            return Err(Error::new(receiver.span(), text));
+        }
+        Kind::Ordered | Kind::Query | Kind::Temporal | Kind::P2p => {}
+    }
+    if kind == Kind::P2p {
+        check_here(inputs.next(), signature)?;
     }
     let arguments = inputs.map(argument).collect::<syn::Result<Vec<_>>>()?;
     if kind == Kind::Temporal && arguments.is_empty() {
@@ -154,6 +170,22 @@ fn method(kind: Kind, function: &ImplItemFn) -> syn::Result<Method> {
         arguments,
         result,
     })
+}
+
+/// The argument that a p2p method is lent, and that is not sent.
+fn check_here(input: Option<&FnArg>, signature: &Signature) -> syn::Result<()> {
+    let is_lent = match input {
+        Some(FnArg::Typed(typed)) => match &*typed.ty {
+            Type::Reference(reference) => reference.mutability.is_none(),
+            _ => false,
+        },
+        _ => false,
+    };
+    if is_lent {
+        return Ok(());
+    }
+    let text = "a p2p method has `here: &Here` behind `&self`: with it, it reaches `Local` fields";
+    Err(Error::new(input.map_or_else(|| signature.span(), Spanned::span), text))
 }
 
 fn argument(input: &FnArg) -> syn::Result<(Ident, Type)> {

@@ -158,6 +158,21 @@ pub enum Refused {
         /// Their number.
         waiting: usize,
     },
+    /// As many p2p calls of this process at one member as can follow one without an outcome.
+    #[error(
+        "a p2p call of this process at seat {seat} has no outcome yet, and 31 calls follow it: wait \
+         for it"
+    )]
+    Open {
+        /// The seat of the member.
+        seat: usize,
+    },
+    /// As many calls to which each member replies as can follow one whose replies were not read.
+    #[error(
+        "the replies of a call were not read to their end, and 31 such calls follow it: read them, \
+         or drop them"
+    )]
+    Unread,
     /// The process leaves.
     #[error("this process leaves the group")]
     Leaving,

@@ -307,6 +307,16 @@ pub enum Ended {
         /// The call's place in the order of the view.
         sequence: u64,
     },
+    /// A p2p method of the replicated object panicked: what this process has for itself may be half
+    /// changed.
+    #[error(
+        "the p2p method `{method}` of the replicated object panicked: what is local to this copy \
+         may be half changed, so its process has left the group"
+    )]
+    PanickedHere {
+        /// The method.
+        method: &'static str,
+    },
     /// The operating system failed.
     #[error("the operating system failed: {0}")]
     Os(String),

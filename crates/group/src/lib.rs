@@ -52,8 +52,9 @@
 //! synchrony*).
 //!
 //! [`replicated`] makes an object of it: each member has a copy, an *ordered* method runs at all of
-//! them at the same place of the order, and a *query* at the member that is asked. A newcomer is
-//! given a copy. Fields that keep their versions ([`Persistent`]) can be asked for the past.
+//! them at the same place of the order, and a *query* at the member that is asked; a *p2p* method
+//! runs at one member, and changes what that one has for itself ([`Local`]). A newcomer is given a
+//! copy. Fields that keep their versions ([`Persistent`]) can be asked for the past.
 //! [`Group`] is the layer below, with views and messages of bytes as [`Event`]s.
 #![forbid(unsafe_code)]
 
@@ -73,6 +74,7 @@ mod probe;
 mod seat;
 mod teller;
 mod time;
+mod words;
 
 pub use door::Group;
 pub use error::{Error, Refused};
@@ -81,9 +83,10 @@ pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
 pub use layout::{Shards, Subgroup};
 pub use object::{
-    Access, CallError, Changing, Clients, Delta, Deltas, HistoryError, Keep, Key, Method, Moment,
-    Objects, Pending, Persistent, Remote, RemoteError, Replica, Replicas, Replicated, Undecodable,
-    VERSIONS_KEPT, Version, Volatile, Whole, decode, encode,
+    Access, CallError, Changing, Clients, Delta, Deltas, Here, HistoryError, Keep, Key, Local,
+    MemberReply, Method, MethodKind, Moment, NoReply, Objects, Pending, Persistent, Remote,
+    RemoteError, Replica, Replicas, Replicated, Replies, Shapes, Undecodable, VERSIONS_KEPT,
+    Version, Volatile, Whole, agreed, decode, encode,
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::vsync::{Mode, Payload, ShardId, Timing};

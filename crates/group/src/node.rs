@@ -26,6 +26,7 @@ use crate::probe::Probes;
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
 use crate::time::Time;
+use crate::words;
 use base::{Instant, SeatSet};
 use engine::StableStorage;
 use engine::group::{Application, Process};
@@ -76,6 +77,7 @@ fn serve<F: Seated>(
         Ok(disk) => disk,
         Err(why) => {
             // The seat is given back.
+            words::remove(options, setup.me);
             let _closed = fabric.close();
             return Err(why);
         }
@@ -88,6 +90,7 @@ fn serve<F: Seated>(
         // Before the others know of the end (`vsync::landing`, V22).
         node.process.copy_held();
     }
+    words::remove(options, setup.me);
     let closed = place.fabric.close().map_err(|source| Error::Open { seat, source });
     // The end is told when the seat is free again.
     let (mut node, ended) = ended?;

@@ -13,6 +13,7 @@
 use crate::error::Error;
 use crate::event::number;
 use crate::options::{Options, Transport};
+use crate::words;
 use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::shm::{self, RING_WORDS, ShmFabric};
 use fabric::tcp::hello::Refusal;
@@ -78,6 +79,8 @@ pub(crate) fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, ShmF
     if founds == Founds::Yes {
         // The remains of a group that was killed as a whole.
         sweep(&options.directory).map_err(|source| open_error(options, source.into()))?;
+        let is_gone = |seat: &Rank| !Region::is_there(&options.directory, seat.member());
+        Rank::all(SEATS_MAX).filter(is_gone).for_each(|seat| words::remove(options, seat));
     }
     // A group of another size has other seats.
     for seat in Rank::all(SEATS_MAX) {
@@ -173,7 +176,10 @@ fn take<F>(
             }
         };
         match opened {
-            Ok(opened) => return Ok(opened),
+            Ok(opened) => {
+                words::write(options, seat);
+                return Ok(opened);
+            }
             Err(error) if is_taken(&error) => said.push(format!("seat {}: {error}", number(seat))),
             Err(source) => return Err(Error::Open { seat: number(seat), source }),
         }
@@ -234,6 +240,10 @@ pub(crate) fn living(options: &Options, me: Rank) -> Vec<Rank> {
 }
 
 pub(crate) fn refused(options: &Options, seat: Rank, why: String) -> Error {
+    let why = match words::read(options, seat, &why) {
+        Some(theirs) => format!("{why}; that process has: {theirs}"),
+        None => why,
+    };
     Error::Refused { seat: number(seat), why, own: options.described() }
 }
 

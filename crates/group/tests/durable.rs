@@ -1,8 +1,6 @@
 //! Groups on disk: what comes back after all processes are gone, and which logs are refused.
 
-use group::{
-    Ended, Error, Group, Objects, Options, Replica, Replicas, Replicated, Subgroup, replicated,
-};
+use group::{Ended, Error, Group, Objects, Options, Replica, Replicas, Subgroup, replicated};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -154,9 +152,8 @@ fn one_of_three_does_not_restart_a_group() {
 #[test]
 fn a_founder_that_was_gone_before_its_object_was_in_its_log_is_told_so() {
     let place = Place::new();
-    let signatures: Vec<&str> = Sum::METHODS.iter().map(|method| method.signature).collect();
     let options = place.options(1);
-    let application = format!("{}; {}", options.application, signatures.join("; "));
+    let application = format!("{}; {}", options.application, group::agreed::<Sum>());
     let options = Options { application, keeps_state: true, ..options };
     // It is asked for its object, and does not give it.
     drop(Group::found(&options).unwrap());

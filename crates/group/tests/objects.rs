@@ -1,6 +1,8 @@
 //! Replicated objects: one order, one outcome for each call, states for newcomers, ends.
 
-use group::{CallError, Ended, Error, Options, Refused, Replica, replicated};
+use group::{
+    CallError, Ended, Error, Options, Refused, Replica, Replicated, Transport, replicated,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
@@ -8,6 +10,8 @@ use std::time::Duration;
 
 #[path = "common/memory.rs"]
 mod memory;
+#[path = "../examples/members/ports.rs"]
+mod ports;
 use memory::directory;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -142,6 +146,81 @@ fn members_with_other_methods_do_not_join() {
     assert!(matches!(error, Error::Refused { .. }), "{error:?}");
     let said = error.to_string();
     assert!(said.contains("ordered write(u32) -> ()") && said.contains("fingerprint"), "{said}");
+}
+
+#[test]
+fn members_whose_types_have_one_name_and_other_fields_do_not_join() {
+    mod here {
+        #[derive(Default, serde::Serialize, serde::Deserialize)]
+        pub(super) struct Item {
+            pub(super) name: String,
+            pub(super) price: u32,
+        }
+
+        #[derive(Default, serde::Serialize, serde::Deserialize)]
+        pub(super) struct Store(Vec<Item>);
+
+        #[group::replicated]
+        impl Store {
+            #[ordered]
+            fn put(&mut self, item: Item) {
+                self.0.push(item);
+            }
+        }
+    }
+    mod there {
+        #[derive(Default, serde::Serialize, serde::Deserialize)]
+        pub(super) struct Item {
+            pub(super) name: String,
+            pub(super) weight: u64,
+        }
+
+        #[derive(Default, serde::Serialize, serde::Deserialize)]
+        pub(super) struct Store(Vec<Item>);
+
+        #[group::replicated]
+        impl Store {
+            #[ordered]
+            fn put(&mut self, item: Item) {
+                self.0.push(item);
+            }
+        }
+    }
+
+    let methods = |methods: &[group::Method]| methods.to_vec();
+    let [one, other] = [here::Store::METHODS, there::Store::METHODS].map(methods);
+    assert_eq!(one, other, "the methods are the same in words");
+    for is_tcp in [false, true] {
+        let directory = directory();
+        let mut options = options(directory.path());
+        if is_tcp {
+            let addresses = ports::free(3).unwrap();
+            options.seats = addresses.len();
+            options.transport = Transport::Tcp { addresses, listen: None };
+        }
+        let first = Replica::found(&options, here::Store::default()).unwrap();
+        let refused = Replica::<there::Store>::join(&options).map(|_| ());
+        let Err(error @ Error::Refused { .. }) = refused else { panic!("{refused:?}") };
+        let said = error.to_string();
+        let both = ["Item{name:str,price:u32}", "Item{name:str,weight:u64}"];
+        assert!(both.iter().all(|item| said.contains(item)), "both sides' types: {said}");
+        // Nothing changed: those that have the same types are let in.
+        let second = Replica::<here::Store>::join(&options).unwrap();
+        let view = first.wait_view(|view| view.members.len() == 2, PATIENCE).expect("it is there");
+        assert_eq!((view.number, second.view().number), (2, 2));
+        // A client outside of the group is told both, too.
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let clients = first.serve_clients(listener).unwrap();
+        let access = group::Access {
+            members: vec![clients.address()],
+            group: "objects".into(),
+            secret: "sesame".into(),
+            subgroup: String::new(),
+            patience: PATIENCE,
+        };
+        let said = group::Remote::<there::Store>::connect(&access).unwrap_err().to_string();
+        assert!(both.iter().all(|item| said.contains(item)), "both sides' types: {said}");
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The calls of this process that have no outcome yet, and those that it makes for others.
 
+use super::done::{Once, Open};
+use super::gather::Gather;
 use super::letters::NoAnswer;
 use super::pending::{CallError, Outcome, Slot};
 use crate::error::Refused;
@@ -8,13 +10,15 @@ use crate::time::Time;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The calls, by their tickets (O2).
 #[derive(Debug)]
 pub(super) struct Calls {
     book: Mutex<Book>,
     is_over: Condvar,
+    /// Signals that a p2p call has an outcome, or that replies were read.
+    has_room: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +28,11 @@ struct Book {
     ended: Option<Ended>,
     /// By subgroup: what became of the messages of this process.
     sent: Vec<Sent>,
+    /// By member: the p2p calls that it was asked for.
+    p2p: BTreeMap<Member, Open>,
+    /// Calls to which each member replies, and by their tickets what was replied.
+    each: Open,
+    gathers: BTreeMap<u64, Arc<Gather>>,
 }
 
 /// The messages of one subgroup.
@@ -42,6 +51,8 @@ pub(super) enum Waiter {
     Here(Arc<Slot>),
     /// The same, of a call that the member was asked for: to answer it, or to make it.
     Asks(Arc<Slot>, Member, Wish),
+    /// A caller of this process, which is told each member's reply besides.
+    Each(Arc<Gather>),
     /// The caller with this ticket at the process on this seat.
     There { seat: usize, ticket: u64 },
 }
@@ -53,6 +64,8 @@ pub(super) enum Wish {
     Answer,
     /// A call.
     Call,
+    /// A p2p call, with its number.
+    P2p(u64),
 }
 
 /// The answer that the process on a seat is owed.
@@ -64,7 +77,7 @@ impl Calls {
     pub(super) fn new(me: Member, n_subgroups: usize) -> Calls {
         let (n_tickets, sent) = (me.incarnation, vec![Sent::default(); n_subgroups]);
         let book = Book { n_tickets, sent, ..Book::default() };
-        Calls { book: Mutex::new(book), is_over: Condvar::new() }
+        Calls { book: Mutex::new(book), is_over: Condvar::new(), has_room: Condvar::new() }
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
@@ -87,6 +100,86 @@ impl Calls {
         }
         book.waiting.insert(ticket, waiter);
         Ok(())
+    }
+
+    /// Notes that `asked` is asked for a p2p call with this ticket: its outcome goes to the place
+    /// that `place` makes. `None` if too many are open (`done`, D3).
+    pub(super) fn enter_p2p(
+        &self,
+        ticket: u64,
+        asked: Member,
+        place: impl FnOnce(Once) -> Arc<Slot>,
+    ) -> Result<Option<Arc<Slot>>, Ended> {
+        let mut book = self.book();
+        if let Some(ended) = &book.ended {
+            return Err(ended.clone());
+        }
+        if !book.p2p.entry(asked).or_default().has_room() {
+            book.forget_p2p(asked);
+        }
+        let Some(once) = book.p2p.entry(asked).or_default().enter(ticket) else { return Ok(None) };
+        let slot = place(once);
+        let waiter = Waiter::Asks(Arc::clone(&slot), asked, Wish::P2p(once.number));
+        book.waiting.insert(ticket, waiter);
+        Ok(Some(slot))
+    }
+
+    /// Waits until `asked` may be asked for one more p2p call. False after `by`.
+    pub(super) fn wait_p2p(&self, asked: Member, by: Instant) -> bool {
+        let is_full = |book: &mut Book| {
+            book.ended.is_none() && book.p2p.get(&asked).is_some_and(|open| !open.has_room())
+        };
+        let left = by.saturating_duration_since(Instant::now());
+        let waited = self.has_room.wait_timeout_while(self.book(), left, is_full);
+        let (book, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(book);
+        !waited.timed_out()
+    }
+
+    /// The place of the outcome of the first p2p call of `asked` that is open.
+    pub(super) fn first_p2p(&self, asked: Member) -> Option<Arc<Slot>> {
+        let book = self.book();
+        let (_, ticket) = book.p2p.get(&asked)?.tickets().next()?;
+        match book.waiting.get(&ticket)? {
+            Waiter::Asks(slot, ..) => Some(Arc::clone(slot)),
+            Waiter::Here(_) | Waiter::Each(_) | Waiter::There { .. } => None,
+        }
+    }
+
+    /// Notes a call to which each member replies. `None` if no room has come by then.
+    pub(super) fn enter_each(
+        &self,
+        ticket: u64,
+        gather: &Arc<Gather>,
+        by: Instant,
+    ) -> Result<Option<Once>, Ended> {
+        let is_full = |book: &mut Book| book.ended.is_none() && !book.each.has_room();
+        let left = by.saturating_duration_since(Instant::now());
+        let waited = self.has_room.wait_timeout_while(self.book(), left, is_full);
+        let (mut book, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = &book.ended {
+            return Err(ended.clone());
+        }
+        let once = book.each.enter(ticket);
+        if once.is_some() {
+            book.waiting.insert(ticket, Waiter::Each(Arc::clone(gather)));
+            book.gathers.insert(ticket, Arc::clone(gather));
+        }
+        Ok(once)
+    }
+
+    /// Notes that no more replies are read of a call.
+    pub(super) fn close_each(&self, ticket: u64, once: Once) {
+        let mut book = self.book();
+        book.gathers.remove(&ticket);
+        book.each.close(once.number);
+        drop(book);
+        self.has_room.notify_all();
+    }
+
+    /// What is replied to the call with this ticket, if each member does and it is read.
+    pub(super) fn gather(&self, ticket: u64) -> Option<Arc<Gather>> {
+        self.book().gathers.get(&ticket).map(Arc::clone)
     }
 
     /// Notes the number of the message that makes a call. What is owed if it is unsent already.
@@ -135,7 +228,10 @@ impl Calls {
     /// Ends what was asked of processes that are not in `view`.
     pub(super) fn keep_asking(&self, view: &View) {
         let mut gone = Vec::new();
-        self.book().waiting.retain(|_, waiter| {
+        let mut book = self.book();
+        book.p2p.retain(|asked, _| view.members.contains(asked));
+        book.gathers.values().for_each(|gather| gather.keep(view));
+        book.waiting.retain(|_, waiter| {
             let Waiter::Asks(slot, asked, wish) = waiter else { return true };
             let stays = view.members.contains(asked);
             if !stays {
@@ -143,10 +239,12 @@ impl Calls {
             }
             stays
         });
+        drop(book);
+        self.has_room.notify_all();
         for (slot, seat, wish) in gone {
             slot.fill(Err(match wish {
                 Wish::Answer => CallError::Gone(seat),
-                Wish::Call => CallError::Lost(seat),
+                Wish::Call | Wish::P2p(_) => CallError::Lost(seat),
             }));
         }
     }
@@ -166,12 +264,25 @@ impl Calls {
 
     /// Gives a call its outcome, if it has none. Returns what another process is owed.
     pub(super) fn settle(&self, ticket: u64, outcome: Outcome) -> Option<Owed> {
-        let waiter = self.book().waiting.remove(&ticket)?;
+        let waiter = self.take(ticket)?;
         match waiter {
             Waiter::Here(slot) | Waiter::Asks(slot, ..) => slot.fill(outcome),
+            Waiter::Each(gather) => gather.tell(outcome),
             Waiter::There { seat, ticket } => return Some((seat, ticket, outcome)),
         }
         None
+    }
+
+    fn take(&self, ticket: u64) -> Option<Waiter> {
+        let mut book = self.book();
+        let waiter = book.waiting.remove(&ticket)?;
+        if let Waiter::Asks(_, asked, Wish::P2p(number)) = &waiter {
+            if let Some(open) = book.p2p.get_mut(asked) {
+                open.close(*number);
+            }
+            self.has_room.notify_all();
+        }
+        Some(waiter)
     }
 
     /// Ends every call that has no outcome, and refuses later ones.
@@ -182,15 +293,37 @@ impl Calls {
         }
         book.ended = Some(ended.clone());
         let waiting = std::mem::take(&mut book.waiting);
+        let gathers = std::mem::take(&mut book.gathers);
         drop(book);
         self.is_over.notify_all();
+        self.has_room.notify_all();
         for waiter in waiting.into_values() {
             match waiter {
                 Waiter::Here(slot) | Waiter::Asks(slot, ..) => {
                     slot.fill(Err(CallError::Unknown(ended.clone())));
                 }
-                Waiter::There { .. } => {}
+                Waiter::Each(_) | Waiter::There { .. } => {}
             }
+        }
+        for gather in gathers.into_values() {
+            gather.tell(Err(CallError::Unknown(ended.clone())));
+        }
+    }
+}
+
+impl Book {
+    /// Forgets p2p calls of a member whose outcomes can reach no caller any longer.
+    fn forget_p2p(&mut self, asked: Member) {
+        let Book { p2p, waiting, .. } = self;
+        let Some(open) = p2p.get_mut(&asked) else { return };
+        let is_left = |ticket| match waiting.get(&ticket) {
+            Some(Waiter::Asks(slot, ..)) => Arc::strong_count(slot) == 1,
+            _ => true,
+        };
+        let left: Vec<_> = open.tickets().filter(|(_, ticket)| is_left(*ticket)).collect();
+        for (number, ticket) in left {
+            open.close(number);
+            waiting.remove(&ticket);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Arguments, results and states as bytes (postcard).
 
+use super::done::Once;
 use crate::time::Time;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,16 +37,42 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Undecodable> {
     }
 }
 
+/// The mark of a call to which each member replies, beside its method's number.
+const EACH: u16 = 1 << 15;
+
 /// A call on its way: the ticket of its caller, the number of its method, its arguments.
 pub(super) fn encode_call_bytes(ticket: u64, method: u16, arguments: &[u8]) -> Vec<u8> {
+    assert!(method < EACH, "a type has fewer methods");
     [&ticket.to_le_bytes()[..], &method.to_le_bytes(), arguments].concat()
 }
 
+/// The same, of one to which each member replies.
+pub(super) fn encode_each_bytes(ticket: u64, method: u16, once: Once, arguments: &[u8]) -> Vec<u8> {
+    assert!(method < EACH, "a type has fewer methods");
+    let method = (method | EACH).to_le_bytes();
+    [&ticket.to_le_bytes()[..], &method, &once.encode(), arguments].concat()
+}
+
+/// A call that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent<'a> {
+    pub(super) ticket: u64,
+    pub(super) method: u16,
+    /// Its number, if each member replies to it.
+    pub(super) once: Option<Once>,
+    pub(super) arguments: &'a [u8],
+}
+
 /// The parts of a call.
-pub(super) fn decode_call(bytes: &[u8]) -> Option<(u64, u16, &[u8])> {
+pub(super) fn decode_call(bytes: &[u8]) -> Option<Sent<'_>> {
     let (ticket, rest) = bytes.split_first_chunk()?;
-    let (method, arguments) = rest.split_first_chunk()?;
-    Some((u64::from_le_bytes(*ticket), u16::from_le_bytes(*method), arguments))
+    let (method, rest) = rest.split_first_chunk()?;
+    let (ticket, method) = (u64::from_le_bytes(*ticket), u16::from_le_bytes(*method));
+    let (once, arguments) = match method & EACH {
+        0 => (None, rest),
+        _ => Once::decode(rest).map(|(once, arguments)| (Some(once), arguments))?,
+    };
+    Some(Sent { ticket, method: method & !EACH, once, arguments })
 }
 
 /// A state on its way, or on a disk: the latest time that its giver knows of, and its bytes.
@@ -70,9 +97,14 @@ mod tests {
         assert_eq!(decode(&bytes), Ok(value.clone()));
         bytes.push(0);
         assert_eq!(decode::<(String, u64, Vec<bool>)>(&bytes), Err(Undecodable));
-        let call = encode_call_bytes(9, 3, &encode(&value));
-        let (ticket, method, arguments) = decode_call(&call).expect("a call");
-        assert_eq!((ticket, method, decode(arguments)), (9, 3, Ok(value)));
+        let arguments = &encode(&value)[..];
+        let call = encode_call_bytes(9, 3, arguments);
+        let sent = Sent { ticket: 9, method: 3, once: None, arguments };
+        assert_eq!((decode_call(&call), decode(arguments)), (Some(sent), Ok(value)));
         assert_eq!(decode_call(&call[..9]), None);
+        let once = Once { number: 1 << 50, n_open: 2 };
+        let each = encode_each_bytes(9, 3, once, arguments);
+        assert_eq!(decode_call(&each), Some(Sent { once: Some(once), ..sent }));
+        assert_eq!(decode_call(&each[..18]), None);
     }
 }

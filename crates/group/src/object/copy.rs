@@ -2,10 +2,11 @@
 //! one.
 
 use super::codec::{Undecodable, decode, encode};
-use super::handler::in_order;
+use super::handler::{in_handler, in_order};
+use super::local::Here;
 use super::moment::{Moment, Version};
 use super::pending::{CallError, Outcome, Reply};
-use super::replicated::{Method, Replicated};
+use super::replicated::{Method, MethodKind, Replicated};
 use crate::event::{Delivered, Ended, View};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -17,10 +18,24 @@ pub(super) trait Part: Send + Sync {
     fn install(&self, view: &View, subgroup: u16, seat: usize) -> Result<(), Ended>;
 
     /// Executes one call. An error ends the process: its copy may be half changed.
-    fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended>;
+    fn execute(
+        &self,
+        delivered: &Delivered,
+        call: &Call<'_>,
+        replying: Replying,
+    ) -> Result<Option<Outcome>, Ended>;
 
     /// Answers a query. `None` if there is no copy of this shard.
     fn answer(&self, shard: u16, call: &Call<'_>) -> Option<Result<Vec<u8>, Undecodable>>;
+
+    /// Runs a p2p method. `None` if there is no copy of this shard. An error ends the process: what
+    /// it has for itself may be half changed.
+    fn run_here(
+        &self,
+        shard: u16,
+        call: &Call<'_>,
+        here: &Here,
+    ) -> Result<Option<Result<Vec<u8>, Undecodable>>, Ended>;
 
     /// The copy as bytes.
     fn state(&self) -> Vec<u8>;
@@ -33,6 +48,15 @@ pub(super) trait Part: Send + Sync {
 
     /// The shard in which this process is.
     fn shard(&self) -> Option<u16>;
+}
+
+/// The members that reply to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Replying {
+    /// The caller's own.
+    Caller,
+    /// Each.
+    Each,
 }
 
 /// A method, and its arguments.
@@ -91,27 +115,51 @@ impl<S: Replicated> Part for Copy<S> {
         Ok(())
     }
 
-    fn execute(&self, delivered: &Delivered, call: &Call<'_>) -> Result<Option<Outcome>, Ended> {
-        let is_own = delivered.own.is_some();
+    fn execute(
+        &self,
+        delivered: &Delivered,
+        call: &Call<'_>,
+        replying: Replying,
+    ) -> Result<Option<Outcome>, Ended> {
+        let replies = delivered.own.is_some() || replying == Replying::Each;
         let Call { method: number, arguments } = *call;
-        Ok(match S::METHODS.get(usize::from(number)) {
-            Some(method) if method.is_query && !is_own => None,
-            Some(method) if method.is_query => {
+        let Some(method) = S::METHODS.get(usize::from(number)) else {
+            return Ok(Some(Err(CallError::Undecodable)));
+        };
+        Ok(match method.kind {
+            MethodKind::Query if !replies => None,
+            MethodKind::Query => {
                 let object = self.read();
                 let object = object.as_ref().expect("V9: the state comes before deliveries");
                 Some(handle(method, delivered, || object.answer(number, arguments))?)
             }
-            Some(method) => {
+            MethodKind::Ordered => {
                 let mut object = self.write();
                 let object = object.as_mut().expect("V9: the state comes before deliveries");
                 Some(handle(method, delivered, || object.execute(number, arguments))?)
             }
-            None => Some(Err(CallError::Undecodable)),
+            MethodKind::P2p => Some(Err(CallError::Undecodable)),
         })
     }
 
     fn answer(&self, shard: u16, call: &Call<'_>) -> Option<Result<Vec<u8>, Undecodable>> {
         self.look(Some(shard), |object| object.answer(call.method, call.arguments))
+    }
+
+    fn run_here(
+        &self,
+        shard: u16,
+        call: &Call<'_>,
+        here: &Here,
+    ) -> Result<Option<Result<Vec<u8>, Undecodable>>, Ended> {
+        let method = S::METHODS.get(usize::from(call.method));
+        let Some(method) = method.filter(|method| method.kind == MethodKind::P2p) else {
+            return Ok(Some(Err(Undecodable)));
+        };
+        let run = |object: &S| object.run_here(call.method, call.arguments, here);
+        // O3
+        let run = || catch_unwind(AssertUnwindSafe(|| self.look(Some(shard), run)));
+        in_handler(run).map_err(|_panic| Ended::PanickedHere { method: method.name })
     }
 
     fn state(&self) -> Vec<u8> {

@@ -48,6 +48,10 @@ pub(super) enum Way {
     Copy,
     /// As of a time.
     AsOf(Time),
+    /// A p2p call of the member on this seat.
+    At(u64),
+    /// No method: the seats of the members of the shard are asked for.
+    Seats,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,6 +81,9 @@ pub enum RemoteError {
     /// The client's program and the members' have other methods, or types, of one name.
     #[error("the members and this program read each other's bytes otherwise")]
     Undecodable,
+    /// The call was executed, and there is no result.
+    #[error("{0}")]
+    Executed(String),
 }
 
 impl RemoteError {
@@ -85,6 +92,7 @@ impl RemoteError {
         let text = error.to_string();
         match error {
             CallError::Undecodable => RemoteError::Undecodable,
+            CallError::ResultTooLong if changes => RemoteError::Executed(text),
             _ if !changes => RemoteError::NotAnswered(text),
             CallError::Unknown(_) | CallError::Late(_) | CallError::Lost(_) => {
                 RemoteError::Unknown(text)

@@ -1,12 +1,13 @@
 //! What a member answers for others than its own callers: by its copy, or by another member's.
 
 use super::clients::{Clients, Served};
+use super::codec::encode;
 use super::copy::Part;
 use super::frames::{Answer, RemoteError, Request, Way};
 use super::handler::is_in_handler;
 use super::pending::{CallError, Reply};
-use super::replica::{Replica, signatures};
-use super::replicated::Replicated;
+use super::replica::Replica;
+use super::replicated::{MethodKind, Replicated, agreed};
 use crate::error::Error;
 use crate::time::Time;
 use fabric::tcp::hello::Secret;
@@ -85,7 +86,7 @@ impl<S: Replicated> Replica<S> {
             group: group.to_owned(),
             subgroup: host.name_of(self.subgroup).to_owned(),
             secret: Secret::new(secret.as_bytes()),
-            methods: signatures::<S>(),
+            methods: agreed::<S>(),
             n_shards: self.n_shards as u64,
         };
         let replica = self.clone();
@@ -99,21 +100,35 @@ fn answer<S: Replicated>(replica: &Replica<S>, request: Request) -> Answer {
     let Some(known) = S::METHODS.get(usize::from(method)) else {
         return Answer(Err(RemoteError::Undecodable));
     };
-    if way != Way::Ordered && !known.is_query {
+    let is_meant = match way {
+        Way::Ordered => known.kind != MethodKind::P2p,
+        Way::Copy | Way::AsOf(_) => known.kind == MethodKind::Query,
+        Way::At(_) => known.kind == MethodKind::P2p,
+        Way::Seats => true,
+    };
+    if !is_meant {
         return Answer(Err(RemoteError::Undecodable));
     }
+    let changes = way != Way::Seats && known.kind != MethodKind::Query;
     let replica = shard.map_or_else(|| replica.clone(), |shard| replica.in_shard(shard.into()));
     if let Err(far) = after.check_near() {
-        return Answer::of(Err(CallError::NotExecuted(far.into())), !known.is_query);
+        return Answer::of(Err(CallError::NotExecuted(far.into())), changes);
     }
     replica.learn(after);
+    let patience = replica.patience();
     let outcome = match way {
         Way::Ordered => {
-            let (patience, slot) = (replica.patience(), replica.call_bytes(method, &arguments));
+            let slot = replica.call_bytes(method, &arguments);
             slot.wait(patience).unwrap_or(Err(CallError::Late(patience)))
         }
+        Way::At(seat) => {
+            let seat = usize::try_from(seat).unwrap_or(usize::MAX);
+            let slot = replica.p2p_bytes(seat, method, &arguments);
+            slot.wait(patience).unwrap_or(Err(CallError::Late(patience)))
+        }
+        Way::Seats => Ok(Reply { bytes: encode(&replica.seats()), time: replica.latest() }),
         Way::Copy => replica.ask_near(method, &arguments),
         Way::AsOf(then) => replica.ask_then_bytes(method, then, &arguments),
     };
-    Answer::of(outcome, !known.is_query)
+    Answer::of(outcome, changes)
 }

@@ -2,11 +2,15 @@
 //! executes what is delivered.
 
 use super::calls::{Calls, Owed, Waiter, told};
-use super::codec::{Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
-use super::copy::{Call, Part};
+use super::codec::{Sent, Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
+use super::copy::{Call, Part, Replying};
+use super::done::{Done, Kind, Known};
 use super::finals::{Finals, Held};
-use super::handler::in_handler;
-use super::letters::{Letter, NoAnswer, outcome};
+use super::gather::NoReply;
+use super::handler::{in_handler, is_in_handler};
+use super::late::{self, Late};
+use super::letters::{Again, Letter, NoAnswer, outcome};
+use super::local::Here;
 use super::pending::Outcome;
 use crate::deadline::deadline;
 use crate::door::Group;
@@ -31,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(60);
 const ASK_AGAIN_EVERY: Duration = Duration::from_millis(500);
 
 /// The longest arguments, or result, of which a letter has room beside its head.
-pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 32;
+pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 64;
 
 /// What the clones of replicas share, and the executing thread not.
 pub(super) struct Owner {
@@ -52,6 +56,10 @@ pub(super) struct Host {
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
     finals: Finals,
+    pub(super) done: Done,
+    late: Late,
+    /// Callers that miss this process's reply, by the tokens of reads that tell when to look.
+    again: Mutex<BTreeMap<u64, (Member, Again)>>,
     /// By subgroup, outcomes that others may have leases against, in order, with their tickets.
     owed: Mutex<BTreeMap<u16, VecDeque<(u64, Outcome)>>>,
     /// Reads that wait until what was received is executed, and the view in which it is.
@@ -81,6 +89,9 @@ impl Owner {
             next_view: Condvar::new(),
             is_unreadable: AtomicBool::new(false),
             finals: Finals::default(),
+            done: Done::default(),
+            late: Late::default(),
+            again: Mutex::default(),
             owed: Mutex::default(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
@@ -159,6 +170,11 @@ impl Host {
         self.options.patience
     }
 
+    /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
+    pub(super) fn send_patience(&self) -> Duration {
+        if is_in_handler() { Duration::ZERO } else { self.patience() }
+    }
+
     /// Whether members have leases.
     pub(super) const fn has_leases(&self) -> bool {
         self.options.lease.is_some()
@@ -181,7 +197,6 @@ impl Host {
     }
 
     fn install(&self, view: View) -> Result<(), Ended> {
-        self.calls.keep_asking(&view);
         let seat = self.group.me().seat;
         for (subgroup, part) in (0..).zip(&self.parts) {
             if let Some(part) = part {
@@ -190,7 +205,13 @@ impl Host {
         }
         let is_in = |shard: ShardId| view.shard_of(shard.subgroup, seat).map(|own| own.id);
         self.finals.keep(|shard| is_in(shard) == Some(shard));
-        *self.view() = view;
+        *self.view() = view.clone();
+        // Behind the view: what was entered under the lock of the one before is ended now.
+        self.calls.keep_asking(&view);
+        self.done.keep_members(&view);
+        self.late.keep_members(&view);
+        // They ask again.
+        self.again().clear();
         self.next_view.notify_all();
         Ok(())
     }
@@ -210,8 +231,19 @@ impl Host {
         patience: Duration,
     ) {
         let message = encode_call_bytes(ticket, call.method, call.arguments);
+        self.multicast_bytes(shard, ticket, &message, patience);
+    }
+
+    /// The same with the message's bytes.
+    pub(super) fn multicast_bytes(
+        &self,
+        shard: ShardId,
+        ticket: u64,
+        message: &[u8],
+        patience: Duration,
+    ) {
         // O5
-        let owed = match self.group.send_after(self.latest(), shard, &message, patience) {
+        let owed = match self.group.send_after(self.latest(), shard, message, patience) {
             Ok(number) => {
                 let why = self.other_shard(shard);
                 self.calls.number(shard.subgroup, number, ticket, &why)
@@ -285,9 +317,20 @@ impl Host {
                     return;
                 }
             }
-            let wait = self.settle_owed();
+            let is_late = self.late.send_again(|seat, letter| self.has_told(seat, letter));
+            let wait = self.settle_owed().min(if is_late { late::LOOK_EVERY } else { LOOK_EVERY });
             self.group.take(&mut events, wait);
         }
+    }
+
+    /// Sends a letter that tells of what this process has done, as soon as there is room.
+    pub(super) fn tell_back(&self, to: Member, letter: Vec<u8>) {
+        self.late.send(to, letter, |seat, letter| self.has_told(seat, letter));
+    }
+
+    /// Whether there was room for a letter.
+    fn has_told(&self, seat: usize, letter: &[u8]) -> bool {
+        !matches!(self.group.tell(seat, letter), Err(Refused::Busy { .. }))
     }
 
     fn owed(&self) -> MutexGuard<'_, BTreeMap<u16, VecDeque<(u64, Outcome)>>> {
@@ -309,6 +352,10 @@ impl Host {
             false
         });
         look
+    }
+
+    pub(super) fn again(&self) -> MutexGuard<'_, BTreeMap<u64, (Member, Again)>> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn reads(&self) -> MutexGuard<'_, BTreeMap<u64, Option<u64>>> {
@@ -338,7 +385,7 @@ impl Host {
         match event {
             Event::View(view) => self.install(view)?,
             Event::Delivered(delivered) => self.execute(&delivered)?,
-            Event::Letter { from, bytes } => self.take_letter(from, &bytes),
+            Event::Letter { from, bytes } => self.take_letter(from, &bytes)?,
             Event::StateWanted(wanted) => {
                 let state = self.part(wanted.shard().subgroup).map(|part| part.state());
                 // O5
@@ -363,6 +410,7 @@ impl Host {
             Event::Ended(ended) => return Err(ended),
             Event::CaughtUp { token, view } => {
                 self.reads().entry(token).and_modify(|caught_up| *caught_up = Some(view));
+                self.caught_up(token);
                 self.announce();
             }
             Event::Final { shard, time } => self.note_final(shard, time),
@@ -374,34 +422,51 @@ impl Host {
     fn execute(&self, delivered: &Delivered) -> Result<(), Ended> {
         let subgroup = delivered.shard.subgroup;
         self.learn(delivered.time);
-        let (Some(part), Some((ticket, method, arguments))) =
-            (self.part(subgroup), decode_call(&delivered.bytes))
-        else {
+        let (Some(part), Some(sent)) = (self.part(subgroup), decode_call(&delivered.bytes)) else {
             return Ok(());
         };
-        let outcome = part.execute(delivered, &Call { method, arguments })?;
-        if let (Some(number), Some(outcome)) = (delivered.own, outcome) {
+        let Sent { ticket, method, once, arguments } = sent;
+        let replying = if once.is_some() { Replying::Each } else { Replying::Caller };
+        let outcome = part.execute(delivered, &Call { method, arguments }, replying)?;
+        let Some(outcome) = outcome else { return Ok(()) };
+        if let Some(number) = delivered.own {
             self.calls.delivered(subgroup, number);
+            if once.is_some() {
+                self.expect_replies(delivered, ticket);
+            }
             if self.has_leases() && self.group.answers_in(subgroup).is_some() {
                 self.owed().entry(subgroup).or_default().push_back((ticket, outcome));
             } else {
                 self.pay(self.calls.settle(ticket, outcome));
             }
+        } else if let Some(once) = once {
+            self.reply(delivered.sender, ticket, once, &outcome);
         }
         Ok(())
     }
 
-    /// Answers a member's question, makes its call, or takes its answer.
-    fn take_letter(&self, from: Member, bytes: &[u8]) {
+    /// Notes which members reply to an own call, if each does.
+    fn expect_replies(&self, delivered: &Delivered, ticket: u64) {
+        if let Some(gather) = self.calls.gather(ticket) {
+            let view = self.view();
+            let members = view.shard(delivered.shard).map_or(Vec::new(), |one| one.members.clone());
+            drop(view);
+            gather.expect(delivered.shard, delivered.view, members);
+        }
+    }
+
+    /// Answers a member's question, makes its call, or takes its answer. An error ends the process.
+    fn take_letter(&self, from: Member, bytes: &[u8]) -> Result<(), Ended> {
         match Letter::decode(bytes) {
             Some(Letter::Ask { ticket, then, shard, method, arguments }) => {
                 let waits = then > Time::default() && !self.finals.has(shard, then);
                 if waits && self.is_in(shard) {
                     let held = Held { shard, then, method, arguments: arguments.to_vec() };
                     self.finals.hold((from.seat, ticket), held);
-                    return self.group.ask_final(shard.subgroup, then);
+                    self.group.ask_final(shard.subgroup, then);
+                } else {
+                    self.answer_letter(from.seat, ticket, shard, Call { method, arguments });
                 }
-                self.answer_letter(from.seat, ticket, shard, Call { method, arguments });
             }
             Some(Letter::Order { ticket, after, shard, method, arguments }) => {
                 self.learn(after);
@@ -411,12 +476,50 @@ impl Host {
                     self.multicast(shard, own, Call { method, arguments }, Duration::ZERO);
                 }
             }
+            // D4
+            Some(Letter::P2p { to, .. }) if to != self.group.me().incarnation => {}
+            Some(Letter::P2p { ticket, after, shard, method, once, arguments, .. }) => {
+                self.learn(after);
+                let letter = match self.done.look(from, Kind::P2p, once) {
+                    Known::New => {
+                        let result = self.run_here(from, shard, Call { method, arguments })?;
+                        let (time, result) = (self.latest(), result.as_deref().map_err(|why| *why));
+                        let letter = Letter::Answer { ticket, time, result }.encode();
+                        self.done.keep(from, Kind::P2p, once.number, letter.clone());
+                        letter
+                    }
+                    Known::Told(letter) => letter,
+                    Known::Past => return Ok(()),
+                };
+                self.tell_back(from, letter);
+            }
+            Some(Letter::Again(again)) => self.reply_again(from, again),
             Some(Letter::Answer { ticket, time, result }) => {
                 self.learn(time);
-                self.calls.settle(ticket, outcome(from.seat, time, result));
+                if let Some(gather) = self.calls.gather(ticket) {
+                    gather.hear(from, result.map(<[u8]>::to_vec).map_err(NoReply::from));
+                } else {
+                    self.calls.settle(ticket, outcome(from.seat, time, result));
+                }
             }
             None => {}
         }
+        Ok(())
+    }
+
+    /// Runs a p2p method for `caller`.
+    fn run_here(
+        &self,
+        caller: Member,
+        shard: ShardId,
+        call: Call<'_>,
+    ) -> Result<Result<Vec<u8>, NoAnswer>, Ended> {
+        let here = Here::new(self.group.me(), caller);
+        let Some(part) = self.part_in(shard) else { return Ok(Err(NoAnswer::Declined)) };
+        Ok(match part.run_here(shard.shard, &call, &here)? {
+            Some(result) => fits(result),
+            None => Err(NoAnswer::Declined),
+        })
     }
 
     /// Whether this process has the copy of `shard`.
@@ -444,12 +547,16 @@ impl Host {
         let Some(part) = part else { return Some(Err(NoAnswer::Declined)) };
         let answer = || part.answer(shard.shard, &call);
         // A query that panics harms nothing here: its caller is told by silence.
-        let answer = in_handler(|| catch_unwind(AssertUnwindSafe(answer))).ok()??;
-        Some(match answer {
-            Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(result),
-            Ok(_) => Err(NoAnswer::TooLong),
-            Err(Undecodable) => Err(NoAnswer::Undecodable),
-        })
+        in_handler(|| catch_unwind(AssertUnwindSafe(answer))).ok()?.map(fits)
+    }
+}
+
+/// What of a result a letter can tell.
+fn fits(result: Result<Vec<u8>, Undecodable>) -> Result<Vec<u8>, NoAnswer> {
+    match result {
+        Ok(result) if result.len() <= BODY_BYTES_MAX => Ok(result),
+        Ok(_) => Err(NoAnswer::TooLong),
+        Err(Undecodable) => Err(NoAnswer::Undecodable),
     }
 }
 

@@ -16,34 +16,52 @@
 //!   outcome, in whichever shard, and than what its copies were given: letters and states carry the
 //!   latest time that their writer knows of, and a member that multicasts has learned it. Tested by
 //!   `a_cut_through_shards_is_causal`, `a_newcomer_has_the_versions_that_are_part_of_the_state`.
-//! - O3 *No handler waits for itself.* A method that runs at its place in the order may call the
-//!   object, and is refused where it would wait. Tested by `a_handler_that_would_wait_is_refused`.
+//! - O3 *No handler waits for itself.* A method that runs at its place in the order, or by a p2p
+//!   call, may call the object, and is refused where it would wait. Tested by
+//!   `a_handler_that_would_wait_is_refused`, `o3_a_p2p_method_calls_and_does_not_wait`.
+//! - O6 *A p2p call is executed once*, by the process that it names, however often it is asked for
+//!   (`done`). Its caller has its result, or knows that it was not executed, or that this is
+//!   unknown. Tested by `o6_each_p2p_call_is_executed_once`, `o6_a_p2p_call_of_a_dead_member_ends`.
+//! - O7 *Replies end.* A call to which each member replies is a call as any other; each member that
+//!   was in the shard replies, or is said not to, and there is an end (`gather`). Tested by
+//!   `o7_each_member_replies_once`, `o7_a_member_that_fails_is_gone_and_the_replies_end`.
 
 mod calls;
 mod clients;
 mod codec;
 mod copy;
+mod done;
+mod each;
 mod finals;
 mod frames;
 mod front;
+mod gather;
 mod handler;
 mod host;
+mod late;
 mod letters;
+mod local;
 mod moment;
+mod p2p;
 mod pending;
 mod remote;
 mod replica;
 mod replicated;
+mod shape;
 mod versions;
 
 pub use clients::Clients;
 pub use codec::{Key, Undecodable, decode, encode};
+pub use each::{MemberReply, Replies};
 pub use frames::RemoteError;
+pub use gather::NoReply;
+pub use local::{Here, Local};
 pub use moment::{Moment, Version};
 pub use pending::{CallError, Pending};
 pub use remote::{Access, Remote};
 pub use replica::{Objects, Replica, Replicas};
-pub use replicated::{Method, Replicated};
+pub use replicated::{Method, MethodKind, Replicated, agreed};
+pub use shape::Shapes;
 pub use versions::{
     Changing, Delta, Deltas, HistoryError, Keep, Persistent, VERSIONS_KEPT, Volatile, Whole,
 };

@@ -29,12 +29,12 @@ pub enum CallError {
     /// Nothing happened.
     #[error("a method of a replicated object cannot wait for a call: make the call, and go on")]
     InHandler,
-    /// The member that was asked is not in the group, or no longer. (A query changes nothing: ask
-    /// another one.)
+    /// The member that was asked is not in the group, or is gone before it answered a query, which
+    /// changes nothing: ask another one.
     #[error("seat {0} is not in the group: ask another member")]
     Gone(usize),
-    /// The member that was to make the call is no longer in the group. Others may have executed it,
-    /// or do so yet, or never.
+    /// The member that was to make the call, or to execute a p2p call, is no longer in the group.
+    /// It may have been executed; a call that was to be made may be yet.
     #[error("it is unknown whether the call was executed: seat {0}, which was to make it, is gone")]
     Lost(usize),
     /// The member that was asked is not in the shard, or has no room for the call. It was not
@@ -48,8 +48,9 @@ pub enum CallError {
     /// This process has no copy: it is not in the shard, or in none.
     #[error("no copy of the object here: this process is not in the shard; ask a member that is")]
     NoCopy,
-    /// The member that was asked has an answer of more than [`crate::LETTER_BYTES_MAX`].
-    #[error("the answer is too long for a letter between two members")]
+    /// A call was executed, or a query answered, by another member, and the result does not fit
+    /// into a letter ([`crate::LETTER_BYTES_MAX`]).
+    #[error("executed, but its result is too long for a letter between two members")]
     ResultTooLong,
     /// The members' programs differ though their methods have the same types: they read each
     /// other's bytes otherwise. No member executed the call.
@@ -86,7 +87,7 @@ impl std::fmt::Debug for Question {
 }
 
 /// The time after which a question is asked again.
-const ASK_EVERY: Duration = Duration::from_millis(100);
+pub(super) const ASK_EVERY: Duration = Duration::from_millis(100);
 
 impl Slot {
     /// A place for the answer to a question.

@@ -2,8 +2,7 @@
 
 use super::codec::{decode, encode};
 use super::frames::{self, Answer, Hello, RemoteError, Request, Way, Welcome};
-use super::replica::signatures;
-use super::replicated::Replicated;
+use super::replicated::{MethodKind, Replicated, agreed};
 use crate::deadline::deadline;
 use crate::time::Time;
 use fabric::tcp::hello::{Secret, Side};
@@ -107,6 +106,26 @@ impl<S: Replicated> Remote<S> {
         *self.known()
     }
 
+    /// The seats of the members of the shard that calls are for, in the view of the member that is
+    /// asked; without a shard, of that member's.
+    ///
+    /// # Errors
+    /// [`RemoteError::NotAnswered`], [`RemoteError::NotExecuted`].
+    pub fn seats(&self) -> Result<Vec<usize>, RemoteError> {
+        self.ask(Way::Seats, 0, &())
+    }
+
+    /// Has the member on `seat` execute the p2p method with this number.
+    #[doc(hidden)]
+    pub fn call_at<R: DeserializeOwned>(
+        &self,
+        seat: usize,
+        method: u16,
+        arguments: &impl Serialize,
+    ) -> Result<R, RemoteError> {
+        self.ask(Way::At(seat as u64), method, arguments)
+    }
+
     /// Calls the method with this number at its place in the order.
     #[doc(hidden)]
     pub fn call<R: DeserializeOwned>(
@@ -146,7 +165,8 @@ impl<S: Replicated> Remote<S> {
     ) -> Result<R, RemoteError> {
         let (after, arguments) = (self.latest(), encode(arguments));
         let request = Request { way, shard: self.shard, method, after, arguments };
-        let is_query = S::METHODS.get(usize::from(method)).is_some_and(|one| one.is_query);
+        let known = S::METHODS.get(usize::from(method));
+        let is_query = way == Way::Seats || known.is_some_and(|one| one.kind == MethodKind::Query);
         let by = deadline(self.access.patience);
         let mut line = self.line();
         let (bytes, time) = loop {
@@ -215,7 +235,7 @@ impl<S: Replicated> Remote<S> {
             nonce: frames::nonce()?,
             group: self.access.group.clone(),
             subgroup: self.access.subgroup.clone(),
-            methods: signatures::<S>(),
+            methods: agreed::<S>(),
         };
         let text = postcard::to_allocvec(&hello).map_err(io::Error::other)?;
         let secret = Secret::new(self.access.secret.as_bytes());

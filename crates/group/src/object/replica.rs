@@ -7,7 +7,7 @@ use super::handler::is_in_handler;
 use super::host::{BODY_BYTES_MAX, Host, Owner};
 use super::letters::Letter;
 use super::pending::{CallError, Pending, Question, Slot};
-use super::replicated::Replicated;
+use super::replicated::{Replicated, agreed};
 use crate::deadline::deadline;
 #[cfg(doc)]
 use crate::door::Group;
@@ -74,7 +74,7 @@ impl<S: Replicated> Replica<S> {
             return Err(Error::Options(why.into()));
         }
         let copy = Arc::new(Copy::new(first));
-        let options = typed(options, &signatures::<S>());
+        let options = typed(options, &agreed::<S>());
         let owner = Owner::begin(&options, founds, vec![Some(Arc::clone(&copy) as _)])?;
         Ok(Replica { owner, copy, subgroup: 0, n_shards: 1, shard: None })
     }
@@ -323,15 +323,10 @@ impl<S: Replicated> Replica<S> {
     ) -> Question {
         let shard = shard.unwrap_or_default();
         let letter = Letter::Ask { ticket, then, shard, method, arguments }.encode();
-        let theirs = Arc::downgrade(self.host());
-        Question(Box::new(move |patience| {
-            let host = theirs.upgrade();
-            // A letter that finds no room is one that is lost.
-            let _lost = host.map(|host| host.group.tell_within(seat, &letter, patience));
-        }))
+        Question::of(self.host(), seat, letter)
     }
 
-    fn pending<R>(&self, slot: &Arc<Slot>) -> Pending<R> {
+    pub(super) fn pending<R>(&self, slot: &Arc<Slot>) -> Pending<R> {
         let patience = self.host().patience();
         Pending { slot: Arc::clone(slot), patience, result: PhantomData }
     }
@@ -382,14 +377,19 @@ impl<S: Replicated> fmt::Debug for Replica<S> {
     }
 }
 
-impl Host {
-    /// The wait for room. O3: room comes by deliveries, for which a handler would wait.
-    fn send_patience(&self) -> Duration {
-        if is_in_handler() { Duration::ZERO } else { self.patience() }
+impl Question {
+    /// A letter to the member on `seat`.
+    pub(super) fn of(host: &Arc<Host>, seat: usize, letter: Vec<u8>) -> Question {
+        let theirs = Arc::downgrade(host);
+        Question(Box::new(move |patience| {
+            let host = theirs.upgrade();
+            // A letter that finds no room is one that is lost.
+            let _lost = host.map(|host| host.group.tell_within(seat, &letter, patience));
+        }))
     }
 }
 
-fn too_long(arguments: &[u8]) -> Refused {
+pub(super) fn too_long(arguments: &[u8]) -> Refused {
     Refused::TooLong { bytes: arguments.len(), most: BODY_BYTES_MAX as u32 }
 }
 
@@ -444,7 +444,7 @@ pub struct Replicas {
 /// An object of a subgroup.
 struct Object {
     subgroup: usize,
-    signatures: String,
+    agreed: String,
     part: Arc<dyn Part>,
     copy: Arc<dyn Any + Send + Sync>,
 }
@@ -468,8 +468,8 @@ impl Replicas {
         match found {
             Some(subgroup) if is_new(&subgroup) => {
                 let copy = Arc::new(Copy::<S>::new(move || Some(begin())));
-                let (part, signatures) = (Arc::clone(&copy) as _, signatures::<S>());
-                self.objects.push(Object { subgroup, signatures, part, copy });
+                let (part, agreed) = (Arc::clone(&copy) as _, agreed::<S>());
+                self.objects.push(Object { subgroup, agreed, part, copy });
             }
             Some(_) => self.wrong = Some(format!("two objects for the subgroup {subgroup:?}")),
             None => self.wrong = Some(format!("an object for {subgroup:?}, which is no subgroup")),
@@ -498,12 +498,12 @@ impl Replicas {
             return Err(Error::Options(wrong));
         }
         let mut parts = vec![None; self.options.layout.len().max(1)];
-        let mut signatures = vec![String::new(); parts.len()];
+        let mut agreed = vec![String::new(); parts.len()];
         for object in &self.objects {
             parts[object.subgroup] = Some(Arc::clone(&object.part));
-            signatures[object.subgroup].clone_from(&object.signatures);
+            agreed[object.subgroup].clone_from(&object.agreed);
         }
-        let options = typed(&self.options, &signatures.join(" | "));
+        let options = typed(&self.options, &agreed.join(" | "));
         let owner = Owner::begin(&options, founds, parts)?;
         Ok(Objects { owner, options, objects: self.objects })
     }
@@ -541,13 +541,8 @@ impl fmt::Debug for Objects {
     }
 }
 
-pub(super) fn signatures<S: Replicated>() -> String {
-    let methods: Vec<&str> = S::METHODS.iter().map(|method| method.signature).collect();
-    methods.join("; ")
-}
-
-/// The options of a group whose members have these objects: they have to agree on their methods.
-fn typed(options: &Options, signatures: &str) -> Options {
-    let application = format!("{}; {signatures}", options.application);
+/// The options of a group whose members have these objects: they have to agree on them.
+fn typed(options: &Options, agreed: &str) -> Options {
+    let application = format!("{}; {agreed}", options.application);
     Options { application, keeps_state: true, ..options.clone() }
 }
