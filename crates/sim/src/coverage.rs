@@ -139,6 +139,8 @@ pub enum Mark {
     CheckpointCounted,
     /// A copy began with a checkpoint.
     CheckpointBegun,
+    /// A copy was killed at a halt, and began again with its files.
+    CopyRenewed,
     /// A timer of a copy has ended by the log's time.
     TimerEnded,
     /// A member's engine sent a command to the leader.

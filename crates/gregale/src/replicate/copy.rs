@@ -3,8 +3,10 @@
 use super::asleep::is_asleep;
 use super::confine::NOTE;
 use super::datagrams;
+use super::files::{COPIED_WITHIN, Files};
 use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
+use super::renewal::Renewal;
 use super::save::{Loading, Restored, Saved, Saver};
 use crate::config::{Attach, InputOrder, Program as Settings, RestBy, Time};
 use console::{Failure, Outcome};
@@ -25,6 +27,8 @@ pub(super) const LEG: u64 = 1 << 62;
 
 /// The time in which a program has to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The same, of one that has to recover from its own death first.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(600);
 /// The variable of the environment with the directory for temporary files.
 pub(super) const TEMPORARY: &str = "TMPDIR";
 /// The beginning of what a program printed, in which its launch may have left notes.
@@ -36,19 +40,29 @@ const LAST_WORDS_BYTES: usize = 300;
 #[derive(Debug)]
 pub(crate) struct Copy {
     /// The words of its command.
-    words: Vec<String>,
+    pub(super) words: Vec<String>,
     /// The process, and the descriptor that is readable once it has ended; none before the start.
-    child: Option<(Child, OwnedFd)>,
-    place: Place,
+    pub(super) child: Option<(Child, OwnedFd)>,
+    pub(super) place: Place,
     starts_by: Instant,
-    has_listened: bool,
+    pub(super) has_listened: bool,
+    /// What the host forbids was said.
+    has_told_notes: bool,
     /// It was seen to be ready for connections.
-    is_seen: bool,
-    /// The poller of the legs, and the key of the process there.
-    poller: Option<(Poller, u64)>,
+    pub(super) is_seen: bool,
+    /// The poller of the legs, and the keys of the process and of its notices there.
+    pub(super) poller: Option<(Poller, u64, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
-    connecting: Option<OwnedFd>,
+    pub(super) connecting: Option<OwnedFd>,
     legs: Vec<Option<OwnedFd>>,
+    /// Its directory is what is saved: then it begins again at halts.
+    pub(super) files: Option<Files>,
+    /// It is ended so that it can begin again.
+    pub(super) renewal: Option<Renewal>,
+    /// What it draws by at first; 0 for the kernel's chance.
+    pub(super) seed: u64,
+    pub(super) is_in_turns: bool,
+    speaks_resp: bool,
     saver: Option<Saver>,
     saved: Option<Saved>,
     restored: Restored,
@@ -57,7 +71,7 @@ pub(crate) struct Copy {
     /// The flags of `launch`.
     flags: Vec<OsString>,
     /// What the program says from inside, if it loads the library.
-    inside: Option<Inside>,
+    pub(super) inside: Option<Inside>,
     /// The library has to be loaded: nothing else tells when the program is at rest, or its time.
     needs_inside: bool,
     failure: Option<String>,
@@ -78,11 +92,12 @@ impl Copy {
         if !settings.outbound && !is_at_port {
             flags.push("--own-network".into());
         }
+        let is_in_turns = settings.order == InputOrder::Loop;
+        let files = settings.saves_files().then(|| Files::new(place.run(), COPIED_WITHIN));
         let inside = match settings.attach() {
             Attach::Proxy => None,
             Attach::Preload => {
                 flags.extend(["--preload".into(), write_library(place.run())?.into()]);
-                let is_in_turns = settings.order == InputOrder::Loop;
                 Some(Inside::make(place.page().to_owned(), is_in_turns, seed)?)
             }
         };
@@ -92,10 +107,16 @@ impl Copy {
             place,
             starts_by: Instant::now(),
             has_listened: false,
+            has_told_notes: false,
             is_seen: false,
             poller: None,
             connecting: None,
             legs: Vec::new(),
+            files,
+            renewal: None,
+            seed,
+            is_in_turns,
+            speaks_resp: settings.speaks_resp(),
             saver: None,
             saved: None,
             restored: Restored::default(),
@@ -162,7 +183,7 @@ impl Copy {
     pub(super) fn adopt(&mut self, child: Child) -> Outcome<()> {
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)
             .map_err(|error| Failure::os("watch the program", error))?;
-        if let Some((poller, key)) = &self.poller {
+        if let Some((poller, key, _)) = &self.poller {
             poller
                 .add(&pidfd, *key, Interest::Read)
                 .map_err(|error| Failure::os("watch the program", error))?;
@@ -180,7 +201,7 @@ impl Copy {
         if let Some((_, pidfd)) = &self.child {
             poller.add(pidfd, key, Interest::Read)?;
         }
-        self.poller = Some((poller.clone(), key));
+        self.poller = Some((poller.clone(), key, notices));
         Ok(())
     }
 
@@ -204,9 +225,10 @@ impl Copy {
     /// Says what the host has forbidden, which the copy noted at its start, and refuses a program
     /// that has not loaded the library if that is needed.
     fn has_begun_to_listen(&mut self) {
+        let is_told = std::mem::replace(&mut self.has_told_notes, true);
         let said = std::fs::read(self.place.output()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said[..said.len().min(NOTES_BYTES)]).into_owned();
-        for line in said.lines().filter(|line| line.starts_with(NOTE)) {
+        for line in said.lines().filter(|line| !is_told && line.starts_with(NOTE)) {
             eprintln!("{line}");
         }
         if self.needs_inside && !self.inside.as_ref().is_some_and(Inside::is_loaded) {
@@ -326,21 +348,49 @@ impl Copy {
 
 impl Program for Copy {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.restored.take(bytes, &self.place.dir())
+        match &mut self.files {
+            Some(files) => files.restore(bytes),
+            None => self.restored.take(bytes, &self.place.dir()),
+        }
     }
 
-    fn start(&mut self) -> Result<(), String> {
-        // The file of a checkpoint is whole.
-        let restored = std::mem::take(&mut self.restored);
-        self.loads = restored.is_there().then(Loading::default);
+    fn start(&mut self, at: u64) -> Result<(), String> {
+        let loads = match &mut self.files {
+            Some(files) => {
+                files.put_in_place(&self.place.dir())?;
+                // What it has drawn before is not drawn again.
+                if let Some(inside) = self.inside.as_ref().filter(|_| at > 0) {
+                    inside.reseed(super::renewal::seed_at(self.seed, at));
+                }
+                self.speaks_resp && at > 0
+            }
+            None => std::mem::take(&mut self.restored).is_there(), // the file is whole
+        };
+        self.loads = loads.then(Loading::default);
         let started = self.command().and_then(|mut launch| {
             let child = launch.spawn().map_err(|error| self.not_started(error))?;
             self.adopt(child)
         });
+        if at > 0 && self.files.is_some() {
+            self.starts_by = Instant::now() + RECOVERS_WITHIN;
+        }
         started.map_err(|failure| failure.to_string())
     }
 
+    fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
+        self.end_again(saves)
+    }
+
+    fn forget_saved(&mut self) {
+        if let Some(files) = &mut self.files {
+            files.forget();
+        }
+    }
+
     fn save(&mut self) -> Result<Option<u64>, String> {
+        if let Some(files) = &mut self.files {
+            return files.poll();
+        }
         let mut saver = match self.saver.take() {
             Some(saver) => saver,
             None => match self.connected() {
@@ -360,7 +410,10 @@ impl Program for Copy {
     }
 
     fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
-        self.saved.as_ref().ok_or("nothing was saved")?.read(at, into)
+        match &mut self.files {
+            Some(files) => files.read(at, into),
+            None => self.saved.as_ref().ok_or("nothing was saved")?.read(at, into),
+        }
     }
 
     fn connect(&mut self, key: u64) -> Connected {
@@ -387,7 +440,7 @@ impl Program for Copy {
         let watched = self
             .poller
             .as_ref()
-            .is_some_and(|(poller, _)| poller.add(&fd, LEG | key, Interest::Read).is_ok());
+            .is_some_and(|(poller, ..)| poller.add(&fd, LEG | key, Interest::Read).is_ok());
         if !watched {
             return Connected::Refused;
         }
@@ -428,7 +481,7 @@ impl Program for Copy {
 
     fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken> {
         let leg = self.leg(key)?;
-        let (poller, _) = self.poller.as_ref().ok_or(Broken)?;
+        let (poller, ..) = self.poller.as_ref().ok_or(Broken)?;
         poller.change(leg, LEG | key, interest).map_err(|_| Broken)
     }
 
@@ -475,6 +528,7 @@ impl Drop for Copy {
     /// The copy, and whatever it has forked, end with the member.
     fn drop(&mut self) {
         self.kill();
+        drop(self.renewal.take());
         if let Some((child, _)) = &mut self.child {
             let _ = child.wait();
         }

@@ -2,6 +2,7 @@
 //! locks, deaths of leaders.
 
 use crate::bank::{self, Database, Session};
+use crate::saved;
 use crate::support::{Cluster, as_user};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -115,6 +116,15 @@ fn postgresql_by_the_logs_time_is_the_same_at_every_copy_while_leaders_die() {
     let stranger = Postgres { password: "wrong", ..CLERK };
     let cluster = start(&genesis, &["--program-time", "log"]);
     bank::survives_its_leaders(cluster, &CLERK, &stranger, "COPY public.transfer");
+}
+
+/// The ids of processes, which clients are told, begin again with the copy.
+#[test]
+fn postgresql_begins_with_its_files() {
+    let genesis = genesis();
+    let data = genesis.path().join("log");
+    let cluster = start(&genesis, &saved::flags(&data));
+    bank::begins_with_its_files(cluster, &CLERK, |cluster, id| saved::lose(cluster, id, &data));
 }
 
 /// An answer to another nonce than the copy's own is wrong: one copy lets the client in.
