@@ -29,6 +29,10 @@ pub(super) const LEG: u64 = 1 << 62;
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The same, of one that has to recover from its own death first.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(600);
+/// The time between the first moment at which such a program is at rest, and its first connection.
+/// While it recovers all its threads may wait, or sleep, and it refuses clients: PostgreSQL's first
+/// process sleeps a tenth of a second when another one, which it needs, has not begun yet.
+const SETTLES_AFTER: Duration = Duration::from_secs(1);
 /// The variable of the environment with the directory for temporary files.
 pub(super) const TEMPORARY: &str = "TMPDIR";
 /// The beginning of what a program printed, in which its launch may have left notes.
@@ -50,6 +54,9 @@ pub(crate) struct Copy {
     has_told_notes: bool,
     /// It was seen to be ready for connections.
     pub(super) is_seen: bool,
+    /// It recovers from its own death, and how long it has been at rest since then, if it was.
+    recovers: bool,
+    pub(super) rests_since: Option<Instant>,
     /// The poller of the legs, and the keys of the process and of its notices there.
     pub(super) poller: Option<(Poller, u64, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
@@ -109,6 +116,8 @@ impl Copy {
             has_listened: false,
             has_told_notes: false,
             is_seen: false,
+            recovers: false,
+            rests_since: None,
             poller: None,
             connecting: None,
             legs: Vec::new(),
@@ -371,7 +380,8 @@ impl Program for Copy {
             let child = launch.spawn().map_err(|error| self.not_started(error))?;
             self.adopt(child)
         });
-        if at > 0 && self.files.is_some() {
+        self.recovers = at > 0 && self.files.is_some();
+        if self.recovers {
             self.starts_by = Instant::now() + RECOVERS_WITHIN;
         }
         started.map_err(|failure| failure.to_string())
@@ -422,6 +432,12 @@ impl Program for Copy {
         if !self.is_seen && self.is_up() {
             self.is_seen = true;
             return Connected::Later;
+        }
+        if self.is_seen && self.recovers && !self.has_listened {
+            let since = *self.rests_since.get_or_insert_with(Instant::now);
+            if since.elapsed() < SETTLES_AFTER {
+                return Connected::Later; // it has to be at rest when it is asked again
+            }
         }
         let fd = match self.loaded().and_then(|()| self.connected()) {
             Ok(fd) => fd,

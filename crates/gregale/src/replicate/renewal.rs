@@ -90,7 +90,8 @@ impl Copy {
 
     /// Forgets the program that has ended: what begins next is told nothing of it.
     fn clear(&mut self) -> Result<(), String> {
-        (self.has_listened, self.is_seen, self.connecting) = (false, false, None);
+        (self.has_listened, self.is_seen, self.rests_since) = (false, false, None);
+        self.connecting = None;
         self.place.clear().map_err(|error| format!("cannot remove a socket: {error}"))?;
         if let Some(inside) = self.inside.take() {
             let path = inside.path().to_owned();
