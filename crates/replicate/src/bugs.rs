@@ -92,8 +92,6 @@ proto::planted_bugs! {
     NotRenewed = NOT_RENEWED: sweep ANYWHERE,
     /// A copy that begins again at a halt is not told the log's time.
     RenewedWithoutTime = RENEWED_WITHOUT_TIME: sweep ANYWHERE,
-    /// A halt leaves connections open in the state, which no copy has any more.
-    HaltLeavesOpen = HALT_LEAVES_OPEN: sweep ANYWHERE,
     /// A halt counts again at once, though the one before was in vain.
     HaltedAgain = HALTED_AGAIN: tests,
     /// The requests that made connections what they are are not repeated behind a checkpoint.

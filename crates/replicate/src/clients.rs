@@ -134,7 +134,7 @@ pub struct Clients<B = Sound> {
     to_abort: BTreeSet<u64>,
     held: Held<B>,
     begin: Begin,
-    /// Whether a leader's entry is on its way: about a member that is dead or was removed, or a halt.
+    /// Whether a leader's entry is on its way: about a member that is dead or removed, or a halt.
     has_word_under_way: bool,
     /// Room for an entry's bytes, and for a client's.
     scratch: Vec<u8>,

@@ -48,6 +48,7 @@ use crate::bugs::Bug;
 use crate::clients::{self, Clients, LAG_BYTES_MAX, Room};
 use crate::entry::{self, Entry};
 use crate::feeder::{self, Audience, Feeder, Reads};
+use crate::halts::Halts;
 use crate::held::HeldFigures;
 use crate::pace::Pace;
 use crate::program::Program;
@@ -148,9 +149,7 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     stall: Stall,
     pace: Pace,
     /// See D12.
-    closes_after: Option<Duration>,
-    /// The time since when a checkpoint is due.
-    due_since: Option<Instant>,
+    halts: Halts,
     /// The own copy may not serve (D3).
     is_put_down: bool,
     /// A majority is heard, without this member.
@@ -189,8 +188,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             serves: false,
             stall: Stall::new(STALLED_AFTER),
             pace: Pace::new(),
-            closes_after: None,
-            due_since: None,
+            halts: Halts::default(),
             is_put_down: false,
             is_dispensable: false,
             is_kept: false,
@@ -214,7 +212,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// Sets the time after which connections that put a checkpoint off are closed (D12); none is
     /// closed for it without.
     pub fn closes_after(mut self, limit: Option<Duration>) -> ReplicateDoor<S, P, B> {
-        self.closes_after = limit;
+        self.halts.closes_after = limit;
         self
     }
 
@@ -378,20 +376,13 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
     /// D12
     fn halt<H: Transcript>(&self, state: &State<H, B>) -> Option<Entry<'static>> {
-        let (checkpoints, since) = (state.checkpoints(), self.due_since?);
-        let is_over = |limit: Duration| self.now >= since.plus(limit);
-        let closes = self.closes_after.is_some_and(is_over);
-        let is_empty = checkpoints.renews() && state.table().n_open() == 0;
+        let checkpoints = state.checkpoints();
         let may_say =
             checkpoints.takes_halt(state.judge()) && self.clients.may_enter(state.table());
+        let is_empty = checkpoints.renews() && state.table().n_open() == 0;
+        let closes = self.halts.closes(self.now);
         let (owner, run) = self.clients.process();
         (may_say && (closes || is_empty)).then_some(Entry::Halt { owner, run, closes })
-    }
-
-    /// Counts the time since a checkpoint is due (D12).
-    fn look_at_checkpoints<H: Transcript>(&mut self, state: &State<H, B>) {
-        let is_due = state.checkpoints().is_due(state.judge());
-        self.due_since = is_due.then(|| self.due_since.unwrap_or(self.now));
     }
 
     /// D8
@@ -547,7 +538,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         if sits(&view) || self.planted.has(Bug::BeginsUnseated) {
             self.clients.let_begin();
         }
-        self.look_at_checkpoints(state);
+        self.halts.look(state.checkpoints().is_due(state.judge()), self.now);
         let word = self.leaders_word(state, &view);
         let judge = state.judge();
         worked |= self.clients.release(judge, self.now);
@@ -565,8 +556,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         // A member that was reported, or that another leader reports, is looked at once.
         let silent = silent.filter(|at| *at > self.now).min();
         let own = [self.feeder.deadline(), self.stall.deadline(), self.pace.deadline()];
-        let halt = self.due_since.zip(self.closes_after).map(|(since, limit)| since.plus(limit));
-        let halt = halt.filter(|at| *at > self.now);
+        let halt = self.halts.deadline().filter(|at| *at > self.now);
         let own = own.into_iter().chain([self.clients.deadline(), halt]);
         own.flatten().chain(silent).min()
     }

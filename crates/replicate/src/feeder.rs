@@ -220,7 +220,6 @@ pub struct Feeder<B = Sound> {
     hashes: Hashes<B>,
     common: Common,
     phase: Phase,
-    saved: Option<Saved>,
     renewal: Renewal,
     /// The pieces of output that were read, and the ends of legs.
     n_read: u64,
@@ -248,7 +247,6 @@ impl<B: Planting<Bug>> Feeder<B> {
             hashes: Hashes::new(config.compare, 0, planted).of(config.output),
             common: Common::default(),
             phase: Phase::Waiting,
-            saved: None,
             renewal: Renewal::default(),
             n_read: 0,
             failure: None,

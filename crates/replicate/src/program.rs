@@ -54,8 +54,8 @@ pub trait Program {
     fn forget_saved(&mut self) {}
 
     /// Saves what the program holds, beside its legs: it is at rest, and is fed nothing until that
-    /// is done (but for what was saved when it was ended for its renewal). Returns the number of bytes of the checkpoint, once there is one; called again a
-    /// moment later until then.
+    /// is done, but for files that were saved when it was ended for its renewal. Returns the number
+    /// of bytes of the checkpoint, once there is one; called again a moment later until then.
     ///
     /// # Errors
     /// The program cannot be saved now.

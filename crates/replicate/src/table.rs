@@ -187,9 +187,7 @@ impl<B: Planting<Bug>> Table<B> {
 
     /// Ends every connection (`checkpoint`, K6).
     pub(crate) fn end_all(&mut self) {
-        if !self.planted.has(Bug::HaltLeavesOpen) {
-            self.connections.clear();
-        }
+        self.connections.clear();
     }
 
     /// Appends what it knows.

@@ -239,7 +239,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 112] = [
+    pub const ALL: [Mark; 113] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -305,6 +305,7 @@ impl Mark {
         Mark::StallPutDown,
         Mark::CheckpointCounted,
         Mark::CheckpointBegun,
+        Mark::CopyRenewed,
         Mark::TimerEnded,
         Mark::CommandForwarded,
         Mark::ReadForwarded,

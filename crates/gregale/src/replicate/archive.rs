@@ -103,6 +103,7 @@ impl Packed {
                 Ok(n)
             }
             Part::Extent { file, at, len } => {
+                // A1: no byte of it was copied.
                 let path = &self.files[*file];
                 let cause = |error| format!("cannot read {}: {error}", path.display());
                 if self.open.as_ref().is_none_or(|(opened, _)| opened != file) {

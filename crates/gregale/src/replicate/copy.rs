@@ -6,7 +6,7 @@ use super::datagrams;
 use super::files::{COPIED_WITHIN, Files};
 use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
-use super::renewal::Renewal;
+use super::renewal::{Renewals, Start};
 use super::save::{Loading, Restored, Saved, Saver};
 use crate::config::{Attach, InputOrder, Program as Settings, RestBy, Time};
 use console::{Failure, Outcome};
@@ -29,10 +29,6 @@ pub(super) const LEG: u64 = 1 << 62;
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// The same, of one that has to recover from its own death first.
 const RECOVERS_WITHIN: Duration = Duration::from_secs(600);
-/// The time between the first moment at which such a program is at rest, and its first connection.
-/// While it recovers all its threads may wait, or sleep, and it refuses clients: PostgreSQL's first
-/// process sleeps a tenth of a second when another one, which it needs, has not begun yet.
-const SETTLES_AFTER: Duration = Duration::from_secs(1);
 /// The variable of the environment with the directory for temporary files.
 pub(super) const TEMPORARY: &str = "TMPDIR";
 /// The beginning of what a program printed, in which its launch may have left notes.
@@ -44,32 +40,20 @@ const LAST_WORDS_BYTES: usize = 300;
 #[derive(Debug)]
 pub(crate) struct Copy {
     /// The words of its command.
-    pub(super) words: Vec<String>,
+    words: Vec<String>,
     /// The process, and the descriptor that is readable once it has ended; none before the start.
-    pub(super) child: Option<(Child, OwnedFd)>,
-    pub(super) place: Place,
-    starts_by: Instant,
-    pub(super) has_listened: bool,
+    child: Option<(Child, OwnedFd)>,
+    place: Place,
+    start: Start,
     /// What the host forbids was said.
     has_told_notes: bool,
-    /// It was seen to be ready for connections.
-    pub(super) is_seen: bool,
-    /// It recovers from its own death, and how long it has been at rest since then, if it was.
-    recovers: bool,
-    pub(super) rests_since: Option<Instant>,
     /// The poller of the legs, and the keys of the process and of its notices there.
-    pub(super) poller: Option<(Poller, u64, u64)>,
+    poller: Option<(Poller, u64, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
-    pub(super) connecting: Option<OwnedFd>,
+    connecting: Option<OwnedFd>,
     legs: Vec<Option<OwnedFd>>,
     /// Its directory is what is saved: then it begins again at halts.
-    pub(super) files: Option<Files>,
-    /// It is ended so that it can begin again.
-    pub(super) renewal: Option<Renewal>,
-    /// What it draws by at first; 0 for the kernel's chance.
-    pub(super) seed: u64,
-    pub(super) is_in_turns: bool,
-    speaks_resp: bool,
+    renewals: Option<Renewals>,
     saver: Option<Saver>,
     saved: Option<Saved>,
     restored: Restored,
@@ -78,7 +62,7 @@ pub(crate) struct Copy {
     /// The flags of `launch`.
     flags: Vec<OsString>,
     /// What the program says from inside, if it loads the library.
-    pub(super) inside: Option<Inside>,
+    inside: Option<Inside>,
     /// The library has to be loaded: nothing else tells when the program is at rest, or its time.
     needs_inside: bool,
     failure: Option<String>,
@@ -100,7 +84,13 @@ impl Copy {
             flags.push("--own-network".into());
         }
         let is_in_turns = settings.order == InputOrder::Loop;
-        let files = settings.saves_files().then(|| Files::new(place.run(), COPIED_WITHIN));
+        let renewals = settings.saves_files().then(|| Renewals {
+            files: Files::new(place.run(), COPIED_WITHIN),
+            stage: None,
+            seed,
+            is_in_turns,
+            speaks_resp: settings.speaks_resp(),
+        });
         let inside = match settings.attach() {
             Attach::Proxy => None,
             Attach::Preload => {
@@ -112,20 +102,12 @@ impl Copy {
             words: place.fill(&settings.words()?),
             child: None,
             place,
-            starts_by: Instant::now(),
-            has_listened: false,
+            start: Start::new(STARTS_WITHIN),
             has_told_notes: false,
-            is_seen: false,
-            recovers: false,
-            rests_since: None,
             poller: None,
             connecting: None,
             legs: Vec::new(),
-            files,
-            renewal: None,
-            seed,
-            is_in_turns,
-            speaks_resp: settings.speaks_resp(),
+            renewals,
             saver: None,
             saved: None,
             restored: Restored::default(),
@@ -198,7 +180,7 @@ impl Copy {
                 .map_err(|error| Failure::os("watch the program", error))?;
         }
         self.child = Some((child, pidfd));
-        self.starts_by = Instant::now() + STARTS_WITHIN;
+        self.start = Start::new(STARTS_WITHIN);
         Ok(())
     }
 
@@ -224,7 +206,7 @@ impl Copy {
             .replace('\n', " | ");
         let said = if said.is_empty() { "nothing".to_owned() } else { format!("{said:?}") };
         let (name, output) = (&self.words[0], self.place.output());
-        let when = if self.has_listened { "" } else { " before it listened" };
+        let when = if self.start.has_listened { "" } else { " before it listened" };
         Some(format!(
             "{name} has ended{when} ({status}), and its member with it; it said {said}, in {}",
             output.display()
@@ -272,10 +254,10 @@ impl Copy {
     pub(super) fn is_up(&self) -> bool {
         let listens = match &self.place.address {
             Address::Socket(_) | Address::Directory(_) => {
-                self.has_listened || self.place.socket().is_some_and(|path| path.exists())
+                self.start.has_listened || self.place.socket().is_some_and(|path| path.exists())
             }
             Address::Port(_) => true,
-            Address::Udp(address) => self.has_listened || datagrams::is_taken(address.port()),
+            Address::Udp(address) => self.start.has_listened || datagrams::is_taken(address.port()),
         };
         self.child.is_some() && listens
     }
@@ -294,7 +276,7 @@ impl Copy {
                 Ok(fd)
             }
             Address::Udp(address) => {
-                if !self.is_seen {
+                if !self.start.is_seen {
                     return Err(Errno::CONNREFUSED);
                 }
                 let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
@@ -334,7 +316,7 @@ impl Copy {
         if loading.connection.is_none() {
             match self.connected() {
                 Ok(connection) => {
-                    self.has_listened = true;
+                    self.start.has_listened = true;
                     loading.connection = Some(connection);
                 }
                 Err(error) => {
@@ -350,6 +332,24 @@ impl Copy {
         Err(Errno::AGAIN)
     }
 
+    /// Forgets the program that has ended: what begins next is told nothing of it.
+    fn clear(&mut self) -> Result<(), String> {
+        (self.start, self.connecting) = (Start::new(STARTS_WITHIN), None);
+        self.place.clear().map_err(|error| format!("cannot remove a socket: {error}"))?;
+        let (Some(inside), Some(of)) = (self.inside.take(), &self.renewals) else { return Ok(()) };
+        let path = inside.path().to_owned();
+        drop(inside);
+        let inside =
+            Inside::make(path, of.is_in_turns, of.seed).map_err(|failure| failure.to_string())?;
+        if let Some((poller, _, notices)) = &self.poller {
+            inside
+                .register(poller, *notices)
+                .map_err(|error| format!("cannot watch the copy's notices: {error}"))?;
+        }
+        self.inside = Some(inside);
+        Ok(())
+    }
+
     fn leg(&self, key: u64) -> Result<&OwnedFd, Broken> {
         self.legs.get(key as usize).and_then(Option::as_ref).ok_or(Broken)
     }
@@ -357,21 +357,21 @@ impl Copy {
 
 impl Program for Copy {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
-        match &mut self.files {
-            Some(files) => files.restore(bytes),
+        match &mut self.renewals {
+            Some(of) => of.files.restore(bytes),
             None => self.restored.take(bytes, &self.place.dir()),
         }
     }
 
     fn start(&mut self, at: u64) -> Result<(), String> {
-        let loads = match &mut self.files {
-            Some(files) => {
-                files.put_in_place(&self.place.dir())?;
+        let loads = match &mut self.renewals {
+            Some(of) => {
+                of.files.put_in_place(&self.place.dir())?;
                 // What it has drawn before is not drawn again.
                 if let Some(inside) = self.inside.as_ref().filter(|_| at > 0) {
-                    inside.reseed(super::renewal::seed_at(self.seed, at));
+                    inside.reseed(of.seed_at(at));
                 }
-                self.speaks_resp && at > 0
+                of.speaks_resp && at > 0
             }
             None => std::mem::take(&mut self.restored).is_there(), // the file is whole
         };
@@ -380,26 +380,31 @@ impl Program for Copy {
             let child = launch.spawn().map_err(|error| self.not_started(error))?;
             self.adopt(child)
         });
-        self.recovers = at > 0 && self.files.is_some();
-        if self.recovers {
-            self.starts_by = Instant::now() + RECOVERS_WITHIN;
+        if at > 0 && self.renewals.is_some() {
+            self.start = Start::recovering(RECOVERS_WITHIN);
         }
         started.map_err(|failure| failure.to_string())
     }
 
     fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
-        self.end_again(saves)
+        let Copy { renewals, child, words, .. } = self;
+        let of = renewals.as_mut().ok_or("the program is not saved by its files")?;
+        let is_over = of.end(child, saves, &self.place.dir(), &words[0])?;
+        if is_over {
+            self.clear()?;
+        }
+        Ok(is_over)
     }
 
     fn forget_saved(&mut self) {
-        if let Some(files) = &mut self.files {
-            files.forget();
+        if let Some(of) = &mut self.renewals {
+            of.files.forget();
         }
     }
 
     fn save(&mut self) -> Result<Option<u64>, String> {
-        if let Some(files) = &mut self.files {
-            return files.poll();
+        if let Some(of) = &mut self.renewals {
+            return of.files.poll();
         }
         let mut saver = match self.saver.take() {
             Some(saver) => saver,
@@ -420,8 +425,8 @@ impl Program for Copy {
     }
 
     fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
-        match &mut self.files {
-            Some(files) => files.read(at, into),
+        match &mut self.renewals {
+            Some(of) => of.files.read(at, into),
             None => self.saved.as_ref().ok_or("nothing was saved")?.read(at, into),
         }
     }
@@ -429,30 +434,27 @@ impl Program for Copy {
     fn connect(&mut self, key: u64) -> Connected {
         // One that still begins may refuse its first connection: the feeder sees to it that the
         // program is at rest since it was seen to listen.
-        if !self.is_seen && self.is_up() {
-            self.is_seen = true;
+        if !self.start.is_seen && self.is_up() {
+            self.start.is_seen = true;
             return Connected::Later;
         }
-        if self.is_seen && self.recovers && !self.has_listened {
-            let since = *self.rests_since.get_or_insert_with(Instant::now);
-            if since.elapsed() < SETTLES_AFTER {
-                return Connected::Later; // it has to be at rest when it is asked again
-            }
+        if !self.start.has_settled() {
+            return Connected::Later; // it has to be at rest when it is asked again
         }
         let fd = match self.loaded().and_then(|()| self.connected()) {
             Ok(fd) => fd,
             // The program starts, or has many to accept.
             Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN)
-                if self.has_listened || Instant::now() < self.starts_by =>
+                if self.start.has_listened || Instant::now() < self.start.ends_by =>
             {
                 return Connected::Later;
             }
             Err(_) => return Connected::Refused,
         };
-        if !self.has_listened {
+        if !self.start.has_listened {
             self.has_begun_to_listen();
         }
-        self.has_listened = true;
+        self.start.has_listened = true;
         let watched = self
             .poller
             .as_ref()
@@ -544,7 +546,7 @@ impl Drop for Copy {
     /// The copy, and whatever it has forked, end with the member.
     fn drop(&mut self) {
         self.kill();
-        drop(self.renewal.take());
+        drop(self.renewals.take());
         if let Some((child, _)) = &mut self.child {
             let _ = child.wait();
         }

@@ -4,8 +4,8 @@
 //! again, and the copy is read once to make an archive of it (`archive`), whose bytes are read from
 //! there when they are said. Both are done by a thread, and last no longer than the limit.
 //!
-//! - G1 a checkpoint that is not whole is none: what a process leaves that dies meanwhile lies in
-//!   its own directory, which its successor removes; and no member counts a part of what is said
+//! - G1 a checkpoint that is not whole never counts: what a process leaves that dies meanwhile lies
+//!   in its own directory, which its successor removes; and no member counts a part of what is said
 //!   (`replicate::checkpoint`, K2 and K3). So nothing has to be synced or renamed for that.
 //! - G2 a copy is unpacked beside the directory, and takes its place when it is whole.
 
@@ -68,6 +68,7 @@ impl Files {
         Files { run: run.to_owned(), limit, n_saved: 0, saved: Saved::None, unpacker: None }
     }
 
+    /// G1: below the directory of the process.
     fn place(&self) -> PathBuf {
         self.run.join(format!("saved-{}", self.n_saved))
     }

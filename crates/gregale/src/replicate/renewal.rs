@@ -1,18 +1,58 @@
 //! The renewal of a copy: the program is killed, and begins again with its own files.
 
-use super::copy::Copy;
-use super::inside::Inside;
+use super::files::Files;
 use super::processes::Ending;
 use rustix::fd::OwnedFd;
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// The time in which all processes of a program have to end that were killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// The time between the first moment at which a program that recovers is at rest, and its first
+/// connection. All its threads may wait, or sleep, while it still refuses clients: PostgreSQL's
+/// first process sleeps a tenth of a second when another one, which it needs, has not begun yet.
+const SETTLES_AFTER: Duration = Duration::from_secs(1);
+
+/// How far a program is that was started.
+#[derive(Debug)]
+pub(super) struct Start {
+    /// It has to listen by then.
+    pub(super) ends_by: Instant,
+    pub(super) has_listened: bool,
+    /// It was seen to be ready for connections.
+    pub(super) is_seen: bool,
+    /// It recovers from its own death first.
+    recovers: bool,
+    /// The first moment at which it was ready, and at rest.
+    rests_since: Option<Instant>,
+}
+
+impl Start {
+    /// A program that has to listen within this time.
+    pub(super) fn new(within: Duration) -> Start {
+        let ends_by = Instant::now() + within;
+        let (has_listened, is_seen, recovers) = (false, false, false);
+        Start { ends_by, has_listened, is_seen, recovers, rests_since: None }
+    }
+
+    /// One that recovers from its own death.
+    pub(super) fn recovering(within: Duration) -> Start {
+        Start { recovers: true, ..Start::new(within) }
+    }
+
+    /// Whether it may have a connection: it is at rest, as far as is known.
+    pub(super) fn has_settled(&mut self) -> bool {
+        if !self.is_seen || !self.recovers || self.has_listened {
+            return true;
+        }
+        self.rests_since.get_or_insert_with(Instant::now).elapsed() >= SETTLES_AFTER
+    }
+}
 
 /// A renewal under way.
 #[derive(Debug)]
-pub(super) enum Renewal {
+pub(super) enum Stage {
     /// The processes end.
     Ending {
         /// The first of them.
@@ -40,71 +80,69 @@ impl Drop for Killed {
     }
 }
 
-/// The seed of a program that begins behind so many entries, made of the first one.
-pub(super) fn seed_at(seed: u64, at: u64) -> u64 {
-    if seed == 0 {
-        return 0; // the kernel's chance
-    }
-    xxhash_rust::xxh3::xxh3_64_with_seed(&at.to_le_bytes(), seed).max(1)
+/// What a copy has that is saved by its files.
+#[derive(Debug)]
+pub(super) struct Renewals {
+    pub(super) files: Files,
+    pub(super) stage: Option<Stage>,
+    /// What it draws by at first; 0 for the kernel's chance.
+    pub(super) seed: u64,
+    pub(super) is_in_turns: bool,
+    pub(super) speaks_resp: bool,
 }
 
-impl Copy {
-    /// Ends the program, a step at a time, and copies its directory then if it `saves`. Returns
-    /// whether it can be started again.
-    pub(super) fn end_again(&mut self, saves: bool) -> Result<bool, String> {
+impl Renewals {
+    /// The seed of a program that begins behind so many entries, made of the first one.
+    pub(super) fn seed_at(&self, at: u64) -> u64 {
+        if self.seed == 0 {
+            return 0; // the kernel's chance
+        }
+        xxhash_rust::xxh3::xxh3_64_with_seed(&at.to_le_bytes(), self.seed).max(1)
+    }
+
+    /// Ends the program `name`, a step at a time, and copies its directory then if it `saves`.
+    /// Returns whether it can be started again.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(super) fn end(
+        &mut self,
+        child: &mut Option<(Child, OwnedFd)>,
+        saves: bool,
+        directory: &Path,
+        name: &str,
+    ) -> Result<bool, String> {
         loop {
-            match self.renewal.take() {
+            match self.stage.take() {
                 None => {
-                    let (child, pidfd) = self.child.take().ok_or("the program was not started")?;
+                    let (child, pidfd) = child.take().ok_or("the program was not started")?;
                     let ending = Ending::of(child.id());
                     let program = Killed { child, _pidfd: pidfd };
                     let ends_by = Instant::now() + ENDS_WITHIN;
-                    self.renewal = Some(Renewal::Ending { program, ending, ends_by });
+                    self.stage = Some(Stage::Ending { program, ending, ends_by });
                 }
-                Some(Renewal::Ending { program, mut ending, ends_by }) => {
+                Some(Stage::Ending { program, mut ending, ends_by }) => {
                     if !ending.poll()? {
                         if Instant::now() >= ends_by {
                             return Err(format!(
-                                "{} does not end within {ENDS_WITHIN:?} though it was killed",
-                                self.words[0]
+                                "{name} does not end within {ENDS_WITHIN:?} though it was killed"
                             ));
                         }
-                        self.renewal = Some(Renewal::Ending { program, ending, ends_by });
+                        self.stage = Some(Stage::Ending { program, ending, ends_by });
                         return Ok(false);
                     }
                     drop(program);
-                    self.clear()?;
-                    if let Some(files) = self.files.as_mut().filter(|_| saves) {
-                        files.save(self.place.dir());
+                    if saves {
+                        self.files.save(directory.to_owned());
                     }
-                    self.renewal = Some(Renewal::Copying);
+                    self.stage = Some(Stage::Copying);
                 }
-                Some(Renewal::Copying) => {
-                    let is_done = self.files.as_mut().is_none_or(|files| files.is_copied());
-                    self.renewal = (!is_done).then_some(Renewal::Copying);
+                Some(Stage::Copying) => {
+                    let is_done = self.files.is_copied();
+                    self.stage = (!is_done).then_some(Stage::Copying);
                     return Ok(is_done);
                 }
             }
         }
-    }
-
-    /// Forgets the program that has ended: what begins next is told nothing of it.
-    fn clear(&mut self) -> Result<(), String> {
-        (self.has_listened, self.is_seen, self.rests_since) = (false, false, None);
-        self.connecting = None;
-        self.place.clear().map_err(|error| format!("cannot remove a socket: {error}"))?;
-        if let Some(inside) = self.inside.take() {
-            let path = inside.path().to_owned();
-            drop(inside);
-            let inside = Inside::make(path, self.is_in_turns, self.seed)
-                .map_err(|failure| failure.to_string())?;
-            if let Some((poller, _, notices)) = &self.poller {
-                inside
-                    .register(poller, *notices)
-                    .map_err(|error| format!("cannot watch the copy's notices: {error}"))?;
-            }
-            self.inside = Some(inside);
-        }
-        Ok(())
     }
 }

@@ -21,8 +21,7 @@ fn about(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Gives a file or directory the owner and the mode of another one. Who may not give it away is
-/// its owner.
+/// Gives a file or directory an owner and a mode. A process that may not give it away keeps it.
 pub(super) fn put_owner(path: &Path, owner: (u32, u32), mode: Option<u32>) -> io::Result<()> {
     let of = fs::symlink_metadata(path)?;
     if (of.uid(), of.gid()) != owner {

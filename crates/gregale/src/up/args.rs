@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
     \x20                                      the same, and each get asks the copy beside it\n  \
     gregale up --replicate 'memcached -s {socket} -U 0' --program-output strict\n  \
     \x20                                      each answer leaves when two of three copies gave it\n  \
-    gregale up --replicate 'beanstalkd -l unix:{socket} -b {dir}' --program-save files \\\n  \
-        --program-close 60                 checkpoints of its files; clients connect again for one")]
+    gregale up --replicate 'slapd -h ldapi://{socket} ...' --program-save files --program-close 9\n  \
+    \x20                                      checkpoints of its files; clients connect again for one")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]

@@ -43,7 +43,11 @@ impl<B: Planting<Bug>> Feeder<B> {
             making.at == self.position() && making.maker == me && making.len == 0
         });
         let renews = self.config.renews && self.hashes.is_halted();
-        if saves && !renews && self.planted.has(Bug::SavedBeforeRest) && self.saved.is_none() {
+        if saves
+            && !renews
+            && self.planted.has(Bug::SavedBeforeRest)
+            && self.renewal.saved.is_none()
+        {
             self.save(program, now);
         }
         let is_careless = self.planted.has(Bug::HashBeforeRest);
@@ -51,7 +55,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if !is_careless && (self.is_awaited() || !self.is_settled(program, audience, now)) {
             return false;
         }
-        if saves && !renews && self.saved.is_none() && !self.save(program, now) {
+        if saves && !renews && self.renewal.saved.is_none() && !self.save(program, now) {
             return false;
         }
         for leg in self.legs.iter_mut().filter(|leg| !leg.is_over) {
@@ -81,7 +85,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             },
             None => Err("a connection is in the middle of something".to_owned()),
         };
-        self.saved = Some(Saved { at: self.position(), made });
+        self.renewal.saved = Some(Saved { at: self.position(), made });
         true
     }
 
@@ -186,7 +190,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// The copy that was saved, once.
     pub(crate) fn take_saved(&mut self) -> Option<Saved> {
-        self.saved.take()
+        self.renewal.saved.take()
     }
 
     /// The number of entries of connections that were executed by the copy, those before its

@@ -15,9 +15,11 @@ use proto::planted::Planting;
 /// The time between two looks at files that are made ready.
 const FILES_EVERY: Duration = Duration::from_millis(10);
 
-/// What a copy has to do about halts.
+/// What a copy has to do about halts, and what it has saved.
 #[derive(Debug, Default)]
 pub(super) struct Renewal {
+    /// The checkpoint that was not handed on.
+    pub(super) saved: Option<Saved>,
     /// The copy is ended, and whether it saves its files.
     under_way: Option<bool>,
     /// The point of the files that were saved, which are made ready to be handed on.
@@ -60,7 +62,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         self.renewal.look_at = None;
         if let Some(saves) = self.renewal.under_way {
-            self.moved_at = now; // a renewal has deadlines of its own
+            self.moved_at = now; // I12: a renewal has deadlines of its own
             let begun = match program.end_for_renewal(saves) {
                 Ok(true) => self.start_with_files(program, now),
                 Ok(false) => {
@@ -104,6 +106,6 @@ impl<B: Planting<Bug>> Feeder<B> {
             Err(why) => Err(why),
         };
         self.renewal.saved_at = None;
-        self.saved = Some(Saved { at, made });
+        self.renewal.saved = Some(Saved { at, made });
     }
 }
