@@ -25,9 +25,9 @@ use std::path::{Path, PathBuf};
     gregale up --replicate 'memcached -s {socket} -U 0' --program-reads memcached\n  \
     \x20                                      the same, and each get asks the copy beside it\n  \
     gregale up --replicate 'memcached -s {socket} -U 0' --program-output strict\n  \
-    \x20                                      each answer leaves when two of three copies gave it\n  \
-    gregale up --replicate 'slapd -h ldapi://{socket} ...' --program-save files --program-close 9\n  \
-    \x20                                      checkpoints of its files; clients connect again for one")]
+    \x20                                      an answer leaves when two of three gave it\n  \
+    gregale up --replicate 'sh {dir}/start.sh {dir} {socket}' --genesis DIR \\\n  \
+    \x20   --program-save files --program-close 60  checkpoints of a program's files")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
