@@ -8,8 +8,8 @@ mod protocol;
 
 pub(crate) use args::ServeArgs;
 pub(crate) use program::{
-    Attach, COMPARE, Chance, Confine, InputOrder, Output, Program, ReadsOf, RestBy, STALL_S, Time,
-    WhenSplit, check_kind, find,
+    Attach, COMPARE, Chance, Confine, InputOrder, Output, Program, ReadsOf, RestBy, STALL_S,
+    SaveBy, Time, WhenSplit, check_kind, find,
 };
 pub(crate) use protocol::Protocol;
 

@@ -88,6 +88,12 @@ proto::planted_bugs! {
     SavedBeforeRest = SAVED_BEFORE_REST: tests,
     /// The transcript is forgotten up to its end, not up to the checkpoint.
     FreedTooFar = FREED_TOO_FAR: sweep ANYWHERE,
+    /// A copy does not begin again at a halt, though what is saved there begins so.
+    NotRenewed = NOT_RENEWED: sweep ANYWHERE,
+    /// A copy that begins again at a halt is not told the log's time.
+    RenewedWithoutTime = RENEWED_WITHOUT_TIME: sweep ANYWHERE,
+    /// A halt counts again at once, though the one before was in vain.
+    HaltedAgain = HALTED_AGAIN: tests,
     /// The requests that made connections what they are are not repeated behind a checkpoint.
     PrologueForgotten = PROLOGUE_FORGOTTEN: tests,
     /// A member whose copy differs from a majority continues to serve.

@@ -17,7 +17,15 @@
 //! - K3 the pieces of one checkpoint are executed in their order, each once. A maker that cannot
 //!   save gives up by a piece of length 0.
 //! - K4 a maker without progress for [`PATIENCE`] comparisons (times the entries between two of
-//!   them) is given up.
+//!   them), or as many entries as lie between two checkpoints if that is more, is given up.
+//! - K6 a *halt* is an entry by which a leader ends all connections, so that a copy can be saved
+//!   behind it whatever they were. It counts if a checkpoint is due, none is made, and so many
+//!   entries lie behind the last halt as lie between two checkpoints: one in vain does not close
+//!   clients again at once.
+//! - K7 where copies are saved by their files, that is done at halts alone, and *every* copy begins
+//!   again there with its own files, as the one does that begins with the checkpoint. What a
+//!   program holds in memory (the numbers of connections, ids of processes, how far it has drawn)
+//!   is shown to clients, and is not in its files.
 //! - K5 the content holds the requests that made the connections what they are (`session`), so that
 //!   a copy that begins there treats them as the others do. A connection that requests do not
 //!   explain puts the checkpoint off.
@@ -79,7 +87,11 @@ pub struct Checkpoints<B> {
     planted: B,
     /// The least number of entries from one to the next; 0 for none.
     every: u64,
+    /// See K7.
+    renews: bool,
     making: Option<Making>,
+    /// The point of the newest halt; 0 before the first.
+    halted_at: u64,
     /// The point of the newest that counts; 0 before the first.
     adopted_at: u64,
     n_adopted: u64,
@@ -89,7 +101,45 @@ pub struct Checkpoints<B> {
 impl<B: Planting<Bug>> Checkpoints<B> {
     /// None yet.
     pub fn new(every: u64, planted: B) -> Checkpoints<B> {
-        Checkpoints { planted, every, making: None, adopted_at: 0, n_adopted: 0, n_given_up: 0 }
+        Checkpoints {
+            planted,
+            every,
+            renews: false,
+            making: None,
+            halted_at: 0,
+            adopted_at: 0,
+            n_adopted: 0,
+            n_given_up: 0,
+        }
+    }
+
+    /// The same, of copies that are saved by their files if `renews` (K7).
+    pub fn renewing(self, renews: bool) -> Checkpoints<B> {
+        Checkpoints { renews, ..self }
+    }
+
+    /// Whether copies begin again at halts (K7).
+    pub fn renews(&self) -> bool {
+        self.renews
+    }
+
+    /// Whether there is to be a checkpoint, as far as entries tell: if none is made, it is put off
+    /// by open connections.
+    pub fn is_due(&self, judge: &Judge<B>) -> bool {
+        let last = self.adopted_at.max(self.halted_at);
+        self.every > 0 && judge.position() - last >= self.every
+    }
+
+    /// Whether a halt counts now (K6).
+    pub fn takes_halt(&self, judge: &Judge<B>) -> bool {
+        let is_late = self.is_due(judge) || self.planted.has(Bug::HaltedAgain);
+        is_late && self.making.is_none() && !judge.agreed().members.is_empty()
+    }
+
+    /// A halt was executed, which counts: a copy is to save at its point.
+    pub(crate) fn halt(&mut self, judge: &Judge<B>, run_of: impl Fn(Rank) -> Incarnation) {
+        self.halted_at = judge.position();
+        self.begin(judge, run_of);
     }
 
     /// The one that is made.
@@ -105,12 +155,21 @@ impl<B: Planting<Bug>> Checkpoints<B> {
     /// The copies are to pass a point. Returns whether one of them is to save there.
     pub fn pass_point(&mut self, judge: &Judge<B>, run_of: impl Fn(Rank) -> Incarnation) -> bool {
         let at = judge.position();
-        if self.making.is_some_and(|making| at >= making.moved_at + PATIENCE * judge.every()) {
+        let patience = self.every.max(PATIENCE * judge.every());
+        if self.making.is_some_and(|making| at >= making.moved_at + patience) {
             self.give_up(); // K4
         }
-        if self.every == 0 || self.making.is_some() || at - self.adopted_at < self.every {
+        let is_early = self.every == 0 || at - self.adopted_at < self.every;
+        if is_early || self.making.is_some() || self.renews {
             return false;
         }
+        self.begin(judge, run_of)
+    }
+
+    /// Chooses the member that saves at the point where the copies are. Returns whether there is
+    /// one (K1).
+    fn begin(&mut self, judge: &Judge<B>, run_of: impl Fn(Rank) -> Incarnation) -> bool {
+        let at = judge.position();
         let makers = judge.agreed().members;
         let n_points = at / judge.every();
         let turn = n_points.checked_rem(makers.len() as u64).unwrap_or(0);
@@ -147,7 +206,8 @@ impl<B: Planting<Bug>> Checkpoints<B> {
         if is_odd {
             return Verdict::Over;
         }
-        (making.len, making.next, making.moved_at) = (len, offset + n_bytes, position);
+        (making.len, making.next) = (len, offset + n_bytes);
+        making.moved_at = making.moved_at.max(position);
         Verdict::Execute
     }
 
@@ -181,7 +241,7 @@ impl<B: Planting<Bug>> Checkpoints<B> {
 
     /// Appends what it knows.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        words::put(out, &[self.adopted_at, self.n_adopted, self.n_given_up]);
+        words::put(out, &[self.adopted_at, self.halted_at, self.n_adopted, self.n_given_up]);
         words::put(out, &[u64::from(self.making.is_some())]);
         if let Some(Making { at, maker: (maker, run), next, len, moved_at, is_matched }) =
             self.making
@@ -193,8 +253,9 @@ impl<B: Planting<Bug>> Checkpoints<B> {
 
     /// Reads that back, into one without knowledge.
     pub(crate) fn read(&mut self, rest: &mut &[u8]) -> Option<()> {
-        let [adopted_at, n_adopted, n_given_up, is_making] = words::take_all(rest)?;
-        (self.adopted_at, self.n_adopted, self.n_given_up) = (adopted_at, n_adopted, n_given_up);
+        let [adopted_at, halted_at, n_adopted, n_given_up, is_making] = words::take_all(rest)?;
+        (self.adopted_at, self.halted_at) = (adopted_at, halted_at);
+        (self.n_adopted, self.n_given_up) = (n_adopted, n_given_up);
         if is_making > 0 {
             let [at, maker, run, next, len, moved_at, is_matched] = words::take_all(rest)?;
             let maker = (Rank::new(maker as usize)?, Incarnation(run));

@@ -46,7 +46,7 @@ const TURN_BYTES_MAX: usize = 64 << 10;
 
 /// Names of requests that are no client's: [`Asker::connection`] 0.
 const BEGIN: u64 = 0;
-const GONE: u64 = 1;
+const WORD: u64 = 1;
 /// What an [`Asker::request`] of a connection's last entry is.
 const LAST: u64 = u64::MAX;
 
@@ -134,8 +134,8 @@ pub struct Clients<B = Sound> {
     to_abort: BTreeSet<u64>,
     held: Held<B>,
     begin: Begin,
-    /// Whether an entry about a dead process is on its way.
-    buries: bool,
+    /// Whether a leader's entry is on its way: about a member that is dead or removed, or a halt.
+    has_word_under_way: bool,
     /// Room for an entry's bytes, and for a client's.
     scratch: Vec<u8>,
     piece: Vec<u8>,
@@ -170,7 +170,7 @@ impl<B: Planting<Bug>> Clients<B> {
             to_open: BTreeSet::new(),
             to_abort: BTreeSet::new(),
             begin: Begin::Unseated,
-            buries: false,
+            has_word_under_way: false,
             scratch: Vec::new(),
             piece: vec![0; config.input_bytes_max],
         }
@@ -426,7 +426,7 @@ impl<B: Planting<Bug>> Clients<B> {
         let is_decided = matches!(answer, Answer::Executed(..));
         match (number, request) {
             (0, BEGIN) => self.begin = if is_decided { Begin::Executed } else { Begin::ToSay },
-            (0, _) => self.buries = false,
+            (0, _) => self.has_word_under_way = false,
             (_, LAST) => {
                 if !is_decided && !self.planted.has(Bug::AbortSaidOnce) {
                     self.to_abort.insert(number); // C4
@@ -444,12 +444,12 @@ impl<B: Planting<Bug>> Clients<B> {
         }
     }
 
-    /// Says what is due: the own beginning, aborts, and that a member is `dead` or was removed
-    /// (only while [`Clients::may_bury`]).
+    /// Says what is due: the own beginning, aborts, and a leader's `word` about others (only while
+    /// [`Clients::may_say_word`]).
     /// Reads clients again that there is room for. Returns whether it did anything.
     pub fn resume<S: Streams>(
         &mut self,
-        dead: Option<Entry<'_>>,
+        word: Option<Entry<'_>>,
         is_in_step: bool,
         streams: &mut S,
         desk: &mut Desk,
@@ -460,9 +460,9 @@ impl<B: Planting<Bug>> Clients<B> {
             self.say(Asker { connection: 0, request: BEGIN }, &begin, desk);
             (self.begin, worked) = (Begin::Said, true);
         }
-        if let Some(gone) = dead.filter(|_| desk.has_room()) {
-            self.say(Asker { connection: 0, request: GONE }, &gone, desk);
-            (self.buries, worked) = (true, true);
+        if let Some(word) = word.filter(|_| desk.has_room()) {
+            self.say(Asker { connection: 0, request: WORD }, &word, desk);
+            (self.has_word_under_way, worked) = (true, true);
         }
         while desk.has_room()
             && let Some(number) = self.to_abort.pop_first()
@@ -489,9 +489,9 @@ impl<B: Planting<Bug>> Clients<B> {
         worked
     }
 
-    /// Whether a member may be said to be dead, or to be removed, now.
-    pub fn may_bury(&self) -> bool {
-        !self.buries
+    /// Whether a leader may say something about others now.
+    pub fn may_say_word(&self) -> bool {
+        !self.has_word_under_way
     }
 
     /// Watches a client's stream for what it may do now.

@@ -13,6 +13,9 @@
 //!   members that it knows. Else a leader that has not given it the seat yet would say, behind
 //!   that, that it has left (D8), and nothing of the process would ever be executed. Seed 16 of
 //!   `replicate`.
+//! - D12 where open connections put a checkpoint off for a time that is set, and where copies are
+//!   saved by their files and no connection is open, a leader says a halt (`checkpoint`, K6). Each
+//!   member counts the time for itself; what the halt does is decided by the log.
 //! - D3 a process whose copy differs from a majority (`verdict`, V3) serves no client from then on.
 //!   It ends, to begin again with the transcript, when it hears a majority without itself: its own
 //!   death must not be what costs the cluster its majority. Where the settings say so, a process
@@ -45,6 +48,7 @@ use crate::bugs::Bug;
 use crate::clients::{self, Clients, LAG_BYTES_MAX, Room};
 use crate::entry::{self, Entry};
 use crate::feeder::{self, Audience, Feeder, Reads};
+use crate::halts::Halts;
 use crate::held::HeldFigures;
 use crate::pace::Pace;
 use crate::program::Program;
@@ -144,6 +148,8 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     /// See D6.
     stall: Stall,
     pace: Pace,
+    /// See D12.
+    halts: Halts,
     /// The own copy may not serve (D3).
     is_put_down: bool,
     /// A majority is heard, without this member.
@@ -182,6 +188,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
             serves: false,
             stall: Stall::new(STALLED_AFTER),
             pace: Pace::new(),
+            halts: Halts::default(),
             is_put_down: false,
             is_dispensable: false,
             is_kept: false,
@@ -199,6 +206,13 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// Sets the time after which a copy that takes up nothing is begun again (D6).
     pub fn stalled_after(mut self, limit: Duration) -> ReplicateDoor<S, P, B> {
         self.stall = Stall::new(limit);
+        self
+    }
+
+    /// Sets the time after which connections that put a checkpoint off are closed (D12); none is
+    /// closed for it without.
+    pub fn closes_after(mut self, limit: Option<Duration>) -> ReplicateDoor<S, P, B> {
+        self.halts.closes_after = limit;
         self
     }
 
@@ -347,13 +361,28 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         self.may_begin && self.feeder.pump(state, &mut self.program, &mut self.clients, self.now)
     }
 
-    /// The entry about a member that was removed, or that has been silent for too long, if this
-    /// member leads (D8, D2).
-    fn obituary<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
-        if view.role != Role::Leader || !self.clients.may_bury() {
+    /// The entry that a leader alone says, if one is due (D8, D2, D12).
+    fn leaders_word<H: Transcript>(
+        &self,
+        state: &State<H, B>,
+        view: &View,
+    ) -> Option<Entry<'static>> {
+        if view.role != Role::Leader || !self.clients.may_say_word() {
             return None;
         }
-        self.left(state, view).or_else(|| self.dead(state, view))
+        let about_members = self.left(state, view).or_else(|| self.dead(state, view));
+        about_members.or_else(|| self.halt(state))
+    }
+
+    /// D12
+    fn halt<H: Transcript>(&self, state: &State<H, B>) -> Option<Entry<'static>> {
+        let checkpoints = state.checkpoints();
+        let may_say =
+            checkpoints.takes_halt(state.judge()) && self.clients.may_enter(state.table());
+        let is_empty = checkpoints.renews() && state.table().n_open() == 0;
+        let closes = self.halts.closes(self.now);
+        let (owner, run) = self.clients.process();
+        (may_say && (closes || is_empty)).then_some(Entry::Halt { owner, run, closes })
     }
 
     /// D8
@@ -509,12 +538,13 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         if sits(&view) || self.planted.has(Bug::BeginsUnseated) {
             self.clients.let_begin();
         }
-        let dead = self.obituary(state, &view);
+        self.halts.look(state.checkpoints().is_due(state.judge()), self.now);
+        let word = self.leaders_word(state, &view);
         let judge = state.judge();
         worked |= self.clients.release(judge, self.now);
         self.pace.look(judge.agreed().at, judge.position(), judge.ahead_max(), self.now);
         let is_in_step = self.is_in_step(state.transcript());
-        worked | self.clients.resume(dead, is_in_step, &mut self.streams, desk)
+        worked | self.clients.resume(word, is_in_step, &mut self.streams, desk)
     }
 
     fn flush(&mut self, desk: &mut Desk) {
@@ -526,7 +556,8 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         // A member that was reported, or that another leader reports, is looked at once.
         let silent = silent.filter(|at| *at > self.now).min();
         let own = [self.feeder.deadline(), self.stall.deadline(), self.pace.deadline()];
-        let own = own.into_iter().chain([self.clients.deadline()]);
+        let halt = self.halts.deadline().filter(|at| *at > self.now);
+        let own = own.into_iter().chain([self.clients.deadline(), halt]);
         own.flatten().chain(silent).min()
     }
 

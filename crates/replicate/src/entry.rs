@@ -12,6 +12,7 @@
 //!   Left       (nothing)
 //!   Hash       at u64, value u64
 //!   Piece      at u64, offset u64, length of all u64, a part of a checkpoint
+//!   Halt       closes u64
 //! ```
 //! Integers are little-endian.
 
@@ -99,6 +100,16 @@ pub enum Entry<'a> {
         /// Its latest process; 0 if none has begun.
         run: Incarnation,
     },
+    /// A copy is to be saved here, without a connection: all that are open have ended, and a point
+    /// lies behind this entry (`checkpoint`, K6).
+    Halt {
+        /// The member that says so.
+        owner: Rank,
+        /// Its process.
+        run: Incarnation,
+        /// Whether connections are closed for it. Else the entry counts where none is open.
+        closes: bool,
+    },
     /// The hash of what a member's copy has answered (`verdict`). No copy is fed with it.
     Hash {
         /// The member.
@@ -142,6 +153,7 @@ const GONE: u8 = 7;
 const HASH: u8 = 8;
 const PIECE: u8 = 9;
 const LEFT: u8 = 10;
+const HALT: u8 = 11;
 
 impl<'a> Entry<'a> {
     /// The connection that the entry is about, if it is about one.
@@ -150,6 +162,7 @@ impl<'a> Entry<'a> {
             Entry::Begin { .. }
             | Entry::Gone { .. }
             | Entry::Left { .. }
+            | Entry::Halt { .. }
             | Entry::Hash { .. }
             | Entry::Piece { .. } => None,
             Entry::Open { id }
@@ -172,6 +185,7 @@ impl<'a> Entry<'a> {
             Entry::Begin { owner, run }
             | Entry::Gone { owner, run, .. }
             | Entry::Left { owner, run }
+            | Entry::Halt { owner, run, .. }
             | Entry::Hash { owner, run, .. }
             | Entry::Piece { owner, run, .. } => (owner, run),
             Entry::Open { id }
@@ -194,6 +208,7 @@ impl<'a> Entry<'a> {
             Entry::Abort { id } => (ABORT, &[id.number], &[]),
             Entry::Gone { below, .. } => (GONE, &[below], &[]),
             Entry::Left { .. } => (LEFT, &[], &[]),
+            Entry::Halt { closes, .. } => (HALT, &[u64::from(closes)], &[]),
             Entry::Hash { at, value, .. } => (HASH, &[at, value], &[]),
             Entry::Piece { at, offset, len, bytes, .. } => (PIECE, &[at, offset, len], bytes),
         };
@@ -232,6 +247,10 @@ impl<'a> Entry<'a> {
             ABORT => Entry::Abort { id: connection(&mut rest)? },
             GONE => Entry::Gone { owner, run, below: word(&mut rest)? },
             LEFT => Entry::Left { owner, run },
+            HALT => match word(&mut rest)? {
+                closes @ (0 | 1) => Entry::Halt { owner, run, closes: closes > 0 },
+                _ => return Err(EntryError),
+            },
             HASH => Entry::Hash { owner, run, at: word(&mut rest)?, value: word(&mut rest)? },
             PIECE => {
                 let (at, offset) = (word(&mut rest)?, word(&mut rest)?);
@@ -257,7 +276,7 @@ mod tests {
 
     fn any_entry() -> impl Strategy<Value = (u8, usize, u64, u64, u64, Vec<u8>)> {
         let bytes = prop::collection::vec(any::<u8>(), 1..40);
-        (0u8..10, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
+        (0u8..11, 0usize..base::MAX_MEMBERS, any::<u64>(), any::<u64>(), any::<u64>(), bytes)
     }
 
     proptest! {
@@ -277,6 +296,7 @@ mod tests {
                 6 => Entry::Gone { owner, run, below: number },
                 7 => Entry::Hash { owner, run, at: number, value: index },
                 9 => Entry::Left { owner, run },
+                10 => Entry::Halt { owner, run, closes: index.is_multiple_of(2) },
                 _ => Entry::Piece {
                     owner,
                     run,

@@ -44,6 +44,10 @@
 //! - I11 where answers are held (`held`), a point lies behind each value of the log: what is fed
 //!   behind it is fed when its hash was taken. The audience is told of each point, behind all that
 //!   was sent before it.
+//! - I12 a halt ends all connections, and a point lies behind it. Where copies begin again there
+//!   (`checkpoint`, K7), the program is ended when its hash was taken, at rest and without a
+//!   connection; it is started with its files, at the log's time, before it is fed on. The copy
+//!   that is chosen saves its files in between, and hands them on while it is fed.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read, its
 //!   own end of the connection too. So the answers that are hashed do not depend on how fast a copy
@@ -55,6 +59,7 @@ mod leg;
 mod legs;
 mod output;
 mod points;
+mod renewal;
 mod rest;
 mod time;
 
@@ -78,6 +83,9 @@ pub(crate) use beside::Reads;
 use leg::Leg;
 pub use leg::STUCK_BYTES_MAX;
 use legs::Legs;
+pub(crate) use points::Saved;
+use renewal::Renewal;
+use time::Clock;
 
 /// See I3.
 pub const BLOCKED_AFTER: Duration = Duration::from_millis(5);
@@ -139,6 +147,8 @@ pub struct Config {
     pub compare: u64,
     /// When answers leave: if it is behind a comparison, one follows each value of the log.
     pub output: Output,
+    /// Whether the copy begins again at halts (`checkpoint`, K7).
+    pub renews: bool,
 }
 
 /// The clients of this process, which take the output of their legs.
@@ -168,25 +178,6 @@ enum Phase {
     Restoring(Restoring),
     /// It is fed.
     Feeding,
-}
-
-/// A copy that was saved, or could not be.
-#[derive(Debug)]
-pub(crate) struct Saved {
-    /// The point.
-    pub(crate) at: u64,
-    /// The header and the number of bytes that are the program's; or the reason why nothing was
-    /// saved.
-    pub(crate) made: Result<(Vec<u8>, u64), String>,
-}
-
-/// What a program was told of the time (I9).
-#[derive(Debug, Default)]
-struct Clock {
-    /// The time that it was told.
-    told_ms: u64,
-    /// It was at rest, by what its threads say, since something was fed.
-    is_calm: bool,
 }
 
 /// What a program was asked about itself, and what it said (I7, I8).
@@ -229,7 +220,7 @@ pub struct Feeder<B = Sound> {
     hashes: Hashes<B>,
     common: Common,
     phase: Phase,
-    saved: Option<Saved>,
+    renewal: Renewal,
     /// The pieces of output that were read, and the ends of legs.
     n_read: u64,
     failure: Option<String>,
@@ -256,7 +247,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             hashes: Hashes::new(config.compare, 0, planted).of(config.output),
             common: Common::default(),
             phase: Phase::Waiting,
-            saved: None,
+            renewal: Renewal::default(),
             n_read: 0,
             failure: None,
         }
@@ -297,7 +288,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// The time of the next look at the program.
     pub fn deadline(&self) -> Option<Instant> {
-        self.look_at
+        self.look_at.into_iter().chain(self.renewal.deadline()).min()
     }
 
     /// Feeds what may be fed now. Returns whether anything was.
@@ -314,6 +305,9 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         if !matches!(self.phase, Phase::Feeding) {
             return self.begin(state, program, audience, now);
+        }
+        if !self.renew(program, now) {
+            return false;
         }
         self.ask(program, now);
         if self.look_at.is_some_and(|at| at <= now) {
@@ -350,6 +344,9 @@ impl<B: Planting<Bug>> Feeder<B> {
                         self.beside.follow_an_entry();
                         self.n_fed += 1;
                         self.hashes.step();
+                    }
+                    if let Some(Entry::Halt { .. }) = input {
+                        self.hashes.halt();
                     }
                 }
                 if may_go_on && self.has_ended_value(at, &ahead, transcript) {
@@ -475,6 +472,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 let ends = |id: &ConnectionId| id.run <= run && id.number < below;
                 self.leave_all(program, audience, |id| id.owner == owner && ends(id));
             }
+            (Entry::Halt { .. }, _) => self.leave_all(program, audience, |_| true),
             (Entry::Hash { .. } | Entry::Piece { .. }, _) => unreachable!("it is no input"),
             // The program has closed the leg.
             (

@@ -83,6 +83,8 @@ pub(crate) struct Hashes<B> {
     output: Output,
     /// The copy was fed a whole value of the log, and entries of connections with it.
     is_behind_value: bool,
+    /// It was fed a halt, behind which a point lies (`verdict`, V9).
+    is_halted: bool,
     /// The entries of connections that the copy was fed, those before its beginning included.
     position: u64,
     hashed_at: u64,
@@ -98,6 +100,7 @@ impl<B: Planting<Bug>> Hashes<B> {
             every,
             output: Output::AtOnce,
             is_behind_value: false,
+            is_halted: false,
             position,
             hashed_at: position,
             sum: 0,
@@ -132,7 +135,17 @@ impl<B: Planting<Bug>> Hashes<B> {
             Output::AtOnce => self.position.is_multiple_of(self.every),
             Output::Strict => self.is_behind_value,
         };
-        self.is_on() && self.position > self.hashed_at && is_point()
+        self.is_on() && self.position > self.hashed_at && (self.is_halted || is_point())
+    }
+
+    /// The entry that was fed last is a halt.
+    pub(crate) fn halt(&mut self) {
+        self.is_halted = true;
+    }
+
+    /// Whether the copy is at the point of a halt, whose hash was not taken.
+    pub(crate) fn is_halted(&self) -> bool {
+        self.is_halted
     }
 
     /// Whether the end of each value of the log matters.
@@ -164,7 +177,8 @@ impl<B: Planting<Bug>> Hashes<B> {
             self.taken.pop_front(); // one that is so old is not waited for
         }
         self.taken.push_back(taken);
-        (self.hashed_at, self.is_behind_value) = (taken.at, false);
+        self.hashed_at = taken.at;
+        (self.is_behind_value, self.is_halted) = (false, false);
         taken
     }
 

@@ -21,6 +21,7 @@
 //! - `reads`, `requests`: what runs beside the log, at one copy alone.
 //! - [`hash`], [`verdict`]: whether copies answer alike; [`held`]: what waits until that is known.
 //! - [`checkpoint`]: where a copy begins, so that the transcript ends.
+//! - `halts`: when connections are closed for a checkpoint.
 //! - `pace`: how far the clients may be ahead of a majority's copies.
 //! - [`clients`], [`door`]: the clients of one member.
 #![forbid(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod door;
 pub mod entry;
 pub mod feeder;
 pub mod framing;
+mod halts;
 pub mod hash;
 pub mod held;
 mod outbox;

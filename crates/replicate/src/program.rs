@@ -35,15 +35,27 @@ pub trait Program {
     /// The cause, and the remedy: the copy cannot begin.
     fn restore(&mut self, bytes: &[u8]) -> Result<(), String>;
 
-    /// Starts the program, in its first state or in that of the checkpoint.
+    /// Starts the program, in its first state, in that of the checkpoint, or with its files
+    /// ([`Program::end_for_renewal`]). So many entries of connections are before it.
     ///
     /// # Errors
     /// The cause, and the remedy.
-    fn start(&mut self) -> Result<(), String>;
+    fn start(&mut self, at: u64) -> Result<(), String>;
+
+    /// Ends the program, which is at rest and has no leg, so that it can be started again with its
+    /// files; those are saved if it `saves`, and [`Program::save`] tells what became of that.
+    /// Returns whether that is done; called again a moment later until then.
+    ///
+    /// # Errors
+    /// It cannot be started again.
+    fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String>;
+
+    /// What was saved is not read again.
+    fn forget_saved(&mut self) {}
 
     /// Saves what the program holds, beside its legs: it is at rest, and is fed nothing until that
-    /// is done. Returns the number of bytes of the checkpoint, once there is one; called again a
-    /// moment later until then.
+    /// is done, but for files that were saved when it was ended for its renewal. Returns the number
+    /// of bytes of the checkpoint, once there is one; called again a moment later until then.
     ///
     /// # Errors
     /// The program cannot be saved now.

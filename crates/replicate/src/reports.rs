@@ -167,6 +167,7 @@ impl Reports {
         let Some(shipment) = &mut self.shipment else { return false };
         let Some(making) = making.filter(|making| making.at == shipment.at) else {
             self.shipment = None; // it was executed, or given up
+            program.forget_saved();
             return false;
         };
         if std::mem::take(&mut shipment.is_unknown) {

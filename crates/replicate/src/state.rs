@@ -33,7 +33,7 @@ use proto::planted::{Planting, Sound};
 use std::collections::BTreeMap;
 
 /// The first bytes of a moved state, which name its format.
-const MAGIC: [u8; 8] = *b"grgleRP5";
+const MAGIC: [u8; 8] = *b"grgleRP6";
 /// Behind them: the bytes of all entries, the stamp, the base's position and offset, and the length
 /// of the ground there.
 const HEADER_BYTES: usize = MAGIC.len() + 5 * 8;
@@ -78,6 +78,8 @@ pub struct Settings {
     /// The least number of entries from one checkpoint to the next; 0 for none. A checkpoint is
     /// taken where answers are compared.
     pub checkpoint: u64,
+    /// Whether copies are saved by their files, and so begin again at halts (`checkpoint`, K7).
+    pub renews: bool,
     /// The least time from one time of the transcript to the next, but for ticks; 0 to keep none.
     pub time_step_ms: u64,
     /// When answers leave, which decides where the copies are compared (`verdict`, V8).
@@ -107,7 +109,7 @@ struct Ground<B> {
 impl<B: Planting<Bug>> Ground<B> {
     fn new(settings: Settings, planted: B) -> Ground<B> {
         let judge = Judge::new(settings.members, settings.compare, planted).of(settings.output);
-        let checkpoints = Checkpoints::new(settings.checkpoint, planted);
+        let checkpoints = Checkpoints::new(settings.checkpoint, planted).renewing(settings.renews);
         Ground { table: Table::new(planted), judge, checkpoints, time_ms: 0 }
     }
 
@@ -157,6 +159,10 @@ impl<B: Planting<Bug>> Ground<B> {
                 self.checkpoints.take(piece)
             }
             Entry::Hash { .. } | Entry::Piece { .. } => by_process,
+            Entry::Halt { closes, .. } if by_process == Verdict::Execute => {
+                return self.halt(closes);
+            }
+            Entry::Halt { .. } => by_process,
             _ => return self.execute_input(entry),
         };
         let adopts = verdict == Verdict::Execute && self.checkpoints.look(&self.judge);
@@ -177,6 +183,18 @@ impl<B: Planting<Bug>> Ground<B> {
             self.checkpoints.ended(owner);
         }
         (verdict, self.step())
+    }
+
+    /// Executes a halt (`checkpoint`, K6).
+    fn halt(&mut self, closes: bool) -> (Verdict, Effect) {
+        let Ground { table, judge, checkpoints, .. } = self;
+        if !checkpoints.takes_halt(judge) || !closes && table.n_open() > 0 {
+            return (Verdict::Over, Effect::Nothing);
+        }
+        table.end_all();
+        judge.halt();
+        checkpoints.halt(judge, |rank| table.run_of(rank));
+        (Verdict::Execute, Effect::Saves)
     }
 
     /// Another entry of a connection was executed, or a tick.

@@ -153,6 +153,7 @@ impl<B: Planting<Bug>> Table<B> {
         match *entry {
             Entry::Begin { .. } => unreachable!("handled above"),
             Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("about no connection"),
+            Entry::Halt { .. } => unreachable!("it is executed by `end_all`"),
             Entry::Open { id } => self.open(id),
             Entry::Input { id, index, .. } | Entry::HalfClose { id, index } => {
                 let verdict = self.judge(id, index);
@@ -182,6 +183,11 @@ impl<B: Planting<Bug>> Table<B> {
                 Verdict::Execute
             }
         }
+    }
+
+    /// Ends every connection (`checkpoint`, K6).
+    pub(crate) fn end_all(&mut self) {
+        self.connections.clear();
     }
 
     /// Appends what it knows.

@@ -3,6 +3,7 @@
 
 mod beside;
 mod copies;
+mod halts;
 mod lines;
 mod seats;
 mod strict;
@@ -67,6 +68,17 @@ impl<B: Planting<Bug>> Rig<B> {
     fn made(
         planted: B,
         order: Order,
+        by: (Rest, Option<Protocol>),
+        (compare, output): (u64, Output),
+    ) -> Rig<B> {
+        Rig::saved_by(false, planted, order, by, (compare, output))
+    }
+
+    /// A rig whose copy is saved by its files if it `renews`.
+    fn saved_by(
+        renews: bool,
+        planted: B,
+        order: Order,
         (rest, replies): (Rest, Option<Protocol>),
         (compare, output): (u64, Output),
     ) -> Rig<B> {
@@ -79,12 +91,13 @@ impl<B: Planting<Bug>> Rig<B> {
             output,
         };
         let (me, run, speaks) = (ME, RUN, replies.or(Some(Protocol::Resp)));
-        let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare, output };
+        let of_feeder =
+            feeder::Config { me, run, order, rest, replies, speaks, compare, output, renews };
         let mut view = View::new(ME, 3);
         (view.role, view.heard) = (Role::Leader, MemberSet::all(3));
         let pipes = Pipes::new("here", 1 << 20);
-        let settings =
-            Settings { members: 3, compare, checkpoint: compare, time_step_ms: 0, output };
+        let (members, time_step_ms, checkpoint) = (3, 0, compare);
+        let settings = Settings { members, compare, checkpoint, renews, time_step_ms, output };
         Rig {
             state: State::new(settings, InMemory::default(), planted),
             door: ReplicateDoor::new(of_clients, of_feeder, 3, pipes, Lines::default(), planted),

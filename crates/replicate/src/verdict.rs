@@ -20,6 +20,7 @@
 //! - V8 under [`Output::Strict`] a point lies behind each value of the log that has entries of
 //!   connections, and no others do: what one value has set going is compared at once. Where a value
 //!   ends is the same at all members.
+//! - V9 a point lies behind a halt ([`Entry::Halt`](crate::entry::Entry::Halt)), wherever that is.
 
 use crate::bugs::Bug;
 use crate::table::Verdict;
@@ -229,6 +230,12 @@ impl<B: Planting<Bug>> Judge<B> {
             self.begin_point();
         }
         is_point
+    }
+
+    /// A halt was executed (V9).
+    pub fn halt(&mut self) {
+        self.position += 1;
+        self.begin_point();
     }
 
     /// A value of the log was executed. Returns whether a point lies behind it (V8).

@@ -139,6 +139,8 @@ pub enum Mark {
     CheckpointCounted,
     /// A copy began with a checkpoint.
     CheckpointBegun,
+    /// A copy was killed at a halt, and began again with its files.
+    CopyRenewed,
     /// A timer of a copy has ended by the log's time.
     TimerEnded,
     /// A member's engine sent a command to the leader.
@@ -237,7 +239,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 112] = [
+    pub const ALL: [Mark; 113] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -303,6 +305,7 @@ impl Mark {
         Mark::StallPutDown,
         Mark::CheckpointCounted,
         Mark::CheckpointBegun,
+        Mark::CopyRenewed,
         Mark::TimerEnded,
         Mark::CommandForwarded,
         Mark::ReadForwarded,

@@ -237,6 +237,11 @@ impl<M: Memory> Page<M> {
         Page(memory)
     }
 
+    /// Sets another seed, for a program that is started next.
+    pub fn reseed(&self, seed: u64) {
+        self.0.store(AT_SEED, seed);
+    }
+
     /// The page in memory, if it is one of this version.
     pub fn open(memory: M) -> Option<Page<M>> {
         (memory.load(AT_FORMAT) == FORMAT).then_some(Page(memory))

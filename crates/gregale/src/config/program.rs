@@ -65,6 +65,17 @@ impl ReadsOf {
     }
 }
 
+/// The way in which a copy is saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SaveBy {
+    /// By SAVE, in Redis's protocol.
+    Resp,
+    /// By its directory, as kill -9 leaves it: the program has to begin with that, and to have
+    /// all that it has answered. Every copy is killed there, and begins again.
+    Files,
+}
+
 /// Words of a command line by which what reads do would decide what writes do, or by which a
 /// read's name is another command's.
 const UNFIT_FOR_READS: [&str; 2] = ["--maxmemory-policy", "--rename-command"];
@@ -187,6 +198,12 @@ pub(crate) struct Program {
     /// program's name says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) checkpoint: Option<u64>,
+    /// See [`SaveBy`]; by default as the program's rest is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) save: Option<SaveBy>,
+    /// The seconds after which all clients are closed that put a checkpoint off; never without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) close_s: Option<u64>,
     /// The seconds after which a copy that takes up nothing is dropped, if a majority's copies have
     /// answered alike further on; 0 for never.
     #[serde(default = "usual_stall")]
@@ -239,6 +256,8 @@ impl Program {
             reads: ReadsOf::default(),
             compare: COMPARE,
             checkpoint: None,
+            save: None,
+            close_s: None,
             stall_s: STALL_S,
             split: WhenSplit::default(),
             output: Output::default(),
@@ -303,8 +322,14 @@ impl Program {
 
     /// The least number of entries from one checkpoint to the next; 0 for none.
     pub(crate) fn checkpoint(&self) -> u64 {
-        let can_save = self.rest() == RestBy::Resp && self.compare > 0;
+        let is_known = self.saves_files() || self.rest() == RestBy::Resp;
+        let can_save = is_known && self.compare > 0;
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
+    }
+
+    /// Whether copies are saved by their files, and begin again where one is.
+    pub(crate) fn saves_files(&self) -> bool {
+        self.save == Some(SaveBy::Files)
     }
 
     /// The time after which a copy that takes up nothing is dropped.
@@ -391,23 +416,37 @@ impl Program {
                 words[0]
             )));
         }
-        if self.checkpoint() > 0 && self.compare == 0 {
-            return Err(Failure::new(
-                "--program-checkpoint: a checkpoint counts when the copies have answered alike, so \
-                 say --program-compare 1000 too",
-            ));
-        }
-        if self.checkpoint() > 0 && self.rest() != RestBy::Resp {
-            return Err(Failure::new(
-                "--program-checkpoint: a copy is saved by SAVE, in Redis's protocol; say \
-                 --program-rest resp if the program knows it, or --program-checkpoint 0",
-            ));
-        }
+        self.check_checkpoints()?;
         if let Some(genesis) = self.genesis.as_ref().filter(|genesis| !genesis.is_dir()) {
             return Err(Failure::new(format_args!(
                 "--genesis {}: there is no such directory",
                 genesis.display()
             )));
+        }
+        Ok(())
+    }
+
+    /// Refuses checkpoints where there is no way to save, or nothing to count them by.
+    fn check_checkpoints(&self) -> Outcome<()> {
+        let is_on = self.checkpoint() > 0;
+        if is_on && self.compare == 0 {
+            return Err(Failure::new(
+                "--program-checkpoint: a checkpoint counts when the copies have answered alike, so \
+                 say --program-compare 1000 too",
+            ));
+        }
+        if is_on && !self.saves_files() && self.rest() != RestBy::Resp {
+            return Err(Failure::new(
+                "--program-checkpoint: a copy is saved by SAVE, in Redis's protocol: say \
+                 --program-rest resp if the program knows it, --program-save files if it loses \
+                 nothing that it has answered when it is killed, or --program-checkpoint 0",
+            ));
+        }
+        if self.close_s.is_some() && !is_on {
+            return Err(Failure::new(
+                "--program-close: clients are closed for checkpoints, and there are none: say \
+                 --program-save files, or leave it out",
+            ));
         }
         Ok(())
     }

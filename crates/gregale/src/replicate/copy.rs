@@ -3,8 +3,10 @@
 use super::asleep::is_asleep;
 use super::confine::NOTE;
 use super::datagrams;
+use super::files::{COPIED_WITHIN, Files};
 use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
+use super::renewal::{Renewals, Start};
 use super::save::{Loading, Restored, Saved, Saver};
 use crate::config::{Attach, InputOrder, Program as Settings, RestBy, Time};
 use console::{Failure, Outcome};
@@ -25,6 +27,8 @@ pub(super) const LEG: u64 = 1 << 62;
 
 /// The time in which a program has to listen.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
+/// The same, of one that has to recover from its own death first.
+const RECOVERS_WITHIN: Duration = Duration::from_secs(600);
 /// The variable of the environment with the directory for temporary files.
 pub(super) const TEMPORARY: &str = "TMPDIR";
 /// The beginning of what a program printed, in which its launch may have left notes.
@@ -40,15 +44,16 @@ pub(crate) struct Copy {
     /// The process, and the descriptor that is readable once it has ended; none before the start.
     child: Option<(Child, OwnedFd)>,
     place: Place,
-    starts_by: Instant,
-    has_listened: bool,
-    /// It was seen to be ready for connections.
-    is_seen: bool,
-    /// The poller of the legs, and the key of the process there.
-    poller: Option<(Poller, u64)>,
+    start: Start,
+    /// What the host forbids was said.
+    has_told_notes: bool,
+    /// The poller of the legs, and the keys of the process and of its notices there.
+    poller: Option<(Poller, u64, u64)>,
     /// A connection to the program's port that the kernel has not made yet.
     connecting: Option<OwnedFd>,
     legs: Vec<Option<OwnedFd>>,
+    /// Its directory is what is saved: then it begins again at halts.
+    renewals: Option<Renewals>,
     saver: Option<Saver>,
     saved: Option<Saved>,
     restored: Restored,
@@ -78,11 +83,18 @@ impl Copy {
         if !settings.outbound && !is_at_port {
             flags.push("--own-network".into());
         }
+        let is_in_turns = settings.order == InputOrder::Loop;
+        let renewals = settings.saves_files().then(|| Renewals {
+            files: Files::new(place.run(), COPIED_WITHIN),
+            stage: None,
+            seed,
+            is_in_turns,
+            speaks_resp: settings.speaks_resp(),
+        });
         let inside = match settings.attach() {
             Attach::Proxy => None,
             Attach::Preload => {
                 flags.extend(["--preload".into(), write_library(place.run())?.into()]);
-                let is_in_turns = settings.order == InputOrder::Loop;
                 Some(Inside::make(place.page().to_owned(), is_in_turns, seed)?)
             }
         };
@@ -90,12 +102,12 @@ impl Copy {
             words: place.fill(&settings.words()?),
             child: None,
             place,
-            starts_by: Instant::now(),
-            has_listened: false,
-            is_seen: false,
+            start: Start::new(STARTS_WITHIN),
+            has_told_notes: false,
             poller: None,
             connecting: None,
             legs: Vec::new(),
+            renewals,
             saver: None,
             saved: None,
             restored: Restored::default(),
@@ -162,13 +174,13 @@ impl Copy {
     pub(super) fn adopt(&mut self, child: Child) -> Outcome<()> {
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)
             .map_err(|error| Failure::os("watch the program", error))?;
-        if let Some((poller, key)) = &self.poller {
+        if let Some((poller, key, _)) = &self.poller {
             poller
                 .add(&pidfd, *key, Interest::Read)
                 .map_err(|error| Failure::os("watch the program", error))?;
         }
         self.child = Some((child, pidfd));
-        self.starts_by = Instant::now() + STARTS_WITHIN;
+        self.start = Start::new(STARTS_WITHIN);
         Ok(())
     }
 
@@ -180,7 +192,7 @@ impl Copy {
         if let Some((_, pidfd)) = &self.child {
             poller.add(pidfd, key, Interest::Read)?;
         }
-        self.poller = Some((poller.clone(), key));
+        self.poller = Some((poller.clone(), key, notices));
         Ok(())
     }
 
@@ -194,7 +206,7 @@ impl Copy {
             .replace('\n', " | ");
         let said = if said.is_empty() { "nothing".to_owned() } else { format!("{said:?}") };
         let (name, output) = (&self.words[0], self.place.output());
-        let when = if self.has_listened { "" } else { " before it listened" };
+        let when = if self.start.has_listened { "" } else { " before it listened" };
         Some(format!(
             "{name} has ended{when} ({status}), and its member with it; it said {said}, in {}",
             output.display()
@@ -204,9 +216,10 @@ impl Copy {
     /// Says what the host has forbidden, which the copy noted at its start, and refuses a program
     /// that has not loaded the library if that is needed.
     fn has_begun_to_listen(&mut self) {
+        let is_told = std::mem::replace(&mut self.has_told_notes, true);
         let said = std::fs::read(self.place.output()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said[..said.len().min(NOTES_BYTES)]).into_owned();
-        for line in said.lines().filter(|line| line.starts_with(NOTE)) {
+        for line in said.lines().filter(|line| !is_told && line.starts_with(NOTE)) {
             eprintln!("{line}");
         }
         if self.needs_inside && !self.inside.as_ref().is_some_and(Inside::is_loaded) {
@@ -241,10 +254,10 @@ impl Copy {
     pub(super) fn is_up(&self) -> bool {
         let listens = match &self.place.address {
             Address::Socket(_) | Address::Directory(_) => {
-                self.has_listened || self.place.socket().is_some_and(|path| path.exists())
+                self.start.has_listened || self.place.socket().is_some_and(|path| path.exists())
             }
             Address::Port(_) => true,
-            Address::Udp(address) => self.has_listened || datagrams::is_taken(address.port()),
+            Address::Udp(address) => self.start.has_listened || datagrams::is_taken(address.port()),
         };
         self.child.is_some() && listens
     }
@@ -263,7 +276,7 @@ impl Copy {
                 Ok(fd)
             }
             Address::Udp(address) => {
-                if !self.is_seen {
+                if !self.start.is_seen {
                     return Err(Errno::CONNREFUSED);
                 }
                 let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
@@ -303,7 +316,7 @@ impl Copy {
         if loading.connection.is_none() {
             match self.connected() {
                 Ok(connection) => {
-                    self.has_listened = true;
+                    self.start.has_listened = true;
                     loading.connection = Some(connection);
                 }
                 Err(error) => {
@@ -319,6 +332,24 @@ impl Copy {
         Err(Errno::AGAIN)
     }
 
+    /// Forgets the program that has ended: what begins next is told nothing of it.
+    fn clear(&mut self) -> Result<(), String> {
+        (self.start, self.connecting) = (Start::new(STARTS_WITHIN), None);
+        self.place.clear().map_err(|error| format!("cannot remove a socket: {error}"))?;
+        let (Some(inside), Some(of)) = (self.inside.take(), &self.renewals) else { return Ok(()) };
+        let path = inside.path().to_owned();
+        drop(inside);
+        let inside =
+            Inside::make(path, of.is_in_turns, of.seed).map_err(|failure| failure.to_string())?;
+        if let Some((poller, _, notices)) = &self.poller {
+            inside
+                .register(poller, *notices)
+                .map_err(|error| format!("cannot watch the copy's notices: {error}"))?;
+        }
+        self.inside = Some(inside);
+        Ok(())
+    }
+
     fn leg(&self, key: u64) -> Result<&OwnedFd, Broken> {
         self.legs.get(key as usize).and_then(Option::as_ref).ok_or(Broken)
     }
@@ -326,21 +357,55 @@ impl Copy {
 
 impl Program for Copy {
     fn restore(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.restored.take(bytes, &self.place.dir())
+        match &mut self.renewals {
+            Some(of) => of.files.restore(bytes),
+            None => self.restored.take(bytes, &self.place.dir()),
+        }
     }
 
-    fn start(&mut self) -> Result<(), String> {
-        // The file of a checkpoint is whole.
-        let restored = std::mem::take(&mut self.restored);
-        self.loads = restored.is_there().then(Loading::default);
+    fn start(&mut self, at: u64) -> Result<(), String> {
+        let loads = match &mut self.renewals {
+            Some(of) => {
+                of.files.put_in_place(&self.place.dir())?;
+                // What it has drawn before is not drawn again.
+                if let Some(inside) = self.inside.as_ref().filter(|_| at > 0) {
+                    inside.reseed(of.seed_at(at));
+                }
+                of.speaks_resp && at > 0
+            }
+            None => std::mem::take(&mut self.restored).is_there(), // the file is whole
+        };
+        self.loads = loads.then(Loading::default);
         let started = self.command().and_then(|mut launch| {
             let child = launch.spawn().map_err(|error| self.not_started(error))?;
             self.adopt(child)
         });
+        if at > 0 && self.renewals.is_some() {
+            self.start = Start::recovering(RECOVERS_WITHIN);
+        }
         started.map_err(|failure| failure.to_string())
     }
 
+    fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
+        let Copy { renewals, child, words, .. } = self;
+        let of = renewals.as_mut().ok_or("the program is not saved by its files")?;
+        let is_over = of.end(child, saves, &self.place.dir(), &words[0])?;
+        if is_over {
+            self.clear()?;
+        }
+        Ok(is_over)
+    }
+
+    fn forget_saved(&mut self) {
+        if let Some(of) = &mut self.renewals {
+            of.files.forget();
+        }
+    }
+
     fn save(&mut self) -> Result<Option<u64>, String> {
+        if let Some(of) = &mut self.renewals {
+            return of.files.poll();
+        }
         let mut saver = match self.saver.take() {
             Some(saver) => saver,
             None => match self.connected() {
@@ -360,34 +425,40 @@ impl Program for Copy {
     }
 
     fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
-        self.saved.as_ref().ok_or("nothing was saved")?.read(at, into)
+        match &mut self.renewals {
+            Some(of) => of.files.read(at, into),
+            None => self.saved.as_ref().ok_or("nothing was saved")?.read(at, into),
+        }
     }
 
     fn connect(&mut self, key: u64) -> Connected {
         // One that still begins may refuse its first connection: the feeder sees to it that the
         // program is at rest since it was seen to listen.
-        if !self.is_seen && self.is_up() {
-            self.is_seen = true;
+        if !self.start.is_seen && self.is_up() {
+            self.start.is_seen = true;
             return Connected::Later;
+        }
+        if !self.start.has_settled() {
+            return Connected::Later; // it has to be at rest when it is asked again
         }
         let fd = match self.loaded().and_then(|()| self.connected()) {
             Ok(fd) => fd,
             // The program starts, or has many to accept.
             Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN)
-                if self.has_listened || Instant::now() < self.starts_by =>
+                if self.start.has_listened || Instant::now() < self.start.ends_by =>
             {
                 return Connected::Later;
             }
             Err(_) => return Connected::Refused,
         };
-        if !self.has_listened {
+        if !self.start.has_listened {
             self.has_begun_to_listen();
         }
-        self.has_listened = true;
+        self.start.has_listened = true;
         let watched = self
             .poller
             .as_ref()
-            .is_some_and(|(poller, _)| poller.add(&fd, LEG | key, Interest::Read).is_ok());
+            .is_some_and(|(poller, ..)| poller.add(&fd, LEG | key, Interest::Read).is_ok());
         if !watched {
             return Connected::Refused;
         }
@@ -428,7 +499,7 @@ impl Program for Copy {
 
     fn watch(&mut self, key: u64, interest: Interest) -> Result<(), Broken> {
         let leg = self.leg(key)?;
-        let (poller, _) = self.poller.as_ref().ok_or(Broken)?;
+        let (poller, ..) = self.poller.as_ref().ok_or(Broken)?;
         poller.change(leg, LEG | key, interest).map_err(|_| Broken)
     }
 
@@ -475,6 +546,7 @@ impl Drop for Copy {
     /// The copy, and whatever it has forked, end with the member.
     fn drop(&mut self) {
         self.kill();
+        drop(self.renewals.take());
         if let Some((child, _)) = &mut self.child {
             let _ = child.wait();
         }

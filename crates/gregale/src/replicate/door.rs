@@ -31,6 +31,7 @@ use runtime::{
 };
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The bytes of a value of the log that are used for one entry: a value of every protocol holds as
 /// many, together with what the engine puts before it.
@@ -75,6 +76,7 @@ impl ProgramDoor {
             members: config.members.len(),
             compare: settings.compare,
             checkpoint: settings.checkpoint(),
+            renews: settings.saves_files(),
             time_step_ms: settings.time_step_ms(),
             output,
         };
@@ -111,6 +113,7 @@ impl ProgramDoor {
             speaks: settings.speaks_resp().then_some(Protocol::Resp),
             compare: settings.compare,
             output,
+            renews: settings.saves_files(),
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = if settings.is_told_by_udp() {
@@ -125,7 +128,8 @@ impl ProgramDoor {
                     WhenSplit::Serve => door::WhenSplit::Serve,
                     WhenSplit::Stop => door::WhenSplit::Stop,
                 })
-                .stalled_after(settings.stalled_after());
+                .stalled_after(settings.stalled_after())
+                .closes_after(settings.close_s.map(Duration::from_secs));
         let supervision = Supervision::new(config, &board)?;
         Ok((state, ProgramDoor { door, board, supervision, failure: None }))
     }

@@ -126,6 +126,11 @@ impl Inside {
         })
     }
 
+    /// Sets another seed, for a program that is started next.
+    pub(super) fn reseed(&self, seed: u64) {
+        self.page.reseed(seed);
+    }
+
     /// The page's path, for the program's environment.
     pub(super) fn path(&self) -> &Path {
         &self.path

@@ -2,21 +2,26 @@
 //! the transcript in a file.
 //!
 //! `replicate` decides what the copy is fed and when; the runtime knows leaders and logs. A process
-//! and its copy end together: the next process begins with the program's first state, and feeds the
-//! transcript from its beginning.
+//! and its copy end together: the next process begins with the program's first state, or with a
+//! checkpoint, and feeds the transcript from there.
 
+mod archive;
 mod asleep;
 mod confine;
 mod copy;
 mod datagrams;
 mod doctor;
 mod door;
+mod files;
 mod inside;
 mod launch;
 mod place;
+mod processes;
+mod renewal;
 mod save;
 mod streams;
 mod transcript;
+mod tree;
 mod trial;
 
 pub(crate) use doctor::{ReplicateCommand, replicate};

@@ -5,6 +5,8 @@
 //! PLACE/run-N/tmp     its files for a while, `TMPDIR`
 //! PLACE/run-N/output  what it printed
 //! PLACE/run-N/transcript-K
+//! PLACE/run-N/saved-K   a copy of `dir`, of which a checkpoint is made
+//! PLACE/run-N/restored  a checkpoint that takes the place of `dir`
 //! PLACE/run-N/preload.so  the library that the copy loads
 //! SOCKETS/copy-M.N    `{socket}`, or the directory `{socketdir}`
 //! SOCKETS/page-M.N    what the copy says from inside
@@ -13,6 +15,7 @@
 //! a moment writes nowhere near the next one. The directories of earlier processes are removed at
 //! the start of the next.
 
+use super::tree;
 use crate::config::{Config, Program};
 use base::Incarnation;
 use console::{Failure, Outcome};
@@ -78,7 +81,7 @@ impl Place {
         let temporary = run.join("tmp");
         fs::create_dir_all(&temporary).map_err(|error| made(&temporary, error))?;
         match &program.genesis {
-            Some(genesis) => copy(genesis, &dir).map_err(|error| {
+            Some(genesis) => tree::copy(genesis, &dir, &mut || Ok(())).map_err(|error| {
                 let what = format_args!("copy {} to {}", genesis.display(), dir.display());
                 Failure::os(what, error)
             })?,
@@ -139,6 +142,21 @@ impl Place {
         }
     }
 
+    /// Removes what a program has left that was killed, but for its own directory: where it
+    /// listened, and its files for a while.
+    pub(crate) fn clear(&self) -> std::io::Result<()> {
+        fs::remove_dir_all(self.temporary())?;
+        fs::create_dir(self.temporary())?;
+        match &self.address {
+            Address::Socket(path) if path.exists() => fs::remove_file(path),
+            Address::Directory(path) => {
+                fs::remove_dir_all(path)?;
+                fs::create_dir(path)
+            }
+            Address::Socket(_) | Address::Port(_) | Address::Udp(_) => Ok(()),
+        }
+    }
+
     /// The file with what the copy prints.
     pub(crate) fn output(&self) -> PathBuf {
         self.run.join("output")
@@ -196,42 +214,4 @@ fn free_udp_port() -> Outcome<SocketAddr> {
     UdpSocket::bind(any)
         .and_then(|socket| socket.local_addr())
         .map_err(|error| Failure::os("find a free port", error))
-}
-
-/// Copies a directory with all that is in it.
-fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
-    fs::create_dir_all(to)?;
-    fs::set_permissions(to, fs::metadata(from)?.permissions())?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let (kind, target) = (entry.file_type()?, to.join(entry.file_name()));
-        if kind.is_dir() {
-            copy(&entry.path(), &target)?;
-        } else if kind.is_symlink() {
-            std::os::unix::fs::symlink(fs::read_link(entry.path())?, target)?;
-        } else if kind.is_file() {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_is_copied_with_its_links_and_without_its_sockets() {
-        let base = tempfile::tempdir().unwrap();
-        let from = base.path().join("from");
-        fs::create_dir_all(from.join("a/b")).unwrap();
-        fs::write(from.join("a/b/file"), b"x").unwrap();
-        std::os::unix::fs::symlink("b/file", from.join("a/link")).unwrap();
-        let _socket = std::os::unix::net::UnixListener::bind(from.join("socket")).unwrap();
-        let to = base.path().join("to");
-        copy(&from, &to).unwrap();
-        assert_eq!(fs::read(to.join("a/link")).unwrap(), b"x");
-        assert!(fs::symlink_metadata(to.join("a/link")).unwrap().is_symlink());
-        assert!(!to.join("socket").exists());
-    }
 }

@@ -2,7 +2,7 @@
 
 use crate::config::{
     self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Output, Partitioning,
-    Program, Protocol, ReadsOf, RestBy, Time, WhenSplit,
+    Program, Protocol, ReadsOf, RestBy, SaveBy, Time, WhenSplit,
 };
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -25,7 +25,9 @@ use std::path::{Path, PathBuf};
     gregale up --replicate 'memcached -s {socket} -U 0' --program-reads memcached\n  \
     \x20                                      the same, and each get asks the copy beside it\n  \
     gregale up --replicate 'memcached -s {socket} -U 0' --program-output strict\n  \
-    \x20                                      each answer leaves when two of three copies gave it")]
+    \x20                                      an answer leaves when two of three gave it\n  \
+    gregale up --replicate 'sh {dir}/start.sh {dir} {socket}' --genesis DIR \\\n  \
+    \x20   --program-save files --program-close 60  checkpoints of a program's files")]
 pub(crate) struct UpArgs {
     /// How many replicas: 1 to 7. A majority of them has to live.
     #[arg(long, env = "GREGALE_NODES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=base::MAX_MEMBERS as i64))]
@@ -125,9 +127,19 @@ pub(crate) struct ProgramArgs {
     #[arg(long, requires = "replicate", default_value_t = config::COMPARE, value_name = "N")]
     pub(crate) program_compare: u64,
     /// Save a copy after at least N entries, so that what stands before is forgotten. 0: never.
-    /// Without it, 100000 for programs that speak Redis's protocol, and never for others.
+    /// Without it, 100000 for programs that speak Redis's protocol or have --program-save files,
+    /// and never for others.
     #[arg(long, requires = "replicate", value_name = "N")]
     pub(crate) program_checkpoint: Option<u64>,
+    /// How a copy is saved. resp: by SAVE, which is the default in Redis's protocol. files: by its
+    /// directory, for programs that lose nothing they have answered when they are killed. All
+    /// copies are killed for it, and begin again with their files, while no client is connected.
+    #[arg(long, requires = "replicate", value_enum)]
+    pub(crate) program_save: Option<SaveBy>,
+    /// Close all clients when open connections have put a checkpoint off for so many seconds.
+    /// They connect again. Without it, a checkpoint waits until the connections allow it.
+    #[arg(long, requires = "replicate", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) program_close: Option<u64>,
     /// Drop a copy that has taken up nothing for so many seconds, and begin it again, if a
     /// majority's copies have answered alike further on (--program-compare). 0: never.
     #[arg(long, requires = "replicate", default_value_t = config::STALL_S, value_name = "SECONDS")]
@@ -174,6 +186,8 @@ impl ProgramArgs {
             reads: self.program_reads,
             compare: self.program_compare,
             checkpoint: self.program_checkpoint,
+            save: self.program_save,
+            close_s: self.program_close,
             stall_s: self.program_stall,
             split: self.program_split,
             output: self.program_output,

@@ -2,14 +2,14 @@
 //! deaths of leaders, and the judge of what is there at the end.
 
 use crate::copies::{leader, pid_of, program, sockets};
-use crate::support::{Cluster, Ends, PATIENCE, signal, wait_until};
+use crate::support::{Cluster, Ends, PATIENCE, signal, wait_until, wait_within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const ACCOUNTS: u64 = 5;
 const BALANCE: i64 = 1000;
@@ -149,6 +149,26 @@ impl Transfer {
              {first} {second} COMMIT;"
         )
     }
+
+    /// Makes it, if it takes several connections.
+    fn make<D: Database>(
+        &self,
+        database: &D,
+        port: u16,
+        session: &mut Session,
+        mut breaks: impl FnMut(),
+    ) {
+        let sought = format!("SELECT id FROM transfer WHERE id = '{}';", self.id);
+        let statements = self.statements(database.lock());
+        let mut is_there = session.ask(&statements).is_some();
+        while !is_there {
+            breaks();
+            *session = self::session(database, port);
+            // What was said on the connection before is over, since it has ended in the order.
+            let Some(found) = session.ask(&sought) else { continue };
+            is_there = found == [&*self.id] || session.ask(&statements).is_some();
+        }
+    }
 }
 
 /// Clients of all members transfer while leaders are killed. Returns the transfers that were
@@ -161,7 +181,6 @@ fn transfer_while_leaders_die(
     let is_over = AtomicBool::new(false);
     let kills = Mutex::new([0u32; 3]);
     let ports = [1, 2, 3].map(|id| cluster.port_of(id));
-    let lock = database.lock();
     let client = |number: u64| {
         let at = number as usize % 3;
         let mut session = session(database, ports[at]);
@@ -171,18 +190,11 @@ fn transfer_while_leaders_die(
                 break;
             }
             let transfer = Transfer::numbered(number, n);
-            let sought = format!("SELECT id FROM transfer WHERE id = '{}';", transfer.id);
-            let mut is_there = session.ask(&transfer.statements(lock)).is_some();
-            while !is_there {
+            transfer.make(database, ports[at], &mut session, || {
                 n_breaks += 1;
                 let killed = kills.lock().unwrap()[at];
                 assert!(n_breaks <= killed, "client {number} was cut off by a survivor");
-                session = self::session(database, ports[at]);
-                // What the member's former process said is over, since a later one serves.
-                let Some(found) = session.ask(&sought) else { continue };
-                is_there =
-                    found == [&*transfer.id] || session.ask(&transfer.statements(lock)).is_some();
-            }
+            });
             done.push(transfer.id);
         }
         done
@@ -201,6 +213,85 @@ fn transfer_while_leaders_die(
         drop(ends);
         clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
     })
+}
+
+/// The longest time for some checkpoints, on a busy machine.
+pub(crate) const CHECKPOINTS_WITHIN: Duration = Duration::from_secs(240);
+
+/// Clients of all members transfer until so many more checkpoints have counted. Returns the
+/// transfers that were acknowledged; `round` tells them from others'.
+fn transfer_past_checkpoints(
+    database: &impl Database,
+    cluster: &Cluster,
+    (round, more): (u64, u64),
+) -> Vec<String> {
+    let n_checkpoints = || program(cluster, 1, 1)["checkpoints"].as_u64().unwrap_or(0);
+    let is_over = AtomicBool::new(false);
+    let ports = [1, 2, 3].map(|id| cluster.port_of(id));
+    let client = |number: u64| {
+        let port = ports[number as usize % 3];
+        let mut session = session(database, port);
+        let mut done = Vec::new();
+        while !is_over.load(Ordering::Relaxed) {
+            let transfer = Transfer::numbered(round * 10 + number, done.len() as u64);
+            transfer.make(database, port, &mut session, || {});
+            done.push(transfer.id);
+        }
+        done
+    };
+    std::thread::scope(|scope| {
+        let ends = Ends(&is_over);
+        let client = &client;
+        let clients: Vec<_> = (0..4).map(|number| scope.spawn(move || client(number))).collect();
+        let least = n_checkpoints() + more;
+        wait_within(CHECKPOINTS_WITHIN, "checkpoints", || n_checkpoints() >= least);
+        drop(ends);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    })
+}
+
+/// The entries before the beginning of a member's copy, once it executes nothing any longer.
+pub(crate) fn began_at(cluster: &Cluster, id: u16) -> u64 {
+    let mut began_at = 0;
+    wait_until("the copy to be level", || {
+        let of = program(cluster, id % 3 + 1, id);
+        began_at = of["began_at"].as_u64().unwrap_or(0);
+        of["executed"].as_u64() > Some(began_at) && of["waiting_bytes"] == 0
+    });
+    began_at
+}
+
+/// Copies are saved by their files while clients transfer. Then all members die at once, and after
+/// that one dies with its disk, of which `lose` takes the data and gives it a new incarnation: each
+/// begins with a checkpoint, and has every acknowledged transfer once.
+pub(crate) fn begins_with_its_files<D: Database>(
+    mut cluster: Cluster,
+    clerk: &D,
+    lose: impl FnOnce(&Cluster, u16),
+) {
+    let mut acknowledged = transfer_past_checkpoints(clerk, &cluster, (0, 2));
+    let pids: Vec<u32> = (1..=3).map(|id| pid_of(&cluster, 1, id)).collect();
+    cluster.kill_all(&pids, || {});
+    cluster.start_again();
+    judge(&mut session(clerk, cluster.port_of(2)), acknowledged.clone());
+    for id in 1..=3 {
+        let began_at = began_at(&cluster, id);
+        assert!(began_at > 0, "member {id} has executed everything");
+    }
+    acknowledged.extend(transfer_past_checkpoints(clerk, &cluster, (1, 1)));
+    lose(&cluster, 2);
+    judge(&mut session(clerk, cluster.port_of(2)), acknowledged);
+    let began_at = began_at(&cluster, 2);
+    assert!(began_at > 0, "member 2 has executed everything");
+    for id in 1..=3 {
+        let of = program(&cluster, id, id);
+        let verdicts = &of["verdicts"];
+        assert_eq!((&verdicts["differed"], &verdicts["split"]), (&0.into(), &0.into()), "{of}");
+        println!("copy {id}: {of}");
+    }
+    let dumps: BTreeSet<String> = dumps(clerk, &cluster).into_iter().collect();
+    assert_eq!(dumps.len(), 1, "the copies differ: {dumps:?}");
+    assert_eq!(cluster.stop(), Some(0));
 }
 
 /// Each acknowledged transfer was applied once, no other was, and no money was made or lost.

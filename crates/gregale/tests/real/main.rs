@@ -41,6 +41,7 @@ mod recover;
 mod refusals;
 mod registers;
 mod replicate;
+mod saved;
 mod seats;
 mod serve;
 mod sessions;

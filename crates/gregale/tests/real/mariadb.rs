@@ -1,6 +1,7 @@
 //! MariaDB, replicated: log-ins by a challenge, transactions with locks, deaths of leaders.
 
 use crate::bank::{self, Database, Session};
+use crate::saved;
 use crate::support::Cluster;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -97,6 +98,17 @@ fn mariadb_by_the_logs_time_notes_the_same_times_while_leaders_die() {
     assert_eq!(made, Some(vec!["0".to_owned()]));
     drop(root);
     bank::survives_its_leaders(cluster, &CLERK, &stranger, "INSERT INTO `noted`");
+}
+
+/// The numbers of connections, the chance and the memory of a copy begin again with it: else one
+/// that begins with a checkpoint would answer each log-in otherwise than the others.
+#[test]
+fn mariadb_begins_with_its_files() {
+    let (genesis, data) = (genesis(), tempfile::tempdir_in("/dev/shm").unwrap());
+    let cluster = start(&genesis, &saved::flags(data.path()));
+    bank::begins_with_its_files(cluster, &CLERK, |cluster, id| {
+        saved::lose(cluster, id, data.path());
+    });
 }
 
 /// An answer to another challenge than the copy's own is wrong: one copy lets the client in.

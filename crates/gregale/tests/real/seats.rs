@@ -31,14 +31,14 @@ fn done(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-fn seat(cluster: &Cluster, at: u16, id: u16) -> (String, u64) {
+pub(crate) fn seat(cluster: &Cluster, at: u16, id: u16) -> (String, u64) {
     let status = status(cluster, at).unwrap_or_default();
     let member = &status["members"][usize::from(id) - 1];
     let membership = member["membership"].as_str().unwrap_or_default();
     (membership.to_owned(), member["incarnation"].as_u64().unwrap_or_default())
 }
 
-fn votes_above(cluster: &Cluster, at: u16, id: u16, before: u64) {
+pub(crate) fn votes_above(cluster: &Cluster, at: u16, id: u16, before: u64) {
     wait_until("a new incarnation to vote", || {
         let (membership, incarnation) = seat(cluster, at, id);
         membership == "voter" && incarnation > before

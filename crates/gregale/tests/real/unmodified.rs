@@ -196,7 +196,7 @@ fn a_cache_has_every_acknowledged_write(rest: &str) {
 
 /// The jobs that are there, by number. (A copy shows a job whose body it has not read yet, with
 /// bytes of its own choice and no end of a line: the length says what comes.)
-fn jobs(socket: &std::path::Path, n_max: u64) -> BTreeMap<u64, String> {
+pub(crate) fn jobs(socket: &std::path::Path, n_max: u64) -> BTreeMap<u64, String> {
     let mut client = Client::past(socket);
     let mut jobs = BTreeMap::new();
     for id in 1..=n_max {

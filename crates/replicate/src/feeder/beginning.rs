@@ -24,7 +24,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             Phase::Waiting if state.base().position == 0 => {
                 let time_ms = self.first_time(state.transcript());
                 self.begin_at(time_ms, program, now);
-                program.start().map(|()| {
+                program.start(0).map(|()| {
                     self.phase = Phase::Feeding;
                     true
                 })
@@ -57,11 +57,11 @@ impl<B: Planting<Bug>> Feeder<B> {
         if is_whole {
             restoring.read_header()?;
             restoring.is_started = true;
-            let time_ms = restoring.time_ms;
+            let (position, time_ms) = (restoring.position, restoring.time_ms);
             if !self.planted.has(Bug::TimeNotRestored) {
                 self.begin_at(time_ms, program, now);
             }
-            program.start()?;
+            program.start(position)?;
         }
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! The points of a copy, where its answers are hashed and it may be saved, and the ends of
 //! connections, which are fed at rest (`feeder`, I6).
 
-use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER, Saved};
+use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER};
 use crate::bugs::Bug;
 use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
@@ -13,6 +13,16 @@ use crate::state::State;
 use crate::transcript::Transcript;
 use base::Instant;
 use proto::planted::Planting;
+
+/// A copy that was saved, or could not be.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    /// The point.
+    pub(crate) at: u64,
+    /// The header and the number of bytes that are the program's; or the reason why nothing was
+    /// saved.
+    pub(crate) made: Result<(Vec<u8>, u64), String>,
+}
 
 impl<B: Planting<Bug>> Feeder<B> {
     /// I6: takes the hash of a point, if the copy is at one, and saves the copy, if it is chosen.
@@ -32,7 +42,12 @@ impl<B: Planting<Bug>> Feeder<B> {
             let me = (self.config.me, self.config.run);
             making.at == self.position() && making.maker == me && making.len == 0
         });
-        if saves && self.planted.has(Bug::SavedBeforeRest) && self.saved.is_none() {
+        let renews = self.config.renews && self.hashes.is_halted();
+        if saves
+            && !renews
+            && self.planted.has(Bug::SavedBeforeRest)
+            && self.renewal.saved.is_none()
+        {
             self.save(program, now);
         }
         let is_careless = self.planted.has(Bug::HashBeforeRest);
@@ -40,7 +55,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if !is_careless && (self.is_awaited() || !self.is_settled(program, audience, now)) {
             return false;
         }
-        if saves && self.saved.is_none() && !self.save(program, now) {
+        if saves && !renews && self.renewal.saved.is_none() && !self.save(program, now) {
             return false;
         }
         for leg in self.legs.iter_mut().filter(|leg| !leg.is_over) {
@@ -53,7 +68,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         let taken = self.hashes.take();
         audience.pass_point(taken, now);
-        true
+        !renews || self.begin_renewal(saves, program, now)
     }
 
     /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
@@ -70,7 +85,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             },
             None => Err("a connection is in the middle of something".to_owned()),
         };
-        self.saved = Some(Saved { at: self.position(), made });
+        self.renewal.saved = Some(Saved { at: self.position(), made });
         true
     }
 
@@ -132,6 +147,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             Entry::Gone { owner, run, below } => {
                 self.legs.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
             }
+            Entry::Halt { .. } => self.legs.keys_of(|_| true),
             Entry::Open { .. } | Entry::Input { .. } => Vec::new(),
             Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("it is no input"),
         };
@@ -174,7 +190,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// The copy that was saved, once.
     pub(crate) fn take_saved(&mut self) -> Option<Saved> {
-        self.saved.take()
+        self.renewal.saved.take()
     }
 
     /// The number of entries of connections that were executed by the copy, those before its

@@ -22,9 +22,11 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         // An end is fed at rest where answers are compared (I6), and a held program is not.
         let is_alone = match entry {
-            Entry::Begin { .. } | Entry::Gone { .. } | Entry::Left { .. } | Entry::Open { .. } => {
-                true
-            }
+            Entry::Begin { .. }
+            | Entry::Gone { .. }
+            | Entry::Left { .. }
+            | Entry::Halt { .. }
+            | Entry::Open { .. } => true,
             Entry::HalfClose { .. } | Entry::Close { .. } | Entry::Abort { .. } => {
                 self.hashes.is_on()
             }

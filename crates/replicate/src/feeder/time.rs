@@ -7,6 +7,15 @@ use crate::transcript::{Record, Transcript};
 use base::Instant;
 use proto::planted::Planting;
 
+/// What a program was told of the time (I9).
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    /// The time that it was told.
+    pub(super) told_ms: u64,
+    /// It was at rest, by what its threads say, since something was fed.
+    pub(super) is_calm: bool,
+}
+
 impl<B: Planting<Bug>> Feeder<B> {
     /// Tells the time that stands before an entry, if one does. Returns whether the entry may be
     /// fed, as far as the time tells.

@@ -6,8 +6,14 @@ use crate::transcript::InMemory;
 use base::{Incarnation, Rank};
 use proto::planted::Planted;
 
-const SETTINGS: Settings =
-    Settings { members: 3, compare: 2, checkpoint: 2, time_step_ms: 10, output: Output::AtOnce };
+const SETTINGS: Settings = Settings {
+    members: 3,
+    compare: 2,
+    checkpoint: 2,
+    renews: false,
+    time_step_ms: 10,
+    output: Output::AtOnce,
+};
 const OWNER: Rank = Rank::at(0);
 const RUN: Incarnation = Incarnation(1);
 const ID: ConnectionId = ConnectionId { owner: OWNER, run: RUN, number: 1 };

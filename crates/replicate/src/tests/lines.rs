@@ -22,6 +22,12 @@ pub(super) struct Lines {
     pub(super) keeps_legs: bool,
     /// The times that it was told, each with the number of lines that it had read.
     pub(super) told: Vec<(u64, usize)>,
+    /// The places at which it was started.
+    pub(super) starts: Vec<u64>,
+    /// What it begins again with.
+    files: Vec<u8>,
+    /// It does not end yet.
+    pub(super) ends_slowly: bool,
     /// When its timer ends; then it computes.
     pub(super) ends_at: Option<u64>,
 }
@@ -49,11 +55,29 @@ impl Program for Lines {
         Ok(())
     }
 
-    fn start(&mut self) -> Result<(), String> {
+    fn start(&mut self, at: u64) -> Result<(), String> {
         assert!(!std::mem::replace(&mut self.is_started, true), "it was started");
+        self.starts.push(at);
+        if !self.files.is_empty() {
+            self.restored = std::mem::take(&mut self.files);
+        }
         let lines = self.restored.split(|byte| *byte == b'\n');
         self.seen = lines.filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect();
         Ok(())
+    }
+
+    /// The lines that it has seen are its files.
+    fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
+        assert!(self.legs.is_empty() && self.is_started, "it is at rest");
+        if self.ends_slowly {
+            return Ok(false);
+        }
+        self.is_started = false;
+        self.files = self.seen.join(&b'\n');
+        if saves {
+            self.saved = self.files.clone();
+        }
+        Ok(true)
     }
 
     /// The lines that it has seen.

@@ -288,7 +288,8 @@ fn v8_a_hash_moves_no_time() {
     let by = (Rest::Quiet, Some(Protocol::Resp));
     let mut rig = Rig::made(Sound, Order::Serial, by, (100, Output::Strict));
     let (time_step_ms, output) = (10, Output::Strict);
-    let settings = Settings { members: 3, compare: 100, checkpoint: 0, time_step_ms, output };
+    let (members, compare, checkpoint, renews) = (3, 100, 0, false);
+    let settings = Settings { members, compare, checkpoint, renews, time_step_ms, output };
     rig.state = State::new(settings, InMemory::default(), Sound);
     let begin = entry(&Entry::Begin { owner: OTHER, run: THEIR_RUN });
     rig.apply_at(1000, &[begin]);

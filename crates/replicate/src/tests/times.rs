@@ -19,6 +19,7 @@ fn timed<B: Planting<Bug>>(rest: Rest, planted: B) -> Rig<B> {
         members: 3,
         compare: 0,
         checkpoint: 0,
+        renews: false,
         time_step_ms: 10,
         output: Output::AtOnce,
     };

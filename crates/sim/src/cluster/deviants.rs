@@ -17,6 +17,9 @@ pub(super) struct Deviants {
     /// See `Around`.
     pub(super) compare: u64,
     checkpoint: u64,
+    /// See `Around`.
+    renews: bool,
+    closes_after: Option<Duration>,
     time_step_ms: u64,
     /// What the copies have seen.
     pub(super) journal: Journal,
@@ -49,9 +52,14 @@ impl Deviants {
         let stalled_after = Duration::from_millis(rng.range(50, 400));
         let journal = Journal::default();
         let reads = rng.chance(3, 4);
+        let renews = checkpoint > 0 && rng.chance(1, 2);
+        let closes = checkpoint > 0 && rng.chance(3, 4);
+        let closes_after = closes.then(|| Duration::from_millis(rng.range(1, 300)));
         Deviants {
             compare,
             checkpoint,
+            renews,
+            closes_after,
             time_step_ms,
             journal,
             after,
@@ -99,9 +107,12 @@ impl Deviants {
         let [deviates_after, stalls_after] =
             [&self.after, &self.stalls_after].map(|after| after[node].filter(|_| life == 1));
         let Deviants { compare, checkpoint, time_step_ms, stalled_after, reads, .. } = *self;
+        let Deviants { renews, closes_after, .. } = *self;
         Around {
             compare,
             checkpoint,
+            renews,
+            closes_after,
             time_step_ms,
             deviates_after,
             stalls_after,

@@ -288,8 +288,13 @@ const OF_LEASES: [Mark; 6] = [
 const NOT_IN_DAYS: [Mark; 3] = [Mark::AllFlushed, Mark::LeaderOutOfSight, Mark::LeaderDeposed];
 
 /// Cases that take copies of a program.
-const OF_PROGRAMS: [Mark; 4] =
-    [Mark::CopyPutDown, Mark::StallPutDown, Mark::CheckpointCounted, Mark::CheckpointBegun];
+const OF_PROGRAMS: [Mark; 5] = [
+    Mark::CopyPutDown,
+    Mark::StallPutDown,
+    Mark::CheckpointCounted,
+    Mark::CheckpointBegun,
+    Mark::CopyRenewed,
+];
 
 /// Cases of a log with one leader, or of its snapshots, which partitions do not have.
 const NOT_OF_PARTITIONS: [Mark; 11] = [

@@ -61,6 +61,10 @@ pub(super) trait Member {
     fn checkpoints(&self) -> (u64, bool) {
         (0, false)
     }
+    /// How often its copy has begun again at a halt.
+    fn n_renewed(&mut self) -> u64 {
+        0
+    }
     /// The requests that its copy was fed beside the log.
     fn n_read_beside(&mut self) -> u64 {
         0

@@ -19,6 +19,9 @@
 //! - P7 where reads run beside the log, a GET is no thing that a copy has seen (`timers`): other
 //!   copies have not.
 //! - P8 a program asked for the time draws it (`times`): that answer is the copy's own.
+//! - P9 a program that is saved by its files is killed and begins again: its values and its timer
+//!   are in its files, and what its connections have told it is not, nor is how much its process
+//!   has seen (`timers`, P7).
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
@@ -113,6 +116,9 @@ pub(super) struct SimProgram {
     saved: Vec<u8>,
     restored: Vec<u8>,
     is_tainted: bool,
+    /// See P9, and how often it has begun again.
+    by_files: bool,
+    n_renewed: u64,
     manner: Manner,
     turns: Turns,
     /// See `timers`.
@@ -141,6 +147,8 @@ impl SimProgram {
             saved: Vec::new(),
             restored: Vec::new(),
             is_tainted: false,
+            by_files: false,
+            n_renewed: 0,
         }
     }
 
@@ -152,6 +160,20 @@ impl SimProgram {
     /// Tells it whether reads run beside the log (P7).
     pub(super) fn reading_beside(self, reads_beside: bool) -> SimProgram {
         SimProgram { reads_beside, ..self }
+    }
+
+    /// Tells it whether it is saved by its files (P9).
+    pub(super) fn saved_by_files(mut self, by_files: bool) -> SimProgram {
+        self.by_files = by_files;
+        if by_files {
+            self.timers.begin_process();
+        }
+        self
+    }
+
+    /// How often it has begun again (P9).
+    pub(super) fn n_renewed(&self) -> u64 {
+        self.n_renewed
     }
 
     /// P6
@@ -356,6 +378,18 @@ impl SimProgram {
         }
     }
 
+    /// What it holds, as bytes.
+    fn held(&self) -> Vec<u8> {
+        let mut out = vec![u8::from(self.has_deviated)];
+        let mut put = |word: &[u8]| {
+            out.extend_from_slice(&(word.len() as u64).to_le_bytes());
+            out.extend_from_slice(word);
+        };
+        self.values.save(&mut put);
+        self.timers.words().iter().for_each(|word| put(&word.to_le_bytes()));
+        out
+    }
+
     fn waits(&self) -> bool {
         !self.is_stalled() && self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
     }
@@ -372,7 +406,7 @@ impl Program for SimProgram {
     }
 
     /// Reads what [`SimProgram::save`] wrote.
-    fn start(&mut self) -> Result<(), String> {
+    fn start(&mut self, _: u64) -> Result<(), String> {
         let restored = std::mem::take(&mut self.restored);
         let Some((has_deviated, mut rest)) = restored.split_first() else { return Ok(()) };
         self.is_tainted = *has_deviated > 0;
@@ -389,7 +423,7 @@ impl Program for SimProgram {
 
     /// P4
     fn save(&mut self) -> Result<Option<u64>, String> {
-        if self.is_stalled() {
+        if self.is_stalled() && !self.by_files {
             return Err("the program does not answer".to_owned());
         }
         if self.rng.chance(1, 2) {
@@ -398,15 +432,25 @@ impl Program for SimProgram {
         if self.rng.chance(1, 16) {
             return Err("the program has no wish to be saved".to_owned());
         }
-        let mut out = vec![u8::from(self.has_deviated)];
-        let mut put = |word: &[u8]| {
-            out.extend_from_slice(&(word.len() as u64).to_le_bytes());
-            out.extend_from_slice(word);
-        };
-        self.values.save(&mut put);
-        self.timers.words().iter().for_each(|word| put(&word.to_le_bytes()));
-        self.saved = out;
+        if !self.by_files {
+            self.saved = self.held();
+        }
         Ok(Some(self.saved.len() as u64))
+    }
+
+    /// P9
+    fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
+        assert!(self.legs.is_empty(), "it is killed with a leg");
+        if self.rng.chance(1, 2) {
+            return Ok(false);
+        }
+        if saves {
+            self.saved = self.held();
+        }
+        self.turns = Turns::default();
+        self.timers.begin_process();
+        self.n_renewed += 1;
+        Ok(true)
     }
 
     fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {

@@ -49,6 +49,8 @@ pub(super) struct Around {
     /// Likewise.
     pub(super) checkpoint: u64,
     /// Likewise.
+    pub(super) renews: bool,
+    /// See `replicate::state::Settings`.
     pub(super) time_step_ms: u64,
     /// See `SimProgram`, P3.
     pub(super) deviates_after: Option<u64>,
@@ -56,6 +58,8 @@ pub(super) struct Around {
     pub(super) stalls_after: Option<u64>,
     /// The time after which a copy that takes up nothing is put down.
     pub(super) stalled_after: Option<Duration>,
+    /// The time after which connections that put a checkpoint off are closed, if they are.
+    pub(super) closes_after: Option<Duration>,
     /// Whether reads run beside the log.
     pub(super) reads: bool,
     /// Of answers that are held until they are compared: the manner of the copies, and what they
@@ -183,6 +187,10 @@ impl<R: Replicator> Member for Copied<R> {
         (n_adopted, self.began_at > 0)
     }
 
+    fn n_renewed(&mut self) -> u64 {
+        self.engine.parts().door.program.n_renewed()
+    }
+
     fn n_read_beside(&mut self) -> u64 {
         self.engine.parts().door.feeder().n_read_beside()
     }
@@ -244,13 +252,15 @@ pub(super) fn copied<S: LogSpec>(
         output,
     };
     let Feeding { order, rest, replies } = feeding;
-    let Around { compare, checkpoint, time_step_ms, .. } = around;
-    let speaks = replies;
-    let of_feeder = feeder::Config { me, run, order, rest, replies, speaks, compare, output };
-    let settings = Settings { members: plan.members, compare, checkpoint, time_step_ms, output };
+    let Around { compare, checkpoint, renews, time_step_ms, .. } = around;
+    let (speaks, members) = (replies, plan.members);
+    let of_feeder =
+        feeder::Config { me, run, order, rest, replies, speaks, compare, output, renews };
+    let settings = Settings { members, compare, checkpoint, renews, time_step_ms, output };
     let pipes = Tapped::new(Pipes::new("member", UNREAD_BYTES_MAX));
     let door = ReplicateDoor::new(of_clients, of_feeder, plan.members, pipes, program, planted)
-        .stalled_after(around.stalled_after.unwrap_or(Duration::MAX));
+        .stalled_after(around.stalled_after.unwrap_or(Duration::MAX))
+        .closes_after(around.closes_after);
     let served = (State::new(settings, InMemory::default(), planted), door);
     let engine =
         Engine::<Replicated<S::Machine<Sound>>>::new(config, plant, served, disk, |host| {

@@ -4,6 +4,8 @@
 //! - P6 copies that have done as many things have seen the same times, and their timers have ended
 //!   at the same places among the requests. Judged by [`Journal`], of every copy that begins, also
 //!   one that executes again what others have executed long ago.
+//! - P7 where copies are saved by their files, what a process has seen since its beginning shows: a
+//!   copy that does not begin again where the others do has seen something else.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +20,8 @@ pub(super) struct Timers {
     n_ended: u64,
     /// The hashes that were not judged, each with the number of things that it is of.
     fresh: Vec<(u64, u64)>,
+    /// What its process alone has seen, if that shows (P7).
+    n_of_process: Option<u64>,
 }
 
 /// The hash behind another word (FNV-1a, by words).
@@ -28,8 +32,17 @@ fn hashed(hash: u64, word: u64) -> u64 {
 impl Timers {
     fn see(&mut self, what: u64) {
         self.n_seen += 1;
-        self.hash = hashed(hashed(self.hash, what), self.time_ms);
+        let n_of_process = self.n_of_process.as_mut().map_or(0, |n| {
+            *n += 1;
+            *n
+        });
+        self.hash = hashed(hashed(self.hash, what), self.time_ms + (n_of_process << 48));
         self.fresh.push((self.n_seen, self.hash));
+    }
+
+    /// Its process begins: it has seen nothing, and knows no time.
+    pub(super) fn begin_process(&mut self) {
+        (self.n_of_process, self.time_ms) = (Some(0), 0);
     }
 
     /// A request is executed.

@@ -499,7 +499,7 @@ impl World {
         let snapshots = member.disk().map(|disk| (disk.shelf.n_written, disk.shelf.n_failed));
         let (n_snapshots, n_failed) = snapshots.unwrap_or_default();
         let (n_checkpoints, began_with_one) = member.checkpoints();
-        let n_read_beside = member.n_read_beside();
+        let (n_read_beside, n_renewed) = (member.n_read_beside(), member.n_renewed());
         let stats = member.stats();
         let reached = [
             (Mark::CommandForwarded, stats.commands_forwarded),
@@ -511,6 +511,7 @@ impl World {
             (Mark::SnapshotFailed, n_failed),
             (Mark::CheckpointCounted, n_checkpoints),
             (Mark::CheckpointBegun, u64::from(began_with_one)),
+            (Mark::CopyRenewed, n_renewed),
         ];
         let coverage = &mut self.net.borrow_mut().coverage;
         for (mark, _) in reached.into_iter().filter(|(_, n)| *n > 0) {

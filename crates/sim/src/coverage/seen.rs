@@ -67,6 +67,7 @@ impl Mark {
                 | Mark::StallPutDown
                 | Mark::CheckpointCounted
                 | Mark::CheckpointBegun
+                | Mark::CopyRenewed
                 | Mark::TimerEnded
                 | Mark::ReadForwarded
                 | Mark::ReadBeside

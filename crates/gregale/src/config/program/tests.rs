@@ -38,6 +38,14 @@ fn checkpoints_take_a_way_to_save_and_comparisons() {
     assert!(asked(program("sh {socket}")).unwrap_err().to_string().contains("SAVE"));
     let resp = Program { rest: Some(RestBy::Resp), ..program("sh {socket}") };
     assert!(asked(resp).is_ok());
+    let files = Program { save: Some(SaveBy::Files), ..program("sh {socket}") };
+    assert_eq!((files.checkpoint(), program("sh {socket}").saves_files()), (CHECKPOINT, false));
+    assert!(asked(files.clone()).is_ok());
+    let never = Program { compare: 0, ..files.clone() };
+    assert_eq!((never.checkpoint(), never.check().is_ok()), (0, true));
+    let closes = |of: Program| Program { close_s: Some(5), ..of }.check();
+    assert!(closes(files).is_ok());
+    assert!(closes(program("sh {socket}")).unwrap_err().to_string().contains("--program-save"));
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! The processes of a copy, and their end.
+//!
+//! - F1 all of them are stopped before any is killed: one that is stopped begins no other. So none
+//!   is left that no look has found.
+//! - F2 the end is over when the kernel has said of each that it has ended: none writes a file from
+//!   then on.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
+use std::collections::BTreeSet;
+use std::fs;
+
+/// An end of all processes of a copy under way. No call blocks.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// They are stopped: the process from which all others come, and those that were told so.
+    Stopping(u32, BTreeSet<u32>),
+    /// They are killed.
+    Killing(Vec<OwnedFd>),
+}
+
+impl Ending {
+    /// Ends `pid` and all that it has begun.
+    pub(super) fn of(pid: u32) -> Ending {
+        Ending::Stopping(pid, BTreeSet::new())
+    }
+
+    /// Whether all have ended; asked again a moment later until then.
+    ///
+    /// # Errors
+    /// A process cannot be ended.
+    pub(super) fn poll(&mut self) -> Result<bool, String> {
+        if let Ending::Stopping(pid, told) = self {
+            let all = family(*pid);
+            let has_news = all.iter().any(|pid| !told.contains(pid));
+            for pid in all.iter().filter(|pid| told.insert(**pid)) {
+                send(*pid, Signal::STOP);
+            }
+            if has_news || !all.iter().all(|pid| is_stopped(*pid)) {
+                return Ok(false);
+            }
+            let mut killed = Vec::new();
+            for pid in all.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
+                // One that is gone has ended.
+                let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { continue };
+                pidfd_send_signal(&pidfd, Signal::KILL)
+                    .map_err(|error| format!("cannot end a process of the program: {error}"))?;
+                killed.push(pidfd);
+            }
+            *self = Ending::Killing(killed);
+        }
+        let Ending::Killing(killed) = self else { return Ok(false) };
+        let mut fds: Vec<PollFd<'_>> =
+            killed.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut fds, Some(&now)).map_err(|error| format!("cannot watch the program: {error}"))?;
+        Ok(fds.iter().all(|fd| fd.revents().contains(PollFlags::IN))) // F2
+    }
+}
+
+fn send(pid: u32, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(pid as i32) {
+        let _ = kill_process(pid, signal); // one that is gone has ended
+    }
+}
+
+/// A process, and all that it and its descendants have begun.
+fn family(pid: u32) -> Vec<u32> {
+    let (mut pids, mut at) = (vec![pid], 0);
+    while at < pids.len() {
+        for task in tasks(pids[at]) {
+            let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+            let children =
+                children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
+            pids.extend(children);
+        }
+        at += 1;
+    }
+    pids
+}
+
+fn tasks(pid: u32) -> impl Iterator<Item = std::path::PathBuf> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.map(|task| task.path())
+}
+
+/// Whether no thread of a process runs, or will.
+fn is_stopped(pid: u32) -> bool {
+    tasks(pid).all(|task| {
+        let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+        super::asleep::state_of(&stat).is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    /// Whether a process runs, or may.
+    fn is_alive(pid: u32) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        super::super::asleep::state_of(&stat).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    }
+
+    #[test]
+    fn f1_a_program_that_begins_processes_without_end_is_ended_with_all_of_them() {
+        // Each has left the group of the first one, and begins others.
+        let script = "work() { while :; do setsid sh -c 'echo $$; exec sleep 60' & sleep 0; done; }
+            work & wait";
+        let mut child =
+            Command::new("sh").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut begun: BTreeSet<u32> = BTreeSet::new();
+        while begun.len() < 5 {
+            begun.insert(lines.next().unwrap().unwrap().parse().unwrap());
+        }
+        let mut ending = Ending::of(child.id());
+        while !ending.poll().unwrap() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        begun.extend(lines.map_while(Result::ok).filter_map(|line| line.parse::<u32>().ok()));
+        let left: Vec<u32> = begun.into_iter().filter(|pid| is_alive(*pid)).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}

@@ -1,0 +1,148 @@
+//! The renewal of a copy: the program is killed, and begins again with its own files.
+
+use super::files::Files;
+use super::processes::Ending;
+use rustix::fd::OwnedFd;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// The time in which all processes of a program have to end that were killed.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
+/// The time between the first moment at which a program that recovers is at rest, and its first
+/// connection. All its threads may wait, or sleep, while it still refuses clients: PostgreSQL's
+/// first process sleeps a tenth of a second when another one, which it needs, has not begun yet.
+const SETTLES_AFTER: Duration = Duration::from_secs(1);
+
+/// How far a program is that was started.
+#[derive(Debug)]
+pub(super) struct Start {
+    /// It has to listen by then.
+    pub(super) ends_by: Instant,
+    pub(super) has_listened: bool,
+    /// It was seen to be ready for connections.
+    pub(super) is_seen: bool,
+    /// It recovers from its own death first.
+    recovers: bool,
+    /// The first moment at which it was ready, and at rest.
+    rests_since: Option<Instant>,
+}
+
+impl Start {
+    /// A program that has to listen within this time.
+    pub(super) fn new(within: Duration) -> Start {
+        let ends_by = Instant::now() + within;
+        let (has_listened, is_seen, recovers) = (false, false, false);
+        Start { ends_by, has_listened, is_seen, recovers, rests_since: None }
+    }
+
+    /// One that recovers from its own death.
+    pub(super) fn recovering(within: Duration) -> Start {
+        Start { recovers: true, ..Start::new(within) }
+    }
+
+    /// Whether it may have a connection: it is at rest, as far as is known.
+    pub(super) fn has_settled(&mut self) -> bool {
+        if !self.is_seen || !self.recovers || self.has_listened {
+            return true;
+        }
+        self.rests_since.get_or_insert_with(Instant::now).elapsed() >= SETTLES_AFTER
+    }
+}
+
+/// A renewal under way.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// The processes end.
+    Ending {
+        /// The first of them.
+        program: Killed,
+        ending: Ending,
+        ends_by: Instant,
+    },
+    /// The directory is copied.
+    Copying,
+}
+
+/// A process that is about to be killed, and is when this is dropped.
+#[derive(Debug)]
+pub(super) struct Killed {
+    child: Child,
+    /// It keeps the process's id.
+    _pidfd: OwnedFd,
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a copy has that is saved by its files.
+#[derive(Debug)]
+pub(super) struct Renewals {
+    pub(super) files: Files,
+    pub(super) stage: Option<Stage>,
+    /// What it draws by at first; 0 for the kernel's chance.
+    pub(super) seed: u64,
+    pub(super) is_in_turns: bool,
+    pub(super) speaks_resp: bool,
+}
+
+impl Renewals {
+    /// The seed of a program that begins behind so many entries, made of the first one.
+    pub(super) fn seed_at(&self, at: u64) -> u64 {
+        if self.seed == 0 {
+            return 0; // the kernel's chance
+        }
+        xxhash_rust::xxh3::xxh3_64_with_seed(&at.to_le_bytes(), self.seed).max(1)
+    }
+
+    /// Ends the program `name`, a step at a time, and copies its directory then if it `saves`.
+    /// Returns whether it can be started again.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub(super) fn end(
+        &mut self,
+        child: &mut Option<(Child, OwnedFd)>,
+        saves: bool,
+        directory: &Path,
+        name: &str,
+    ) -> Result<bool, String> {
+        loop {
+            match self.stage.take() {
+                None => {
+                    let (child, pidfd) = child.take().ok_or("the program was not started")?;
+                    let ending = Ending::of(child.id());
+                    let program = Killed { child, _pidfd: pidfd };
+                    let ends_by = Instant::now() + ENDS_WITHIN;
+                    self.stage = Some(Stage::Ending { program, ending, ends_by });
+                }
+                Some(Stage::Ending { program, mut ending, ends_by }) => {
+                    if !ending.poll()? {
+                        if Instant::now() >= ends_by {
+                            return Err(format!(
+                                "{name} does not end within {ENDS_WITHIN:?} though it was killed"
+                            ));
+                        }
+                        self.stage = Some(Stage::Ending { program, ending, ends_by });
+                        return Ok(false);
+                    }
+                    drop(program);
+                    if saves {
+                        self.files.save(directory.to_owned());
+                    }
+                    self.stage = Some(Stage::Copying);
+                }
+                Some(Stage::Copying) => {
+                    let is_done = self.files.is_copied();
+                    self.stage = (!is_done).then_some(Stage::Copying);
+                    return Ok(is_done);
+                }
+            }
+        }
+    }
+}
