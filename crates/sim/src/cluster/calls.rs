@@ -103,7 +103,7 @@ struct Call {
     n_sent: u32,
 }
 
-/// When a client has last asked something in a session, and when any client did before that.
+/// When a client has last asked something in one session, and when any client did before that.
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
     at: u64,
@@ -121,7 +121,8 @@ pub(super) struct Caller {
     n_appended: u64,
     /// Whether a call that leaves a gap has no answer: it may be executed when its turn comes.
     leaves_gap: bool,
-    asked: Asked,
+    /// By session: a client speaks in those of others, too.
+    asked: BTreeMap<u64, Asked>,
     /// The calls that were answered after they had been sent more than once.
     pub(super) n_repeated: u32,
     /// The answers to other clients' calls.
@@ -308,6 +309,11 @@ impl Caller {
         }
     }
 
+    /// Its last question in the session with this name.
+    fn asked_in(&self, id: u64) -> Asked {
+        self.asked.get(&id).copied().unwrap_or_default()
+    }
+
     /// Gives the session up.
     fn leave(&mut self) {
         (self.id, self.is_bound, self.n_answered, self.leaves_gap) = (None, false, 0, false);
@@ -333,9 +339,12 @@ impl Caller {
             Say::Enter(id) | Say::AcknowledgeFor(id, _) | Say::Repeat(id) => *id,
             _ => id,
         };
-        if let Some(shown) = calls.issued.get_mut(&of).filter(|_| self.asked.at != now) {
-            self.asked = Asked { at: now, before: shown.idle.last_at() };
-            shown.idle.ask(now);
+        if let Some(shown) = calls.issued.get_mut(&of) {
+            let asked = self.asked.entry(of).or_default();
+            if asked.at != now {
+                *asked = Asked { at: now, before: shown.idle.last_at() };
+                shown.idle.ask(now);
+            }
         }
         match say {
             Say::Open => {
@@ -428,14 +437,15 @@ impl Caller {
                 Ok(true)
             }
             (_, Value::Error(why)) => Err(format!("{due:?} is answered with {why}")),
-            (Due::Opened, value) => self.opened(standing(&value)?, calls),
+            (Due::Opened, value) => self.opened(standing(&value)?, now, calls),
             (Due::Resumed, value) => {
                 self.resumed(standing(&value)?)?;
-                calls.is_there(self.id.unwrap_or_default(), self.asked, now).map(|()| true)
+                let id = self.id.unwrap_or_default();
+                calls.is_there(id, self.asked_in(id), now).map(|()| true)
             }
             (Due::Called(number), value) => {
                 let Some(id) = self.id else { return Err("no session is open".to_owned()) };
-                calls.is_there(id, self.asked, now)?;
+                calls.is_there(id, self.asked_in(id), now)?;
                 calls.hear(id, number, &value)?;
                 // It may have been sent twice over this connection.
                 let is_open = number > self.n_answered;
@@ -449,7 +459,7 @@ impl Caller {
             }
             (Due::Repeated(id, number), value) => {
                 self.n_echoes += 1;
-                calls.is_there(id, self.asked, now)?;
+                calls.is_there(id, self.asked_in(id), now)?;
                 calls.hear(id, number, &value).map(|()| true)
             }
             (due, value) => Err(format!("{due:?} is answered with {value:?}")),
@@ -478,8 +488,15 @@ impl Caller {
     }
 
     /// S3
-    fn opened(&mut self, (id, executed): (u64, u64), calls: &mut Calls) -> Result<bool, String> {
-        if executed != 0 || calls.issued.insert(id, Shown::default()).is_some() {
+    fn opened(
+        &mut self,
+        (id, executed): (u64, u64),
+        now: u64,
+        calls: &mut Calls,
+    ) -> Result<bool, String> {
+        let mut shown = Shown::default();
+        shown.idle.ask(now);
+        if executed != 0 || calls.issued.insert(id, shown).is_some() {
             return Err(format!("session {id}, which was opened, has executed {executed} calls"));
         }
         (self.id, self.is_bound) = (Some(id), true);

@@ -219,6 +219,11 @@ impl Protocol {
         self.orders_all() && !self.replicates_program() && self.replicas().is_none()
     }
 
+    /// Whether runs may be days. There each has keys that expire.
+    pub const fn has_days(self) -> bool {
+        self.has_leases()
+    }
+
     /// Whether clients have sessions.
     pub(super) const fn has_sessions(self) -> bool {
         self.orders_all() && !self.replicates_program()

@@ -112,8 +112,8 @@ impl World {
         if has_disks {
             plan.disks = Disks::draw(seed, &mut plan.kinds, plan.weather.provider);
         }
-        // Else members stay as they are.
-        let operator = if kind.protocol.changes_members() {
+        // Else members stay as they are, and in a day they do.
+        let operator = if kind.protocol.changes_members() && !config.is_long {
             Operator::draw(seed, config, &mut plan, has_disks, kind.protocol.replicates_program())
         } else {
             None
