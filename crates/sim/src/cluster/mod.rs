@@ -18,7 +18,7 @@
 //! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!   Judged in `phases`.
 //! - I7 an operator replaces, removes and adds members by the released commands, and a change that
-//!   is called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
+//!   is called done is decided. Judged in `changes` (O2 to O6) and `supervisor` (A1, A4, A5).
 //! - I8 where a program is replicated, no connection stays open without its client when all is
 //!   well. Judged in `phases`.
 //! - I9 a copy that answers otherwise than the others is put down within two comparisons, and no
