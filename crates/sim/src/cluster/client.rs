@@ -260,7 +260,7 @@ impl Client {
                 }
             }
             Ask::Own(act) => {
-                if matches!(act, own::Act::Bundle(_) | own::Act::Multi) {
+                if matches!(act, own::Act::Bundle(_) | own::Act::Multi | own::Act::Spoil { .. }) {
                     self.unwatch(&mut bytes);
                 }
                 if act == own::Act::Flush {

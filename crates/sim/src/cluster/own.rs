@@ -10,7 +10,8 @@
 //!   the connection's order (W1). A flush of unknown end may come at any time, so later connections
 //!   use another database. By [`Owns::database`].
 //! - W3 a database that is selected within a transaction is selected behind it: a read there sees
-//!   the transaction's write. By [`Own::settle`].
+//!   the transaction's write. One whose watched key has changed selects nothing: a read behind it
+//!   finds the database that was selected before. By [`Own::settle`].
 //! - W4 a request that is over a limit of the store is refused, and so is the transaction in which
 //!   it stands: nothing of it has an effect (W1). By [`Own::settle`].
 //! - W5 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
@@ -52,6 +53,14 @@ pub(super) enum Act {
     Bundle(Vec<u8>),
     /// Reads behind that one.
     GetBehind,
+    /// Watches the key in the database of all, changes it, and selects and writes in a transaction,
+    /// which is not executed.
+    Spoil {
+        value: Vec<u8>,
+        late: Vec<u8>,
+    },
+    /// Reads behind that one.
+    GetSpoiled,
     /// Begins a transaction that will be refused (W4).
     Multi,
     /// Writes in it.
@@ -78,6 +87,8 @@ pub(super) struct Own {
     last: Option<Vec<u8>>,
     /// What writes of unknown end may leave at any time.
     late: Vec<Vec<u8>>,
+    /// What was written to the database of all beside its own.
+    spoils: Vec<Vec<u8>>,
     /// Whether a flush may come at any time.
     may_be_flushed: bool,
     /// Whether the last transaction was not executed, or perhaps not, so that it is not known which
@@ -122,6 +133,11 @@ impl Owns {
         let value = self.n_values.to_string().into_bytes();
         if self.has_all && self.rng.chance(1, 8) {
             let is_private = own.database >= SHARED;
+            if own.database != 0 && !is_private && self.rng.chance(1, 2) {
+                self.n_values += 1;
+                let late = self.n_values.to_string().into_bytes();
+                return vec![Act::Spoil { value, late }, Act::GetSpoiled];
+            }
             return if is_private {
                 vec![Act::Flush]
             } else {
@@ -167,13 +183,15 @@ impl Own {
         let database = self.database.to_string();
         let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
         // The read behind a transaction finds its database selected (W3).
-        let selects = self.database != 0 && !matches!(act, Act::Bundle(_) | Act::GetBehind);
+        let is_behind = matches!(act, Act::GetBehind | Act::GetSpoiled);
+        let is_bundle = matches!(act, Act::Bundle(_) | Act::Spoil { .. });
+        let selects = self.database != 0 && !is_bundle && !is_behind;
         if selects {
             say(&select);
         }
         match act {
             Act::Set(value) => say(&[b"SET", &self.key, value]),
-            Act::Get | Act::GetBehind => say(&[b"GET", &self.key]),
+            Act::Get | Act::GetBehind | Act::GetSpoiled => say(&[b"GET", &self.key]),
             Act::Flush => say(&[b"FLUSHDB"]),
             Act::Multi => say(&[b"MULTI"]),
             Act::Queued(value) => say(&[b"SET", &self.key, value]),
@@ -188,11 +206,20 @@ impl Own {
                 say(&[b"EXEC"]);
                 return (4, 0);
             }
+            Act::Spoil { value, late } => {
+                say(&[b"WATCH", &self.key]);
+                say(&[b"SET", &self.key, value]);
+                say(&[b"MULTI"]);
+                say(&select);
+                say(&[b"SET", &self.key, late]);
+                say(&[b"EXEC"]);
+                return (5, 0);
+            }
         }
-        if selects || *act == Act::GetBehind {
+        if selects || is_behind {
             say(&[b"SELECT", b"0"]);
         }
-        (usize::from(selects), usize::from(selects || *act == Act::GetBehind))
+        (usize::from(selects), usize::from(selects || is_behind))
     }
 
     /// W1, W3, and so I14. False if the request was refused, or its end is unknown.
@@ -200,14 +227,22 @@ impl Own {
     /// # Errors
     /// What a client of this connection may not see.
     pub(super) fn settle(&mut self, act: Act, value: Value) -> Result<bool, String> {
-        if let (Act::Set(written) | Act::Bundle(written), Value::Error(why)) = (&act, &value)
+        if let (
+            Act::Set(written) | Act::Bundle(written) | Act::Spoil { late: written, .. },
+            Value::Error(why),
+        ) = (&act, &value)
             && why.starts_with("UNKNOWN ")
         {
             self.late.push(written.clone());
         }
+        if let Act::Spoil { value, .. } = &act {
+            self.spoils.push(value.clone());
+        }
         match (&act, &value) {
-            (Act::Bundle(_), Value::Error(_)) => self.is_lost = true,
+            (Act::Bundle(_) | Act::Spoil { .. }, Value::Error(_)) => self.is_lost = true,
             (Act::Bundle(_), _) => self.is_lost = false,
+            // (It is executed where the write before it was refused.)
+            (Act::Spoil { .. }, Value::List(list)) => self.is_lost = list.is_some(),
             (Act::Flush, Value::Error(why)) => self.may_be_flushed |= why.starts_with("UNKNOWN "),
             _ => {}
         }
@@ -228,7 +263,18 @@ impl Own {
             {
                 self.last = Some(value);
             }
-            (Act::GetBehind, Value::Bytes(_)) if self.is_lost => {}
+            (Act::Spoil { .. }, Value::List(None)) => {}
+            (Act::Spoil { late, .. }, Value::List(Some(list)))
+                if list.len() == 2 && list.iter().all(is_ok) =>
+            {
+                self.last = Some(late);
+            }
+            (Act::GetBehind | Act::GetSpoiled, Value::Bytes(_)) if self.is_lost => {}
+            (Act::GetSpoiled, Value::Bytes(seen)) => {
+                if seen.as_ref().is_some_and(|seen| !self.spoils.contains(seen)) {
+                    return Err(self.wrong(seen));
+                }
+            }
             (Act::Get | Act::GetBehind, Value::Bytes(seen)) => {
                 let may_be_late = match &seen {
                     Some(seen) => self.late.contains(seen),
@@ -315,6 +361,21 @@ mod tests {
         assert_eq!(own.settle(Act::Bundle(b"2".to_vec()), unknown), Ok(false));
         assert_eq!(own.settle(Act::GetBehind, shown(None)), Ok(true), "nobody knows where");
         assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true), "it came");
+    }
+
+    #[test]
+    fn w3_a_read_in_the_database_that_a_transaction_would_have_selected_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 3);
+        let ok = || Value::Text("OK".to_owned());
+        let spoil = || Act::Spoil { value: b"2".to_vec(), late: b"3".to_vec() };
+        assert_eq!(own.settle(set("1"), ok()), Ok(true));
+        assert_eq!(own.settle(spoil(), Value::List(None)), Ok(true));
+        assert_eq!(own.settle(Act::GetSpoiled, shown(Some("2"))), Ok(true));
+        assert!(own.settle(Act::GetSpoiled, shown(Some("1"))).is_err());
+        assert_eq!(own.settle(Act::Get, shown(Some("1"))), Ok(true));
+        let executed = Value::List(Some(vec![ok(), ok()]));
+        assert_eq!(own.settle(spoil(), executed), Ok(true), "the write before it was refused");
+        assert_eq!(own.settle(Act::Get, shown(Some("3"))), Ok(true));
     }
 
     #[test]
