@@ -14,6 +14,9 @@
 //!   finds the database that was selected before. By [`Own::settle`].
 //! - W4 a request that is over a limit of the store is refused, and so is the transaction in which
 //!   it stands: nothing of it has an effect (W1). By [`Own::settle`].
+//! - W6 of partitions, a write is not overtaken by a later one of its connection that shares a
+//!   partition with it, whatever stands between the two: the key is written together with another
+//!   one, then a third key, then the key alone, and a read shows the last write (W1).
 //! - W5 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
 //!   generator of its own.
 
@@ -37,6 +40,8 @@ pub(super) struct Owns {
     is_on: bool,
     /// Whether clients flush, and select within transactions.
     has_all: bool,
+    /// Whether keys are in partitions (W6).
+    has_partitions: bool,
     n_values: u64,
     /// The flushes of each client's own database whose end is not known (W2).
     n_flushing: [u32; (DATABASES - SHARED) as usize],
@@ -46,6 +51,10 @@ pub(super) struct Owns {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Set(Vec<u8>),
+    /// The same, together with another key.
+    Both(Vec<u8>),
+    /// Writes a third key.
+    Beside(Vec<u8>),
     Get,
     /// Empties the database.
     Flush,
@@ -101,7 +110,8 @@ impl Owns {
     pub(super) fn draw(seed: u64, of: Protocol, wipes: &Wipes) -> Owns {
         let mut rng = Rng::new(seed ^ 0x6f77_6e73);
         let is_on = !of.replicates_program() && rng.chance(1, 2) && !wipes.is_on;
-        Owns { is_on, has_all: of.has_leases(), rng, n_values: 0, n_flushing: [0; 6] }
+        let (has_all, has_partitions) = (of.has_leases(), of.replicas().is_some());
+        Owns { is_on, has_all, has_partitions, rng, n_values: 0, n_flushing: [0; 6] }
     }
 
     /// The database of a new connection.
@@ -131,6 +141,11 @@ impl Owns {
         }
         self.n_values += 1;
         let value = self.n_values.to_string().into_bytes();
+        if self.has_partitions && self.rng.chance(1, 4) {
+            self.n_values += 1;
+            let last = self.n_values.to_string().into_bytes();
+            return vec![Act::Both(value.clone()), Act::Beside(value), Act::Set(last), Act::Get];
+        }
         if self.has_all && self.rng.chance(1, 8) {
             let is_private = own.database >= SHARED;
             if own.database != 0 && !is_private && self.rng.chance(1, 2) {
@@ -189,8 +204,11 @@ impl Own {
         if selects {
             say(&select);
         }
+        let [second, third] = [&b":2"[..], b":3"].map(|end| [&self.key[..], end].concat());
         match act {
             Act::Set(value) => say(&[b"SET", &self.key, value]),
+            Act::Both(value) => say(&[b"MSET", &self.key, value, &second, value]),
+            Act::Beside(value) => say(&[b"SET", &third, value]),
             Act::Get | Act::GetBehind | Act::GetSpoiled => say(&[b"GET", &self.key]),
             Act::Flush => say(&[b"FLUSHDB"]),
             Act::Multi => say(&[b"MULTI"]),
@@ -228,7 +246,10 @@ impl Own {
     /// What a client of this connection may not see.
     pub(super) fn settle(&mut self, act: Act, value: Value) -> Result<bool, String> {
         if let (
-            Act::Set(written) | Act::Bundle(written) | Act::Spoil { late: written, .. },
+            Act::Set(written)
+            | Act::Both(written)
+            | Act::Bundle(written)
+            | Act::Spoil { late: written, .. },
             Value::Error(why),
         ) = (&act, &value)
             && why.starts_with("UNKNOWN ")
@@ -255,7 +276,10 @@ impl Own {
             (Act::Multi, answer) if is_ok(&answer) => {}
             (Act::Queued(_), Value::Text(word)) if word == "QUEUED" => {}
             (_, Value::Error(why)) if may_pass(&why) => return Ok(false),
-            (Act::Set(value), answer) if is_ok(&answer) => self.last = Some(value),
+            (Act::Set(value) | Act::Both(value), answer) if is_ok(&answer) => {
+                self.last = Some(value);
+            }
+            (Act::Beside(_), answer) if is_ok(&answer) => {}
             (Act::Flush, answer) if is_ok(&answer) => self.last = None,
             (Act::Bundle(value), Value::List(Some(list)))
                 if matches!(&list[..], [selected, set, Value::Bytes(Some(seen))]
@@ -331,6 +355,20 @@ mod tests {
         let refused = Value::Error("TRYAGAIN no leader".to_owned());
         assert_eq!(own.settle(set("4"), refused), Ok(false));
         assert!(own.settle(Act::Get, shown(Some("4"))).is_err(), "it was refused");
+    }
+
+    #[test]
+    fn w6_a_write_that_was_overtaken_by_a_later_one_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 0);
+        let ok = || Value::Text("OK".to_owned());
+        for act in [Act::Both(b"1".to_vec()), Act::Beside(b"1".to_vec()), set("2")] {
+            assert_eq!(own.settle(act, ok()), Ok(true));
+        }
+        assert!(own.settle(Act::Get, shown(Some("1"))).is_err());
+        assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true));
+        let mut out = Vec::new();
+        own.put(&Act::Both(b"1".to_vec()), &mut out);
+        assert!(out.starts_with(b"*5\r\n$4\r\nMSET\r\n$3\r\nown\r\n"));
     }
 
     #[test]
