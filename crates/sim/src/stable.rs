@@ -1,4 +1,7 @@
 //! Machines on disks: the disk's reports, the remains of a process, and the start of the next one.
+//!
+//! - D1 a member that is told that its disk is full does not lead, nor try to: the others would
+//!   wait for a disk that may stay full. Judged in `attend_disk`.
 
 use crate::coverage::Mark;
 use crate::states::State;
@@ -8,6 +11,7 @@ use crate::trace::Topic;
 use crate::world::World;
 use crate::{Birth, Life, Property, Store};
 use base::{Prefix, Rng};
+use proto::Role;
 use proto::disk::DiskEvent;
 
 impl Subject {
@@ -28,6 +32,11 @@ impl World {
             self.with_host(node, |host, clock| machine.on_disk(event, clock, host));
             if self.is_gone(node) {
                 return;
+            }
+            let leads = matches!(machine.status().role, Role::Leader | Role::Candidate);
+            if leads && event == DiskEvent::Full {
+                let detail = format!("r{node} leads, or tries to, and its disk is full");
+                self.net.violate(Property::Liveness, detail); // D1
             }
         }
         self.attend_snapshots(node, machine);

@@ -10,7 +10,9 @@
 //!   and no call is refused for its number. By [`Caller::opened`] and [`Caller::called`].
 //! - S4 whichever connections send a call, and however often, all hear the same of it: clients
 //!   without a session repeat the calls of others, in their sessions. By [`Calls::hear`].
-//! - S5 a call whose number leaves a gap is not executed. By [`Caller::settle`].
+//! - S5 a call whose number leaves a gap is not executed, and a read with such a number is not
+//!   answered; a read behind all calls sees what they have done. By [`Caller::settle`], and of what
+//!   it sees by the judge of linearizability.
 //! - S6 what is drawn here changes nothing that is drawn elsewhere. By [`Calls::draw`], with a
 //!   generator of its own.
 
@@ -71,6 +73,10 @@ pub(super) enum Say {
     End,
     /// Sends a call above the number that is next.
     Gap,
+    /// Reads its list behind all calls.
+    Read,
+    /// Reads it above the number that is next.
+    ReadGap,
     /// Enters another client's session.
     Enter(u64),
     /// Notes there that all calls below this one were answered.
@@ -88,6 +94,8 @@ pub(super) enum Due {
     Called(u64),
     Ended,
     Gapped(CallId),
+    Read(CallId),
+    ReadGapped,
     /// The standing of this session.
     Entered(u64),
     /// To the call of this number in this session.
@@ -212,6 +220,8 @@ impl Calls {
             0..4 => Some(Say::Acknowledge),
             4 => Some(Say::End),
             5 => Some(Say::Gap),
+            6 => Some(Say::Read),
+            7 => Some(Say::ReadGap),
             _ => None,
         });
         says
@@ -295,6 +305,11 @@ impl Request {
     }
 }
 
+/// Appends a read of the client's list with this number.
+fn get(client: u64, number: u64, out: &mut Vec<u8>) {
+    resp::request(&[b"GREGALE.CALL", number.to_string().as_bytes(), b"GET", &list(client)], out);
+}
+
 fn add(key: &str, amount: i64) -> (Vec<Vec<u8>>, Command) {
     let words = ["INCRBY", key, &amount.to_string()].map(|word| word.as_bytes().to_vec());
     (words.into(), Command::new(key, Action::Incr(amount)))
@@ -339,7 +354,9 @@ impl Caller {
             Say::Enter(id) | Say::AcknowledgeFor(id, _) | Say::Repeat(id) => *id,
             _ => id,
         };
-        if let Some(shown) = calls.issued.get_mut(&of) {
+        // A read does not prolong a session.
+        let reads = matches!(say, Say::Read | Say::ReadGap);
+        if let Some(shown) = calls.issued.get_mut(&of).filter(|_| !reads) {
             let asked = self.asked.entry(of).or_default();
             if asked.at != now {
                 *asked = Asked { at: now, before: shown.idle.last_at() };
@@ -374,6 +391,16 @@ impl Caller {
                 let request = Request { words: vec![words], is_transaction: false };
                 request.put(self.n_answered + 2, out);
                 (0, Some(Due::Gapped(recorded)))
+            }
+            Say::Read => {
+                let command = Command::new(list(client), Action::Get);
+                let recorded = recorder.call(client, now, vec![command]);
+                get(client, self.n_answered + 1, out);
+                (0, Some(Due::Read(recorded)))
+            }
+            Say::ReadGap => {
+                get(client, self.n_answered + 2, out);
+                (0, Some(Due::ReadGapped))
             }
             Say::Call => {
                 let number = self.n_answered + 1;
@@ -431,6 +458,8 @@ impl Caller {
             }
             (Due::Gapped(recorded), value) => self.gapped(recorded, &value, now, recorder),
             (_, Value::Error(why)) if may_pass(&why) => Ok(false),
+            // S5
+            (Due::ReadGapped, Value::Error(why)) if why.starts_with("GAP ") => Ok(true),
             (Due::Repeated(id, number), Value::Error(why))
                 if why.starts_with("ACKED ") && number <= calls.shown(id).acknowledged =>
             {
@@ -452,6 +481,10 @@ impl Caller {
                 if is_open { self.called(value, now, recorder) } else { Ok(true) }
             }
             (Due::Ended, Value::Text(word)) if word == "OK" => Ok(true),
+            (Due::Read(recorded), value) => {
+                recorder.answered(recorded, now, vec![Reply::try_from(value)?]);
+                Ok(true)
+            }
             (Due::Entered(id), value) => {
                 let (entered, _) = standing(&value)?;
                 let is_it = entered == id;

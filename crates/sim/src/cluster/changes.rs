@@ -12,6 +12,8 @@
 //! - O4 when all is well, a goal that was begun is reached. Judged in `phases`.
 //! - O5 a leader that has begun a seat again begins no other one before that one votes. Judged in
 //!   `hear_renewal`.
+//! - O6 a removal that each asked member says it refuses is not done. Judged at the next look, by
+//!   `Removals::look`.
 
 use super::member::Member;
 use super::operator::{Asked, Goal, Pursuit, Way};
@@ -47,6 +49,11 @@ impl World {
         }
         self.hear_of_change();
         let Some((leader, of)) = self.ask_a_leader() else { return };
+        let removals = self.seats.operator.as_mut().map(|operator| &mut operator.removals);
+        if let Some(rank) = removals.and_then(|removals| removals.look(of.members.all())) {
+            let detail = format!("{rank} is removed, and every member that was asked refused that");
+            return self.violate(Property::Membership, detail);
+        }
         self.look_at_pursuit(&of);
         let (damaged, has_damage) = (self.damaged_seat(&of.members), self.has_damage());
         let Some(operator) = &mut self.seats.operator else { return };
@@ -179,6 +186,9 @@ impl World {
         self.wake(leader);
         if let Some(operator) = &mut self.seats.operator {
             operator.asked = Some(Asked { node: leader, life, way, goal, until });
+            if verb == b"REMOVE" {
+                operator.removals.ask(rank);
+            }
             if let Some(pursuit) = operator.pursuit.as_mut().filter(|of| of.goal == goal) {
                 pursuit.is_begun |= matches!(goal, Goal::Remove(_));
             }
@@ -227,7 +237,9 @@ impl World {
                 let detail = format!("{goal:?} is called done, and {newest:?} is decided");
                 self.violate(Property::Membership, detail);
             }
-            Some(Value::Bytes(Some(_))) | None => {}
+            Some(Value::Bytes(Some(_))) => {}
+            None if renews => {}
+            None => operator.removals.is_open(rank),
             Some(Value::Error(why)) => {
                 let known = [MAY_PASS, NOT_LEADER, UNKNOWN, "BUSY", "ERR nobody"];
                 if !known.iter().any(|word| why.starts_with(word)) {
@@ -235,6 +247,11 @@ impl World {
                     return self.violate(Property::Validity, detail);
                 }
                 let is_unknown = why.starts_with(UNKNOWN);
+                match (renews, is_unknown) {
+                    (true, _) => {}
+                    (false, true) => operator.removals.is_open(rank),
+                    (false, false) => operator.removals.is_refused(rank),
+                }
                 if is_pursued && !is_unknown && !(renews && was_begun) {
                     pursuit.iter_mut().for_each(|of| of.is_begun = false);
                     if gives_up || why.starts_with("ERR") {

@@ -245,8 +245,9 @@ impl Client {
                 if matches!(act, Act::Keep { .. }) {
                     self.unwatch(&mut bytes);
                 }
+                let node = self.connection.map(|connection| connection.node);
                 let looked = self.guard.lease.filter(|_| matches!(act, Act::Exec { .. }));
-                let number = talk.leases.begin(key, act, now);
+                let number = talk.leases.begin(key, act, now, node);
                 let n_words = Leases::put(key, act, &mut bytes);
                 self.expected.extend((0..n_words).map(|_| Expected::Word));
                 self.expected.push_back(Expected::Lease(number));
@@ -260,7 +261,7 @@ impl Client {
                 }
             }
             Ask::Own(act) => {
-                if matches!(act, own::Act::Bundle(_) | own::Act::Multi) {
+                if matches!(act, own::Act::Bundle(_) | own::Act::Multi | own::Act::Spoil { .. }) {
                     self.unwatch(&mut bytes);
                 }
                 if act == own::Act::Flush {

@@ -15,6 +15,9 @@
 //! - E7 *Guards see expiry*: a transaction behind a WATCH of a key finds what the read behind the
 //!   WATCH showed (by [`super::leases`]), and is not executed if the key was set or persisted
 //!   between the two, although it may have expired again.
+//! - E8 *Not late*: within a reign, a client of the leader does not see a key after its time, and
+//!   [`LATER_PERCENT`]: that a tick may come later is the leader's affair. (A follower's estimate
+//!   may be behind by the time that it has heard nothing for.)
 //!
 //! Why no false alarm: an operation that ended as unknown may take effect at any later time, and no
 //! clause relies on it. E5 and E6 are the bounds of `base::state_clock`, I2, for one estimate, on a
@@ -26,6 +29,8 @@ use std::collections::BTreeMap;
 
 /// What clocks may be wrong by (a tenth), and state time (a hundredth), with a reserve.
 const SLACK_PERCENT: u64 = 12;
+/// The same where the clock is slow: a time that passes is shown as nine tenths of it.
+const LATER_PERCENT: u64 = 13;
 /// What rounding to milliseconds takes.
 const ROUNDING_NS: u64 = 3 * MS;
 /// The longest time between two looks of a leader at what is due, and as much again to decide it.
@@ -97,6 +102,8 @@ pub(super) struct Op {
     pub(super) act: Act,
     pub(super) begun: Moment,
     pub(super) end: End,
+    /// Whether the leader was asked.
+    pub(super) at_leader: bool,
 }
 
 /// What the world knows of time.
@@ -131,6 +138,7 @@ struct Read {
     begun: Moment,
     ended: Moment,
     saw: Saw,
+    at_leader: bool,
 }
 
 /// The operations on one key.
@@ -152,7 +160,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
     let mut settled = vec![u64::MAX; times.reigns.len()];
     for op in ops {
         let of = keys.entry(op.key).or_default();
-        let begun = op.begun;
+        let (begun, at_leader) = (op.begun, op.at_leader);
         let ended = match op.end {
             End::Refused => continue,
             End::Unknown => None,
@@ -177,10 +185,10 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
             (Act::Persist, Some((_, Saw::Persisted(false)))) => {}
             (Act::Persist, ended) => {
                 of.persists.push(write);
-                of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw }));
+                of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw, at_leader }));
             }
             (Act::Get | Act::Ttl | Act::Watch, ended) => {
-                of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw }));
+                of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw, at_leader }));
             }
         }
     }
@@ -189,7 +197,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
         for read in &of.reads {
             let judged = match read.saw {
                 Saw::Gone => of.gone(read, &settled),
-                _ => of.present(read, times),
+                _ => of.present(read, times, &settled),
             };
             judged.map_err(|detail| format!("lease:{key}: {detail}, by {read:?}"))?;
             let was_set = |set: &Write| set.ended.is_some_and(|ended| ended < read.begun.at);
@@ -253,7 +261,7 @@ impl OfKey {
         Ok(())
     }
 
-    fn present(&self, read: &Read, times: &Times) -> Result<(), String> {
+    fn present(&self, read: &Read, times: &Times, settled: &[u64]) -> Result<(), String> {
         let (begun, ended) = (read.begun.at, read.ended.at);
         let gone = |one: &&Read| matches!(one.saw, Saw::Gone) && one.ended.at < begun;
         let last_gone = self.reads.iter().filter(gone).map(|one| one.begun.at).max();
@@ -263,7 +271,7 @@ impl OfKey {
             return Err(format!("back although it was gone at {from} and not set since"));
         }
         match read.saw {
-            Saw::Value(value) => self.shown(read, value, last_gone, times),
+            Saw::Value(value) => self.shown(read, value, last_gone, (times, settled)),
             Saw::Left(None) => {
                 // E3
                 let before = |set: &&Write| set.ended.is_some_and(|at| at < begun);
@@ -288,7 +296,7 @@ impl OfKey {
         read: &Read,
         value: u64,
         last_gone: Option<u64>,
-        times: &Times,
+        (times, settled): (&Times, &[u64]),
     ) -> Result<(), String> {
         let (begun, ended) = (read.begun.at, read.ended.at);
         let set = self.sets.iter().find(|set| set.value == value && set.begun.at <= ended);
@@ -305,8 +313,16 @@ impl OfKey {
         if let Some(newer) = self.sets.iter().find(newer) {
             return Err(format!("{set:?} is shown, not {newer:?}"));
         }
-        // E6
         let stays = self.persists.iter().any(|one| one.may_lie(set.begun.at, ended));
+        // E8
+        let reign = read.begun.reign;
+        let is_of_reign = set.begun.reign == reign && read.ended.reign == reign;
+        let is_settled = is_of_reign && settled[reign] <= set.begun.at;
+        let until = set_at + set.ttl_ns / 100 * (100 + LATER_PERCENT) + ROUNDING_NS;
+        if read.at_leader && is_settled && !stays && begun > until {
+            return Err(format!("{set:?} is shown late"));
+        }
+        // E6
         let Some(healed_at) = times.healed_at.filter(|_| !stays) else { return Ok(()) };
         let since = set_at.max(healed_at).max(times.reigns[read.begun.reign]);
         let most = set.ttl_ns / 100 * (100 + SLACK_PERCENT) + LATE_NS;
@@ -327,7 +343,7 @@ mod tests {
 
     fn op(from_ms: u64, act: Act, saw: Saw) -> Op {
         let end = End::Answered(moment(from_ms + 1), saw);
-        Op { key: 1, act, begun: moment(from_ms), end }
+        Op { key: 1, act, begun: moment(from_ms), end, at_leader: false }
     }
 
     fn set(at_ms: u64, value: u64, ttl_ms: u64) -> Op {
@@ -425,6 +441,19 @@ mod tests {
         let (begun, at) = (Moment { at: 400 * MS, reign: 1 }, Moment { at: 401 * MS, reign: 1 });
         let next = Op { begun, end: End::Answered(at, Saw::Gone), ..get(400, None) };
         assert_eq!(check(&[settles, set(20, 1, 500), next], &times), Ok(1), "another leads");
+    }
+
+    #[test]
+    fn e8_a_key_that_the_leader_shows_late_is_noticed() {
+        let settles = set(0, 9, 10);
+        let late = |at| Op { at_leader: true, ..get(at, Some(1)) };
+        is_noticed(&[settles, set(20, 1, 100), late(150)], "shown late");
+        assert_eq!(judged(&[settles, set(20, 1, 100), late(135)]), Ok(0), "within the slack");
+        let other = get(150, Some(1));
+        assert_eq!(judged(&[settles, set(20, 1, 100), other]), Ok(0), "of a follower");
+        assert_eq!(judged(&[set(20, 1, 100), late(150)]), Ok(0), "a reign begins with it");
+        let kept = op(30, Act::Persist, Saw::Persisted(true));
+        assert_eq!(judged(&[settles, set(20, 1, 100), kept, late(150)]), Ok(0), "it stays");
     }
 
     #[test]

@@ -200,10 +200,11 @@ impl Leases {
         self.guards.push(Guard { looked, written });
     }
 
-    /// Notes that a client sends it; returns its number.
-    pub(super) fn begin(&mut self, key: u64, act: Act, now: u64) -> usize {
+    /// Notes that a client sends it to a member; returns its number.
+    pub(super) fn begin(&mut self, key: u64, act: Act, now: u64, node: Option<usize>) -> usize {
         let begun = self.moment(now);
-        self.ops.push(Op { key, act, begun, end: End::Unknown });
+        let at_leader = node.is_some() && node == self.leader.map(|(leader, ..)| leader);
+        self.ops.push(Op { key, act, begun, end: End::Unknown, at_leader });
         self.ops.len() - 1
     }
 

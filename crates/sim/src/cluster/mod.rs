@@ -18,7 +18,7 @@
 //! - I6 when nothing but the leader dies, every command that another member has taken is answered.
 //!   Judged in `phases`.
 //! - I7 an operator replaces, removes and adds members by the released commands, and a change that
-//!   is called done is decided. Judged in `changes` (O2 to O5) and `supervisor` (A1, A4, A5).
+//!   is called done is decided. Judged in `changes` (O2 to O6) and `supervisor` (A1, A4, A5).
 //! - I8 where a program is replicated, no connection stays open without its client when all is
 //!   well. Judged in `phases`.
 //! - I9 a copy that answers otherwise than the others is put down within two comparisons, and no
@@ -43,7 +43,8 @@
 //! - I20 when nothing but a follower and its leader are cut off from each other, the clients of all
 //!   members are answered meanwhile, within the same time. Judged in `phases`.
 //! - I21 where a program is replicated, verdicts count the members that are in, and no others, when
-//!   all is well. Judged in `phases`.
+//!   all is well. Judged in `phases`. They, and what is known of checkpoints, are the same at all
+//!   members, also at one that was given a state. Judged in `states`.
 //! - I22 a request over a limit, and the transaction in which it stands, have no effect. Judged in
 //!   `own` (W4).
 //! - I23 where each key is kept by itself, a request of several keys that is refused has done

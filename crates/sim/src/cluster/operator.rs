@@ -56,9 +56,46 @@ pub(super) struct Pursuit {
     pub(super) before: u64,
 }
 
+/// What became of the removals that a member was told.
+#[derive(Debug, Default)]
+pub(super) struct Removals {
+    /// The seats whose removal may be done.
+    asked: MemberSet,
+    /// Those of which one has an unknown end: it may be done at any time.
+    unknown: MemberSet,
+    /// The seats that were taken at the last look.
+    taken: MemberSet,
+}
+
+impl Removals {
+    pub(super) fn ask(&mut self, rank: Rank) {
+        self.asked.insert(rank);
+    }
+
+    /// A member has said that it removes nothing.
+    pub(super) fn is_refused(&mut self, rank: Rank) {
+        self.asked.remove(rank);
+    }
+
+    /// No member has said what becomes of it.
+    pub(super) fn is_open(&mut self, rank: Rank) {
+        self.unknown.insert(rank);
+    }
+
+    /// O6: a seat that was taken at the last look, and is free, although no removal of it may have
+    /// been done. From now on these seats are `taken`.
+    pub(super) fn look(&mut self, taken: MemberSet) -> Option<Rank> {
+        let gone = std::mem::replace(&mut self.taken, taken).difference(taken);
+        let unasked = gone.difference(self.asked).difference(self.unknown).iter().next();
+        self.asked = self.asked.difference(gone);
+        unasked
+    }
+}
+
 /// The operator of the module's text.
 #[derive(Debug)]
 pub(super) struct Operator {
+    pub(super) removals: Removals,
     pub(super) rng: Rng,
     founders: MemberSet,
     pub(super) every_ns: u64,
@@ -91,6 +128,7 @@ impl Operator {
         // (In memory every seat is a founder's.)
         let n_founders = if has_disks && rng.chance(1, 2) { n_seats.min(3) } else { n_seats };
         Some(Operator {
+            removals: Removals::default(),
             founders: MemberSet::all(n_founders),
             every_ns: MS * (4 << rng.below(6)),
             keeps: [0, 4, 8][rng.below(3) as usize],
@@ -139,5 +177,32 @@ impl Operator {
             false => n_voters > 2 || n_voters == 2 && self.rng.chance(1, 8),
         };
         removes.then_some(Goal::Remove(seat))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o6_a_member_that_goes_although_its_removal_was_refused_is_noticed() {
+        let (all, seat) = (MemberSet::all(3), Rank::at(2));
+        let mut left = all;
+        left.remove(seat);
+        let begun = || {
+            let mut removals = Removals::default();
+            assert_eq!(removals.look(all), None);
+            removals.ask(seat);
+            removals
+        };
+        assert_eq!(begun().look(left), None, "it was asked for");
+        let mut refused = begun();
+        refused.is_refused(seat);
+        assert_eq!(refused.look(left), Some(seat));
+        let mut open = begun();
+        open.is_open(seat);
+        open.ask(seat);
+        open.is_refused(seat);
+        assert_eq!(open.look(left), None, "the first one is done");
     }
 }

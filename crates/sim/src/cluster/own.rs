@@ -10,9 +10,13 @@
 //!   the connection's order (W1). A flush of unknown end may come at any time, so later connections
 //!   use another database. By [`Owns::database`].
 //! - W3 a database that is selected within a transaction is selected behind it: a read there sees
-//!   the transaction's write. By [`Own::settle`].
+//!   the transaction's write. One whose watched key has changed selects nothing: a read behind it
+//!   finds the database that was selected before. By [`Own::settle`].
 //! - W4 a request that is over a limit of the store is refused, and so is the transaction in which
 //!   it stands: nothing of it has an effect (W1). By [`Own::settle`].
+//! - W6 of partitions, a write is not overtaken by a later one of its connection that shares a
+//!   partition with it, whatever stands between the two: the key is written together with another
+//!   one, then a third key, then the key alone, and a read shows the last write (W1).
 //! - W5 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
 //!   generator of its own.
 
@@ -36,6 +40,8 @@ pub(super) struct Owns {
     is_on: bool,
     /// Whether clients flush, and select within transactions.
     has_all: bool,
+    /// Whether keys are in partitions (W6).
+    has_partitions: bool,
     n_values: u64,
     /// The flushes of each client's own database whose end is not known (W2).
     n_flushing: [u32; (DATABASES - SHARED) as usize],
@@ -45,6 +51,10 @@ pub(super) struct Owns {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Set(Vec<u8>),
+    /// The same, together with another key.
+    Both(Vec<u8>),
+    /// Writes a third key.
+    Beside(Vec<u8>),
     Get,
     /// Empties the database.
     Flush,
@@ -52,6 +62,14 @@ pub(super) enum Act {
     Bundle(Vec<u8>),
     /// Reads behind that one.
     GetBehind,
+    /// Watches the key in the database of all, changes it, and selects and writes in a transaction,
+    /// which is not executed.
+    Spoil {
+        value: Vec<u8>,
+        late: Vec<u8>,
+    },
+    /// Reads behind that one.
+    GetSpoiled,
     /// Begins a transaction that will be refused (W4).
     Multi,
     /// Writes in it.
@@ -78,6 +96,8 @@ pub(super) struct Own {
     last: Option<Vec<u8>>,
     /// What writes of unknown end may leave at any time.
     late: Vec<Vec<u8>>,
+    /// What was written to the database of all beside its own.
+    spoils: Vec<Vec<u8>>,
     /// Whether a flush may come at any time.
     may_be_flushed: bool,
     /// Whether the last transaction was not executed, or perhaps not, so that it is not known which
@@ -90,7 +110,8 @@ impl Owns {
     pub(super) fn draw(seed: u64, of: Protocol, wipes: &Wipes) -> Owns {
         let mut rng = Rng::new(seed ^ 0x6f77_6e73);
         let is_on = !of.replicates_program() && rng.chance(1, 2) && !wipes.is_on;
-        Owns { is_on, has_all: of.has_leases(), rng, n_values: 0, n_flushing: [0; 6] }
+        let (has_all, has_partitions) = (of.has_leases(), of.replicas().is_some());
+        Owns { is_on, has_all, has_partitions, rng, n_values: 0, n_flushing: [0; 6] }
     }
 
     /// The database of a new connection.
@@ -120,8 +141,18 @@ impl Owns {
         }
         self.n_values += 1;
         let value = self.n_values.to_string().into_bytes();
+        if self.has_partitions && self.rng.chance(1, 4) {
+            self.n_values += 1;
+            let last = self.n_values.to_string().into_bytes();
+            return vec![Act::Both(value.clone()), Act::Beside(value), Act::Set(last), Act::Get];
+        }
         if self.has_all && self.rng.chance(1, 8) {
             let is_private = own.database >= SHARED;
+            if own.database != 0 && !is_private && self.rng.chance(1, 2) {
+                self.n_values += 1;
+                let late = self.n_values.to_string().into_bytes();
+                return vec![Act::Spoil { value, late }, Act::GetSpoiled];
+            }
             return if is_private {
                 vec![Act::Flush]
             } else {
@@ -167,13 +198,18 @@ impl Own {
         let database = self.database.to_string();
         let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
         // The read behind a transaction finds its database selected (W3).
-        let selects = self.database != 0 && !matches!(act, Act::Bundle(_) | Act::GetBehind);
+        let is_behind = matches!(act, Act::GetBehind | Act::GetSpoiled);
+        let is_bundle = matches!(act, Act::Bundle(_) | Act::Spoil { .. });
+        let selects = self.database != 0 && !is_bundle && !is_behind;
         if selects {
             say(&select);
         }
+        let [second, third] = [&b":2"[..], b":3"].map(|end| [&self.key[..], end].concat());
         match act {
             Act::Set(value) => say(&[b"SET", &self.key, value]),
-            Act::Get | Act::GetBehind => say(&[b"GET", &self.key]),
+            Act::Both(value) => say(&[b"MSET", &self.key, value, &second, value]),
+            Act::Beside(value) => say(&[b"SET", &third, value]),
+            Act::Get | Act::GetBehind | Act::GetSpoiled => say(&[b"GET", &self.key]),
             Act::Flush => say(&[b"FLUSHDB"]),
             Act::Multi => say(&[b"MULTI"]),
             Act::Queued(value) => say(&[b"SET", &self.key, value]),
@@ -188,11 +224,20 @@ impl Own {
                 say(&[b"EXEC"]);
                 return (4, 0);
             }
+            Act::Spoil { value, late } => {
+                say(&[b"WATCH", &self.key]);
+                say(&[b"SET", &self.key, value]);
+                say(&[b"MULTI"]);
+                say(&select);
+                say(&[b"SET", &self.key, late]);
+                say(&[b"EXEC"]);
+                return (5, 0);
+            }
         }
-        if selects || *act == Act::GetBehind {
+        if selects || is_behind {
             say(&[b"SELECT", b"0"]);
         }
-        (usize::from(selects), usize::from(selects || *act == Act::GetBehind))
+        (usize::from(selects), usize::from(selects || is_behind))
     }
 
     /// W1, W3, and so I14. False if the request was refused, or its end is unknown.
@@ -200,14 +245,25 @@ impl Own {
     /// # Errors
     /// What a client of this connection may not see.
     pub(super) fn settle(&mut self, act: Act, value: Value) -> Result<bool, String> {
-        if let (Act::Set(written) | Act::Bundle(written), Value::Error(why)) = (&act, &value)
+        if let (
+            Act::Set(written)
+            | Act::Both(written)
+            | Act::Bundle(written)
+            | Act::Spoil { late: written, .. },
+            Value::Error(why),
+        ) = (&act, &value)
             && why.starts_with("UNKNOWN ")
         {
             self.late.push(written.clone());
         }
+        if let Act::Spoil { value, .. } = &act {
+            self.spoils.push(value.clone());
+        }
         match (&act, &value) {
-            (Act::Bundle(_), Value::Error(_)) => self.is_lost = true,
+            (Act::Bundle(_) | Act::Spoil { .. }, Value::Error(_)) => self.is_lost = true,
             (Act::Bundle(_), _) => self.is_lost = false,
+            // (It is executed where the write before it was refused.)
+            (Act::Spoil { .. }, Value::List(list)) => self.is_lost = list.is_some(),
             (Act::Flush, Value::Error(why)) => self.may_be_flushed |= why.starts_with("UNKNOWN "),
             _ => {}
         }
@@ -220,7 +276,10 @@ impl Own {
             (Act::Multi, answer) if is_ok(&answer) => {}
             (Act::Queued(_), Value::Text(word)) if word == "QUEUED" => {}
             (_, Value::Error(why)) if may_pass(&why) => return Ok(false),
-            (Act::Set(value), answer) if is_ok(&answer) => self.last = Some(value),
+            (Act::Set(value) | Act::Both(value), answer) if is_ok(&answer) => {
+                self.last = Some(value);
+            }
+            (Act::Beside(_), answer) if is_ok(&answer) => {}
             (Act::Flush, answer) if is_ok(&answer) => self.last = None,
             (Act::Bundle(value), Value::List(Some(list)))
                 if matches!(&list[..], [selected, set, Value::Bytes(Some(seen))]
@@ -228,7 +287,18 @@ impl Own {
             {
                 self.last = Some(value);
             }
-            (Act::GetBehind, Value::Bytes(_)) if self.is_lost => {}
+            (Act::Spoil { .. }, Value::List(None)) => {}
+            (Act::Spoil { late, .. }, Value::List(Some(list)))
+                if list.len() == 2 && list.iter().all(is_ok) =>
+            {
+                self.last = Some(late);
+            }
+            (Act::GetBehind | Act::GetSpoiled, Value::Bytes(_)) if self.is_lost => {}
+            (Act::GetSpoiled, Value::Bytes(seen)) => {
+                if seen.as_ref().is_some_and(|seen| !self.spoils.contains(seen)) {
+                    return Err(self.wrong(seen));
+                }
+            }
             (Act::Get | Act::GetBehind, Value::Bytes(seen)) => {
                 let may_be_late = match &seen {
                     Some(seen) => self.late.contains(seen),
@@ -288,6 +358,20 @@ mod tests {
     }
 
     #[test]
+    fn w6_a_write_that_was_overtaken_by_a_later_one_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 0);
+        let ok = || Value::Text("OK".to_owned());
+        for act in [Act::Both(b"1".to_vec()), Act::Beside(b"1".to_vec()), set("2")] {
+            assert_eq!(own.settle(act, ok()), Ok(true));
+        }
+        assert!(own.settle(Act::Get, shown(Some("1"))).is_err());
+        assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true));
+        let mut out = Vec::new();
+        own.put(&Act::Both(b"1".to_vec()), &mut out);
+        assert!(out.starts_with(b"*5\r\n$4\r\nMSET\r\n$3\r\nown\r\n"));
+    }
+
+    #[test]
     fn w2_what_a_flush_leaves_is_noticed() {
         let mut own = Own::new(b"own".to_vec(), 12);
         let ok = || Value::Text("OK".to_owned());
@@ -315,6 +399,21 @@ mod tests {
         assert_eq!(own.settle(Act::Bundle(b"2".to_vec()), unknown), Ok(false));
         assert_eq!(own.settle(Act::GetBehind, shown(None)), Ok(true), "nobody knows where");
         assert_eq!(own.settle(Act::Get, shown(Some("2"))), Ok(true), "it came");
+    }
+
+    #[test]
+    fn w3_a_read_in_the_database_that_a_transaction_would_have_selected_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 3);
+        let ok = || Value::Text("OK".to_owned());
+        let spoil = || Act::Spoil { value: b"2".to_vec(), late: b"3".to_vec() };
+        assert_eq!(own.settle(set("1"), ok()), Ok(true));
+        assert_eq!(own.settle(spoil(), Value::List(None)), Ok(true));
+        assert_eq!(own.settle(Act::GetSpoiled, shown(Some("2"))), Ok(true));
+        assert!(own.settle(Act::GetSpoiled, shown(Some("1"))).is_err());
+        assert_eq!(own.settle(Act::Get, shown(Some("1"))), Ok(true));
+        let executed = Value::List(Some(vec![ok(), ok()]));
+        assert_eq!(own.settle(spoil(), executed), Ok(true), "the write before it was refused");
+        assert_eq!(own.settle(Act::Get, shown(Some("3"))), Ok(true));
     }
 
     #[test]

@@ -24,6 +24,7 @@ use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
 use replicate::verdict::Output;
 use replicate::{batch, clients, entry, feeder, framing};
+use std::hash::{DefaultHasher, Hasher};
 
 /// The way in which copies are fed.
 #[derive(Clone, Copy, Debug)]
@@ -175,6 +176,18 @@ impl<R: Replicator> Member for Copied<R> {
 
     fn compared(&self) -> Option<MemberSet> {
         Some(self.engine.app().judge().members())
+    }
+
+    /// Of what is known of the copies (I21).
+    fn digests(&self) -> Vec<u64> {
+        let app = self.engine.app();
+        let known = [format!("{:?}", app.judge()), format!("{:?}", app.checkpoints())];
+        let digest = |text: &String| {
+            let mut hasher = DefaultHasher::new();
+            hasher.write(text.as_bytes());
+            hasher.finish()
+        };
+        known.iter().map(digest).collect()
     }
 
     fn falls_behind(&mut self) -> bool {

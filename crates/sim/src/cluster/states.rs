@@ -6,17 +6,17 @@
 use super::world::World;
 
 impl World {
-    /// I10, I19: the first part of a member's state that another one's differs in.
+    /// I10, I19, I21: the first part of a member's state that another one's differs in.
     pub(super) fn differing(&self) -> Option<String> {
         let state = |node: usize| self.members[node].as_ref()?.state();
         let mut seated = self.seated();
         let first = seated.next()?;
         let digests = |node: usize| self.members[node].as_ref().map(|member| member.digests());
-        let of_partitions = digests(first);
-        if let Some(node) = self.seated().find(|node| digests(*node) != of_partitions) {
+        let of_first = digests(first);
+        if let Some(node) = self.seated().find(|node| digests(*node) != of_first) {
             return Some(format!(
-                "r{first} and r{node} have executed the same, and their partitions differ: \
-                 {of_partitions:?}, {:?}",
+                "r{first} and r{node} have executed the same, and their partitions, or their \
+                 verdicts and checkpoints, differ: {of_first:?}, {:?}",
                 digests(node)
             ));
         }

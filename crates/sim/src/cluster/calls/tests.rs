@@ -96,3 +96,19 @@ fn s5_a_call_that_leaves_a_gap_and_is_executed_is_noticed() {
     assert_eq!(hear(Value::Error("UNKNOWN the outcome".to_owned())), Ok(false));
     assert_eq!(caller.id, None, "its number may yet be used");
 }
+
+#[test]
+fn s5_a_read_that_leaves_a_gap_and_is_answered_is_noticed() {
+    let (mut calls, mut caller, mut recorder) = speaking();
+    caller.open = None;
+    let mut out = Vec::new();
+    let (_, due) = caller.put(&Say::ReadGap, (0, 3), (&mut calls, &mut recorder), &mut out);
+    assert_eq!(
+        (due, &out[..28]),
+        (Some(Due::ReadGapped), &b"*4\r\n$12\r\nGREGALE.CALL\r\n$1\r\n2"[..])
+    );
+    let mut hear = |value| caller.settle(Due::ReadGapped, value, 4, (&mut calls, &mut recorder));
+    assert!(hear(Value::Bytes(None)).is_err());
+    assert_eq!(hear(Value::Error("GAP not executed".to_owned())), Ok(true));
+    assert_eq!(hear(Value::Error("TRYAGAIN".to_owned() + " later")), Ok(false));
+}
