@@ -1,6 +1,6 @@
 //! Groups of shm members in a directory of their own under /dev/shm.
 
-use base::{Incarnation, SEATS_MAX, Rank};
+use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::conformance::child::Child;
 use fabric::conformance::{Group, N_WORDS};
 use fabric::setup::Setup;
