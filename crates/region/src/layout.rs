@@ -86,7 +86,7 @@ impl Shape {
         has_seats && (self.ring_words == 0 || has_ring)
     }
 
-    /// The numbers of those who can watch the owner.
+    /// The numbers of the parties that can watch the owner.
     pub(crate) fn watchers(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.n_seats).chain([SENTINEL])
     }

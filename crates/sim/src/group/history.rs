@@ -234,6 +234,20 @@ fn stays(
 }
 
 /// Histories that tests make up.
+
+/// The number of a reason why a process is no longer in its group, for traces.
+pub(super) const fn number_of(end: End) -> u64 {
+    match end {
+        End::Left => 0,
+        End::Excluded => 1,
+        End::Partitioned => 2,
+        End::StateLost => 3,
+        End::Overrun => 4,
+        End::Damaged(_) => 5,
+        End::OtherGroup => 6,
+    }
+}
+
 #[cfg(test)]
 pub(super) mod made_up {
     use super::*;

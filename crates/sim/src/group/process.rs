@@ -588,16 +588,7 @@ impl Application for Listener<'_> {
             }
             End::StateLost | End::Overrun | End::OtherGroup => {}
         }
-        let why = match end {
-            End::Left => 0,
-            End::Excluded => 1,
-            End::Partitioned => 2,
-            End::StateLost => 3,
-            End::Overrun => 4,
-            End::Damaged(_) => 5,
-            End::OtherGroup => 6,
-        };
-        self.trace(Topic::Deposed, why, 0);
+        self.trace(Topic::Deposed, super::history::number_of(end), 0);
         self.record.told.push(Told::Ended(end));
         *self.is_ended = true;
     }

@@ -218,8 +218,8 @@ impl World {
             }
             Happening::Hint { to, about, life } => {
                 let net = &mut *self.net.borrow_mut();
-                // In a mild run, and when faults have ended, no report is about an earlier process of
-                // its seat: among twenty members each that is excluded by one would bring more.
+                // In a mild run, and when faults have ended, no report is about an earlier process
+                // of its seat: of twenty members, each that is excluded by one would bring more.
                 let is_wild = self.scenario.manner != Manner::Mild && self.phase == Phase::Safety;
                 if is_wild || net.processes[about as usize].life == life {
                     Outages::hint(net, to as usize, about as usize, life);
