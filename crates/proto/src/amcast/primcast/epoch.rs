@@ -389,7 +389,10 @@ impl<P: Planting<Bug>> Machine<P> {
             if let Some(leader) = self.office.trusted.filter(|leader| *leader != self.me.rank) {
                 let to = Pid { group: self.me.group, rank: leader };
                 self.tell_promised(to, host);
-                if self.office.phase == Phase::Promised && self.office.lost > Ballot::NONE {
+                // An epoch that was promised in this life can be followed. To ask for another would
+                // stop each that takes longer to begin than a patience.
+                let is_of_before = self.office.promised <= self.office.returned;
+                if self.office.phase == Phase::Promised && is_of_before {
                     host.send(To::One(to), &PrimcastWire::Stand(self.office.promised));
                 }
                 if self.office.phase == Phase::Promised && self.seat.incarnation > FOUNDER {

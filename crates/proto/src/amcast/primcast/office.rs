@@ -33,6 +33,8 @@ pub(super) struct Office {
     pub(super) trusted: Option<Rank>,
     /// The epoch up to which messages may have been lost with an earlier life (P11).
     pub(super) lost: Ballot,
+    /// What an earlier life had promised: messages of that epoch may have been lost too.
+    pub(super) returned: Ballot,
     /// Whether its host brings it a state.
     pub(super) rests: bool,
 }
@@ -49,6 +51,7 @@ impl Office {
             accepts: BTreeMap::new(),
             trusted: None,
             lost: Ballot::NONE,
+            returned: Ballot::NONE,
             rests: false,
         }
     }

@@ -260,8 +260,9 @@ impl<P: Planting<Bug>> Machine<P> {
         if head.has_begun {
             machine.be_seated();
         }
-        machine.office.lost =
-            if planted.has(Bug::FollowAfterCrash) { Ballot::NONE } else { head.current };
+        if !planted.has(Bug::FollowAfterCrash) {
+            (machine.office.lost, machine.office.returned) = (head.current, head.promised);
+        }
         machine.clock = head.clock;
         if head.promised.proposer() == Some(me.rank) && !planted.has(Bug::SpeakAsBefore) {
             // Its followers would take its words under its epoch as a primary's about all its

@@ -279,6 +279,33 @@ fn p13_what_an_epoch_that_has_not_begun_brought_is_not_acknowledged() {
     assert!(acknowledges_after_a_crash(Planted(Bug::AckUnbegun), false), "the bug says too much");
 }
 
+/// Whether a member asks for another epoch, two patiences after it came back with nothing, or after
+/// the NEW-EPOCH that it heard then.
+fn asks_for_another_epoch(is_asked: bool) -> bool {
+    let (mut whole, mut sent) = (Vec::new(), Sent::default());
+    let mut before = machine(pid(0, 1));
+    before.stable(&mut whole);
+    let epoch = Ballot::above(before.office.promised, Rank::at(2));
+    let (config, now) = (config(), Instant(1));
+    let restored = Machine::restore(&config, pid(0, 1), Sound, &whole, &[], now, &mut sent);
+    let mut machine = restored.expect("it wrote that");
+    machine.trust(Rank::at(2), Instant(2), &mut sent);
+    if is_asked {
+        let asks = PrimcastWire::NewEpoch { epoch, held: Held::default() };
+        machine.on_wire(pid(0, 2), &asks, Instant(3), &mut sent);
+    }
+    let later = Instant(4).plus(2 * config.patience);
+    machine.tick(later, &mut sent);
+    sent.0.iter().any(|(_, wire)| matches!(wire, PrimcastWire::Stand(_)))
+}
+
+/// Else an epoch that takes longer to begin than a patience never begins.
+#[test]
+fn one_that_came_back_waits_for_an_epoch_that_it_promised_since() {
+    assert!(asks_for_another_epoch(false), "P11: it cannot follow in the old one");
+    assert!(!asks_for_another_epoch(true), "the new one has not begun yet");
+}
+
 /// Cut bytes, or another process's, are no state.
 #[test]
 fn what_nobody_wrote_is_refused() {
