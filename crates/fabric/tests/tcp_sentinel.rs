@@ -2,7 +2,7 @@
 
 mod tcp_support;
 
-use base::{At, Incarnation, MemberSet, Port};
+use base::{At, Incarnation, Port, SeatSet};
 use fabric::tcp::hello::{self, Hello, Kind, Role, Secret, Side, Versions};
 use fabric::tcp::sentinel::{self, Verdict};
 use fabric::tcp::wire;
@@ -32,7 +32,7 @@ fn a_killed_process_is_reported_to_all_peers_by_its_sentinel() {
     serve_if_child();
     let place = Place::new(3);
     let (mut a, mut c) = (place.create(0), place.create(2));
-    let mut told = MemberSet::EMPTY;
+    let mut told = SeatSet::EMPTY;
     told.insert(rank(0));
     told.insert(rank(2));
     let test = "a_killed_process_is_reported_to_all_peers_by_its_sentinel";
@@ -97,7 +97,7 @@ fn a_sentinel_of_nobody_ends_by_itself() {
     let mut b = place.create(1);
     sentinel_stands(&mut [&mut b], 0);
     drop(first); // without removing: the process is over, its memory stays
-    let mut told = MemberSet::EMPTY;
+    let mut told = SeatSet::EMPTY;
     told.insert(rank(1));
     assert_eq!(watch.join().unwrap(), Verdict::Died { told });
     until(&mut [&mut b], "the news", |members| {
