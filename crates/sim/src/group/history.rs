@@ -233,8 +233,6 @@ fn stays(
     .collect()
 }
 
-/// Histories that tests make up.
-
 /// The number of a reason why a process is no longer in its group, for traces.
 pub(super) const fn number_of(end: End) -> u64 {
     match end {
@@ -248,6 +246,7 @@ pub(super) const fn number_of(end: End) -> u64 {
     }
 }
 
+/// Histories that tests make up.
 #[cfg(test)]
 pub(super) mod made_up {
     use super::*;
