@@ -66,6 +66,15 @@ impl Rank {
         if position < SEATS_MAX { Some(Rank(position as u8)) } else { None }
     }
 
+    /// The seat with this number: people count seats from 1. `None` for 0, and above
+    /// [`SEATS_MAX`].
+    pub const fn numbered(number: usize) -> Option<Rank> {
+        match number.checked_sub(1) {
+            Some(position) => Rank::seat(position),
+            None => None,
+        }
+    }
+
     /// This position as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -273,6 +282,9 @@ mod tests {
         assert_eq!(Rank::of_member(NodeId(0)), None);
         assert_eq!(Rank::of_member(NodeId(1)), Some(Rank::at(0)));
         assert_eq!(Rank::of_member(NodeId(8)), None);
+        assert_eq!(Rank::numbered(0), None);
+        assert_eq!(Rank::numbered(SEATS_MAX), Some(Rank::at(SEATS_MAX - 1)));
+        assert_eq!(Rank::numbered(SEATS_MAX + 1), None);
         assert_eq!(Rank::at(2).member(), NodeId(3));
     }
 }

@@ -232,7 +232,7 @@ impl Group {
         letter: &[u8],
         patience: Duration,
     ) -> Result<(), Refused> {
-        match seat.checked_sub(1).and_then(Rank::seat) {
+        match Rank::numbered(seat) {
             Some(seat) => self.board.tell_member(seat, letter, patience),
             None => Ok(()), // no such member: it is lost
         }
@@ -304,7 +304,7 @@ impl Group {
 
     /// Takes it that the member on `seat` has failed: it is excluded, whether it has or not.
     pub fn suspect(&self, seat: usize) {
-        if let Some(seat) = seat.checked_sub(1).and_then(Rank::seat) {
+        if let Some(seat) = Rank::numbered(seat) {
             self.board.tell(|notes| {
                 notes.suspects.insert(seat);
             });

@@ -173,7 +173,7 @@ impl Subgroup {
             Shards::Count(count) => vec![Candidates::All; *count],
             Shards::Seats(shards) => {
                 let seats = |seats: &Vec<usize>| {
-                    let ranks = seats.iter().filter_map(|seat| Rank::seat(seat.checked_sub(1)?));
+                    let ranks = seats.iter().filter_map(|seat| Rank::numbered(*seat));
                     Candidates::Seats(ranks.collect())
                 };
                 shards.iter().map(seats).collect()

@@ -135,7 +135,7 @@ pub fn run<A: Descriptors>(
 ) -> Result<A, Error> {
     let places = system.check()?;
     let Seat { node, listener, data, start } = seat;
-    let rank = node.checked_sub(1).filter(|at| *at < system.nodes).and_then(Rank::seat);
+    let rank = Rank::numbered(node).filter(|rank| rank.index() < system.nodes);
     let Some(me) = rank else {
         return Err(Error::NoSuchNode { node, nodes: system.nodes });
     };

@@ -284,7 +284,7 @@ impl System {
         for (at, members) in self.groups.iter().enumerate() {
             let mut nodes = Vec::new();
             for node in members {
-                let rank = node.checked_sub(1).filter(|at| *at < self.nodes).and_then(Rank::seat);
+                let rank = Rank::numbered(*node).filter(|rank| rank.index() < self.nodes);
                 let Some(rank) = rank else {
                     let last = self.nodes;
                     return no(format!("group {at} lives on node {node}: nodes are 1 to {last}"));

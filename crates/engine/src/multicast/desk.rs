@@ -426,7 +426,7 @@ impl Desk {
     /// [`NoRemoval`]: nothing happens.
     pub fn remove(&mut self, node: usize) -> Result<(), NoRemoval> {
         let nodes = self.places.n_nodes();
-        let rank = node.checked_sub(1).filter(|at| *at < nodes).and_then(Rank::seat);
+        let rank = Rank::numbered(node).filter(|rank| rank.index() < nodes);
         let Some(rank) = rank else { return Err(NoRemoval::NoSuchNode { node, nodes }) };
         let hosted = self.places.hosted(rank);
         if hosted.is_empty() {
