@@ -19,7 +19,7 @@
 
 use crate::multicast::desk::MemberView;
 use crate::multicast::stream::Marks;
-use base::{Ballot, Instant, SEATS_MAX, Slot};
+use base::{Ballot, Instant, Slot};
 use core::time::Duration;
 use proto::amcast::GroupId;
 use proto::amcast::wire::{Malformed, Reader, number};
@@ -76,7 +76,8 @@ pub(crate) struct Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) lives: u64,
-    pub(crate) disks: [u64; SEATS_MAX],
+    /// By node.
+    pub(crate) disks: Vec<u64>,
     pub(crate) members: Vec<Kept>,
 }
 
@@ -209,7 +210,7 @@ impl Journal {
     pub(crate) fn keep(
         &mut self,
         disk: &mut impl Disk,
-        disks: &[u64; SEATS_MAX],
+        disks: impl ExactSizeIterator<Item = u64>,
         changes: &[(GroupId, Vec<u8>)],
         held: impl FnOnce() -> Option<Held>,
     ) -> bool {
@@ -234,7 +235,7 @@ impl Journal {
     fn write_changes(
         &mut self,
         disk: &mut impl Disk,
-        disks: &[u64; SEATS_MAX],
+        disks: impl ExactSizeIterator<Item = u64>,
         changes: &[(GroupId, Vec<u8>)],
     ) {
         let mut turn = std::mem::take(&mut self.turn);
@@ -282,7 +283,7 @@ impl Journal {
         assert!(self.can_begin_whole(disk), "K3: no change comes before its first piece");
         let mut bytes = Vec::new();
         number(found.lives, &mut bytes);
-        put_disks(&found.disks, &mut bytes);
+        put_disks(found.disks.iter().copied(), &mut bytes);
         for kept in &found.members {
             bytes.push(kept.group as u8);
             for part in [&kept.stable, &kept.app] {
@@ -379,23 +380,21 @@ impl Journal {
     }
 }
 
-fn put_disks(disks: &[u64; SEATS_MAX], out: &mut Vec<u8>) {
-    let n_known = disks.iter().rposition(|disk| *disk != 0).map_or(0, |last| last + 1);
-    out.push(n_known as u8);
-    disks[..n_known].iter().for_each(|disk| out.extend_from_slice(&disk.to_le_bytes()));
+fn put_disks(disks: impl ExactSizeIterator<Item = u64>, out: &mut Vec<u8>) {
+    out.push(disks.len() as u8);
+    disks.for_each(|disk| out.extend_from_slice(&disk.to_le_bytes()));
 }
 
-fn read_disks(from: &mut Reader<'_>) -> Result<[u64; SEATS_MAX], Malformed> {
-    let mut disks = [0; SEATS_MAX];
-    let n_known = usize::from(from.byte()?);
-    for disk in disks.get_mut(..n_known).ok_or(Malformed)? {
+fn read_disks(from: &mut Reader<'_>) -> Result<Vec<u64>, Malformed> {
+    let n_nodes = from.byte()?;
+    let mut read = || {
         let mut word = [0; 8];
         for byte in &mut word {
             *byte = from.byte()?;
         }
-        *disk = u64::from_le_bytes(word);
-    }
-    Ok(disks)
+        Ok(u64::from_le_bytes(word))
+    };
+    (0..n_nodes).map(|_| read()).collect()
 }
 
 fn read_whole(bytes: &[u8]) -> Result<Found, Malformed> {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const DISKS: [u64; SEATS_MAX] = [7; SEATS_MAX];
+const DISKS: [u64; base::SEATS_MAX] = [7; base::SEATS_MAX];
 const PIECE_BYTES: usize = 1 << 10;
 const SIZES: Sizes =
     Sizes { piece_bytes: PIECE_BYTES, behind_bytes: 1 << 14, whole_after_bytes: 1 << 20 };
@@ -105,12 +105,12 @@ fn begun() -> (Paper, Journal) {
 fn whole(lives: u64, n_bytes: usize) -> Found {
     let (stable, app) = (vec![1; n_bytes], vec![2; 3]);
     let members = vec![Kept { group: 4, stable, app, changes: Vec::new() }];
-    Found { lives, disks: DISKS, members }
+    Found { lives, disks: DISKS.to_vec(), members }
 }
 
 fn change(journal: &mut Journal, disk: &mut Paper, bytes: &[u8]) {
     let changes = [(GroupId::at(4), bytes.to_vec())];
-    assert!(journal.keep(disk, &DISKS, &changes, || None), "it waits for its sync");
+    assert!(journal.keep(disk, DISKS.into_iter(), &changes, || None), "it waits for its sync");
 }
 
 fn held(n_delivered: u64) -> Held {
@@ -129,7 +129,7 @@ fn k3_a_whole_and_what_changed_since_come_back() {
     disk.finish(&mut journal);
     let (mut journal, found) = open(&mut disk);
     let found = found.unwrap();
-    assert_eq!((journal.name(), found.lives, found.disks), (3, 1, DISKS));
+    assert_eq!((journal.name(), found.lives, &found.disks[..]), (3, 1, &DISKS[..]));
     let kept = &found.members[0];
     assert_eq!((kept.group, kept.stable.len(), &kept.app[..]), (4, 10, &[2, 2, 2][..]));
     assert_eq!(kept.changes, [b"before".to_vec(), vec![9; PIECE_BYTES + 7]]);
@@ -161,13 +161,16 @@ fn k3_a_whole_that_was_not_written_to_its_end_does_not_count() {
 #[test]
 fn k2_what_a_turn_said_waits_for_its_sync_and_for_all_before() {
     let (mut disk, mut journal) = begun();
-    assert!(!journal.keep(&mut disk, &DISKS, &[], || Some(held(1))), "nothing to wait for");
+    assert!(
+        !journal.keep(&mut disk, DISKS.into_iter(), &[], || Some(held(1))),
+        "nothing to wait for"
+    );
     let changes = [(GroupId::at(4), b"x".to_vec())];
-    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
+    assert!(journal.keep(&mut disk, DISKS.into_iter(), &changes, || Some(held(2))));
     // Nothing new changed: the output waits with what is before it.
-    assert!(journal.keep(&mut disk, &DISKS, &[], || Some(held(3))));
+    assert!(journal.keep(&mut disk, DISKS.into_iter(), &[], || Some(held(3))));
     assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, 3);
-    assert!(!journal.keep(&mut disk, &DISKS, &[], || Some(held(4))));
+    assert!(!journal.keep(&mut disk, DISKS.into_iter(), &[], || Some(held(4))));
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
     let (mut disk, mut journal) = begun();
     let keep = |journal: &mut Journal, disk: &mut Paper, n_delivered: u64| {
         let changes = [(GroupId::at(4), vec![1; 100])];
-        assert!(journal.keep(disk, &DISKS, &changes, || Some(held(n_delivered))));
+        assert!(journal.keep(disk, DISKS.into_iter(), &changes, || Some(held(n_delivered))));
     };
     for round in (0..200).step_by(2) {
         keep(&mut journal, &mut disk, round);
@@ -192,7 +195,7 @@ fn k2_what_is_synced_or_has_nothing_to_wait_for_is_handed_over() {
     let (mut disk, mut journal) = begun();
     journal.hand(1);
     let changes = [(GroupId::at(4), b"x".to_vec())];
-    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
+    assert!(journal.keep(&mut disk, DISKS.into_iter(), &changes, || Some(held(2))));
     journal.hand(1);
     assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, 2);
     journal.hand(2);
@@ -203,7 +206,7 @@ fn k2_what_is_synced_or_has_nothing_to_wait_for_is_handed_over() {
 fn k2_what_waits_for_its_sync_is_not_handed_over() {
     let (mut disk, mut journal) = begun();
     let changes = [(GroupId::at(4), b"x".to_vec())];
-    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(2))));
+    assert!(journal.keep(&mut disk, DISKS.into_iter(), &changes, || Some(held(2))));
     journal.hand(2);
 }
 
@@ -212,7 +215,7 @@ fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
     let (mut disk, mut journal) = begun();
     disk.room = 3 * PIECE_BYTES;
     let changes = [(GroupId::at(4), vec![5; 10 * PIECE_BYTES])];
-    assert!(journal.keep(&mut disk, &DISKS, &changes, || Some(held(9))));
+    assert!(journal.keep(&mut disk, DISKS.into_iter(), &changes, || Some(held(9))));
     assert!(journal.holds());
     let mut released = None;
     while journal.holds() {

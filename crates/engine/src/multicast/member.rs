@@ -119,5 +119,5 @@ pub(crate) fn whole<M: Multicast, A: Application, P: Planting<Bug>>(
         }
         Kept { group: group.index(), stable, app: state, changes: Vec::new() }
     });
-    Found { lives, disks: world.streams.disks(), members: members.collect() }
+    Found { lives, disks: world.streams.disks().collect(), members: members.collect() }
 }

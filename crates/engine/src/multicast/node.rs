@@ -234,7 +234,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             views: members.iter().map(Member::view).collect(),
         };
         let is_news = world.streams.holds() || n_handed < world.n_delivered;
-        let waits = journal.keep(disk, &world.streams.disks(), &self.changes, || {
+        let waits = journal.keep(disk, world.streams.disks(), &self.changes, || {
             (is_news || !self.changes.is_empty()).then(held)
         });
         if self.world.planted.has(Bug::EarlierSyncReleases) {

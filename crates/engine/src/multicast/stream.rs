@@ -41,7 +41,7 @@ pub(crate) use hello::Who;
 pub(crate) use input::Input;
 
 use crate::multicast::bugs::Bug;
-use base::{Incarnation, Port, Rank, SEATS_MAX, SeatSet};
+use base::{Incarnation, Port, Rank, SeatSet};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::{Malformed, number};
 use proto::planted::{Planting, Sound};
@@ -187,7 +187,7 @@ impl Peer {
 }
 
 /// The bound to which each stream may leave (S5): its number of starts, and its bytes.
-pub(crate) type Marks = [(u64, u64); SEATS_MAX];
+pub(crate) type Marks = Vec<(u64, u64)>;
 
 /// The streams to and from every node.
 #[derive(Debug)]
@@ -203,7 +203,8 @@ pub(crate) struct Streams<P = Sound> {
     met: SeatSet,
     kept_bytes_max: usize,
     backlog_bytes_max: usize,
-    peers: [Peer; SEATS_MAX],
+    /// By node, itself among them.
+    peers: Vec<Peer>,
     frame: Vec<u8>,
     /// The peer that has given this node up (S3).
     left_by: Option<Rank>,
@@ -214,9 +215,11 @@ pub(crate) struct Streams<P = Sound> {
 }
 
 impl<P: Planting<Bug>> Streams<P> {
-    /// The streams of a process with a life that no other process ever had.
+    /// The streams of a process with a life that no other process ever had, in a system of so many
+    /// nodes.
     pub(crate) fn new(
         me: Rank,
+        n_nodes: usize,
         who: Who,
         (kept_bytes, backlog_bytes): (usize, usize),
         planted: P,
@@ -230,7 +233,7 @@ impl<P: Planting<Bug>> Streams<P> {
             met: SeatSet::EMPTY,
             kept_bytes_max: kept_bytes,
             backlog_bytes_max: backlog_bytes,
-            peers: std::array::from_fn(|_| Peer::new()),
+            peers: (0..n_nodes).map(|_| Peer::new()).collect(),
             frame: Vec::with_capacity(FRAME_BYTES_MAX),
             left_by: None,
             refused_by: None,
@@ -420,11 +423,11 @@ impl<P: Planting<Bug>> Streams<P> {
 
     /// The ends of all streams.
     pub(crate) fn marks(&self) -> Marks {
-        std::array::from_fn(|at| (self.peers[at].n_renewed, self.peers[at].written()))
+        self.peers.iter().map(|peer| (peer.n_renewed, peer.written())).collect()
     }
 
     /// Lets bytes up to `marks` leave (S5).
-    pub(crate) fn release(&mut self, marks: &Marks) {
+    pub(crate) fn release(&mut self, marks: &[(u64, u64)]) {
         for (peer, (n_renewed, upto)) in self.peers.iter_mut().zip(marks) {
             if peer.n_renewed == *n_renewed {
                 peer.released = peer.released.max(*upto);
@@ -438,12 +441,12 @@ impl<P: Planting<Bug>> Streams<P> {
     }
 
     /// The names of the disks of all nodes, as far as known.
-    pub(crate) fn disks(&self) -> [u64; SEATS_MAX] {
-        std::array::from_fn(|at| self.peers[at].disk)
+    pub(crate) fn disks(&self) -> impl ExactSizeIterator<Item = u64> {
+        self.peers.iter().map(|peer| peer.disk)
     }
 
     /// Sets the names of disks that an earlier life of this node knew.
-    pub(crate) fn know_disks(&mut self, disks: &[u64; SEATS_MAX]) {
+    pub(crate) fn know_disks(&mut self, disks: &[u64]) {
         self.peers.iter_mut().zip(disks).for_each(|(peer, disk)| peer.disk = *disk);
     }
 

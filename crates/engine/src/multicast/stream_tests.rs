@@ -34,7 +34,7 @@ fn who(life: u64, disk: u64) -> Who {
 
 impl Pair {
     fn new() -> Pair {
-        let end = |me, life| Streams::new(me, who(life, 0), (KEPT, BACKLOG), Sound);
+        let end = |me, life| Streams::new(me, 2, who(life, 0), (KEPT, BACKLOG), Sound);
         let mut wires: [Wire; 2] = Default::default();
         wires.iter_mut().for_each(|wire| wire.room = 100);
         Pair { ends: [end(A, 7), end(B, 8)], wires, got: Default::default() }
@@ -56,7 +56,7 @@ impl Pair {
 
     /// Links another life of B, with this name and this disk.
     fn next_life_of_b(&mut self, life: u64, disk: u64) {
-        self.ends[1] = Streams::new(B, who(life, disk), (KEPT, BACKLOG), Sound);
+        self.ends[1] = Streams::new(B, 2, who(life, disk), (KEPT, BACKLOG), Sound);
         self.up();
         self.settle();
     }
@@ -65,7 +65,7 @@ impl Pair {
     fn b_is(&mut self, incarnation: u64, life: u64) {
         let who = Who { incarnation: Incarnation(incarnation), life, disk: 0 };
         self.down();
-        self.ends[1] = Streams::new(B, who, (KEPT, BACKLOG), Sound);
+        self.ends[1] = Streams::new(B, 2, who, (KEPT, BACKLOG), Sound);
         self.up();
         self.settle();
     }
@@ -215,7 +215,7 @@ fn garbage_ends_the_peer_and_panics_nowhere() {
 fn durable() -> Pair {
     let mut pair = Pair::new();
     pair.ends = [(A, 7, 70), (B, 8, 80)]
-        .map(|(me, life, disk)| Streams::new(me, who(life, disk), (KEPT, BACKLOG), Sound));
+        .map(|(me, life, disk)| Streams::new(me, 2, who(life, disk), (KEPT, BACKLOG), Sound));
     pair
 }
 
@@ -259,7 +259,7 @@ fn s2_the_next_life_on_the_same_disk_begins_anew() {
 #[test]
 fn s2_a_disk_that_an_earlier_life_knew_is_the_only_one() {
     let mut pair = durable();
-    let mut disks = pair.ends[0].disks();
+    let mut disks: Vec<u64> = pair.ends[0].disks().collect();
     disks[B.index()] = 99;
     pair.ends[0].know_disks(&disks);
     pair.up();
@@ -326,7 +326,7 @@ fn s5_nothing_leaves_before_it_is_released() {
     assert_eq!(pair.got[1], [b"first"]);
     // A mark of a stream that has started again does not apply to the new one.
     pair.down();
-    pair.ends[1] = Streams::new(B, who(9, 80), (KEPT, BACKLOG), Sound);
+    pair.ends[1] = Streams::new(B, 2, who(9, 80), (KEPT, BACKLOG), Sound);
     let marks = pair.ends[0].marks();
     pair.up();
     pair.settle();
@@ -377,7 +377,7 @@ fn s6_a_lower_incarnation_is_refused_and_told() {
     let mut pair = founded();
     pair.b_is(5, 9);
     let next =
-        std::mem::replace(&mut pair.ends[1], Streams::new(B, who(8, 0), (KEPT, BACKLOG), Sound));
+        std::mem::replace(&mut pair.ends[1], Streams::new(B, 2, who(8, 0), (KEPT, BACKLOG), Sound));
     // The founder was cut off, and has not died.
     pair.down();
     pair.up();
@@ -468,7 +468,7 @@ fn what_was_written_before_anybody_was_met_waits_for_whoever_comes_first() {
 #[test]
 fn s3_a_planted_bug_gives_a_peer_up_for_one_record() {
     let planted = Planted(Bug::GivenUpForOne);
-    let mut ends = Streams::new(A, who(7, 0), (KEPT, BACKLOG), planted);
+    let mut ends = Streams::new(A, 2, who(7, 0), (KEPT, BACKLOG), planted);
     ends.push(B, b"long", &vec![7; 3 << 20]);
     assert_eq!(ends.ended(B), None);
     ends.push(B, b"and", b" more");
@@ -482,7 +482,7 @@ fn s6_a_planted_bug_listens_to_a_lower_incarnation() {
         [&[CHANNEL, HELLO][..], &words].concat()
     };
     fn heard<P: Planting<Bug>>(planted: P, hellos: [Vec<u8>; 2]) -> Incarnation {
-        let mut ends = Streams::new(A, who(7, 0), (KEPT, BACKLOG), planted);
+        let mut ends = Streams::new(A, 2, who(7, 0), (KEPT, BACKLOG), planted);
         ends.take_newcomers();
         for hello in hellos {
             ends.on_link_up(B);
@@ -499,8 +499,8 @@ fn s6_a_planted_bug_listens_to_a_lower_incarnation() {
 fn s1_a_planted_bug_hands_a_record_up_again_when_its_link_is_back() {
     fn handed_up<P: Planting<Bug>>(planted: P) -> usize {
         let mut ends = [
-            Streams::new(A, who(7, 0), (KEPT, BACKLOG), planted),
-            Streams::new(B, who(8, 0), (KEPT, BACKLOG), planted),
+            Streams::new(A, 2, who(7, 0), (KEPT, BACKLOG), planted),
+            Streams::new(B, 2, who(8, 0), (KEPT, BACKLOG), planted),
         ];
         let mut wires: [Wire; 2] = Default::default();
         ends[0].push(B, b"a ", b"record");

@@ -94,7 +94,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
         let disk = journal.as_ref().map_or(0, Journal::name);
         let who = Who { incarnation, life, disk };
         let bounds = (setup.kept_bytes, setup.backlog_bytes);
-        let mut streams = Streams::new(me, who, bounds, planted);
+        let mut streams = Streams::new(me, places.n_nodes(), who, bounds, planted);
         let changes_members = M::CHANGES_MEMBERS
             && journal.is_none()
             && !config.commutes
