@@ -239,7 +239,7 @@ impl World {
             }
             Some(Value::Bytes(Some(_))) => {}
             None if renews => {}
-            None => operator.removals.is_open(rank),
+            None => operator.removals.leave_open(rank),
             Some(Value::Error(why)) => {
                 let known = [MAY_PASS, NOT_LEADER, UNKNOWN, "BUSY", "ERR nobody"];
                 if !known.iter().any(|word| why.starts_with(word)) {
@@ -249,8 +249,8 @@ impl World {
                 let is_unknown = why.starts_with(UNKNOWN);
                 match (renews, is_unknown) {
                     (true, _) => {}
-                    (false, true) => operator.removals.is_open(rank),
-                    (false, false) => operator.removals.is_refused(rank),
+                    (false, true) => operator.removals.leave_open(rank),
+                    (false, false) => operator.removals.refuse(rank),
                 }
                 if is_pursued && !is_unknown && !(renews && was_begun) {
                     pursuit.iter_mut().for_each(|of| of.is_begun = false);

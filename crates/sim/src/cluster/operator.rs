@@ -73,12 +73,12 @@ impl Removals {
     }
 
     /// A member has said that it removes nothing.
-    pub(super) fn is_refused(&mut self, rank: Rank) {
+    pub(super) fn refuse(&mut self, rank: Rank) {
         self.asked.remove(rank);
     }
 
     /// No member has said what becomes of it.
-    pub(super) fn is_open(&mut self, rank: Rank) {
+    pub(super) fn leave_open(&mut self, rank: Rank) {
         self.unknown.insert(rank);
     }
 
@@ -197,12 +197,12 @@ mod tests {
         };
         assert_eq!(begun().look(left), None, "it was asked for");
         let mut refused = begun();
-        refused.is_refused(seat);
+        refused.refuse(seat);
         assert_eq!(refused.look(left), Some(seat));
         let mut open = begun();
-        open.is_open(seat);
+        open.leave_open(seat);
         open.ask(seat);
-        open.is_refused(seat);
+        open.refuse(seat);
         assert_eq!(open.look(left), None, "the first one is done");
     }
 }
