@@ -24,7 +24,6 @@ use replicate::state::{Settings, State};
 use replicate::transcript::InMemory;
 use replicate::verdict::Output;
 use replicate::{batch, clients, entry, feeder, framing};
-use std::hash::{DefaultHasher, Hasher};
 
 /// The way in which copies are fed.
 #[derive(Clone, Copy, Debug)]
@@ -182,12 +181,7 @@ impl<R: Replicator> Member for Copied<R> {
     fn digests(&self) -> Vec<u64> {
         let app = self.engine.app();
         let known = [format!("{:?}", app.judge()), format!("{:?}", app.checkpoints())];
-        let digest = |text: &String| {
-            let mut hasher = DefaultHasher::new();
-            hasher.write(text.as_bytes());
-            hasher.finish()
-        };
-        known.iter().map(digest).collect()
+        known.iter().map(|text| crate::kv::hash(text.as_bytes())).collect()
     }
 
     fn falls_behind(&mut self) -> bool {
