@@ -43,7 +43,7 @@ fn each_refusal_is_said_on_both_sides_with_its_mend() {
         ),
         (
             |setup| setup.layout += 1,
-            &["the memory layouts differ (", "give all members the same protocol and sizes"],
+            &["the memory layouts differ (", "give all members the same protocol, sizes and setti"],
         ),
         (
             |setup| setup.n_words += 1,

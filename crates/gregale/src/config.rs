@@ -5,6 +5,7 @@
 mod args;
 mod program;
 mod protocol;
+mod shared;
 
 pub(crate) use args::ServeArgs;
 pub(crate) use program::{

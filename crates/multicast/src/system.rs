@@ -162,6 +162,10 @@ pub struct System {
     /// The bounds of queues.
     #[serde(default)]
     pub limits: Limits,
+    /// Settings of the application that its nodes must have alike: nodes that differ refuse each
+    /// other.
+    #[serde(default)]
+    pub settings: String,
 }
 
 /// Bounds, and times.
@@ -350,7 +354,8 @@ impl System {
     /// A number that differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
         // The argument is the version of the format between nodes.
-        self.print_as(6)
+        let shape = self.print_as(6);
+        xxhash_rust::xxh3::xxh3_64(format!("{shape:x} {}", self.settings).as_bytes())
     }
 
     fn print_as(&self, version: u32) -> u64 {
@@ -404,6 +409,7 @@ pub(crate) mod tests {
             clock_error_us: None,
             clock_by: ClockBy::Kernel,
             limits: Limits::default(),
+            settings: String::new(),
         }
     }
 
@@ -467,6 +473,9 @@ pub(crate) mod tests {
         assert_ne!(print, System { order: Order::Hop, ..system() }.fingerprint());
         assert_ne!(print, System { groups: vec![vec![1]], ..system() }.fingerprint());
         assert_ne!(print, System { commutes: true, ..system() }.fingerprint());
+        let other = System { settings: "maxmemory = 1".into(), ..system() };
+        assert_ne!(print, other.fingerprint());
+        assert_eq!(system().identity(5), other.identity(5), "its disks are the same system's");
     }
 
     #[test]

@@ -122,7 +122,7 @@ pub enum Error {
     /// The protocol, its parameters or the size differ.
     #[error(
         "{path}: its {field} is {found:#x}, this node's is {expected:#x}: start all members with \
-         the same protocol and the same limits",
+         the same protocol, limits and settings",
         path = path.display()
     )]
     Layout {

@@ -190,6 +190,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
             patience_ms: 2000,
             ..Limits::default()
         },
+        settings: String::new(),
     };
     let app = Client {
         start: start.clone(),

@@ -171,8 +171,8 @@ pub enum Refusal {
     },
     /// The layout of the region differs.
     #[error(
-        "the memory layouts differ ({ours} and {theirs}): give all members the same protocol and \
-         sizes"
+        "the memory layouts differ ({ours} and {theirs}): give all members the same protocol, \
+         sizes and settings"
     )]
     Layout {
         /// The memory of the refusing side.
@@ -202,6 +202,9 @@ pub enum Refusal {
 }
 
 impl Refusal {
+    /// The number of [`Refusal::Layout`].
+    pub const LAYOUT: u8 = 6;
+
     /// The number on the wire.
     pub const fn code(&self) -> u8 {
         match self {
@@ -210,7 +213,7 @@ impl Refusal {
             Refusal::WrongNode { .. } => 3,
             Refusal::Stranger(_) => 4,
             Refusal::Members { .. } => 5,
-            Refusal::Layout { .. } => 6,
+            Refusal::Layout { .. } => Refusal::LAYOUT,
             Refusal::Secret => 7,
             Refusal::Replaced { .. } => 8,
             Refusal::Overtaken(_) => 9,

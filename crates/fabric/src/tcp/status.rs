@@ -58,6 +58,17 @@ pub enum LinkError {
     Reconnected,
 }
 
+impl LinkError {
+    /// Whether the layouts of the two differ.
+    pub fn is_of_layout(&self) -> bool {
+        match self {
+            LinkError::Refused(refusal) => matches!(refusal, Refusal::Layout { .. }),
+            LinkError::RefusedByPeer { code, .. } => *code == Refusal::LAYOUT,
+            _ => false,
+        }
+    }
+}
+
 /// The state of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {

@@ -9,7 +9,6 @@
 //!   began the directory, and lives are counted outside of it.
 //! - I4 a member is founded once: a file that still says `bootstrap` when its disk is lost is not
 //!   followed. A supervisor, which knows whether anything was acknowledged, is.
-//!   taken at its word. A supervisor, which knows whether anything was acknowledged, is.
 
 use super::life::Life;
 use crate::config::{Config, Start};

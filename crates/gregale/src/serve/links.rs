@@ -4,6 +4,7 @@
 //! Without it, a member of another cluster, or with another secret, would wait for ever without a
 //! visible cause.
 
+use crate::config::Config;
 use base::{MemberSet, NodeId, Rank, majority};
 use fabric::Fabric;
 use fabric::shm::ShmFabric;
@@ -23,6 +24,8 @@ pub(super) struct Trouble {
     pub(super) text: String,
     /// Whether one of the two refuses the other, so that waiting does not help.
     pub(super) is_refusal: bool,
+    /// Whether their layouts differ, of which the settings that members share are a part.
+    pub(super) is_of_layout: bool,
 }
 
 /// A provider that can report the state of its links.
@@ -35,7 +38,7 @@ impl Links for ShmFabric {
     fn troubles(&self) -> Vec<Trouble> {
         let trouble = |link: fabric::shm::LinkReport| {
             let id = link.peer.member().0;
-            Some(Trouble { id, text: link.trouble?, is_refusal: false })
+            Some(Trouble { id, text: link.trouble?, is_refusal: false, is_of_layout: false })
         };
         self.links().filter_map(trouble).collect()
     }
@@ -45,8 +48,8 @@ impl Links for TcpFabric {
     fn troubles(&self) -> Vec<Trouble> {
         let trouble = |link: fabric::tcp::LinkStatus| match link.last_error? {
             error @ (LinkError::Refused(_) | LinkError::RefusedByPeer { .. }) => {
-                let id = link.rank.member().0;
-                Some(Trouble { id, text: error.to_string(), is_refusal: true })
+                let (id, is_of_layout) = (link.rank.member().0, error.is_of_layout());
+                Some(Trouble { id, text: error.to_string(), is_refusal: true, is_of_layout })
             }
             // A peer that is not there yet, or no longer: the heartbeats see that too.
             _ => None,
@@ -58,21 +61,23 @@ impl Links for TcpFabric {
 /// The regular look at the links.
 pub(super) struct Lookout {
     members: usize,
+    /// The settings that all members must have alike.
+    shared: String,
     next_look: Instant,
     quiet_until: Instant,
     told: Vec<(u16, String)>,
 }
 
 impl Lookout {
-    pub(super) fn new(members: usize) -> Lookout {
+    pub(super) fn new(config: &Config) -> Lookout {
+        let (members, shared) = (config.members.len(), config.shared());
         let now = Instant::now();
         let (next_look, quiet_until) = (now + LOOK_EVERY, now + START_WITHIN);
-        Lookout { members, next_look, quiet_until, told: Vec::new() }
+        Lookout { members, shared, next_look, quiet_until, told: Vec::new() }
     }
 
     /// Reports news about the peers that are `seated`. Returns the line to end with, if this
     /// member, which has never `served`, never can.
-    /// has never `served`, cannot ever.
     pub(super) fn look(
         &mut self,
         fabric: &impl Links,
@@ -88,14 +93,17 @@ impl Lookout {
         let sits = |trouble: &Trouble| {
             Rank::of_member(NodeId(trouble.id)).is_none_or(|rank| seated.contains(rank))
         };
-        let troubles: Vec<Trouble> = fabric.troubles().into_iter().filter(sits).collect();
+        let mut troubles: Vec<Trouble> = fabric.troubles().into_iter().filter(sits).collect();
+        for trouble in troubles.iter_mut().filter(|trouble| trouble.is_of_layout) {
+            trouble.text += &format!(" (here: {})", self.shared);
+        }
         let n_refusals = troubles.iter().filter(|trouble| trouble.is_refusal).count();
         // The remaining peers and this member are not a majority.
         let is_hopeless = self.members - n_refusals < majority(self.members);
         if let (false, true, Some(first)) = (served, is_hopeless, troubles.first()) {
             return Some(format!("member {} is not a peer: {}", first.id, first.text));
         }
-        for Trouble { id, text, is_refusal } in troubles {
+        for Trouble { id, text, is_refusal, .. } in troubles {
             let is_new = is_refusal || now >= self.quiet_until;
             if is_new && !self.told.contains(&(id, text.clone())) {
                 eprintln!("gregale: the link to member {id}: {text}");

@@ -123,7 +123,7 @@ pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened>
         members: config.members.len(),
         incarnation: Incarnation(1),
         directory: config.directory.clone(),
-        layout: layout.fingerprint,
+        layout: config.fingerprint(layout.fingerprint),
         n_words: layout.n_words,
     };
     setup.validate().map_err(Failure::new)?;
@@ -408,7 +408,7 @@ impl Process<'_> {
         let (_, door) = replica.served();
         let (channel, part) = (self.channel.clone(), self.part_line());
         door.register(&poller, self.signals, channel.clone())?;
-        let mut lookout = Lookout::new(self.config.members.len());
+        let mut lookout = Lookout::new(self.config);
         let mut hopeless = None;
         let mut failure = None;
         let stop = |door: &mut C::Door, fabric: &mut F| {

@@ -78,5 +78,6 @@ fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
         clock_error_us: None,
         clock_by: Default::default(),
         limits: Limits::default(),
+        settings: config.shared(),
     })
 }

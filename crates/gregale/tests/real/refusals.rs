@@ -160,6 +160,28 @@ fn a_peer_of_another_cluster_is_refused_over_tcp() {
     assert!(!directory.path().join("node-3.region").exists(), "a region is left");
 }
 
+/// Without that it would have executed commands in another way than the others, without a sign.
+#[test]
+fn c1_a_member_with_another_limit_of_memory_is_refused_over_tcp() {
+    let cluster = Cluster::start_with(&["--fabric", "tcp"]);
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let original = std::fs::read_to_string(cluster.directory().join("member-3.toml")).unwrap();
+    let mut config: toml::Table = toml::from_str(&original).unwrap();
+    config.insert("maxmemory".into(), 1_000_000.into());
+    config["directory"] = directory.path().to_str().unwrap().into();
+    config["start"] = "bootstrap".into();
+    let ports = free_ports(3);
+    let own = config["members"].as_array_mut().unwrap()[2].as_table_mut().unwrap();
+    for (at, name) in ["client", "control", "fabric"].into_iter().enumerate() {
+        own[name] = format!("127.0.0.1:{}", ports + at as u16).into();
+    }
+    let path = directory.path().join("member.toml");
+    std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
+    let text = refused(&gregale(&["serve", "--config", path.to_str().unwrap()]));
+    assert!(text.contains("the memory layouts differ"), "{text}");
+    assert!(text.contains("(here: maxmemory = 1000000)"), "{text}");
+}
+
 /// A replica that gives up removes the memory that it made, perhaps before its sentinel looks: the
 /// cause is reported once.
 #[test]

@@ -188,6 +188,7 @@ pub(crate) fn run_child() {
         clock_error_us: None,
         clock_by: Default::default(),
         limits: limits(&how),
+        settings: String::new(),
     };
     let (to, commands) = channel();
     std::thread::spawn(move || {

@@ -38,6 +38,7 @@ impl Town {
             clock_error_us: None,
             clock_by: Default::default(),
             limits: Limits { suspect_ms: 400, ..Limits::default() },
+            settings: String::new(),
         };
         let mut listeners: Vec<_> = listeners.into_iter().map(Some).collect();
         listeners.resize_with(nodes, || None);
