@@ -91,4 +91,6 @@ crate::planted_bugs! {
     IntroducedOutlivesLink = INTRODUCED_OUTLIVES_LINK: sweep ["velos"],
     /// An acceptor whose value cannot be read counts as one that has promised and holds none.
     UnreadableIsEmpty = UNREADABLE_IS_EMPTY: tests,
+    /// An acceptor whose place was used again since its promise counts as one that holds none.
+    LaterIsEmpty = LATER_IS_EMPTY: tests,
 }

@@ -313,14 +313,16 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             return;
         }
         let wanted = cell.found[from.index()].0;
-        // The generation wrapped: the word is of a much earlier use (it cannot be of a later one,
-        // I8).
-        let foreign = match outcome {
-            Outcome::Read(words) => {
-                value::decode(words).is_some_and(|(label, _)| label.slot != slot)
-            }
-            _ => false,
+        let read_slot = match outcome {
+            Outcome::Read(words) => value::decode(words).map(|(label, _)| label.slot),
+            _ => None,
         };
+        // The place was used again after the promise, which was long on its way: `slot` is decided.
+        if read_slot.is_some_and(|read| read > slot) && !planted.has(Bug::LaterIsEmpty) {
+            return self.fall_behind(slot, host);
+        }
+        // The generation wrapped: the word is of a much earlier use.
+        let is_earlier = read_slot.is_some_and(|read| read != slot);
         let whole = match outcome {
             Outcome::Read(words) => value::decode(words)
                 .filter(|(label, _)| label.slot == slot && label.ballot >= wanted)
@@ -339,7 +341,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         // That acceptor cannot be read: it counts as not having promised, and is asked again.
         cell.phase = Phase::Preparing;
         cell.found[from.index()] = (Ballot::NONE, Tag::NONE);
-        if !foreign && !planted.has(Bug::UnreadableIsEmpty) {
+        if !is_earlier && !planted.has(Bug::UnreadableIsEmpty) {
             cell.prepared.remove(from);
             cell.vouched.remove(from);
         }

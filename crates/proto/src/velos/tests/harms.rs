@@ -118,6 +118,57 @@ fn unreadable_is_empty_is_harmful() {
     assert_eq!(values.first().map(Vec::as_slice), Some(&b"fresh"[..]));
 }
 
+/// Member 0 holds its losing value for slot 0. It leads again and has the promise of member 2, and
+/// the READ of the value there is long on its way: meanwhile member 1 uses the place twice more.
+/// Whether member 0 then accepts the losing value under its new ballot.
+fn accepts_what_had_lost<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 1);
+    group.hold(0, 2);
+    group.propose(0, b"losing").expect("room");
+    group.step(0);
+    let first = group.word(0, 0).accepted_proposal;
+    group.hold(1, 0);
+    group.lead(1);
+    group.settle(&[1, 2]);
+    group.propose(1, b"winning").expect("leads");
+    group.settle(&[1, 2]);
+    group.follow(0);
+    for peer in [1, 2] {
+        group.break_link(0, peer);
+        group.event(0, Event::LinkUp(Rank::at(peer)));
+    }
+    group.lead(0);
+    let is_whole = |verb: &Verb| matches!(verb, Verb::Read { n_words, .. } if *n_words > 10);
+    for _ in 0..20 {
+        if group.world.links[0][2].iter().any(is_whole) {
+            break;
+        }
+        group.release(0, 2);
+        group.hold(0, 2);
+        group.now = group.now.plus(Duration::from_millis(2));
+        group.step(0);
+    }
+    assert!(group.world.links[0][2].iter().any(is_whole), "the READ is on its way");
+    group.lead(1);
+    group.settle(&[1, 2]);
+    for n in 0..2 * SHAPE.ring_slots as u8 + 1 {
+        group.propose(1, &[n]).expect("leads");
+        group.settle(&[1, 2]);
+    }
+    group.release(0, 2);
+    group.settle(&[0]);
+    group.word(0, 0).accepted_proposal > first
+}
+
+#[test]
+fn later_is_empty_is_harmful() {
+    assert!(!accepts_what_had_lost(Sound));
+    assert!(accepts_what_had_lost(Planted(Bug::LaterIsEmpty)));
+}
+
 /// Member 2 is out of reach while the generation wraps once under one ballot. Then member 1 is, and
 /// the next value is decided with member 2. Whether a successor finds it.
 fn is_kept_over_a_wrap<P: Planting<Bug>>(planted: P, n_slots: u64) -> Option<bool> {
