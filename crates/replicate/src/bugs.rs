@@ -70,6 +70,8 @@ proto::planted_bugs! {
     SplitReleases = SPLIT_RELEASES: tests,
     /// Answers that no majority agrees on are held without a bound of time.
     HeldForEver = HELD_FOR_EVER: tests,
+    /// What a copy sends without an entry waits for one, however long none comes.
+    LateUncompared = LATE_UNCOMPARED: tests,
     /// Clients are read however much is held from them.
     HeldUnbounded = HELD_UNBOUNDED: tests,
     /// A hash is taken before the copy has answered everything.

@@ -134,7 +134,8 @@ pub struct Clients<B = Sound> {
     to_abort: BTreeSet<u64>,
     held: Held<B>,
     begin: Begin,
-    /// Whether a leader's entry is on its way: about a member that is dead or removed, or a halt.
+    /// Whether an entry is on its way that no client has caused: a leader's about a member that is
+    /// dead or removed, a halt, or what has answers compared.
     has_word_under_way: bool,
     /// Room for an entry's bytes, and for a client's.
     scratch: Vec<u8>,
@@ -444,8 +445,8 @@ impl<B: Planting<Bug>> Clients<B> {
         }
     }
 
-    /// Says what is due: the own beginning, aborts, and a leader's `word` about others (only while
-    /// [`Clients::may_say_word`]).
+    /// Says what is due: the own beginning, aborts, and a `word` that no client has caused (only
+    /// while [`Clients::may_say_word`]).
     /// Reads clients again that there is room for. Returns whether it did anything.
     pub fn resume<S: Streams>(
         &mut self,
@@ -489,7 +490,7 @@ impl<B: Planting<Bug>> Clients<B> {
         worked
     }
 
-    /// Whether a leader may say something about others now.
+    /// Whether the process may say something now that no client has caused.
     pub fn may_say_word(&self) -> bool {
         !self.has_word_under_way
     }

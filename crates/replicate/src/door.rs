@@ -385,6 +385,15 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         (may_say && (closes || is_empty)).then_some(Entry::Halt { owner, run, closes })
     }
 
+    /// O6 of `held`: any member says so for its own clients.
+    fn compare<H: Transcript>(&self, state: &State<H, B>) -> Option<Entry<'static>> {
+        let may_say = self.clients.may_say_word() && self.clients.may_enter(state.table());
+        let is_level = self.feeder.is_feeding() && self.feeder.lag_bytes(state.transcript()) == 0;
+        let (owner, run) = self.clients.process();
+        let is_wanted = may_say && is_level && self.clients.wants_point(self.now);
+        is_wanted.then_some(Entry::Compare { owner, run })
+    }
+
     /// D8
     fn left<H: Transcript>(&self, state: &State<H, B>, view: &View) -> Option<Entry<'static>> {
         let of = view.configuration.filter(|of| of.is_decided)?;
@@ -539,7 +548,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
             self.clients.let_begin();
         }
         self.halts.look(state.checkpoints().is_due(state.judge()), self.now);
-        let word = self.leaders_word(state, &view);
+        let word = self.leaders_word(state, &view).or_else(|| self.compare(state));
         let judge = state.judge();
         worked |= self.clients.release(judge, self.now);
         self.pace.look(judge.agreed().at, judge.position(), judge.ahead_max(), self.now);
@@ -557,7 +566,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         let silent = silent.filter(|at| *at > self.now).min();
         let own = [self.feeder.deadline(), self.stall.deadline(), self.pace.deadline()];
         let halt = self.halts.deadline().filter(|at| *at > self.now);
-        let own = own.into_iter().chain([self.clients.deadline(), halt]);
+        let own = own.into_iter().chain([self.clients.deadline(self.now), halt]);
         own.flatten().chain(silent).min()
     }
 

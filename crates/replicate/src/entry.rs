@@ -13,6 +13,7 @@
 //!   Hash       at u64, value u64
 //!   Piece      at u64, offset u64, length of all u64, a part of a checkpoint
 //!   Halt       closes u64
+//!   Compare    (nothing)
 //! ```
 //! Integers are little-endian.
 
@@ -110,6 +111,14 @@ pub enum Entry<'a> {
         /// Whether connections are closed for it. Else the entry counts where none is open.
         closes: bool,
     },
+    /// What copies have sent since the last point is to be compared: a point lies behind this entry
+    /// (`held`, O6). It changes nothing.
+    Compare {
+        /// The member that says so.
+        owner: Rank,
+        /// Its process.
+        run: Incarnation,
+    },
     /// The hash of what a member's copy has answered (`verdict`). No copy is fed with it.
     Hash {
         /// The member.
@@ -154,6 +163,7 @@ const HASH: u8 = 8;
 const PIECE: u8 = 9;
 const LEFT: u8 = 10;
 const HALT: u8 = 11;
+const COMPARE: u8 = 12;
 
 impl<'a> Entry<'a> {
     /// The connection that the entry is about, if it is about one.
@@ -163,6 +173,7 @@ impl<'a> Entry<'a> {
             | Entry::Gone { .. }
             | Entry::Left { .. }
             | Entry::Halt { .. }
+            | Entry::Compare { .. }
             | Entry::Hash { .. }
             | Entry::Piece { .. } => None,
             Entry::Open { id }
@@ -186,6 +197,7 @@ impl<'a> Entry<'a> {
             | Entry::Gone { owner, run, .. }
             | Entry::Left { owner, run }
             | Entry::Halt { owner, run, .. }
+            | Entry::Compare { owner, run }
             | Entry::Hash { owner, run, .. }
             | Entry::Piece { owner, run, .. } => (owner, run),
             Entry::Open { id }
@@ -209,6 +221,7 @@ impl<'a> Entry<'a> {
             Entry::Gone { below, .. } => (GONE, &[below], &[]),
             Entry::Left { .. } => (LEFT, &[], &[]),
             Entry::Halt { closes, .. } => (HALT, &[u64::from(closes)], &[]),
+            Entry::Compare { .. } => (COMPARE, &[], &[]),
             Entry::Hash { at, value, .. } => (HASH, &[at, value], &[]),
             Entry::Piece { at, offset, len, bytes, .. } => (PIECE, &[at, offset, len], bytes),
         };
@@ -247,6 +260,7 @@ impl<'a> Entry<'a> {
             ABORT => Entry::Abort { id: connection(&mut rest)? },
             GONE => Entry::Gone { owner, run, below: word(&mut rest)? },
             LEFT => Entry::Left { owner, run },
+            COMPARE => Entry::Compare { owner, run },
             HALT => match word(&mut rest)? {
                 closes @ (0 | 1) => Entry::Halt { owner, run, closes: closes > 0 },
                 _ => return Err(EntryError),

@@ -473,6 +473,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 self.leave_all(program, audience, |id| id.owner == owner && ends(id));
             }
             (Entry::Halt { .. }, _) => self.leave_all(program, audience, |_| true),
+            (Entry::Compare { .. }, _) => {}
             (Entry::Hash { .. } | Entry::Piece { .. }, _) => unreachable!("it is no input"),
             // The program has closed the leg.
             (

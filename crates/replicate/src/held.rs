@@ -17,6 +17,10 @@
 //! - O4 a client is not read while [`HELD_BYTES_MAX`] bytes or more are held from it, nor is any
 //!   while [`ALL_HELD_BYTES_MAX`] are held from all. One is closed for which more waits than
 //!   for any client may (`clients`, C2).
+//! - O6 what was sent without an entry (a time that the program waited for has come) is given a point:
+//!   when it has waited for one for [`COMPARED_AFTER`], and the copy was fed all that was executed,
+//!   the member says an entry that does nothing else ([`Entry::Compare`](crate::entry::Entry)). The
+//!   other copies have that long to send the same.
 //! - O5 what a copy says of its own (`hash`, H3) is not compared, and leaves with its interval: it
 //!   is a part of that as all else is, and no part of the hash.
 
@@ -30,6 +34,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// See O3.
 pub const HELD_WITHIN: Duration = Duration::from_secs(5);
+/// See O6.
+pub const COMPARED_AFTER: Duration = Duration::from_millis(500);
 /// See O4.
 pub const HELD_BYTES_MAX: usize = 1 << 20;
 /// See O4.
@@ -81,6 +87,8 @@ pub(crate) struct Held<B> {
     output: Output,
     /// What was sent since the last point.
     fresh: BTreeMap<u64, Part>,
+    /// The time since when some of that waits for a point.
+    fresh_since: Option<Instant>,
     waiting: VecDeque<Interval>,
     figures: HeldFigures,
 }
@@ -89,7 +97,8 @@ impl<B: Planting<Bug>> Held<B> {
     /// None yet.
     pub(crate) fn new(output: Output, planted: B) -> Held<B> {
         let figures = HeldFigures::default();
-        Held { planted, output, fresh: BTreeMap::new(), waiting: VecDeque::new(), figures }
+        let (fresh, waiting) = (BTreeMap::new(), VecDeque::new());
+        Held { planted, output, fresh, fresh_since: None, waiting, figures }
     }
 
     /// Whether answers are held.
@@ -131,6 +140,7 @@ impl<B: Planting<Bug>> Held<B> {
     /// The copy is at a point, and has taken this hash of what it has sent before.
     pub(crate) fn pass_point(&mut self, taken: Taken, now: Instant) {
         let parts = std::mem::take(&mut self.fresh);
+        self.fresh_since = None;
         if !parts.is_empty() {
             // (O5: what the hash leaves out is among them.)
             self.waiting.push_back(Interval { taken, since: now, parts });
@@ -163,8 +173,28 @@ impl<B: Planting<Bug>> Held<B> {
         self.waiting.pop_front().map(|interval| (fate, interval.parts))
     }
 
-    /// The time at which the oldest interval is refused.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        Some(self.waiting.front()?.since.plus(HELD_WITHIN))
+    /// Notes the time, for what was sent since the last point.
+    pub(crate) fn look(&mut self, now: Instant) {
+        if !self.fresh.is_empty() {
+            self.fresh_since.get_or_insert(now);
+        }
+    }
+
+    fn compares_at(&self) -> Option<Instant> {
+        let at = self.fresh_since?.plus(COMPARED_AFTER);
+        (self.is_on() && !self.planted.has(Bug::LateUncompared)).then_some(at)
+    }
+
+    /// Whether what was sent since the last point is to be compared, if no entry comes (O6).
+    pub(crate) fn wants_point(&self, now: Instant) -> bool {
+        self.compares_at().is_some_and(|at| now >= at)
+    }
+
+    /// The time at which the oldest interval is refused, or a point is wanted: what is not wanted
+    /// yet.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let refused = self.waiting.front().map(|first| first.since.plus(HELD_WITHIN));
+        let compared = self.compares_at().filter(|at| *at > now);
+        refused.into_iter().chain(compared).min()
     }
 }

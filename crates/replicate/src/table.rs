@@ -154,6 +154,7 @@ impl<B: Planting<Bug>> Table<B> {
             Entry::Begin { .. } => unreachable!("handled above"),
             Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("about no connection"),
             Entry::Halt { .. } => unreachable!("it is executed by `end_all`"),
+            Entry::Compare { .. } => Verdict::Execute,
             Entry::Open { id } => self.open(id),
             Entry::Input { id, index, .. } | Entry::HalfClose { id, index } => {
                 let verdict = self.judge(id, index);

@@ -57,6 +57,19 @@ fn no_client_sees_what_one_copy_has_wrong() {
     assert_eq!(cluster.stop(), Some(0));
 }
 
+/// The three copies end a wait by their hosts' clocks, when no client says anything.
+#[test]
+fn o6_an_answer_that_no_request_has_caused_leaves() {
+    let mut cluster = start();
+    let mut connection = cluster.connect(1);
+    let popped: Option<(String, String)> = connection.blpop("none", 1.0).unwrap();
+    assert_eq!(popped, None);
+    let held = program(&cluster, 1, 1)["held"].clone();
+    assert_eq!(held["refused"], 0, "{held}");
+    drop(connection);
+    assert_eq!(cluster.stop(), Some(0));
+}
+
 /// Clients count at all members and look at a key, while the leader is killed, and while a copy has
 /// that key wrong: each increment that was answered is there, and no answer is wrong.
 #[test]

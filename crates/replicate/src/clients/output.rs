@@ -16,6 +16,7 @@ impl<B: Planting<Bug>> Clients<B> {
     /// never leave. Returns whether there was any.
     pub fn release(&mut self, judge: &Judge<B>, now: Instant) -> bool {
         let mut worked = false;
+        self.held.look(now);
         while let Some((fate, parts)) = self.held.next(judge, now) {
             worked = true;
             for (number, Part { end, is_last }) in parts {
@@ -50,9 +51,14 @@ impl<B: Planting<Bug>> Clients<B> {
         self.held.figures()
     }
 
-    /// The time at which what is held longest is refused.
-    pub fn deadline(&self) -> Option<Instant> {
-        self.held.deadline()
+    /// Whether what is held is to be compared, if no entry comes (O6 of `held`).
+    pub(crate) fn wants_point(&self, now: Instant) -> bool {
+        self.held.wants_point(now)
+    }
+
+    /// The time at which what is held longest is refused, or wants a point.
+    pub fn deadline(&self, now: Instant) -> Option<Instant> {
+        self.held.deadline(now)
     }
 
     /// Sends output.

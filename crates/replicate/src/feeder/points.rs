@@ -148,7 +148,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 self.legs.keys_of(|id| id.owner == owner && id.run <= run && id.number < below)
             }
             Entry::Halt { .. } => self.legs.keys_of(|_| true),
-            Entry::Open { .. } | Entry::Input { .. } => Vec::new(),
+            Entry::Open { .. } | Entry::Input { .. } | Entry::Compare { .. } => Vec::new(),
             Entry::Hash { .. } | Entry::Piece { .. } => unreachable!("it is no input"),
         };
         if keys.iter().any(|key| self.legs.busy().contains(key)) {

@@ -26,6 +26,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             | Entry::Gone { .. }
             | Entry::Left { .. }
             | Entry::Halt { .. }
+            | Entry::Compare { .. }
             | Entry::Open { .. } => true,
             Entry::HalfClose { .. } | Entry::Close { .. } | Entry::Abort { .. } => {
                 self.hashes.is_on()

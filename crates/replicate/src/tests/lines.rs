@@ -38,6 +38,13 @@ impl Lines {
         self.legs.values().filter(|(input, ..)| !input.is_empty()).count()
     }
 
+    /// Sends something on each leg that nothing was fed for.
+    pub(super) fn say(&mut self, bytes: &[u8]) {
+        for (_, output, _) in self.legs.values_mut() {
+            output.extend(bytes);
+        }
+    }
+
     pub(super) fn answer_all(&mut self) {
         assert!(!self.is_held, "it was released");
         for (input, output, _) in self.legs.values_mut() {

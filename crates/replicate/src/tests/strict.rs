@@ -2,7 +2,7 @@
 
 use super::copies::hash_of;
 use super::*;
-use crate::held::{HELD_BYTES_MAX, HELD_WITHIN};
+use crate::held::{COMPARED_AFTER, HELD_BYTES_MAX, HELD_WITHIN};
 use crate::verdict::Outcome;
 
 const THEIR_RUN: Incarnation = Incarnation(3);
@@ -298,4 +298,32 @@ fn v8_a_hash_moves_no_time() {
     assert_eq!(rig.state.time_ms(), Some(1000));
     rig.apply_at(1600, &[]);
     assert_eq!((rig.state.time_ms(), rig.state.judge().position()), (Some(1600), 2));
+}
+
+#[test]
+fn o6_what_is_sent_without_an_entry_is_compared_when_none_comes() {
+    fn heard<B: Planting<Bug>>(planted: B) -> Vec<u8> {
+        let mut strict = Strict::new(planted);
+        let point = strict.ask(b"SET a\r\n");
+        agree_before(&mut strict, point.0);
+        strict.other(OTHER, point);
+        assert_eq!(strict.heard(), b":5\r\n");
+        // A time has come that the program waited for.
+        strict.rig.door.program.say(b"*-1\r\n");
+        strict.rig.turn();
+        strict.rig.turn_after(COMPARED_AFTER / 2);
+        assert!(strict.rig.decide().is_empty(), "the others may be about to send the same");
+        strict.rig.turn_after(COMPARED_AFTER);
+        if strict.rig.decide().is_empty() {
+            return strict.heard();
+        }
+        let point = strict.come_to_point();
+        assert_eq!(strict.heard(), b"", "one copy has sent it");
+        strict.other(OTHER, point);
+        strict.rig.turn_after(2 * COMPARED_AFTER);
+        assert!(strict.rig.decide().is_empty(), "nothing more is held");
+        strict.heard()
+    }
+    assert_eq!(heard(Sound), b"*-1\r\n");
+    assert_eq!(heard(Planted(Bug::LateUncompared)), b"", "the mistake shows");
 }
