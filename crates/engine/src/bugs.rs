@@ -20,6 +20,8 @@ proto::planted_bugs! {
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ANYWHERE,
     /// A read whose check was refused is performed nevertheless.
     RefusedReadsServed = REFUSED_READS_SERVED: sweep ANYWHERE,
+    /// Reads for which there is no room on the way to the leader are tried again in each turn.
+    TriesEachTurn = TRIES_EACH_TURN: tests,
     /// A member without the present state performs reads of it.
     LearnersRead = LEARNERS_READ: sweep IN_MEMORY,
     /// A stream of frames continues over a new link although the broken one left a gap.

@@ -229,13 +229,19 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.host.desk.recycle(round);
     }
 
-    /// All reads that wait go to the leader. True if there was one.
+    /// All reads that wait go to the leader, as far as there is room. True if one went.
     fn send_all_to_leader(&mut self) -> bool {
+        let hastens = self.host.plant.has_planted(Bug::TriesEachTurn);
+        if self.now() < self.read_pause_until && !hastens {
+            return false;
+        }
         let mut round = std::mem::take(&mut self.host.desk.waiting);
-        let worked = !round.readers.is_empty();
+        let n_waiting = round.readers.len();
         self.send_to_leader(&mut round);
         self.host.desk.recycle(round);
-        worked
+        // Those that are left are tried again after a pause. Else the loop would not sleep, and each
+        // turn would put off what is to leave.
+        self.host.desk.waiting.readers.len() < n_waiting || hastens && n_waiting > 0
     }
 
     /// Own reads of `round` are put into words for the leader; others' are refused: this member was

@@ -226,6 +226,29 @@ fn a_member_that_trusts_itself_and_does_not_lead_asks_itself_again_a_little_late
     assert!(core.dispatch_reads());
 }
 
+/// (Seed 7700142 of velos-cluster: such a member never slept, and no read ever left.)
+#[test]
+fn reads_for_which_there_is_no_room_on_the_way_to_the_leader_wait_for_a_while() {
+    fn turns(planted: Option<Bug>) -> ([bool; 4], bool) {
+        let mut core = mock::core(0, Default::default());
+        core.host.plant.bug = planted;
+        let bounds = Bounds { span: 1, ..Bounds::default() };
+        core.host.desk = Desk::bounded(core.host.desk.view, Duration::from_secs(5), bounds);
+        core.target = Some(LEADER);
+        core.host.desk.view.role = Role::Learner;
+        core.host.desk.now = Instant(1);
+        (1..=3).for_each(|n| core.host.desk.waiting.own(reader(n), Instant(99)));
+        let worked = std::array::from_fn(|_| core.dispatch_reads());
+        for _ in 0..40 {
+            core.host.desk.now = core.host.desk.now.plus(REFUSED_PAUSE / 10);
+            core.dispatch_reads();
+        }
+        (worked, !core.host.desk.asked.has_undispatched())
+    }
+    assert_eq!(turns(None), ([true, false, false, false], true), "and the first leaves");
+    assert_eq!(turns(Some(Bug::TriesEachTurn)), ([true; 4], false), "the mistake shows");
+}
+
 #[test]
 fn i3_a_round_that_takes_several_turns_leaves_no_read_out() {
     let mut core = mock::core(0, Default::default());
