@@ -301,6 +301,8 @@ impl<B: Planting<Bug>> Feeder<B> {
     ) -> bool {
         let transcript = state.transcript();
         if self.failure.is_some() || self.is_behind(transcript) {
+            self.look_at = None; // this copy is fed no more
+            self.renewal.forget_looks();
             return false;
         }
         if !matches!(self.phase, Phase::Feeding) {

@@ -32,6 +32,10 @@ impl Renewal {
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.look_at
     }
+
+    pub(super) fn forget_looks(&mut self) {
+        self.look_at = None;
+    }
 }
 
 impl<B: Planting<Bug>> Feeder<B> {
