@@ -62,8 +62,11 @@ impl Owner {
         number <= self.used_to || self.used.contains(&number)
     }
 
+    /// A number that is used up already leaves nothing behind.
     fn use_up(&mut self, number: u64) {
-        self.used.insert(number);
+        if number > self.used_to {
+            self.used.insert(number);
+        }
         while self.used.remove(&(self.used_to + 1)) {
             self.used_to += 1;
         }
@@ -369,6 +372,18 @@ mod tests {
         assert_eq!(table.execute(&left), Verdict::Over, "that is about the one before");
         let of_later = ConnectionId { run: later, ..id(1) };
         assert_eq!(table.execute(&Entry::Open { id: of_later }), Verdict::Execute);
+    }
+
+    /// Each had left eight bytes in every later state.
+    #[test]
+    fn a_connection_that_was_opened_and_aborted_leaves_nothing_behind() {
+        let mut table = begun();
+        for number in 1..=100 {
+            assert_eq!(table.execute(&Entry::Open { id: id(number) }), Verdict::Execute);
+            assert_eq!(table.execute(&Entry::Abort { id: id(number) }), Verdict::Execute);
+        }
+        let owner = &table.owners[OWNER.index()];
+        assert_eq!((owner.used_to, owner.used.len()), (100, 0));
     }
 
     #[test]
