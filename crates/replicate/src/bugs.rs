@@ -86,6 +86,8 @@ proto::planted_bugs! {
     OwnEndUnread = OWN_END_UNREAD: tests,
     /// A checkpoint counts although its maker's copy was not compared behind it.
     CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
+    /// A checkpoint counts although its maker's copy may have differed at its own point.
+    MatchedBehindAlone = MATCHED_BEHIND_ALONE: tests,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: tests,
     /// The transcript is forgotten up to its end, not up to the checkpoint.

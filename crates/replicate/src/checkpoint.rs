@@ -12,8 +12,10 @@
 //!
 //! - K1 which member saves, and which checkpoint counts, is a function of the log, as verdicts are.
 //! - K2 a checkpoint counts from a point *behind* it on at which its maker's copy was one of an
-//!   agreed majority (`verdict`). Until then it may be that of a copy that has gone its own way.
-//!   One whose maker differs, or behind which the copies are split, never counts.
+//!   agreed majority (`verdict`), if it was one at the checkpoint's own point too. Until then it may
+//!   be that of a copy that has gone its own way: a hash tells of the answers since the point before
+//!   alone, and behind that such a copy may answer as the others do. One whose maker differs, or
+//!   behind which the copies are split, never counts.
 //! - K3 the pieces of one checkpoint are executed in their order, each once. A maker that cannot
 //!   save gives up by a piece of length 0.
 //! - K4 a maker without progress for [`PATIENCE`] comparisons (times the entries between two of
@@ -220,7 +222,9 @@ impl<B: Planting<Bug>> Checkpoints<B> {
             return false;
         }
         let agreed = judge.agreed();
-        making.is_matched |= agreed.at > making.at && agreed.members.contains(maker);
+        let is_behind = agreed.at > making.at && agreed.members.contains(maker);
+        let is_there = judge.has_agreed(maker, run, making.at);
+        making.is_matched |= is_behind && (is_there || self.planted.has(Bug::MatchedBehindAlone));
         making.is_matched |= self.planted.has(Bug::CheckpointUnmatched);
         if !making.is_whole() || !making.is_matched {
             return false;
@@ -421,6 +425,29 @@ mod tests {
         rig.pass([7, 8, 9]);
         assert!(!rig.look());
         assert_eq!(rig.checkpoints.counts(), (0, 1), "nor behind a split");
+    }
+
+    /// (Seed 7700268 of `replicate`: the third copy was down, so no verdict saw the difference.)
+    #[test]
+    fn k2_a_checkpoint_whose_own_point_is_open_does_not_count() {
+        fn counts<B: Planting<Bug>>(planted: B) -> [bool; 2] {
+            let mut rig = Rig::new(planted);
+            rig.pass([7, 7, 7]);
+            rig.judge.step();
+            assert!(rig.checkpoints.pass_point(&rig.judge, |_| RUN));
+            let at = rig.judge.position();
+            let maker = rig.checkpoints.making().unwrap().maker.0;
+            let [other, third] = [1, 2].map(|n| Rank::at((maker.index() + n) % 3));
+            rig.judge.take(maker, RUN, at, 8);
+            rig.judge.take(other, RUN, at, 7);
+            rig.piece(0, 10, 10);
+            rig.pass([7, 7, 7]);
+            let before = rig.look();
+            rig.judge.take(third, RUN, at, 8);
+            [before, before || rig.look()]
+        }
+        assert_eq!(counts(Sound), [false, true], "its hash is the majority's after all");
+        assert_eq!(counts(Planted(Bug::MatchedBehindAlone)), [true; 2], "the mistake shows");
     }
 
     #[test]

@@ -180,6 +180,14 @@ impl<B: Planting<Bug>> Judge<B> {
         self.agreed
     }
 
+    /// Whether this process has proposed the agreed hash at this point.
+    pub(crate) fn has_agreed(&self, member: Rank, run: Incarnation, at: u64) -> bool {
+        let agrees = |point: &Point| {
+            point.agreed.is_some_and(|value| point.hashes[member.index()] == Some((run, value)))
+        };
+        self.points.get(&at).is_some_and(agrees)
+    }
+
     /// The newest point at which the copies were split; 0 if there was none.
     pub fn split_at(&self) -> u64 {
         self.split_at
