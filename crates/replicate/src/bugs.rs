@@ -88,6 +88,8 @@ proto::planted_bugs! {
     CheckpointUnmatched = CHECKPOINT_UNMATCHED: tests,
     /// A checkpoint counts although its maker's copy may have differed at its own point.
     MatchedBehindAlone = MATCHED_BEHIND_ALONE: tests,
+    /// A checkpoint counts when its maker's copy agrees at the checkpoint's own point.
+    CheckpointByOwnPoint = CHECKPOINT_BY_OWN_POINT: tests,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: tests,
     /// The transcript is forgotten up to its end, not up to the checkpoint.

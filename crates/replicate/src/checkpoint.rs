@@ -11,11 +11,11 @@
 //! ```
 //!
 //! - K1 which member saves, and which checkpoint counts, is a function of the log, as verdicts are.
-//! - K2 a checkpoint counts from a point *behind* it on at which its maker's copy was one of an
-//!   agreed majority (`verdict`), if it was one at the checkpoint's own point too. Until then it may
-//!   be that of a copy that has gone its own way: a hash tells of the answers since the point before
-//!   alone, and behind that such a copy may answer as the others do. One whose maker differs, or
-//!   behind which the copies are split, never counts.
+//! - K2 a checkpoint counts when its maker's copy was one of an agreed majority (`verdict`) at the
+//!   checkpoint's own point and at the next. Until then it may be that of a copy that has gone its
+//!   own way: a hash tells of the answers since the point before alone, and further on such a copy
+//!   may answer as the others do. One whose maker differs, or behind which the copies are split,
+//!   never counts.
 //! - K3 the pieces of one checkpoint are executed in their order, each once. A maker that cannot
 //!   save gives up by a piece of length 0.
 //! - K4 a maker without progress for [`PATIENCE`] comparisons (times the entries between two of
@@ -221,10 +221,11 @@ impl<B: Planting<Bug>> Checkpoints<B> {
             self.give_up();
             return false;
         }
-        let agreed = judge.agreed();
-        let is_behind = agreed.at > making.at && agreed.members.contains(maker);
-        let is_there = judge.has_agreed(maker, run, making.at);
+        let has_agreed = |at: u64| judge.has_agreed(maker, run, at);
+        let is_there = has_agreed(making.at);
+        let is_behind = judge.point_behind(making.at).is_some_and(has_agreed);
         making.is_matched |= is_behind && (is_there || self.planted.has(Bug::MatchedBehindAlone));
+        making.is_matched |= is_there && self.planted.has(Bug::CheckpointByOwnPoint);
         making.is_matched |= self.planted.has(Bug::CheckpointUnmatched);
         if !making.is_whole() || !making.is_matched {
             return false;
@@ -410,7 +411,9 @@ mod tests {
         rig.pass([7, 7, 7]);
         assert!(rig.look());
         assert_eq!((rig.checkpoints.counts(), rig.checkpoints.making()), ((1, 0), None));
-        assert!(whole(Planted(Bug::CheckpointUnmatched)).0.look(), "the mistake shows");
+        for bug in [Bug::CheckpointUnmatched, Bug::CheckpointByOwnPoint] {
+            assert!(whole(Planted(bug)).0.look(), "the mistake shows");
+        }
     }
 
     #[test]

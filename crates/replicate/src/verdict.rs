@@ -188,6 +188,11 @@ impl<B: Planting<Bug>> Judge<B> {
         self.points.get(&at).is_some_and(agrees)
     }
 
+    /// The next point behind this one, as far as points are kept.
+    pub(crate) fn point_behind(&self, at: u64) -> Option<u64> {
+        self.points.range(at + 1..).next().map(|(at, _)| *at)
+    }
+
     /// The newest point at which the copies were split; 0 if there was none.
     pub fn split_at(&self) -> u64 {
         self.split_at

@@ -6,6 +6,7 @@
 
 use super::compared::SharedSent;
 use super::kinds::{Copies, Protocol};
+use super::makers::SharedMakers;
 use super::replicated::Around;
 use super::timers::Journal;
 use base::Rng;
@@ -28,6 +29,9 @@ pub(super) struct Deviants {
     /// By member: the requests after which its first copy takes up nothing more.
     stalls_after: Vec<Option<u64>>,
     stalled_after: Duration,
+    /// The member whose first copy strays, when it makes a checkpoint.
+    strays: Option<usize>,
+    makers: SharedMakers,
     reads: bool,
     /// See `Around`.
     strict: Option<(Copies, SharedSent)>,
@@ -55,6 +59,10 @@ impl Deviants {
         let renews = checkpoint > 0 && rng.chance(1, 2);
         let closes = checkpoint > 0 && rng.chance(3, 4);
         let closes_after = closes.then(|| Duration::from_millis(rng.range(1, 300)));
+        let are_alike = n == 0 && stalls_after.iter().all(Option::is_none);
+        let mut rng = Rng::new(seed ^ 0x0073_7472_6179_7300);
+        let strays = are_alike && checkpoint > 0 && !renews && rng.chance(2, 3);
+        let strays = strays.then(|| rng.below(members as u64) as usize);
         Deviants {
             compare,
             checkpoint,
@@ -65,6 +73,8 @@ impl Deviants {
             after,
             stalls_after,
             stalled_after,
+            strays,
+            makers: SharedMakers::default(),
             reads,
             strict: None,
         }
@@ -75,7 +85,8 @@ impl Deviants {
         let mut rng = Rng::new(seed ^ 0x0073_7472_6963_7400);
         let manners = [Copies::InMemory, Copies::AtRest, Copies::InTurns];
         let strict = Some((manners[rng.below(3) as usize], SharedSent::default()));
-        Deviants { strict, ..self }
+        // (Points lie elsewhere there than M1 of `makers` asks.)
+        Deviants { strict, strays: None, ..self }
     }
 
     /// Whether clients may ask for what is a copy's own: where no copy deviates, since what is
@@ -88,7 +99,12 @@ impl Deviants {
             }
             _ => false,
         };
-        is_known && self.after.iter().all(Option::is_none)
+        is_known && self.strays.is_none() && self.after.iter().all(Option::is_none)
+    }
+
+    /// A checkpoint that should not count, in words.
+    pub(super) fn counts_wrongly(&self) -> Option<String> {
+        self.makers.borrow().finding(self.compare).filter(|_| self.strict.is_none())
     }
 
     /// What has left to clients too early, in words.
@@ -99,7 +115,7 @@ impl Deviants {
     /// The same, of copies that are all alike.
     pub(super) fn reformed(self) -> Deviants {
         let none = vec![None; self.after.len()];
-        Deviants { after: none.clone(), stalls_after: none, ..self }
+        Deviants { after: none.clone(), stalls_after: none, strays: None, ..self }
     }
 
     /// What the process `life` of this member has around its copy.
@@ -117,6 +133,8 @@ impl Deviants {
             deviates_after,
             stalls_after,
             stalled_after: Some(stalled_after),
+            strays: self.strays == Some(node) && life == 1,
+            makers: self.makers.clone(),
             reads,
             strict: self.strict.clone(),
         }

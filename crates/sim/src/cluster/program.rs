@@ -22,6 +22,10 @@
 //! - P9 a program that is saved by its files is killed and begins again: its values and its timer
 //!   are in its files, and what its connections have told it is not, nor is how much its process
 //!   has seen (`timers`, P7).
+//! - P10 a program that *strays* stores otherwise what it holds when it is first saved: nothing that
+//!   it has answered before shows that. It answers a request of another member's client for one of
+//!   these values otherwise, until that is written again. (What it hands over is right: `makers`
+//!   judges whether that may count.)
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
@@ -54,6 +58,34 @@ pub(super) enum Manner {
     AsDrawn,
     /// By turns of a loop (P5).
     InTurns,
+}
+
+/// The values that a program has stored otherwise (P9).
+#[derive(Debug, Default)]
+enum Stray {
+    #[default]
+    Never,
+    /// When it is saved.
+    Will,
+    /// Those of these keys.
+    Has(BTreeSet<Vec<u8>>),
+}
+
+impl Stray {
+    /// Whether the answer to a request shows it.
+    fn shows(&self, words: &Words) -> bool {
+        let reads = matches!(&words[0][..], b"GET" | b"GETSET" | b"APPEND" | b"INCRBY");
+        matches!(self, Stray::Has(keys) if reads && keys.contains(&words[1]))
+    }
+
+    /// A value is written again.
+    fn heal(&mut self, words: &Words) {
+        if let Stray::Has(keys) = self
+            && matches!(&words[0][..], b"SET" | b"GETSET" | b"DEL")
+        {
+            keys.remove(&words[1]);
+        }
+    }
 }
 
 /// A loop of a program.
@@ -103,6 +135,7 @@ pub(super) struct SimProgram {
     /// The requests after which it deviates, if it does (P3).
     deviates_after: Option<u64>,
     has_deviated: bool,
+    stray: Stray,
     /// The requests after which it stalls, if it does (P6).
     stalls_after: Option<u64>,
     /// See P7.
@@ -139,6 +172,7 @@ impl SimProgram {
             n_executed: 0,
             deviates_after,
             has_deviated: false,
+            stray: Stray::Never,
             stalls_after: None,
             reads_beside: false,
             foreign: BTreeSet::new(),
@@ -155,6 +189,11 @@ impl SimProgram {
     /// Makes it stall after so many requests (P6).
     pub(super) fn stalling_after(self, stalls_after: Option<u64>) -> SimProgram {
         SimProgram { stalls_after, ..self }
+    }
+
+    /// Makes it stray (P9).
+    pub(super) fn straying(self, strays: bool) -> SimProgram {
+        SimProgram { stray: if strays { Stray::Will } else { Stray::Never }, ..self }
     }
 
     /// Tells it whether reads run beside the log (P7).
@@ -327,6 +366,7 @@ impl SimProgram {
         if !self.reads_beside || words[0] != b"GET" || leg.queue.is_some() {
             self.timers.execute(&words);
         }
+        let is_astray = leg.queue.is_none() && self.stray.shows(&words);
         let mut reply = Vec::new();
         match (&words[0][..], &mut leg.queue) {
             (b"WATCH", _) => {
@@ -357,7 +397,8 @@ impl SimProgram {
         }
         self.n_executed += 1;
         let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
-        if deviates && (self.sent.is_some() || self.foreign.contains(&key)) {
+        let shows = (deviates || is_astray) && self.foreign.contains(&key);
+        if shows || deviates && self.sent.is_some() {
             reply = b"+DIFFERENT\r\n".to_vec();
             self.has_deviated = true;
         }
@@ -369,6 +410,7 @@ impl SimProgram {
     /// Executes a command that a leg has asked for.
     fn command(&mut self, key: u64, words: &Words, reply: &mut Vec<u8>) {
         if words[0] != b"TIME" {
+            self.stray.heal(words);
             return self.values.command(words, reply);
         }
         let own = times::answer(&mut self.rng, reply); // P8
@@ -434,6 +476,9 @@ impl Program for SimProgram {
         }
         if !self.by_files {
             self.saved = self.held();
+        }
+        if matches!(self.stray, Stray::Will) {
+            self.stray = Stray::Has(self.values.keys().cloned().collect());
         }
         Ok(Some(self.saved.len() as u64))
     }

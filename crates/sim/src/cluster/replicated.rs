@@ -1,9 +1,10 @@
 //! A simulated member that replicates a program: the released engine and replicate door, over pipes
 //! to clients and to a simulated copy.
 
-use super::compared::{SharedSent, Tapped};
+use super::compared::{CopyId, SharedSent, Tapped};
 use super::disk::Platter;
 use super::kinds::Copies;
+use super::makers::SharedMakers;
 use super::member::{Member, Stalled, turn};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX};
 use super::program::SimProgram;
@@ -54,6 +55,10 @@ pub(super) struct Around {
     pub(super) time_step_ms: u64,
     /// See `SimProgram`, P3.
     pub(super) deviates_after: Option<u64>,
+    /// See `SimProgram`, P9.
+    pub(super) strays: bool,
+    /// What is known of makers of checkpoints.
+    pub(super) makers: SharedMakers,
     /// See `SimProgram`, P6.
     pub(super) stalls_after: Option<u64>,
     /// The time after which a copy that takes up nothing is put down.
@@ -77,12 +82,32 @@ struct Copied<R: Replicator> {
     deviated_at: Option<u64>,
     /// See `Around`.
     sent: Option<SharedSent>,
+    makers: SharedMakers,
+    /// The checkpoint that was made when its turn ended, if one was, and the counts of others.
+    made: Option<(u64, CopyId)>,
+    counts: (u64, u64),
 }
 
 impl<R: Replicator> Copied<R> {
     /// The number of members that are a majority, by the verdicts.
     fn majority(&self) -> usize {
         majority(self.engine.app().judge().members().len())
+    }
+
+    /// Notes a checkpoint that counts since this turn (`makers`): the one that was made before, if
+    /// it was the only one.
+    fn note_what_counts(&mut self) {
+        let checkpoints = self.engine.app().checkpoints();
+        let (n_adopted, n_given_up) = std::mem::replace(&mut self.counts, checkpoints.counts());
+        let made = std::mem::replace(
+            &mut self.made,
+            checkpoints.making().map(|making| (making.at, making.maker)),
+        );
+        if let Some((at, maker)) = made
+            && self.counts == (n_adopted + 1, n_given_up)
+        {
+            self.makers.borrow_mut().count(at, maker);
+        }
     }
 
     /// Notes what has left to clients in a turn, where so many were a majority before it.
@@ -101,10 +126,14 @@ impl<R: Replicator> Copied<R> {
 impl<R: Replicator> Member for Copied<R> {
     fn turn(&mut self) -> Duration {
         let majority_before = self.majority();
+        let mut shown_at = None;
         let idle = turn(&mut self.engine, |door, state, desk| {
             let legs = door.feeder().legs().collect::<Vec<_>>();
             door.program.know_legs(&legs);
             door.program.run();
+            if door.program.has_deviated() {
+                shown_at.get_or_insert(door.feeder().position());
+            }
             for key in door.program.ready() {
                 door.on_leg(key, desk);
             }
@@ -114,6 +143,11 @@ impl<R: Replicator> Member for Copied<R> {
             }
         });
         self.note_what_left(majority_before);
+        self.note_what_counts();
+        if let Some(at) = shown_at {
+            let copy = self.engine.parts().door.process();
+            self.makers.borrow_mut().show(copy, at);
+        }
         let had_begun = self.began_at > 0;
         let Parts { plant, door, app, .. } = self.engine.parts();
         self.position = door.feeder().position();
@@ -275,5 +309,14 @@ pub(super) fn copied<S: LogSpec>(
                 .map_err(|error| error.to_string())
         })?;
     let sent = around.strict.map(|(_, sent)| sent);
-    Ok(Box::new(Copied { engine, position: 0, began_at: 0, deviated_at: None, sent }))
+    Ok(Box::new(Copied {
+        engine,
+        position: 0,
+        began_at: 0,
+        deviated_at: None,
+        sent,
+        makers: around.makers,
+        made: None,
+        counts: (0, 0),
+    }))
 }

@@ -159,7 +159,11 @@ impl Copies {
             SimProgram::new(rng, manner, around.deviates_after).stalling_after(around.stalls_after);
         let sent = around.strict.as_ref().map(|(_, sent)| (copy, Rc::clone(sent)));
         let reads = around.reads && replies.is_some() && sent.is_none();
-        let program = program.reading_beside(reads).noting(sent).saved_by_files(around.renews);
+        let program = program
+            .straying(around.strays)
+            .reading_beside(reads)
+            .noting(sent)
+            .saved_by_files(around.renews);
         (program, around, Feeding { order, rest, replies })
     }
 }

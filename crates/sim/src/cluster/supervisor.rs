@@ -252,6 +252,10 @@ impl World {
             self.violate(Property::Answer, what);
             return;
         }
+        if let Some(what) = self.deviants.counts_wrongly() {
+            self.violate(Property::Validity, what);
+            return;
+        }
         let Some(member) = &mut self.members[node] else { return };
         let is_behind = member.falls_behind();
         if is_behind && self.may_die(node) {

@@ -38,6 +38,11 @@ impl Values {
         self.keys.insert(key.to_vec(), (value, self.version));
     }
 
+    /// The keys that have values.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.keys.keys()
+    }
+
     /// Hands what it holds to `put`, word by word.
     pub(super) fn save(&self, put: &mut impl FnMut(&[u8])) {
         put(&self.version.to_le_bytes());
