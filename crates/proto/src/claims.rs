@@ -14,6 +14,9 @@ pub struct Acceptor<'a> {
     /// The ballot under which it has accepted last, and the accepted bytes: none for what is the
     /// protocol's own.
     pub accepted: Option<(Ballot, &'a [u8])>,
+    /// Whether the memory shows that its place may be used for this slot, if a protocol has a word
+    /// for that (velos, I8). It did when the value was accepted; later it may not.
+    pub is_covered: bool,
 }
 
 /// The part of a value that a member delivers: nothing of what is the protocol's own.

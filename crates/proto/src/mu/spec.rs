@@ -83,7 +83,7 @@ impl LogSpec for Spec {
         let newest = halves.max_by_key(|(ballot, _)| *ballot);
         let accepted = newest.map(|(ballot, words)| (ballot, claims::delivered(words)));
         let promised = Ballot(region[places.promised().0 as usize]);
-        Some(Acceptor { promised, accepted })
+        Some(Acceptor { promised, accepted, is_covered: true })
     }
 
     fn reads(_members: usize, shape: &LogShape) -> Reads {

@@ -97,7 +97,7 @@ impl Places {
             Some((label.ballot, claims::delivered(words)))
         });
         let promised = Ballot(region[self.promised().0 as usize]);
-        claims::Acceptor { promised, accepted }
+        claims::Acceptor { promised, accepted, is_covered: true }
     }
 
     pub(crate) const fn end(&self) -> At {

@@ -50,6 +50,8 @@ crate::planted_bugs! {
     SkipSurvey = SKIP_SURVEY: sweep ["velos"],
     /// Show a horizon after the CAS that uses a place again, instead of before it.
     HorizonAfterCas = HORIZON_AFTER_CAS: sweep ["velos-narrow"],
+    /// Do not show a horizon again that a broken link may have lost.
+    LostHorizonStays = LOST_HORIZON_STAYS: sweep ["velos"],
     /// Show the horizon of the present term although an earlier term has shown one further on.
     ForgetHorizon = FORGET_HORIZON: sweep ["velos"],
     /// Serve as a full member right after a restart, without the state.

@@ -368,7 +368,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         term.published = Prefix::ZERO;
         let (from, until) = (self.applied.next_slot(), term.prepared_until);
         self.ring.lose_messages(rank);
-        self.show_horizon(host);
+        if !planted.has(Bug::LostHorizonStays) {
+            self.show_horizon(host);
+        }
         for slot in (from.0..until.0).map(Slot) {
             if self.ring.phase_of(slot) == Phase::Idle {
                 continue;

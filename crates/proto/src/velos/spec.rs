@@ -115,7 +115,11 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
             let is_of_slot = word.has_value() && label.slot == slot;
             is_of_slot.then(|| (word.accepted_proposal, claims::delivered(area)))
         };
-        Some(Acceptor { promised: word.min_proposal, accepted: held() })
+        let is_covered = word.tag.place().is_none_or(|(proposer, _)| {
+            let horizon = places.horizons().plus(proposer.index() as u32);
+            region[horizon.0 as usize] > slot.0
+        });
+        Some(Acceptor { promised: word.min_proposal, accepted: held(), is_covered })
     }
 
     fn reads(members: usize, shape: &LogShape) -> Reads {

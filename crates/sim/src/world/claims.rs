@@ -8,7 +8,8 @@
 //! - *This prefix is committed* (durable): it is on a majority's disks (`copies`), and its last
 //!   entry is of the leader's ballot ([`World::judge_commit`]).
 //! - *This value is accepted* (velos, mu, multipaxos): the rule of Paxos holds for it (`safe`); it
-//!   is there, and is not written over ([`crate::accepts`]).
+//!   is there, and is not written over ([`crate::accepts`]); under velos the horizon of its
+//!   proposer is above its slot there, so that no member takes the place for one of an earlier use.
 //! - *No slot from here on was prepared by me* (velos): a horizon never falls while its owner's
 //!   memory lives ([`crate::accepts`]).
 //! - *I lead, or try to* (velos, mu, multipaxos): no earlier life used this ballot (`ballots`).
@@ -110,10 +111,15 @@ impl World {
             Entry::Torn => return Err("what is accepted is not there".to_owned()),
             Entry::Holds(slot) => slot,
         };
-        let accepted = self.acceptor(node, slot).and_then(|of| of.accepted);
-        let Some((ballot, bytes)) = accepted else {
+        let acceptor = self.acceptor(node, slot);
+        let Some((ballot, bytes)) = acceptor.and_then(|of| of.accepted) else {
             return Err("what is accepted is not there".to_owned());
         };
+        if acceptor.is_some_and(|of| !of.is_covered) {
+            return Err(format!(
+                "slot {slot}, {ballot}: the horizon of its leader is not above it"
+            ));
+        }
         let value = kv::hash(bytes);
         let (memory, of) = ((Rank::at(node), self.incarnation(node)), (slot, ballot));
         let named = |detail| format!("slot {slot}, {ballot}: {detail}");
