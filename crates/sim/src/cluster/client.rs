@@ -242,7 +242,7 @@ impl Client {
                 self.expected.push_back(Expected::Apart(commands.into_iter().map(call).collect()));
             }
             Ask::Lease(key, act) => {
-                if matches!(act, Act::Keep { .. }) {
+                if matches!(act, Act::Keep { .. } | Act::Seek { in_transaction: true, .. }) {
                     self.unwatch(&mut bytes);
                 }
                 let node = self.connection.map(|connection| connection.node);

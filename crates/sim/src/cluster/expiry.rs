@@ -55,6 +55,11 @@ pub(super) enum Act {
         value: u64,
     },
     Get,
+    /// A read of another key and then of this one, in one command or one transaction.
+    Seek {
+        beside: u64,
+        in_transaction: bool,
+    },
     Ttl,
     Persist,
     /// WATCH and then a read: it is noted as the latter.
@@ -113,6 +118,9 @@ pub(super) struct Times {
     pub(super) reigns: Vec<u64>,
     /// When all faults ended.
     pub(super) healed_at: Option<u64>,
+    /// Whether one leader at a time stamps what is executed. In partitions each member stamps what
+    /// it sends, and state time is the highest stamp: E5 and E8 hold for one estimate alone.
+    pub(super) has_one_clock: bool,
 }
 
 /// A write that took effect, or may yet.
@@ -170,7 +178,8 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
         match (op.act, ended) {
             (Act::Set { value, ttl_ms } | Act::Exec { value, ttl_ms }, ended) => {
                 of.sets.push(Write { value, ttl_ns: ttl_ms * MS, ..write });
-                if let Some((ended, _)) = ended.filter(|(at, _)| at.reign == begun.reign) {
+                let is_of_reign = |at: &Moment| at.reign == begun.reign && times.has_one_clock;
+                if let Some((ended, _)) = ended.filter(|(at, _)| is_of_reign(at)) {
                     settled[begun.reign] = settled[begun.reign].min(ended.at);
                 }
             }
@@ -187,7 +196,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
                 of.persists.push(write);
                 of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw, at_leader }));
             }
-            (Act::Get | Act::Ttl | Act::Watch, ended) => {
+            (Act::Get | Act::Seek { .. } | Act::Ttl | Act::Watch, ended) => {
                 of.reads.extend(ended.map(|(ended, saw)| Read { begun, ended, saw, at_leader }));
             }
         }
@@ -355,7 +364,7 @@ mod tests {
     }
 
     fn judged(ops: &[Op]) -> Result<usize, String> {
-        check(ops, &Times { reigns: vec![0], healed_at: Some(0) })
+        check(ops, &Times { reigns: vec![0], healed_at: Some(0), has_one_clock: true })
     }
 
     fn is_noticed(ops: &[Op], word: &str) {

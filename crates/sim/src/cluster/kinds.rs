@@ -214,7 +214,7 @@ impl Protocol {
         self.has_leases()
     }
 
-    /// Whether clients use keys that expire, and sessions.
+    /// Whether clients use all that the store of one log has.
     pub(super) const fn has_leases(self) -> bool {
         self.orders_all() && !self.replicates_program() && self.replicas().is_none()
     }
@@ -224,7 +224,7 @@ impl Protocol {
         self.has_leases()
     }
 
-    /// Whether clients have sessions.
+    /// Whether clients have sessions, and use keys that expire.
     pub(super) const fn has_sessions(self) -> bool {
         self.orders_all() && !self.replicates_program()
     }
@@ -265,7 +265,7 @@ impl Protocol {
             && (self.replicates_program() || !OF_PROGRAMS.contains(&mark))
             && (self.replicates_program() || mark != Mark::TimerEnded)
             && (self.has_leases() || !OF_LEASES.contains(&mark))
-            && (self.has_sessions() || ![Mark::CallRepeated, Mark::CallEchoed].contains(&mark))
+            && (self.has_sessions() || !OF_SESSIONS.contains(&mark))
             && (is_long && self.has_leases() || mark != Mark::SessionExpired)
             && (!is_long || !NOT_IN_DAYS.contains(&mark))
             && (self.replicas().is_none() || !NOT_OF_PARTITIONS.contains(&mark))
@@ -280,14 +280,12 @@ impl Protocol {
 }
 
 /// Cases of clients that only a log of commands of the store has.
-const OF_LEASES: [Mark; 6] = [
-    Mark::KeySeenGone,
-    Mark::LeaseGuarded,
-    Mark::ScriptByName,
-    Mark::AllFlushed,
-    Mark::InputEnded,
-    Mark::LeaderOutOfSight,
-];
+const OF_LEASES: [Mark; 4] =
+    [Mark::ScriptByName, Mark::AllFlushed, Mark::InputEnded, Mark::LeaderOutOfSight];
+
+/// Cases of clients with sessions and keys that expire.
+const OF_SESSIONS: [Mark; 4] =
+    [Mark::CallRepeated, Mark::CallEchoed, Mark::KeySeenGone, Mark::LeaseGuarded];
 
 /// Cases that a run of a day does not meet.
 const NOT_IN_DAYS: [Mark; 3] = [Mark::AllFlushed, Mark::LeaderOutOfSight, Mark::LeaderDeposed];

@@ -35,8 +35,8 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    /// L1. `can_be`: whether keys of such a cluster expire.
-    pub(super) fn draw(seed: u64, can_be: bool) -> Leases {
+    /// L1. `can_be`: whether keys of such a cluster expire; `has_one_clock`: see [`Times`].
+    pub(super) fn draw(seed: u64, can_be: bool, has_one_clock: bool) -> Leases {
         let mut rng = Rng::new(seed ^ 0x006c_6561_7365_7321);
         Leases {
             is_on: can_be && rng.chance(1, 4),
@@ -49,7 +49,7 @@ impl Leases {
             bursts: Bursts::draw(seed),
             ops: Vec::new(),
             guards: Vec::new(),
-            times: Times { reigns: vec![0], healed_at: None },
+            times: Times { reigns: vec![0], healed_at: None, has_one_clock },
             leader: None,
         }
     }
@@ -63,7 +63,7 @@ impl Leases {
 
     /// The present reign.
     pub(super) fn reign(&self) -> Reign {
-        let Times { reigns, healed_at } = &self.times;
+        let Times { reigns, healed_at, .. } = &self.times;
         Reign {
             number: reigns.len() - 1,
             since: reigns.last().copied().unwrap_or(0),
@@ -76,7 +76,7 @@ impl Leases {
     /// A member takes itself for the leader.
     pub(super) fn see_leader(&mut self, node: usize, life: u32, ballot: u64, now: u64) {
         let leader = Some((node, life, ballot));
-        if self.leader != leader {
+        if self.times.has_one_clock && self.leader != leader {
             self.leader = leader;
             self.begin_reign(now);
         }
@@ -123,7 +123,11 @@ impl Leases {
         // L2
         let is_quiet = self.times.healed_at.is_some() && key.is_multiple_of(2);
         let act = match self.rng.below(if is_quiet { 6 } else { 12 }) {
-            0..4 => Act::Get,
+            0..2 => Act::Get,
+            2 | 3 => Act::Seek {
+                beside: self.rng.below(self.n_keys),
+                in_transaction: self.rng.chance(1, 2),
+            },
             4 | 5 => Act::Ttl,
             6 => Act::Persist,
             7 => Act::Watch,
@@ -170,6 +174,18 @@ impl Leases {
                 say(&["SET", &key, &value.to_string(), "PX", &ttl_ms.to_string()]);
             }
             Act::Get => say(&["GET", &key]),
+            Act::Seek { beside, in_transaction } => {
+                let beside = format!("lease:{beside}");
+                if !in_transaction {
+                    say(&["MGET", &beside, &key]);
+                    return 0;
+                }
+                say(&["MULTI"]);
+                say(&["GET", &beside]);
+                say(&["GET", &key]);
+                say(&["EXEC"]);
+                return 3;
+            }
             Act::Ttl => say(&["PTTL", &key]),
             Act::Persist => say(&["PERSIST", &key]),
             Act::Watch => {
@@ -218,6 +234,13 @@ impl Leases {
     /// # Errors
     /// A reply that no door may give.
     pub(super) fn answered(&mut self, number: usize, value: Value, now: u64) -> Result<(), String> {
+        // (What came of the other key is not noted.)
+        let value = match (self.ops[number].act, value) {
+            (Act::Seek { .. }, Value::List(Some(mut list))) if list.len() == 2 => {
+                list.pop().expect("there are two")
+            }
+            (_, value) => value,
+        };
         let saw = match (self.ops[number].act, value) {
             (Act::Set { .. }, Value::Text(word)) if word == "OK" => Saw::Set,
             (Act::Keep { .. }, Value::List(Some(list))) => kept(&list)?,
@@ -226,10 +249,11 @@ impl Leases {
                 return Ok(());
             }
             (Act::Exec { .. }, Value::List(Some(list))) => self.executed(number, &list)?,
-            (Act::Get | Act::Watch, Value::Bytes(None)) | (Act::Ttl, Value::Number(-2)) => {
-                Saw::Gone
+            (Act::Get | Act::Seek { .. } | Act::Watch, Value::Bytes(None))
+            | (Act::Ttl, Value::Number(-2)) => Saw::Gone,
+            (Act::Get | Act::Seek { .. } | Act::Watch, Value::Bytes(Some(bytes))) => {
+                Saw::Value(parsed(&bytes)?)
             }
-            (Act::Get | Act::Watch, Value::Bytes(Some(bytes))) => Saw::Value(parsed(&bytes)?),
             (Act::Ttl, Value::Number(-1)) => Saw::Left(None),
             (Act::Ttl, Value::Number(left)) if left >= 0 => Saw::Left(Some(left.unsigned_abs())),
             (Act::Persist, Value::Number(n @ (0 | 1))) => Saw::Persisted(n == 1),

@@ -154,7 +154,11 @@ impl World {
         // (In a day there are clients with sessions, and with keys that expire.)
         let wipes = Wipes::draw(seed, kind.protocol.has_leases() && !config.is_long);
         let (mut leases, mut calls) = (
-            Leases::draw(seed, kind.protocol.has_leases() && !wipes.is_on),
+            Leases::draw(
+                seed,
+                kind.protocol.has_sessions() && !wipes.is_on,
+                kind.protocol.has_one_leader(),
+            ),
             Calls::draw(seed, kind.protocol.has_sessions() && !wipes.is_on, n_keys),
         );
         if config.is_long {
