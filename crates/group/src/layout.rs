@@ -182,7 +182,8 @@ impl Subgroup {
         };
         let Subgroup { least, most, in_memory, .. } = *self;
         let name = self.name.clone();
-        vsync::Subgroup { name, shards, n_least: least, n_most: most, in_memory }
+        let (n_least, n_most, schedule) = (least, most, None);
+        vsync::Subgroup { name, shards, n_least, n_most, in_memory, schedule }
     }
 
     /// D1

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::layout::{self, Subgroup};
 use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::Setup;
-use proto::vsync::{self, METADATA_WORDS, Mode, Shape, ShardId, Timing};
+use proto::vsync::{self, METADATA_WORDS, Mode, Relaying, Shape, ShardId, Timing};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -237,6 +237,7 @@ impl Options {
             n_subgroups: self.layout.len().max(1),
             n_shards: self.layout.iter().map(Subgroup::n_shards).sum::<usize>().max(1),
             n_places: self.n_places(),
+            relaying: Relaying::DEFAULT,
         }
     }
 

@@ -6,7 +6,7 @@ use crate::plan::{Kind, MS, Plan};
 use crate::{Config, Provider, group};
 use base::{Rank, Rng, SEATS_MAX};
 use core::time::Duration;
-use proto::vsync::{Candidates, Mode, Shape, Subgroup, Timing};
+use proto::vsync::{Candidates, Mode, Relaying, Shape, Subgroup, Timing};
 
 /// The most seats of a simulated group: the queue has room for the timers of so many.
 pub(super) const N_SEATS_MAX: usize = 11;
@@ -177,6 +177,7 @@ impl Scenario {
                 n_subgroups: 1,
                 n_shards: 1,
                 n_places: 0,
+                relaying: Relaying::DEFAULT,
             },
             layout: Vec::new(),
             timing: Timing {
@@ -245,7 +246,7 @@ fn layout(n_seats: usize, rng: &mut Rng) -> Vec<Subgroup> {
         let n_most = if rng.chance(1, 2) { n_least + 1 } else { SEATS_MAX };
         let name = format!("subgroup {number}");
         let shards = (0..n_shards).map(candidates).collect();
-        Subgroup { name, shards, n_least, n_most, in_memory: false }
+        Subgroup { name, shards, n_least, n_most, in_memory: false, schedule: None }
     };
     (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect()
 }
