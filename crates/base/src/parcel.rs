@@ -3,11 +3,14 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 
 /// Bytes that do not change, and that all holders share.
 #[derive(Clone)]
-pub struct Bulk(Arc<Held>);
+pub struct Bulk {
+    held: Arc<Held>,
+    range: Range<usize>,
+}
 
 struct Held {
     bytes: Vec<u8>,
@@ -22,12 +25,25 @@ impl Bulk {
 
     /// These bytes, of which this process has copied `n_copied` to get them.
     pub fn new(bytes: Vec<u8>, n_copied: usize) -> Bulk {
-        Bulk(Arc::new(Held { bytes, n_copied }))
+        let range = 0..bytes.len();
+        Bulk { held: Arc::new(Held { bytes, n_copied }), range }
     }
 
-    /// The number of copies of a byte that this process has made to get them, over all bytes.
+    /// A part of them, which is not copied, and holds all of them.
+    ///
+    /// # Panics
+    /// If it reaches beyond them.
+    #[must_use]
+    pub fn part(&self, range: Range<usize>) -> Bulk {
+        assert!(range.start <= range.end && range.end <= self.len(), "{range:?} of {self:?}");
+        let start = self.range.start;
+        Bulk { held: Arc::clone(&self.held), range: start + range.start..start + range.end }
+    }
+
+    /// The number of copies of a byte that this process has made to get them, over all bytes; of a
+    /// part, to get the whole.
     pub fn n_copied(&self) -> usize {
-        self.0.n_copied
+        self.held.n_copied
     }
 }
 
@@ -35,7 +51,7 @@ impl Deref for Bulk {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0.bytes
+        &self.held.bytes[self.range.clone()]
     }
 }
 
@@ -64,3 +80,17 @@ pub struct Parcel {
 
 /// The longest value of a parcel, in bytes.
 pub const PARCEL_BYTES_MAX: usize = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_those_of_the_whole() {
+        let whole = Bulk::new((0..10).collect(), 3);
+        let part = whole.part(2..9);
+        assert_eq!((&*part, part.n_copied()), (&[2, 3, 4, 5, 6, 7, 8][..], 3));
+        assert_eq!((&*part.part(1..3), part.part(7..7).len()), (&[3, 4][..], 0));
+        assert_eq!(whole.part(0..10), whole);
+    }
+}

@@ -113,6 +113,14 @@ pub trait Port {
         unreachable!("a parcel for {to} at {}, of {:?}, where none is carried", at.0, parcel.bulk);
     }
 
+    /// Whether the way to `to` has room for a parcel of `n_bytes` that can wait: where it has not,
+    /// much is on its way there, and the peer or the network is slow. A parcel that is put all the
+    /// same costs the link if there is far more.
+    fn has_room(&self, to: Rank, n_bytes: usize) -> bool {
+        let _ = (to, n_bytes);
+        true
+    }
+
     /// Takes the parcel of `from` at `at` beside the own region. A parcel that is not taken is lost
     /// when the link to its sender breaks (T11).
     fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
@@ -205,6 +213,10 @@ impl<R: Relay> Port for R {
 
     fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
         self.port_mut().put_parcel(to, at, parcel);
+    }
+
+    fn has_room(&self, to: Rank, n_bytes: usize) -> bool {
+        self.port().has_room(to, n_bytes)
     }
 
     fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {

@@ -110,6 +110,7 @@ fn messages_of_a_group_are_timed_in_every_mode() {
             mode,
             is_checked: true,
             window: Some(1),
+            relays: vec![multicast::Schedule::default()],
             data: None,
         };
         let effort = Effort { span: Duration::from_millis(400), ..BRIEF };

@@ -24,8 +24,8 @@ use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Blank, Config, Delivery, End, Machine, Output, Payload, Position, Refused, ShardId, Time,
-    UnreadableError, View,
+    Blank, Config, Delivery, End, Machine, Output, Payload, Position, Refused, Relayed, ShardId,
+    Time, UnreadableError, View,
 };
 
 /// A ground that shows the date.
@@ -287,5 +287,15 @@ impl<P: Plantings> Process<P> {
     /// The leader whose change this process has echoed.
     pub fn echoed(&self) -> Option<Rank> {
         self.machine.echoed()
+    }
+
+    /// What this process has sent of large messages over a network.
+    pub fn relayed(&self) -> Relayed {
+        self.machine.relayed()
+    }
+
+    /// Whether other members are to get blocks of others' messages by way of this process.
+    pub fn owes_blocks(&self) -> bool {
+        self.machine.owes_blocks()
     }
 }

@@ -34,7 +34,8 @@
 //!   `LinkUp` that follows it never come in one poll.
 //! - T11 **Parcels** ([`Port::put_parcel`], where the provider carries them) take effect whole, in
 //!   posting order with verbs and messages (T2). One that was not taken is lost when the link that
-//!   brought it breaks, at the latest before the next `LinkUp`.
+//!   brought it breaks, at the latest before the next `LinkUp`. A way that has no room
+//!   ([`Port::has_room`]) has some when its peer has received what is under way.
 //!
 //! # Where a provider checks its promises
 //!

@@ -78,6 +78,20 @@ fn a_parcel_of_a_broken_link_is_gone() {
 }
 
 #[test]
+fn a_way_has_room_again_when_its_peer_receives() {
+    let place = Place::new(2);
+    let (mut a, mut b) = pair(&place);
+    assert!(a.fabric.has_room(rank(1), 1 << 20), "nothing is under way");
+    let mut n = 0;
+    while a.fabric.has_room(rank(1), 64 << 10) {
+        a.fabric.put_parcel(rank(1), At(n), &parcel(n.into(), 64 << 10));
+        n += 1;
+    }
+    assert_eq!(n, 7, "512 KiB, the heads of parcels among them");
+    until(&mut [&mut a, &mut b], "room", |members| members[0].fabric.has_room(rank(1), 1 << 20));
+}
+
+#[test]
 fn parcels_that_are_not_taken_cost_their_sender_the_link() {
     let place = Place::new(2);
     let (mut a, mut b) = pair(&place);

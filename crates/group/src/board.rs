@@ -18,7 +18,7 @@ use crate::options::{LANDED_BYTES_MIN, Options, Transport};
 use crate::teller::Place;
 use crate::time::Time;
 use base::{Bulk, Rank, SeatSet};
-use proto::vsync::{Blank, Mode, Payload, ShardId};
+use proto::vsync::{Blank, Mode, Payload, Relayed, ShardId};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeSet, VecDeque};
@@ -91,6 +91,8 @@ pub(crate) struct Board {
     /// Signals events, room and the end.
     news: Condvar,
     bell: OwnedFd,
+    /// What was sent of large messages over a network.
+    relayed: Mutex<Relayed>,
     /// Whether the bell was rung and not heard: a burst of calls costs one system call.
     has_rung: AtomicBool,
     window: usize,
@@ -118,6 +120,7 @@ impl Board {
             notes: Mutex::new(notes),
             news: Condvar::new(),
             bell: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
+            relayed: Mutex::default(),
             has_rung: AtomicBool::new(false),
             window: options.window as usize,
             message_bytes: options.message_bytes,
@@ -131,6 +134,11 @@ impl Board {
     pub(crate) fn notes(&self) -> MutexGuard<'_, Notes> {
         // No holder leaves the notes half changed when it panics.
         self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the process has sent of large messages over a network.
+    pub(crate) fn relayed(&self) -> MutexGuard<'_, Relayed> {
+        self.relayed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- the calls ----

@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::seat::Founds;
 use crate::time::Time;
 use base::Rank;
-use proto::vsync::ShardId;
+use proto::vsync::{Relayed, ShardId};
 use runtime::clock::boot_now;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -300,6 +300,11 @@ impl Group {
     /// nothing is delivered in the shards that this process is in.
     pub fn trouble(&self) -> Option<String> {
         self.board.notes().trouble.clone()
+    }
+
+    /// What this process has sent of large messages over tcp, and what it has relayed for others.
+    pub fn relayed(&self) -> Relayed {
+        *self.board.relayed()
     }
 
     /// Takes it that the member on `seat` has failed: it is excluded, whether it has or not.

@@ -5,6 +5,7 @@
 //!   Which members a shard has is the view's (`vsync`, L1 to L5).
 
 use base::{Rank, SEATS_MAX};
+use proto::rdmc::Schedule;
 use proto::vsync::{self, Candidates, SHARDS_MAX, SUBGROUPS_MAX, ShardId};
 use serde::Deserialize;
 
@@ -12,13 +13,14 @@ use serde::Deserialize;
 /// shard has an order of its own, which its members alone deliver.
 ///
 /// ```
-/// use group::Subgroup;
+/// use group::{Schedule, Subgroup};
 ///
 /// let built = vec![
 ///     Subgroup::new("cache").shards(3).members(2, 3),
 ///     Subgroup::new("front").seats(&[&[1, 2], &[3, 4]]),
 ///     Subgroup::new("ledger").tags(&[0b01]).members(1, 2),
 ///     Subgroup::new("presence").in_memory(),
+///     Subgroup::new("films").relay(Schedule::Chain),
 /// ];
 /// let written = Subgroup::from_toml(
 ///     r#"
@@ -40,6 +42,10 @@ use serde::Deserialize;
 ///     [[subgroup]]
 ///     name = "presence"
 ///     in_memory = true     # in a durable group: on no disk
+///
+///     [[subgroup]]
+///     name = "films"
+///     relay = "chain"      # or sequential, tree, pipeline; the group's, unless it is given
 ///     "#,
 /// )?;
 /// assert_eq!(built, written);
@@ -59,6 +65,9 @@ pub struct Subgroup {
     /// Whether it is in memory alone, in a durable group ([`crate::Options::durable`]): faster, and
     /// its shards begin again when all their members have died.
     pub in_memory: bool,
+    /// The schedule by which members relay its large messages over tcp, if it is not that of the
+    /// group ([`crate::Options::relay`]).
+    pub relay: Option<Schedule>,
 }
 
 /// The shards of a subgroup, and the members that each can have.
@@ -85,6 +94,28 @@ struct Written {
     most: Option<usize>,
     #[serde(default)]
     in_memory: bool,
+    relay: Option<WrittenSchedule>,
+}
+
+/// A schedule in TOML.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenSchedule {
+    Sequential,
+    Chain,
+    Tree,
+    Pipeline,
+}
+
+impl From<WrittenSchedule> for Schedule {
+    fn from(written: WrittenSchedule) -> Schedule {
+        match written {
+            WrittenSchedule::Sequential => Schedule::Sequential,
+            WrittenSchedule::Chain => Schedule::Chain,
+            WrittenSchedule::Tree => Schedule::BinomialTree,
+            WrittenSchedule::Pipeline => Schedule::BinomialPipeline,
+        }
+    }
 }
 
 /// A layout in TOML.
@@ -99,7 +130,7 @@ impl TryFrom<Written> for Subgroup {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Subgroup, String> {
-        let Written { name, shards, seats, tags, least, most, in_memory } = written;
+        let Written { name, shards, seats, tags, least, most, in_memory, relay } = written;
         let shards = match (shards, seats, tags) {
             (None, None, None) => Shards::Count(1),
             (Some(count), None, None) => Shards::Count(count),
@@ -108,7 +139,8 @@ impl TryFrom<Written> for Subgroup {
             _ => return Err(format!("subgroup {name:?}: one of shards, seats and tags says it")),
         };
         let (least, most) = (least.unwrap_or(1), most.unwrap_or(SEATS_MAX));
-        Ok(Subgroup { name, shards, least, most, in_memory })
+        let relay = relay.map(Schedule::from);
+        Ok(Subgroup { name, shards, least, most, in_memory, relay })
     }
 }
 
@@ -116,7 +148,7 @@ impl Subgroup {
     /// A subgroup with one shard of all members.
     pub fn new(name: &str) -> Subgroup {
         let (name, shards) = (name.to_owned(), Shards::Count(1));
-        Subgroup { name, shards, least: 1, most: SEATS_MAX, in_memory: false }
+        Subgroup { name, shards, least: 1, most: SEATS_MAX, in_memory: false, relay: None }
     }
 
     /// With `count` shards of any members.
@@ -150,6 +182,12 @@ impl Subgroup {
         Subgroup { in_memory: true, ..self }
     }
 
+    /// With a schedule of its own by which members relay large messages over tcp.
+    #[must_use]
+    pub fn relay(self, schedule: Schedule) -> Subgroup {
+        Subgroup { relay: Some(schedule), ..self }
+    }
+
     /// The subgroups that a text in TOML describes.
     ///
     /// # Errors
@@ -180,9 +218,9 @@ impl Subgroup {
             }
             Shards::Tags(tags) => tags.iter().map(|tags| Candidates::Tagged(*tags)).collect(),
         };
-        let Subgroup { least, most, in_memory, .. } = *self;
+        let Subgroup { least, most, in_memory, relay: schedule, .. } = *self;
         let name = self.name.clone();
-        vsync::Subgroup { name, shards, n_least: least, n_most: most, in_memory }
+        vsync::Subgroup { name, shards, n_least: least, n_most: most, in_memory, schedule }
     }
 
     /// D1
@@ -309,5 +347,7 @@ mod tests {
         let both = refused("[[subgroup]]\nname = \"cache\"\nshards = 3\ntags = [1]");
         assert!(both.contains("one of shards, seats and tags"), "{both}");
         assert!(refused("[[subgroups]]").contains("subgroups"));
+        let relay = refused("[[subgroup]]\nname = \"cache\"\nrelay = \"star\"");
+        assert!(relay.contains("unknown variant `star`"), "{relay}");
     }
 }

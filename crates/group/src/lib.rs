@@ -89,5 +89,6 @@ pub use object::{
     Version, Volatile, Whole, agreed, decode, encode,
 };
 pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
-pub use proto::vsync::{Mode, Payload, ShardId, Timing};
+pub use proto::rdmc::Schedule;
+pub use proto::vsync::{Mode, Payload, Relayed, ShardId, Timing};
 pub use time::{FarTimeError, Time};

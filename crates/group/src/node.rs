@@ -375,6 +375,9 @@ impl Node {
 
     /// Writes the events of a turn on the board, and looks at how the application takes them.
     fn tell(&mut self, now: Instant, trouble: Option<&str>) {
+        if self.is_inside && self.app.ended.is_none() {
+            *self.board.relayed() = self.process.relayed();
+        }
         let mut notes = self.board.notes();
         tell_finals(&self.process, &mut self.app, &mut notes.asked);
         if notes.trouble.as_deref() != trouble {

@@ -4,7 +4,8 @@ use crate::error::Error;
 use crate::layout::{self, Subgroup};
 use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::Setup;
-use proto::vsync::{self, METADATA_WORDS, Mode, Shape, ShardId, Timing};
+use proto::rdmc::Schedule;
+use proto::vsync::{self, METADATA_WORDS, Mode, Relaying, Shape, ShardId, Timing};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,6 +68,9 @@ pub struct Options {
     pub window: u32,
     /// The longest message, in bytes.
     pub message_bytes: u32,
+    /// The schedule by which members relay large messages over tcp: those of 192 KiB and more, in
+    /// shards of four members or more. By [`Schedule::Sequential`] each sender sends to all.
+    pub relay: Schedule,
     /// The number of members below which a view is inadequate: nothing is multicast in it.
     pub adequate: usize,
     /// Whether the application has a state, which a newcomer gets from another member
@@ -110,6 +114,7 @@ impl Options {
             mode: Mode::Ordered,
             window: 64,
             message_bytes: 1024,
+            relay: Schedule::default(),
             adequate: 1,
             keeps_state: false,
             data: None,
@@ -237,6 +242,7 @@ impl Options {
             n_subgroups: self.layout.len().max(1),
             n_shards: self.layout.iter().map(Subgroup::n_shards).sum::<usize>().max(1),
             n_places: self.n_places(),
+            relaying: Relaying { schedule: self.relay, ..Relaying::DEFAULT },
         }
     }
 
@@ -285,13 +291,16 @@ impl Options {
 
     /// The parameters that the fingerprint covers, in words: what to compare when it differs.
     pub(crate) fn described(&self) -> String {
-        let Options { application, mode, seats, window, message_bytes, adequate, .. } = self;
+        let Options { application, mode, seats, window, message_bytes, relay, adequate, .. } = self;
         let Timing { beat_every, suspect_after, ask_every } = self.timing;
         format!(
             "application {application:?}, {mode:?}, {seats} seats, window {window}, message_bytes \
-             {message_bytes}, adequate {adequate}, keeps_state {}, timing {beat_every:?} \
-             {suspect_after:?} {ask_every:?}, lease {:?}, layout {:?}",
-            self.keeps_state, self.lease, self.layout
+             {message_bytes}, relay {}, adequate {adequate}, keeps_state {}, timing \
+             {beat_every:?} {suspect_after:?} {ask_every:?}, lease {:?}, layout {:?}",
+            relay.name(),
+            self.keeps_state,
+            self.lease,
+            self.layout
         )
     }
 }
@@ -358,10 +367,12 @@ mod tests {
             Options { seats: 5, ..options() },
             Options { window: 8, ..options() },
             Options { message_bytes: 8, ..options() },
+            Options { relay: Schedule::Chain, ..options() },
             Options { adequate: 2, ..options() },
             Options { keeps_state: true, ..options() },
             Options { lease: Some(Duration::from_millis(100)), ..options() },
             Options { layout: vec![Subgroup::new("all")], ..options() },
+            Options { layout: vec![Subgroup::new("all").relay(Schedule::Chain)], ..options() },
             slow,
         ];
         assert!(others.into_iter().all(|other| of(other) != own));

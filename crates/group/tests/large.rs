@@ -1,6 +1,6 @@
 //! Large messages: read where they are, kept, and outlived; over tcp without copies of receivers.
 
-use group::{Delivered, Event, Group, Mode, Options, Payload, Transport};
+use group::{Delivered, Event, Group, Mode, Options, Payload, Schedule, Transport};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -56,14 +56,19 @@ fn read(message: &Payload) -> Vec<u8> {
 
 /// The groups of three members, which are in one view.
 fn three(options: &Options) -> [Group; 3] {
-    let first = Group::found(options).unwrap();
-    let groups = [first, Group::join(options).unwrap(), Group::join(options).unwrap()];
+    members(options)
+}
+
+/// The groups of so many members, which are in one view.
+fn members<const N: usize>(options: &Options) -> [Group; N] {
+    let open = |member| if member == 0 { Group::found(options) } else { Group::join(options) };
+    let groups: [Group; N] = std::array::from_fn(|member| open(member).unwrap());
     for group in &groups {
         let by = Instant::now() + PATIENCE;
         loop {
             let left = by.saturating_duration_since(Instant::now());
-            let event = group.next(left).expect("a view of three");
-            if matches!(&event, Event::View(view) if view.members.len() == 3) {
+            let event = group.next(left).expect("a view of all");
+            if matches!(&event, Event::View(view) if view.members.len() == N) {
                 break;
             }
         }
@@ -214,4 +219,38 @@ fn v24_what_was_delivered_over_tcp_outlives_its_sender() {
     assert_eq!(all.len() - of_second.len(), 2 * WINDOW as usize);
     assert!(kept.iter().all(|(n, bytes)| read(bytes) == message(*n)));
     [first, third].into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+}
+
+#[test]
+fn a_sender_of_large_messages_over_tcp_sends_each_byte_about_once() {
+    const LENGTH: usize = (1 << 20) - 5;
+    for (relay, n_copies) in [
+        (Schedule::Sequential, 4.0..4.1),
+        (Schedule::Chain, 1.0..1.1),
+        (Schedule::BinomialTree, 3.0..3.1),
+        (Schedule::BinomialPipeline, 1.0..1.3),
+    ] {
+        let directory = directory();
+        let addresses = ports::free(5).expect("ports are free");
+        let transport = Transport::Tcp { addresses, listen: None };
+        let message_bytes = LENGTH as u32;
+        let options =
+            Options { transport, message_bytes, seats: 5, relay, ..options(directory.path()) };
+        let groups = members::<5>(&options);
+        let n_messages = 3 * WINDOW as usize;
+        for n in 0..n_messages {
+            let sent: Vec<u8> = (0..LENGTH).map(|at| ((at * 13 + n * 31) >> 3) as u8).collect();
+            groups[2].send_within(&sent, PATIENCE).unwrap();
+            for group in &groups {
+                assert!(next(group).bytes[..] == sent, "{relay:?}");
+            }
+        }
+        let relayed = groups.each_ref().map(Group::relayed);
+        let share = relayed[2].own_bytes as f64 / (n_messages * LENGTH) as f64;
+        assert!(n_copies.contains(&share), "{relay:?}: {share}");
+        // Each other member receives each byte once.
+        let all: u64 = relayed.iter().map(|one| one.own_bytes + one.relayed_bytes).sum();
+        assert_eq!(all, (4 * n_messages * LENGTH) as u64, "{relay:?}");
+        groups.into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+    }
 }

@@ -122,6 +122,31 @@ fn a_minority_that_is_cut_off_stops() {
     finish(company, &[5, 4, 3, 2, 1]);
 }
 
+/// Members relay large messages, while one dies and another one is cut off in the middle of them.
+#[test]
+fn large_messages_are_relayed_while_members_fail() {
+    let mut company = chatting("large-tcp", &[1, 2, 3, 4, 5, 6]);
+    let_chat(&company, 6);
+    for seat in 1..=6 {
+        company.tell(seat, "relayed");
+        let line = company.await_line(seat, "count", |line| line.starts_with("relayed"));
+        assert_ne!(line, "relayed 0 blocks", "seat {seat}");
+    }
+    company.signal(3, "KILL");
+    company.await_view(&[1, 2, 4, 5, 6]);
+    let_chat(&company, 1);
+    assert!(company.cut(&[2], true));
+    company.await_view(&[1, 4, 5, 6]);
+    company.await_line(2, "end", is_end);
+    company.cut(&[2], false);
+    let_chat(&company, 4);
+    company.start(3, false);
+    company.await_view(&[1, 3, 4, 5, 6]);
+    company.tell(3, "chat");
+    let_chat(&company, 3);
+    finish(company, &[1, 3, 4, 5, 6]);
+}
+
 /// A crowd joins at once, and a third of the members, the eldest among them, dies at once.
 fn a_crowd_comes_and_a_part_of_it_dies(transport: &str) {
     let all: Vec<usize> = (1..=company::SEATS).collect();

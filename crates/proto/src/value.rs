@@ -146,6 +146,8 @@ mod tests {
         pub(crate) written: Vec<(Rank, usize)>,
         /// Where parcels are carried, those that were posted, and those that have come.
         pub(crate) parcels: Option<[Vec<(Rank, At, Parcel)>; 2]>,
+        /// Whether no way has room for a parcel.
+        pub(crate) is_full: bool,
     }
 
     impl Port for Region {
@@ -181,6 +183,9 @@ mod tests {
         fn put_parcel(&mut self, to: Rank, at: At, parcel: &Parcel) {
             let [posted, _] = self.parcels.as_mut().expect("parcels are carried");
             posted.push((to, at, parcel.clone()));
+        }
+        fn has_room(&self, _: Rank, _: usize) -> bool {
+            !self.is_full
         }
         fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {
             let [_, come] = self.parcels.as_mut()?;

@@ -1,7 +1,7 @@
 //! Links that break and come back: I2, I4 and I5 of the network (`net`).
 
 use crate::coverage::Mark;
-use crate::link::{Done, Result as Fate};
+use crate::link::{Action, Done, Result as Fate};
 use crate::trace::Topic;
 use crate::world::net::Net;
 use base::{Event, Rank, SeatSet};
@@ -50,6 +50,11 @@ impl Net {
             // T4 read strictly: after the report no verb takes effect.
             self.links[index].orphan(0);
         }
+    }
+
+    /// Whether a parcel is on its way over a link.
+    pub(crate) fn brings_parcel(&self, index: usize) -> bool {
+        self.links[index].verbs.iter().any(|verb| matches!(verb.action, Action::Parcel))
     }
 
     /// The links whose break is among the events that the loop of `node` takes.

@@ -235,11 +235,17 @@ pub enum Mark {
     MessagePacked,
     /// A link broke that had brought a parcel which its receiver had not taken.
     ParcelLost,
+    /// A member sent on a block of another one's message.
+    BlockRelayed,
+    /// A link broke that had brought blocks, or was to bring them, and they were sent again.
+    BlockSentAgain,
+    /// A process died by way of which others were to get blocks.
+    RelayDied,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 113] = [
+    pub const ALL: [Mark; 116] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -353,6 +359,9 @@ impl Mark {
         Mark::MessageLanded,
         Mark::MessagePacked,
         Mark::ParcelLost,
+        Mark::BlockRelayed,
+        Mark::BlockSentAgain,
+        Mark::RelayDied,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'

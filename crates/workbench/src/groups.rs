@@ -1,9 +1,33 @@
 //! The options of `gregale bench multicast`.
 
-use bench::multicast::{Mode, Setting};
+use bench::multicast::{Mode, Schedule, Setting};
 use bench::worker::order::FabricKind;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use std::path::PathBuf;
+
+/// A schedule by which members relay large messages.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Relay {
+    /// Each sender sends to all.
+    Sequential,
+    /// Each member sends each block on to the next.
+    Chain,
+    /// Each member that has all of it sends all of it to one that has nothing.
+    Tree,
+    /// Members exchange blocks along the edges of a hypercube.
+    Pipeline,
+}
+
+impl From<Relay> for Schedule {
+    fn from(relay: Relay) -> Schedule {
+        match relay {
+            Relay::Sequential => Schedule::Sequential,
+            Relay::Chain => Schedule::Chain,
+            Relay::Tree => Schedule::BinomialTree,
+            Relay::Pipeline => Schedule::BinomialPipeline,
+        }
+    }
+}
 
 /// The group that is measured, and its load.
 #[derive(Clone, Debug, Args)]
@@ -32,6 +56,9 @@ pub(crate) struct GroupArgs {
     /// given. With 1, a sender waits for each delivery, and latencies are those of one message.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     window: Option<u32>,
+    /// The schedules by which members relay large messages over TCP, in groups of four or more.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Relay::Pipeline])]
+    relay: Vec<Relay>,
     /// Members compute a checksum of each message of another member.
     #[arg(long)]
     checksum: bool,
@@ -57,6 +84,7 @@ impl GroupArgs {
             },
             is_checked: self.checksum,
             window: self.window,
+            relays: self.relay.iter().copied().map(Schedule::from).collect(),
             data: self.data.clone(),
         }
     }

@@ -9,7 +9,7 @@ use crate::group::{Error, Launcher};
 use crate::process::free_ports;
 use crate::run::Effort;
 use crate::worker::order::FabricKind;
-use group::Mode;
+use group::{Mode, Schedule};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -55,6 +55,7 @@ pub fn measure(
             members: case.members,
             sends: seat <= case.senders,
             window: case.window,
+            relay: Schedule::ALL.iter().position(|one| *one == case.relay).unwrap_or_default(),
             data: logs.as_ref().map(|logs| logs.path().join(seat.to_string())),
             is_unordered: case.mode == Mode::Unordered,
             is_checked: case.is_checked,

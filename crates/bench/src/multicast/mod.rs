@@ -12,7 +12,7 @@ use crate::disk::Place;
 use crate::group::{Error, Launcher};
 use crate::run::{Effort, repeat};
 use crate::worker::order::FabricKind;
-pub use group::Mode;
+pub use group::{Mode, Schedule};
 use report::{Latency, Report, Row, floor};
 use std::path::PathBuf;
 use worker::Took;
@@ -44,6 +44,8 @@ pub struct Setting {
     pub is_checked: bool,
     /// The messages of a sender on their way, if they are given.
     pub window: Option<u32>,
+    /// The schedules by which members relay large messages over TCP.
+    pub relays: Vec<Schedule>,
     /// The directory of the logs of durable groups, if it is given.
     pub data: Option<PathBuf>,
 }
@@ -65,6 +67,8 @@ pub struct Case {
     pub is_checked: bool,
     /// The messages of a sender on their way.
     pub window: u32,
+    /// The schedule by which members relay large messages over TCP.
+    pub relay: Schedule,
 }
 
 /// The report: a row for each provider, length of messages and number of senders.
@@ -80,16 +84,19 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
     for fabric in setting.fabrics.iter().copied() {
         for message_bytes in setting.message_bytes.iter().copied() {
             let window = setting.window.unwrap_or_else(|| window(message_bytes));
-            let case = |senders| Case {
-                fabric,
-                members,
-                senders,
-                message_bytes,
-                mode,
-                is_checked,
-                window,
-            };
-            cases.extend(setting.senders.iter().copied().map(case));
+            for relay in setting.relays.iter().copied() {
+                let case = |senders| Case {
+                    fabric,
+                    members,
+                    senders,
+                    message_bytes,
+                    mode,
+                    is_checked,
+                    window,
+                    relay,
+                };
+                cases.extend(setting.senders.iter().copied().map(case));
+            }
         }
     }
     repeat("multicast", effort, &cases, |case| {
@@ -130,6 +137,17 @@ fn copies(case: &Case, tooks: &[Took]) -> f64 {
     part(shared) + carried + in_rings * (1.0 + each * n_others)
 }
 
+/// How often a member sends each byte of a large message over TCP, be it its own or another one's:
+/// on the average of all members, and the one that sends most.
+fn sent(case: &Case, tooks: &[Took]) -> (f64, f64) {
+    let share = |took: &Took| {
+        let n_bytes = took.delivered.max(1) as f64 * case.message_bytes as f64;
+        (took.sent.0 + took.sent.1) as f64 / n_bytes
+    };
+    let all: f64 = tooks.iter().map(share).sum();
+    (all / tooks.len() as f64, tooks.iter().map(share).fold(0.0, f64::max))
+}
+
 fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let mut latency = Latency::new();
     for ns in tooks.iter().flat_map(|took| &took.latency_ns) {
@@ -138,12 +156,14 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let per_s = |took: &Took| took.delivered as f64 * 1e9 / took.span_ns as f64;
     let least = tooks.iter().map(per_s).fold(f64::INFINITY, f64::min);
     let cores: f64 = tooks.iter().map(|took| took.cpu_ns as f64 / took.span_ns as f64).sum();
-    let Case { fabric, members, senders, message_bytes, mode, is_checked, window } = *case;
+    let Case { fabric, members, senders, message_bytes, mode, is_checked, window, relay } = *case;
     let floor = match fabric {
         FabricKind::Shm => floor::copied_bytes_per_s(window as usize * message_bytes),
         FabricKind::Tcp => floor::streamed_bytes_per_s().map_err(os)?,
     };
-    let name = format!("{}, {message_bytes} B, {senders} of {members} send", fabric.name());
+    let is_relayed = tooks.iter().any(|took| took.sent.1 > 0);
+    let by = if is_relayed { format!(", {}", relay.name()) } else { String::new() };
+    let name = format!("{}, {message_bytes} B, {senders} of {members} send{by}", fabric.name());
     let row = Row::new(name)
         .with("fabric", fabric.name())
         .with("members", members)
@@ -157,7 +177,10 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
         .with("bytes_per_s", least * message_bytes as f64)
         .with("floor_bytes_per_s", floor)
         .with("of_floor", least * message_bytes as f64 / floor)
+        .with("relay", if is_relayed { relay.name() } else { Schedule::Sequential.name() })
         .with("copies_per_byte", copies(case, tooks))
+        .with("sent_per_byte", sent(case, tooks).0)
+        .with("sent_per_byte_most", sent(case, tooks).1)
         .with("cpu_percent", cores * 100.0);
     Ok(latency.fields(row))
 }

@@ -4,7 +4,7 @@
 //! what was delivered here, and stays a member until its input ends.
 
 use crate::clock::shared_ns;
-use group::{Event, Group, Mode, Options};
+use group::{Event, Group, Mode, Options, Schedule};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -42,6 +42,8 @@ pub struct Spec {
     pub message_bytes: usize,
     /// Whether each sender's messages alone have an order.
     pub is_unordered: bool,
+    /// The schedule by which members relay large messages, by its number in [`Schedule::ALL`].
+    pub relay: usize,
     /// The directory of its log, in a durable group.
     pub data: Option<PathBuf>,
     /// Whether it computes a checksum of each message of another member.
@@ -75,6 +77,8 @@ pub struct Took {
     /// The bytes that this process copied of messages that the fabric carried as they were, and
     /// the number of these messages.
     pub carried: (u64, u64),
+    /// The bytes of large messages that this process sent over TCP: of its own, and of others.
+    pub sent: (u64, u64),
     /// The duration of the measurement.
     pub span_ns: u64,
     /// The processor time that the process used, in nanoseconds.
@@ -159,6 +163,7 @@ fn open(spec: &Spec) -> Result<Group, group::Error> {
         mode: if spec.is_unordered { Mode::Unordered } else { Mode::Ordered },
         window: spec.window,
         message_bytes: spec.message_bytes as u32,
+        relay: Schedule::ALL[spec.relay],
         events: 1 << 16,
         ..options
     };
@@ -241,12 +246,15 @@ impl Member<'_> {
             self.look()?;
         }
         self.seen = Took::default();
-        let (began, cpu) = (shared_ns(), cpu_ns());
+        let (began, cpu, before) = (shared_ns(), cpu_ns(), self.group.relayed());
         while shared_ns() < to_ns {
             self.look()?;
         }
         let mut took = std::mem::take(&mut self.seen);
         (took.span_ns, took.cpu_ns) = (shared_ns() - began, cpu_ns() - cpu);
+        let after = self.group.relayed();
+        let (own, others) = (after.own_bytes, after.relayed_bytes);
+        took.sent = (own - before.own_bytes, others - before.relayed_bytes);
         say(&Said::Took(took));
         Ok(())
     }

@@ -81,6 +81,10 @@ pub const OUTPUT_BYTES_MAX: usize = 16 << 20;
 /// which cannot be refused.
 pub const MESSAGES_BYTES_MAX: usize = OUTPUT_BYTES_MAX / 2;
 
+/// The most bytes that may wait for one peer while there is room for parcels that can wait
+/// ([`base::Port::has_room`]).
+pub const RELAYED_BYTES_MAX: usize = 512 << 10;
+
 /// The most signalled verbs that may wait for one peer; above it, its link is given up (L3).
 pub const OUTSTANDING_MAX: usize = 1 << 16;
 

@@ -1,11 +1,11 @@
 //! Posting: verbs to peers become frames, verbs on the own region are performed at once.
 
-use super::MESSAGES_BYTES_MAX;
 use super::link::Expected;
 use super::peer::State;
 use super::provider::TcpFabric;
 use super::status::LinkError;
 use super::wire::{self, Request};
+use super::{MESSAGES_BYTES_MAX, RELAYED_BYTES_MAX};
 use base::verb::Unsupported;
 use base::{At, Event, Outcome, Parcel, Port, Rank, Token};
 
@@ -156,6 +156,17 @@ impl Port for TcpFabric {
             && let Err(error) = link.put_parcel(at, parcel)
         {
             self.lose_now(to, error);
+        }
+    }
+
+    /// (Without a link there is nothing that it would have to wait for.)
+    fn has_room(&self, to: Rank, n_bytes: usize) -> bool {
+        match &self.peers[to.index()].state {
+            State::Up(link) => {
+                let pending = link.output.pending();
+                pending == 0 || pending + n_bytes <= RELAYED_BYTES_MAX
+            }
+            _ => true,
         }
     }
 

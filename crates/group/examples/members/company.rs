@@ -26,6 +26,8 @@ pub(crate) struct Company {
     addresses: Vec<SocketAddr>,
     wires: Option<Wires>,
     suspect_ms: u64,
+    /// Whether its messages are large.
+    is_large: bool,
     /// The arguments with which this program runs one process.
     arguments: &'static [&'static str],
     /// By seat; one that has ended stays until the next one begins.
@@ -42,8 +44,8 @@ pub(crate) struct Process {
 }
 
 impl Company {
-    /// A company without processes; `transport` is `shm`, `tcp`, or `plain-tcp`, whose wires cannot
-    /// be cut.
+    /// A company without processes; `transport` is `shm`, `tcp`, `plain-tcp`, whose wires cannot be
+    /// cut, or `large-tcp`, whose messages are large.
     pub(crate) fn new(
         transport: &str,
         suspect_ms: u64,
@@ -54,19 +56,23 @@ impl Company {
         let (mut addresses, mut wires) = (Vec::new(), None);
         if transport != "shm" {
             addresses = ports::free(SEATS).expect("ports are free");
-            if transport == "tcp" {
+            if transport != "plain-tcp" {
                 wires = Some(Wires::new(&addresses).expect("ports are free"));
             }
         }
-        let processes = BTreeMap::new();
-        Company { directory, addresses, wires, suspect_ms, arguments, processes, prints: false }
+        let (processes, prints, is_large) = (BTreeMap::new(), false, transport == "large-tcp");
+        Company { directory, addresses, wires, suspect_ms, is_large, arguments, processes, prints }
     }
 
     /// Starts a process on `seat`.
     pub(crate) fn start(&mut self, seat: usize, founds: bool) {
         let way = if founds { "found" } else { "join" };
         let directory: PathBuf = self.directory.path().to_owned();
-        let transport = if self.addresses.is_empty() { "shm" } else { "tcp" };
+        let transport = match self.addresses.is_empty() {
+            true => "shm",
+            false if self.is_large => "large-tcp",
+            false => "tcp",
+        };
         let (directory, suspect_ms) = (directory.display(), self.suspect_ms);
         let mut role = format!("{way} {transport} {directory} {seat} {suspect_ms}");
         let addresses = match &self.wires {

@@ -19,7 +19,7 @@
 //! - S3 *One at a time.* In a step a member sends at most one block, and receives at most one.
 //! - S4 *Steps.* There are as many steps as the table says.
 //!
-//! No group relays by these yet: over tcp each sender sends to all (`vsync::packed`).
+//! Groups relay large messages by these over tcp (`vsync::relay`).
 
 mod cost;
 mod pipeline;
@@ -34,7 +34,7 @@ use alloc::vec::Vec;
 pub const MEMBERS_MAX: usize = 64;
 
 /// A way to bring a message from member 0 to all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schedule {
     /// Member 0 sends all of it to one after the other.
     Sequential,
@@ -43,6 +43,7 @@ pub enum Schedule {
     /// Each member that has all of it sends all of it to one that has nothing.
     BinomialTree,
     /// Members at the corners of a hypercube exchange blocks along one dimension after the other.
+    #[default]
     BinomialPipeline,
 }
 

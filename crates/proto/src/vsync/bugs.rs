@@ -179,6 +179,16 @@ crate::planted_bugs! {
     ReceivedUntaken = RECEIVED_UNTAKEN: sweep ["vsync"],
     /// Parcels that were not taken stay when their view ends.
     ParcelsKept = PARCELS_KEPT: tests,
+    /// A relayed message counts as received though a block of it is missing.
+    CountedIncomplete = COUNTED_INCOMPLETE: sweep ["vsync"],
+    /// A relay forgets a message when it has all of it, and has sent what it was to send.
+    BlocksFreed = BLOCKS_FREED: sweep ["vsync"],
+    /// When a link is there again, blocks that it had lost are not sent again.
+    BlocksLost = BLOCKS_LOST: sweep ["vsync"],
+    /// A block is taken for one of whatever message is in its slot, of an earlier view too.
+    BlockOfAnyMessage = BLOCK_OF_ANY_MESSAGE: sweep ["vsync"],
+    /// A relay posts what it has, whether the link has room or not.
+    RelaysUnbounded = RELAYS_UNBOUNDED: tests,
     /// In a restart a proposal is accepted below a promise.
     AcceptsBelow = ACCEPTS_BELOW: tests,
 }

@@ -8,6 +8,7 @@ use super::journal::Record;
 use super::lane::Lane;
 use super::layout::Layout;
 use super::lease::Lease;
+use super::relaying::Relays;
 use super::view::{Change, Standing, View};
 use super::wire::Message;
 use super::{Config, Position};
@@ -55,9 +56,16 @@ pub(super) struct Current<P> {
     pub(super) trims: Vec<u64>,
     /// A change that waits for its sync (W3).
     pub(super) pending: Option<Pending>,
-    /// Whether the places of this view are claimed at every other member (`sst`, S6), and the whole
-    /// row was pushed there.
+    pub(super) relays: Relays,
+    shown: Shown,
+}
+
+/// What every other member was shown of this one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Shown {
+    /// Whether the places of this view are claimed there (`sst`, S6).
     is_claimed: bool,
+    /// Whether the whole row was pushed there.
     is_told: bool,
 }
 
@@ -76,7 +84,7 @@ impl<P: Plantings> Current<P> {
         let n_seats = config.shape.n_seats;
         let mut table = Table::new(&layout.columns, n_seats, me, view.id.0, planted);
         let lanes = (0..config.shape.n_subgroups)
-            .map(|at| Lane::of(&view, layout, me, at, planted))
+            .map(|at| Lane::of(&view, layout, me, (at, config.schedule(at)), planted))
             .collect::<Vec<_>>();
         for at in (0..lanes.len()).filter(|at| lanes[*at].is_some()) {
             table.set(layout.row.ready, at, u64::from(is_ready(at)));
@@ -100,14 +108,15 @@ impl<P: Plantings> Current<P> {
             entry: Record(0),
             trims: Vec::new(),
             pending: None,
-            is_claimed: false,
-            is_told: false,
+            relays: Relays::default(),
+            shown: Shown::default(),
         }
     }
 
-    /// Takes over the clock of the view before, and what was heard in it, in the shards in which
-    /// this member stays.
+    /// Takes over the clock and the counts of the view before, and what was heard in it, in the
+    /// shards in which this member stays.
     pub(super) fn hear_on(&mut self, last: &mut Current<P>) {
+        self.relays.relayed = last.relays.relayed;
         if !self.planted.has(Bug::ClockNotCarried) {
             self.clock.see(last.clock.now());
         }
@@ -143,8 +152,8 @@ impl<P: Plantings> Current<P> {
     pub(super) fn push(&mut self, renewed: SeatSet, port: &mut impl Port) {
         let at = self.layout.row_of(self.me, self.view.id.0, self.planted);
         let others = self.others();
-        let whole = if self.is_told { renewed.intersection(others) } else { others };
-        self.is_told = true;
+        let whole = if self.shown.is_told { renewed.intersection(others) } else { others };
+        self.shown.is_told = true;
         for peer in whole.iter() {
             self.table.push_all(|offset, words| port.write(peer, at.plus(offset), words, None));
         }
@@ -156,7 +165,7 @@ impl<P: Plantings> Current<P> {
 
     /// Claims the places of this view, before a message is written there.
     pub(super) fn claim(&mut self, port: &mut impl Port) {
-        if core::mem::replace(&mut self.is_claimed, true) {
+        if core::mem::replace(&mut self.shown.is_claimed, true) {
             return;
         }
         let at = self.layout.row_of(self.me, self.view.id.0, self.planted);
@@ -168,7 +177,7 @@ impl<P: Plantings> Current<P> {
 
     /// Whether something waits to be pushed.
     pub(super) const fn has_news(&self) -> bool {
-        !self.is_told || self.table.is_changed()
+        !self.shown.is_told || self.table.is_changed()
     }
 
     /// A word of the own row.

@@ -110,6 +110,7 @@ impl<P: Plantings> Current<P> {
                 return Err(End::Damaged(seat));
             }
             let mut received = new.start;
+            self.take_blocks(subgroup, &sender, new.clone(), port)?;
             for index in new {
                 if !self.take(subgroup, &sender, index, port)? {
                     break;
@@ -213,6 +214,7 @@ impl<P: Plantings> Current<P> {
             let others = self.lane(subgroup).senders.iter().map(|sender| sender.process);
             landing.send(message, others.filter(|one| one.seat != self.me));
         }
+        self.begin_own(subgroup, outbox, before..n_sent);
         let peers = self.peers(subgroup);
         self.put_parcels(subgroup, outbox, before..n_sent, peers, port);
         self.write_slots(subgroup, outbox, before..n_sent, peers, port);

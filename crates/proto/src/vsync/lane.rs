@@ -8,8 +8,10 @@ use super::layout::Layout;
 use super::lease::Answers;
 use super::order::RoundRobin;
 use super::payload::Payload;
+use super::routes::Routed;
 use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
+use crate::rdmc::Schedule;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
@@ -45,6 +47,8 @@ pub(super) struct Lane {
     /// By turn, the messages in landing areas and parcels that this member holds, each with its
     /// index.
     landed: Vec<VecDeque<(u64, Payload)>>,
+    /// What this member has of relayed messages (`relay`).
+    pub(super) routed: Routed,
 }
 
 /// A member of a shard.
@@ -65,7 +69,7 @@ impl Lane {
         view: &View,
         layout: &Layout,
         me: Rank,
-        subgroup: usize,
+        (subgroup, schedule): (usize, Schedule),
         planted: impl Plantings,
     ) -> Option<Lane> {
         let id = view.shard_of(me, subgroup)?;
@@ -93,6 +97,7 @@ impl Lane {
             marks: VecDeque::new(),
             open: VecDeque::new(),
             landed: seats.iter().map(|_| VecDeque::new()).collect(),
+            routed: Routed::new(&layout.shape, schedule, turn, seats.len()),
         })
     }
 
@@ -124,14 +129,16 @@ impl Lane {
         Some(&landed[at].1)
     }
 
-    /// Releases what it holds of a sender up to an index.
+    /// Releases what it holds of a sender up to an index, whose message is delivered.
     pub(super) fn let_go(&mut self, turn: Standing, index: u64) {
         while self.landed[turn.index()].pop_front_if(|(at, _)| *at <= index).is_some() {}
+        self.routed.forget(turn.index(), index);
     }
 
     /// Releases all that it holds.
     pub(super) fn let_all_go(&mut self) {
         self.landed.iter_mut().for_each(VecDeque::clear);
+        self.routed.forget_all();
     }
 
     /// The column words and sets of this lane are those of this subgroup.

@@ -7,6 +7,7 @@
 use super::bugs::Plantings;
 use super::columns::Row;
 use super::place::Plan;
+use super::relaying::Relaying;
 use super::slots::Header;
 use crate::node::Layout as Region;
 use crate::sst::bugs::Bug as TableBug;
@@ -45,6 +46,8 @@ pub struct Shape {
     /// The places for large messages of a process, where the fabric has memory that all members
     /// look into; 0 for none.
     pub n_places: u32,
+    /// The way in which large messages are relayed, where the fabric carries parcels.
+    pub relaying: Relaying,
 }
 
 /// The place of everything.
@@ -62,6 +65,7 @@ impl Layout {
     pub(super) fn new(shape: &Shape) -> Layout {
         assert!(shape.window > 0 && shape.n_seats > 0 && shape.n_subgroups > 0, "{shape:?}");
         assert!(shape.message_bytes <= Header::BYTES_MAX, "{shape:?}");
+        assert!(shape.relaying.is_sound(), "{shape:?}");
         let mut columns = Columns::new();
         let row = Row::declare(&mut columns, [shape.n_seats, shape.n_subgroups, shape.n_shards]);
         let stride = columns.row_words() + shape.n_subgroups as u32 * ring_words(shape);
@@ -110,13 +114,20 @@ impl Layout {
         ring.plus(slot * slot_words(&self.shape))
     }
 
+    /// The place of a block of message `index` in `ring`: beside the words that its bytes would be
+    /// in (`relay`).
+    pub(super) fn block_of(&self, ring: At, index: u64, block: usize) -> At {
+        let words = block as u32 * self.shape.relaying.block_bytes / 8;
+        self.slot_of(ring, index).plus(self.head_words() + words)
+    }
+
     /// The whole region.
     pub(super) fn region(&self) -> Region {
-        let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards, n_places } =
-            self.shape;
+        let Shape { mode, n_seats, window, message_bytes, n_subgroups, n_shards, .. } = self.shape;
+        let Shape { n_places, relaying, .. } = self.shape;
         let text = alloc::format!(
-            "vsync 7 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards} \
-             {n_places}"
+            "vsync 8 {mode:?} {n_seats} {window} {message_bytes} {n_subgroups} {n_shards} \
+             {n_places} {relaying:?}"
         );
         Region {
             n_words: self.places.end(n_seats).0 + self.landing.n_words(),

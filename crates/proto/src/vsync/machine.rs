@@ -304,7 +304,7 @@ impl<P: Plantings> Machine<P> {
                 let deadline = returning.as_ref().map(|returning| returning.deadline());
                 deadline.map_or(*next_knock_at, |deadline| deadline.min(*next_knock_at))
             }
-            Life::Inside(inside) => inside.current.next_answer_at().min(self.next_beat_at),
+            Life::Inside(inside) => inside.current.next_act_at().min(self.next_beat_at),
             Life::Leaving { .. } => self.next_beat_at,
             Life::Ended => Instant(u64::MAX),
         }
@@ -570,6 +570,7 @@ impl<P: Plantings> Machine<P> {
                         current.write_ring(subgroup, outbox, whole, port);
                     }
                     current.push(renewed, port);
+                    current.relay(whole, now, port);
                 }
                 if is_news && is_logged {
                     current.others().iter().for_each(|peer| port.wake(peer));

@@ -21,9 +21,10 @@
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
 //! V15 in `unordered`, V16 and V17 in `delivery`, V18 to V22, of large messages, in `landing`,
-//! V23 to V25, of those over a network, in `packed`, L1 to L5, of subgroups and shards, in
-//! `roster`; of durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`,
-//! P1 in `records`; K1 to K6, of times, in `clock`, E1 to E4, of leases, in `lease`.
+//! V23 to V25, of those over a network, in `packed`, V26 to V31, of relayed ones, in `relay`, L1 to
+//! L5, of subgroups and shards, in `roster`; of durable groups W1 to W6 in `durable`, R1 to R6 in
+//! `restart`, J1 to J3 in `journal`, P1 in `records`; K1 to K6, of times, in `clock`, E1 to E4, of
+//! leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
@@ -69,9 +70,12 @@ mod packed;
 mod payload;
 mod place;
 mod records;
+mod relay;
+mod relaying;
 mod renewal;
 mod restart;
 mod roster;
+mod routes;
 mod shard;
 mod slots;
 mod spec;
@@ -89,6 +93,7 @@ pub use layout::{Mode, Shape};
 pub use machine::{Machine, region};
 pub use payload::Payload;
 pub use records::UnreadableError;
+pub use relaying::{Relayed, Relaying};
 pub use roster::TAGS_WORD;
 pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};
 pub use slots::WRITE_WORDS_MAX;
@@ -96,6 +101,7 @@ pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View};
 
 use crate::codec::{self, Words};
+use crate::rdmc::Schedule;
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
 use core::time::Duration;
@@ -169,6 +175,12 @@ impl Config {
     pub(crate) fn is_durable(&self, subgroup: usize) -> bool {
         let described = self.layout.get(subgroup);
         self.shape.mode == Mode::Durable && !described.is_some_and(|of| of.in_memory)
+    }
+
+    /// The schedule of a subgroup's large messages (`relay`).
+    pub(crate) fn schedule(&self, subgroup: usize) -> Schedule {
+        let own = self.layout.get(subgroup).and_then(|described| described.schedule);
+        own.unwrap_or(self.shape.relaying.schedule)
     }
 
     pub(crate) fn subgroups(&self) -> Vec<Subgroup> {

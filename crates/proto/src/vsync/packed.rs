@@ -4,8 +4,9 @@
 //! sender's one copy of them into the link, and arrive where the receiver's application reads them.
 //! Its slot has a header and a stamp alone. Its parcel goes beside the slot, to the same place, and
 //! has the header for its tag. What is said of slots holds of parcels too: their order, their room
-//! (V4), whose view they are of (V17), and that they are sent again in the next view (V7). A
-//! message without an order goes through the rings.
+//! (V4), whose view they are of (V17), and that they are sent again in the next view (V7). A longer
+//! message in a larger shard is relayed in blocks (`relay`). One without an order goes through the
+//! rings.
 //!
 //! - V23 *Before its slot.* A parcel is posted before the slot, whenever the slot is written: also
 //!   when a link is there again, which has lost what its predecessor brought (T11). So a receiver
@@ -38,20 +39,24 @@ impl<P: Plantings> Current<P> {
         is_ordered && port.has_parcels() && bulk.len() <= PARCEL_BYTES_MAX
     }
 
-    /// V23: posts the parcels of these own messages to `peers`.
+    /// V23: posts the parcels of these own messages to `peers`, but for those that are relayed.
     pub(super) fn put_parcels(
-        &self,
+        &mut self,
         subgroup: usize,
         outbox: &Outbox,
         indices: Range<u64>,
         peers: SeatSet,
         port: &mut impl Port,
     ) {
-        let lane = self.lane(subgroup);
+        let lane = self.lanes[subgroup].as_ref().expect("a member of one of its shards");
         let ring = lane.senders[lane.turn.index()].ring;
         for index in indices {
             let sent = outbox.sent(index).expect("V7: it is under way");
             let Some(bulk) = sent.message.as_ref().and_then(Payload::bulk) else { continue };
+            if lane.routed.n_blocks(bulk.len()).is_some() {
+                continue;
+            }
+            self.relays.relayed.own_bytes += (bulk.len() * peers.len()) as u64;
             let parcel = Parcel { tag: sent.header.word(), bulk: bulk.clone() };
             let at = self.layout.slot_of(ring, index);
             peers.iter().for_each(|peer| port.put_parcel(peer, at, &parcel));
@@ -67,6 +72,9 @@ impl<P: Plantings> Current<P> {
         (at, header): (At, Header),
         port: &mut impl Port,
     ) -> Result<bool, End> {
+        if let Some(is_whole) = self.take_relayed(subgroup, sender, index, header) {
+            return Ok(is_whole);
+        }
         let seat = sender.process.seat;
         let parcel = port.take_parcel(seat, at);
         // V17
@@ -96,5 +104,6 @@ impl<P: Plantings> Current<P> {
                 port.take_parcel(sender.process.seat, self.layout.slot_of(sender.ring, slot));
             }
         }
+        self.forget_blocks(port);
     }
 }

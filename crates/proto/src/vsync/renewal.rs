@@ -66,14 +66,15 @@ impl<P: Plantings> Current<P> {
         }
     }
 
-    /// The next time at which this member may answer what it may not yet.
-    pub(super) fn next_answer_at(&self) -> Instant {
+    /// The next time at which this member may answer what it may not yet, or looks for room on a
+    /// link.
+    pub(super) fn next_act_at(&self) -> Instant {
         let held = self.lanes.iter().flatten().filter_map(|lane| match lane.answers {
             Answers::Free => None,
             Answers::Behind(told) => Some(told.plus(Duration::from_nanos(1))),
             Answers::From(from) => Some(from),
         });
-        held.min().unwrap_or(Instant(u64::MAX))
+        held.fold(self.relays.look_at, Instant::min)
     }
 
     /// E1

@@ -226,7 +226,7 @@ mod tests {
 
     fn subgroup(shards: &[Candidates], n_least: usize, n_most: usize) -> Subgroup {
         let name = "cache".to_owned();
-        Subgroup { name, shards: shards.to_vec(), n_least, n_most, in_memory: false }
+        Subgroup { name, shards: shards.to_vec(), n_least, n_most, ..Subgroup::whole() }
     }
 
     fn founded(seats: &[usize], layout: &Subgroup) -> View {

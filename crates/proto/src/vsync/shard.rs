@@ -1,6 +1,7 @@
 //! Subgroups and shards, as values: their descriptions, and what they are in a view.
 
 use crate::codec::{self, Words, numbers};
+use crate::rdmc::Schedule;
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -71,6 +72,8 @@ pub struct Subgroup {
     pub n_most: usize,
     /// Whether it is in memory alone, in a durable group.
     pub in_memory: bool,
+    /// The schedule by which its large messages are relayed (`relay`), if it is not the group's.
+    pub schedule: Option<Schedule>,
 }
 
 impl Subgroup {
@@ -78,7 +81,8 @@ impl Subgroup {
     pub fn whole() -> Subgroup {
         let shards = [Candidates::All].to_vec();
         let name = "all".to_owned();
-        Subgroup { name, shards, n_least: 1, n_most: SEATS_MAX, in_memory: false }
+        let (n_most, in_memory, schedule) = (SEATS_MAX, false, None);
+        Subgroup { name, shards, n_least: 1, n_most, in_memory, schedule }
     }
 }
 

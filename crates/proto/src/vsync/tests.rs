@@ -2,6 +2,7 @@
 //! the planted mistakes that break them.
 
 mod parcels;
+mod relays;
 mod times;
 
 use super::bugs::{Bug, Plantings};
@@ -17,6 +18,7 @@ use super::layout::{Layout, Shape};
 use super::lease::Lease;
 use super::outbox::Outbox;
 use super::payload::Payload;
+use super::relaying::Relaying;
 use super::shard::{Candidates, ShardId, Subgroup, ViewId};
 use super::slots::Header;
 use super::view::tests::{founded_by, process};
@@ -41,6 +43,7 @@ pub(super) const SHAPE: Shape = Shape {
     n_subgroups: 1,
     n_shards: 1,
     n_places: 0,
+    relaying: Relaying::DEFAULT,
 };
 
 /// The rows of a view, as one member's memory has them.

@@ -27,6 +27,9 @@ impl Mark {
                 | Mark::MessageLanded
                 | Mark::MessagePacked
                 | Mark::ParcelLost
+                | Mark::BlockRelayed
+                | Mark::BlockSentAgain
+                | Mark::RelayDied
         ) || self.is_of_durable_groups()
     }
 

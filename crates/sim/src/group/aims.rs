@@ -22,6 +22,8 @@
 //!   moved with its turns under way.
 //! - A14 *A link breaks that has brought a parcel*, which its receiver does not take yet: it is
 //!   behind with a view, or with its disk, and may see the slot first.
+//! - A15 *A link breaks under the blocks of a relay*, which are on their way, or have just come.
+//! - A16 *A relay dies* by way of which others are to get more blocks.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::process::Process;
@@ -38,13 +40,31 @@ impl World {
     /// A14
     pub(super) fn strike_parcel(&mut self, seat: usize) {
         let Some(from) = self.net.borrow().parcels.waits_for(seat) else { return };
-        if !self.loses_parcel() {
+        if !self.strikes_parcel(16) {
             return;
         }
         let net = &mut *self.net.borrow_mut();
         net.coverage.hit(Mark::ParcelLost);
         let link = net.link_index(from.index(), seat);
         self.outages.reset(net, link);
+    }
+
+    /// A15, A16
+    pub(super) fn strike_relay(&mut self, seat: usize) {
+        let Some(process) = self.processes[seat].as_mut().filter(|one| one.has_relayed()) else {
+            return;
+        };
+        let is_mild = self.scenario.manner == Manner::Mild;
+        if process.owes_blocks() && !is_mild && self.strikes_parcel(32) {
+            return self.crash_for(seat);
+        }
+        if !self.strikes_parcel(16) {
+            return;
+        }
+        let net = &mut *self.net.borrow_mut();
+        let links = (0..net.members).map(|to| net.link_index(seat, to));
+        let link = links.into_iter().find(|link| net.brings_parcel(*link));
+        link.into_iter().for_each(|link| self.outages.reset(net, link));
     }
 
     /// A1 to A3.

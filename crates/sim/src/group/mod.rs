@@ -21,6 +21,7 @@ mod checks;
 mod date;
 mod ground;
 mod history;
+mod life;
 mod operator;
 mod phases;
 mod power;

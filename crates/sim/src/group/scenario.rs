@@ -6,7 +6,8 @@ use crate::plan::{Kind, MS, Plan};
 use crate::{Config, Provider, group};
 use base::{Rank, Rng, SEATS_MAX};
 use core::time::Duration;
-use proto::vsync::{Candidates, Mode, Shape, Subgroup, Timing};
+use proto::rdmc::Schedule;
+use proto::vsync::{Candidates, Mode, Relaying, Shape, Subgroup, Timing};
 
 /// The most seats of a simulated group: the queue has room for the timers of so many.
 pub(super) const N_SEATS_MAX: usize = 11;
@@ -92,7 +93,27 @@ impl Scenario {
             false => 0,
         };
         let shape = Shape { n_places, ..drawn.shape };
-        Scenario { dates: dates.collect(), has_races, shape, ..drawn }
+        let drawn = Scenario { dates: dates.collect(), has_races, shape, ..drawn };
+        drawn.with_relays(&mut Rng::new(seed ^ 0x7265_6c61_7973))
+    }
+
+    /// The same with messages that are relayed in small blocks, where members are enough and memory
+    /// is not shared: half of such groups.
+    fn with_relays(mut self, rng: &mut Rng) -> Scenario {
+        let is_shared = self.plan.weather.provider == Provider::Shm;
+        if is_shared || !rng.chance(1, 2) {
+            return self;
+        }
+        let schedules = [Schedule::Chain, Schedule::BinomialTree, Schedule::BinomialPipeline];
+        let mut schedule = || schedules[rng.below(3) as usize];
+        self.shape.relaying.schedule = schedule();
+        for subgroup in &mut self.layout {
+            subgroup.schedule = [None, Some(schedule())][usize::from(subgroup.n_least > 1)];
+        }
+        let block_bytes = 16 << rng.below(3);
+        let (schedule, least_blocks) = (self.shape.relaying.schedule, 2 + rng.below(2) as u32);
+        self.shape.relaying = Relaying { schedule, block_bytes, least_blocks };
+        self
     }
 
     /// The same with leases, shorter and longer than the silence that is suspected: then clocks run
@@ -177,6 +198,7 @@ impl Scenario {
                 n_subgroups: 1,
                 n_shards: 1,
                 n_places: 0,
+                relaying: Relaying::DEFAULT,
             },
             layout: Vec::new(),
             timing: Timing {
@@ -245,7 +267,7 @@ fn layout(n_seats: usize, rng: &mut Rng) -> Vec<Subgroup> {
         let n_most = if rng.chance(1, 2) { n_least + 1 } else { SEATS_MAX };
         let name = format!("subgroup {number}");
         let shards = (0..n_shards).map(candidates).collect();
-        Subgroup { name, shards, n_least, n_most, in_memory: false }
+        Subgroup { name, shards, n_least, n_most, in_memory: false, schedule: None }
     };
     (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect()
 }

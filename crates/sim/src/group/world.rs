@@ -30,7 +30,7 @@ struct Shared {
     areas: Areas,
     /// The choices of WRITEs that land while rows are read.
     rng_of_races: Rng,
-    /// The choices of links that lose parcels (`aims`, A14).
+    /// The choices of links that lose parcels, and of relays that die (`aims`, A14 to A16).
     rng_of_parcels: Rng,
 }
 
@@ -132,9 +132,9 @@ impl World {
         self.net.borrow_mut().violate(property, detail);
     }
 
-    /// A14
-    pub(super) fn loses_parcel(&mut self) -> bool {
-        self.phase == Phase::Safety && self.shared.rng_of_parcels.chance(1, 16)
+    /// A14 to A16: whether one of so many is struck.
+    pub(super) fn strikes_parcel(&mut self, one_of: u64) -> bool {
+        self.phase == Phase::Safety && self.shared.rng_of_parcels.chance(1, one_of)
     }
 
     pub(super) fn is_alive(&self, seat: usize) -> bool {
@@ -253,6 +253,7 @@ impl World {
         }
         self.plan_flushes(seat);
         self.strike_parcel(seat);
+        self.strike_relay(seat);
         if is_ended {
             // Its supervisor starts another one.
             self.crash(seat);
@@ -356,6 +357,9 @@ impl World {
     }
 
     pub(super) fn crash(&mut self, seat: usize) {
+        if self.is_alive(seat) && self.processes[seat].as_ref().is_some_and(Process::owes_blocks) {
+            self.net.borrow_mut().coverage.hit(Mark::RelayDied);
+        }
         self.outages.crash(&mut self.net.borrow_mut(), seat);
         self.lose_process(seat);
     }

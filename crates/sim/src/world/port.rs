@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// The most verbs and messages on the way to one peer before a message is refused.
 const N_POSTED_MAX: usize = 256;
 
+/// The verbs and messages on the way to one peer from which on there is no room for what can wait.
+const N_RELAYED_MAX: usize = 24;
+
 /// The verbs of one process, over the network that all share.
 pub(crate) struct SimPort {
     me: Rank,
@@ -208,6 +211,10 @@ impl Port for SimPort {
         let action = Action::Parcel;
         self.post(to, Posting { action, at, n_words, payload: &words, token: None });
         self.scratch = words;
+    }
+
+    fn has_room(&self, to: Rank, _: usize) -> bool {
+        self.net.borrow().n_posted(self.me.index(), to.index()) < N_RELAYED_MAX
     }
 
     fn take_parcel(&mut self, from: Rank, at: At) -> Option<Parcel> {

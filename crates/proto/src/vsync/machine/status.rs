@@ -3,6 +3,7 @@
 use super::super::bugs::{Bug, Plantings};
 use super::super::clock::Time;
 use super::super::current::Current;
+use super::super::relaying::Relayed;
 use super::super::view::View;
 use super::{Inside, Life, Machine, Position};
 use base::{Instant, Rank};
@@ -79,6 +80,20 @@ impl<P: Plantings> Machine<P> {
         let current = &self.inside()?.current;
         let ballot = current.own(current.row.proposer).checked_sub(1)?;
         current.view.members.get(ballot as usize).map(|member| member.seat())
+    }
+
+    /// What this process has sent of large messages over a network, since it has been a member.
+    pub fn relayed(&self) -> Relayed {
+        match &self.life {
+            Life::Inside(inside) => inside.current.relayed(),
+            Life::Leaving { current, .. } => current.relayed(),
+            Life::Outside { .. } | Life::Ended => Relayed::default(),
+        }
+    }
+
+    /// Whether other members are to get blocks of others' messages by way of this process.
+    pub fn owes_blocks(&self) -> bool {
+        self.inside().is_some_and(|inside| inside.current.owes_blocks())
     }
 
     pub(super) fn inside(&self) -> Option<&Inside<P>> {
