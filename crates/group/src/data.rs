@@ -2,7 +2,7 @@
 //! with.
 
 use crate::error::Error;
-use crate::options::Options;
+use crate::options::{Data, Options};
 use crate::seat::Founds;
 use base::{Incarnation, NodeId};
 use runtime::disk::LogDisk;
@@ -14,7 +14,9 @@ use storage::directory::{DirectoryError, Identity};
 /// Opens the directory that `options` name, if they name one: a new one for a founder, and for a
 /// process whose directory is empty.
 pub(crate) fn open(options: &Options, founds: Founds) -> Result<Option<LogDisk>, Error> {
-    let (Some(path), Some(seat)) = (&options.data, options.seat) else { return Ok(None) };
+    let (Some(Data { directory: path, .. }), Some(seat)) = (&options.data, options.seat) else {
+        return Ok(None);
+    };
     let node = NodeId(seat as u16);
     let cluster = options.identity();
     let identity = Identity { cluster, node, incarnation: Incarnation::FIRST };

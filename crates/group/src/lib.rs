@@ -88,7 +88,7 @@ pub use object::{
     RemoteError, Replica, Replicas, Replicated, Replies, Shapes, Undecodable, VERSIONS_KEPT,
     Version, Volatile, Whole, agreed, decode, encode,
 };
-pub use options::{MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
+pub use options::{Data, MESSAGE_BYTES_MAX, Options, Transport, WINDOW_MAX};
 pub use proto::rdmc::Schedule;
 pub use proto::vsync::{Mode, Payload, Relayed, ShardId, Timing};
 pub use time::{FarTimeError, Time};

@@ -21,7 +21,7 @@ use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
 use crate::ground::{Place, Standing};
 use crate::layout;
-use crate::options::{Options, Transport};
+use crate::options::{Data, Options, Transport};
 use crate::probe::Probes;
 use crate::seat::{self, Founds, Seated, refused};
 use crate::teller::Teller;
@@ -132,14 +132,14 @@ fn begin<F: Seated>(
         keeps_state: options.keeps_state,
         lease: options.lease,
         group: data::new_name(),
-        keep_bytes: options.keep_bytes,
+        keep_bytes: options.data.as_ref().map_or(Data::KEEP_BYTES, |data| data.keep_bytes),
         layout: layout::described(&options.layout),
     };
     let process = match &mut place.disk {
         None => Process::new(config, boot_now()),
         Some(disk) => Process::on(config, disk, Sound, boot_now()).map_err(|_| {
             let why = disk.failure().unwrap_or("it has the records of something else").to_owned();
-            data::refused(options.data.as_deref().unwrap_or("".as_ref()), why)
+            data::refused(options.data.as_ref().map_or("".as_ref(), |data| &data.directory), why)
         })?,
     };
     Ok(Node {

@@ -38,8 +38,29 @@ pub enum Transport {
     },
 }
 
-/// A process's part in a group. All fields but `seat`, `listen`, `metadata`, `data`, `keep_bytes`,
-/// `events` and `patience` are the same at all processes of a group; a process at which one of the
+/// The log of a process of a durable group ([`Mode::Durable`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// The directory, on a disk. A process with the log of one before it on its seat comes back
+    /// with it; it is the same process for the restart of a group.
+    pub directory: PathBuf,
+    /// The bytes of messages of a shard after which its state is written into the log again, and
+    /// what it covers is freed.
+    pub keep_bytes: u64,
+}
+
+impl Data {
+    /// The usual bytes of messages of a shard.
+    pub const KEEP_BYTES: u64 = 16 << 20;
+
+    /// A log in this directory, with the usual bound.
+    pub fn at(directory: impl Into<PathBuf>) -> Data {
+        Data { directory: directory.into(), keep_bytes: Data::KEEP_BYTES }
+    }
+}
+
+/// A process's part in a group. All fields but `seat`, `listen`, `metadata`, `data`, `events` and
+/// `patience` are the same at all processes of a group; a process at which one of the
 /// others differs is refused.
 #[derive(Clone)]
 pub struct Options {
@@ -77,13 +98,8 @@ pub struct Options {
     /// ([`crate::Event::StateWanted`], [`crate::Event::State`]). Otherwise a newcomer delivers
     /// everything from its first view on.
     pub keeps_state: bool,
-    /// In a durable group ([`Mode::Durable`]): the directory of this process's log, on a disk. A
-    /// process with the log of one before it on its seat comes back with it; it is the same
-    /// process for the restart of a group.
-    pub data: Option<PathBuf>,
-    /// In a durable group: the bytes of messages of a shard after which its state is written into
-    /// the log again, and what it covers is freed.
-    pub keep_bytes: u64,
+    /// In a durable group ([`Mode::Durable`]): this process's log.
+    pub data: Option<Data>,
     /// The time for which a view that has lost members answers nothing, if members are to have
     /// leases: a leased query asks no other member. Less than four beats are refused. The clocks of
     /// hosts are assumed to run at rates within 10 % of the true one, also while a host is
@@ -118,7 +134,6 @@ impl Options {
             adequate: 1,
             keeps_state: false,
             data: None,
-            keep_bytes: 16 << 20,
             lease: None,
             timing: Timing::default(),
             events: 4096,
@@ -137,7 +152,7 @@ impl Options {
     /// delivered that is not synced at every member ([`Mode::Durable`]).
     #[must_use]
     pub fn durable(self, seat: usize, data: impl Into<PathBuf>) -> Options {
-        let (seat, data) = (Some(seat), Some(data.into()));
+        let (seat, data) = (Some(seat), Some(Data::at(data)));
         Options { mode: Mode::Durable, keeps_state: true, seat, data, ..self }
     }
 

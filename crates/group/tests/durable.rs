@@ -52,7 +52,8 @@ impl Place {
         let options = Options::shm("sums", "a secret", "sums 1").durable(seat, self.disk(seat));
         let mut options = Options { directory: self.memory.path().join("memory"), ..options };
         options.timing.suspect_after = Duration::from_secs(1);
-        (options.keep_bytes, options.patience) = (4096, PATIENCE);
+        options.data.as_mut().expect("it is durable").keep_bytes = 4096;
+        options.patience = PATIENCE;
         options
     }
 

@@ -199,7 +199,9 @@ fn a_durable_group_has_its_versions_again_after_the_death_of_all() {
     let (memory, disks) = (directory(), tempfile::tempdir().unwrap());
     let options = |seat: usize| {
         let disk = disks.path().join(seat.to_string());
-        Options { keep_bytes: 2048, ..options(memory.path()).durable(seat, disk) }
+        let mut options = options(memory.path()).durable(seat, disk);
+        options.data.as_mut().expect("it is durable").keep_bytes = 2048;
+        options
     };
     let joined = |seats: &[usize]| -> Vec<BookHandle> {
         thread::scope(|scope| {

@@ -57,7 +57,7 @@ pub(crate) struct GroupArgs {
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=4096))]
     window: Option<u32>,
     /// The schedules by which members relay large messages over TCP, in groups of four or more.
-    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Relay::Pipeline])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Relay::Sequential])]
     relay: Vec<Relay>,
     /// Members compute a checksum of each message of another member.
     #[arg(long)]

@@ -37,13 +37,13 @@ pub const MEMBERS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Schedule {
     /// Member 0 sends all of it to one after the other.
+    #[default]
     Sequential,
     /// Each member sends each block on to the next.
     Chain,
     /// Each member that has all of it sends all of it to one that has nothing.
     BinomialTree,
     /// Members at the corners of a hypercube exchange blocks along one dimension after the other.
-    #[default]
     BinomialPipeline,
 }
 

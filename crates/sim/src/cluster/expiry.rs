@@ -446,7 +446,7 @@ mod tests {
         let other = Op { key: 2, ..set(30, 2, 10) };
         is_noticed(&[settles, set(20, 1, 500), other, get(400, None)], "too early");
         assert_eq!(judged(&[set(20, 1, 500), get(400, None)]), Ok(1), "a reign begins with it");
-        let times = Times { reigns: vec![0, 300 * MS], healed_at: None };
+        let times = Times { reigns: vec![0, 300 * MS], healed_at: None, has_one_clock: true };
         let (begun, at) = (Moment { at: 400 * MS, reign: 1 }, Moment { at: 401 * MS, reign: 1 });
         let next = Op { begun, end: End::Answered(at, Saw::Gone), ..get(400, None) };
         assert_eq!(check(&[settles, set(20, 1, 500), next], &times), Ok(1), "another leads");
@@ -469,11 +469,22 @@ mod tests {
     fn e6_a_key_that_stays_is_noticed_when_all_is_well() {
         let ops = [set(0, 1, 50), get(2_400, Some(1))];
         is_noticed(&ops, "still there");
-        let judged_with = |reigns, healed_at| check(&ops, &Times { reigns, healed_at });
+        let judged_with =
+            |reigns, healed_at| check(&ops, &Times { reigns, healed_at, has_one_clock: true });
         assert_eq!(judged_with(vec![0], Some(1_000 * MS)), Ok(0), "it was not well for long");
         assert_eq!(judged_with(vec![1_000 * MS], Some(0)), Ok(0), "another leads");
         assert_eq!(judged_with(vec![0], None), Ok(0), "faults last");
         let persist = Op { end: End::Unknown, ..op(1, Act::Persist, Saw::Persisted(true)) };
         assert_eq!(judged(&[ops[0], persist, ops[1]]), Ok(0), "it may have been persisted");
+    }
+
+    /// Each member of a keyspace in partitions stamps by an estimate of its own.
+    #[test]
+    fn without_one_clock_a_key_may_go_early_and_does_not_come_back() {
+        let times = Times { reigns: vec![0], healed_at: None, has_one_clock: false };
+        let ops = [set(0, 1, 500), set(50, 2, 500), get(60, None)];
+        assert!(judged(&ops).is_err() && check(&ops, &times).is_ok());
+        let back = [ops[0], ops[1], ops[2], get(70, Some(2))];
+        assert!(check(&back, &times).is_err());
     }
 }
