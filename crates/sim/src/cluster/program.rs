@@ -22,10 +22,10 @@
 //! - P9 a program that is saved by its files is killed and begins again: its values and its timer
 //!   are in its files, and what its connections have told it is not, nor is how much its process
 //!   has seen (`timers`, P7).
-//! - P10 a program that *strays* stores otherwise what it holds when it is first saved: nothing that
-//!   it has answered before shows that. It answers a request of another member's client for one of
-//!   these values otherwise, until that is written again. (What it hands over is right: `makers`
-//!   judges whether that may count.)
+//! - P10 a program that *strays* stores otherwise what it holds when it is first saved: nothing
+//!   that it has answered before shows that. It answers a request of another member's client for
+//!   one of these values otherwise, until that is written again. (What it hands over is right:
+//!   `makers` judges whether that may count.)
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
@@ -60,7 +60,7 @@ pub(super) enum Manner {
     InTurns,
 }
 
-/// The values that a program has stored otherwise (P9).
+/// The values that a program has stored otherwise (P10).
 #[derive(Debug, Default)]
 enum Stray {
     #[default]
@@ -149,9 +149,8 @@ pub(super) struct SimProgram {
     saved: Vec<u8>,
     restored: Vec<u8>,
     is_tainted: bool,
-    /// See P9, and how often it has begun again.
-    by_files: bool,
-    n_renewed: u64,
+    /// Where it is saved by its files (P9): how often it has begun again.
+    n_renewed: Option<u64>,
     manner: Manner,
     turns: Turns,
     /// See `timers`.
@@ -181,8 +180,7 @@ impl SimProgram {
             saved: Vec::new(),
             restored: Vec::new(),
             is_tainted: false,
-            by_files: false,
-            n_renewed: 0,
+            n_renewed: None,
         }
     }
 
@@ -191,7 +189,7 @@ impl SimProgram {
         SimProgram { stalls_after, ..self }
     }
 
-    /// Makes it stray (P9).
+    /// Makes it stray (P10).
     pub(super) fn straying(self, strays: bool) -> SimProgram {
         SimProgram { stray: if strays { Stray::Will } else { Stray::Never }, ..self }
     }
@@ -203,7 +201,7 @@ impl SimProgram {
 
     /// Tells it whether it is saved by its files (P9).
     pub(super) fn saved_by_files(mut self, by_files: bool) -> SimProgram {
-        self.by_files = by_files;
+        self.n_renewed = by_files.then_some(0);
         if by_files {
             self.timers.begin_process();
         }
@@ -212,7 +210,7 @@ impl SimProgram {
 
     /// How often it has begun again (P9).
     pub(super) fn n_renewed(&self) -> u64 {
-        self.n_renewed
+        self.n_renewed.unwrap_or(0)
     }
 
     /// P6
@@ -465,7 +463,7 @@ impl Program for SimProgram {
 
     /// P4
     fn save(&mut self) -> Result<Option<u64>, String> {
-        if self.is_stalled() && !self.by_files {
+        if self.is_stalled() && self.n_renewed.is_none() {
             return Err("the program does not answer".to_owned());
         }
         if self.rng.chance(1, 2) {
@@ -474,7 +472,7 @@ impl Program for SimProgram {
         if self.rng.chance(1, 16) {
             return Err("the program has no wish to be saved".to_owned());
         }
-        if !self.by_files {
+        if self.n_renewed.is_none() {
             self.saved = self.held();
         }
         if matches!(self.stray, Stray::Will) {
@@ -494,7 +492,7 @@ impl Program for SimProgram {
         }
         self.turns = Turns::default();
         self.timers.begin_process();
-        self.n_renewed += 1;
+        self.n_renewed = self.n_renewed.map(|n| n + 1);
         Ok(true)
     }
 

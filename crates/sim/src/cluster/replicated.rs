@@ -55,7 +55,7 @@ pub(super) struct Around {
     pub(super) time_step_ms: u64,
     /// See `SimProgram`, P3.
     pub(super) deviates_after: Option<u64>,
-    /// See `SimProgram`, P9.
+    /// See `SimProgram`, P10.
     pub(super) strays: bool,
     /// What is known of makers of checkpoints.
     pub(super) makers: SharedMakers,
