@@ -43,7 +43,10 @@ fn each_refusal_is_said_on_both_sides_with_its_mend() {
         ),
         (
             |setup| setup.layout += 1,
-            &["the memory layouts differ (", "give all members the same protocol, sizes and setti"],
+            &[
+                "the memory layouts differ (",
+                "give all members the same protocol, sizes and settings",
+            ],
         ),
         (
             |setup| setup.n_words += 1,
