@@ -239,8 +239,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let n_waiting = round.readers.len();
         self.send_to_leader(&mut round);
         self.host.desk.recycle(round);
-        // Those that are left are tried again after a pause. Else the loop would not sleep, and each
-        // turn would put off what is to leave.
+        // Those that are left are tried again after a pause. Else the loop would not sleep, and
+        // each turn would put off what is to leave.
         self.host.desk.waiting.readers.len() < n_waiting || hastens && n_waiting > 0
     }
 

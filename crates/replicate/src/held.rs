@@ -17,10 +17,10 @@
 //! - O4 a client is not read while [`HELD_BYTES_MAX`] bytes or more are held from it, nor is any
 //!   while [`ALL_HELD_BYTES_MAX`] are held from all. One is closed for which more waits than
 //!   for any client may (`clients`, C2).
-//! - O6 what was sent without an entry (a time that the program waited for has come) is given a point:
-//!   when it has waited for one for [`COMPARED_AFTER`], and the copy was fed all that was executed,
-//!   the member says an entry that does nothing else ([`Entry::Compare`](crate::entry::Entry)). The
-//!   other copies have that long to send the same.
+//! - O6 what was sent without an entry (a time that the program waited for has come) is given a
+//!   point: when it has waited for one for [`COMPARED_AFTER`], and the copy was fed all that was
+//!   executed, the member says an entry that does nothing else
+//!   ([`Entry::Compare`](crate::entry::Entry)). The other copies have that long to send the same.
 //! - O5 what a copy says of its own (`hash`, H3) is not compared, and leaves with its interval: it
 //!   is a part of that as all else is, and no part of the hash.
 

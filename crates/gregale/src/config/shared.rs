@@ -1,7 +1,7 @@
 //! Settings that all members of a cluster must have alike, beside their protocol and their number.
 //!
-//! - C1 what a member does with a decided entry depends on the entry, on what came before it, and on
-//!   these settings. Members that differ in one would part without a sign, so they refuse each
+//! - C1 what a member does with a decided entry depends on the entry, on what came before it, and
+//!   on these settings. Members that differ in one would part without a sign, so they refuse each
 //!   other: the fingerprint is a part of the layout that the fabric compares.
 //! - C2 other settings may differ: addresses, directories, limits of clients, the command of a
 //!   replicated program (another build of it), and how its copy is watched and confined.
