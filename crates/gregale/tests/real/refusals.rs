@@ -2,6 +2,7 @@
 
 use crate::support::{Cluster, GREGALE, free_ports, gregale, memory_unless_told, refused};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 
 fn up(flags: &[&str]) -> String {
@@ -12,7 +13,7 @@ fn up(flags: &[&str]) -> String {
     words.extend_from_slice(flags);
     let text = refused(&gregale(&words));
     let directory = format!("/dev/shm/gregale-{name}-{port}");
-    assert!(!std::path::Path::new(&directory).exists(), "{directory} is left");
+    assert!(!Path::new(&directory).exists(), "{directory} is left");
     text
 }
 
@@ -52,7 +53,7 @@ fn a_port_in_use_is_named() {
     let port = free_ports(3);
     let _taken = TcpListener::bind(("127.0.0.1", port + 1)).unwrap();
     let text = refused(&gregale(&["up", "--cluster", "taken", "--port", &port.to_string()]));
-    assert!(!std::path::Path::new(&format!("/dev/shm/gregale-taken-{port}")).exists());
+    assert!(!Path::new(&format!("/dev/shm/gregale-taken-{port}")).exists());
     assert!(text.contains(&format!("127.0.0.1:{}", port + 1)) && text.contains("--port"), "{text}");
 }
 
@@ -111,7 +112,7 @@ fn descriptors_that_ran_out_are_named() {
     let output = Command::new("bash").args(["-c", &script]).output().unwrap();
     let text = refused(&output);
     assert!(text.contains("ulimit -n"), "{text}");
-    assert!(!std::path::Path::new(&format!("/dev/shm/gregale-{name}-{port}")).exists());
+    assert!(!Path::new(&format!("/dev/shm/gregale-{name}-{port}")).exists());
     // The point of the interruption decides: either the whole beginning is there, or nothing.
     assert!(path.join("cluster.toml").exists() || !path.join("secret").exists());
 }
@@ -137,25 +138,37 @@ fn a_member_with_another_secret_is_refused() {
     assert!(text.contains("another cluster") || text.contains("owned by process"), "{text}");
 }
 
-#[test]
-fn a_peer_of_another_cluster_is_refused_over_tcp() {
-    let cluster = Cluster::start_with(&["--fabric", "tcp"]);
-    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let secret = directory.path().join("secret");
-    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+/// What a process says that would found itself beside `cluster` as member 3, at addresses of its
+/// own, with its memory in `directory`, and with `change` in its file.
+fn refused_as_member_3(
+    cluster: &Cluster,
+    directory: &Path,
+    change: impl FnOnce(&mut toml::Table),
+) -> String {
     let original = std::fs::read_to_string(cluster.directory().join("member-3.toml")).unwrap();
     let mut config: toml::Table = toml::from_str(&original).unwrap();
-    config["secret_file"] = secret.to_str().unwrap().into();
-    config["directory"] = directory.path().to_str().unwrap().into();
+    change(&mut config);
+    config["directory"] = directory.to_str().unwrap().into();
     config["start"] = "bootstrap".into();
     let ports = free_ports(3);
     let own = config["members"].as_array_mut().unwrap()[2].as_table_mut().unwrap();
     for (at, name) in ["client", "control", "fabric"].into_iter().enumerate() {
         own[name] = format!("127.0.0.1:{}", ports + at as u16).into();
     }
-    let path = directory.path().join("member.toml");
+    let path = directory.join("member.toml");
     std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
-    let text = refused(&gregale(&["serve", "--config", path.to_str().unwrap()]));
+    refused(&gregale(&["serve", "--config", path.to_str().unwrap()]))
+}
+
+#[test]
+fn a_peer_of_another_cluster_is_refused_over_tcp() {
+    let cluster = Cluster::start_with(&["--fabric", "tcp"]);
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let secret = directory.path().join("secret");
+    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    let text = refused_as_member_3(&cluster, directory.path(), |config| {
+        config["secret_file"] = secret.to_str().unwrap().into();
+    });
     assert!(text.contains("secret"), "{text}");
     assert!(!directory.path().join("node-3.region").exists(), "a region is left");
 }
@@ -165,19 +178,9 @@ fn a_peer_of_another_cluster_is_refused_over_tcp() {
 fn c1_a_member_with_another_limit_of_memory_is_refused_over_tcp() {
     let cluster = Cluster::start_with(&["--fabric", "tcp"]);
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
-    let original = std::fs::read_to_string(cluster.directory().join("member-3.toml")).unwrap();
-    let mut config: toml::Table = toml::from_str(&original).unwrap();
-    config.insert("maxmemory".into(), 1_000_000.into());
-    config["directory"] = directory.path().to_str().unwrap().into();
-    config["start"] = "bootstrap".into();
-    let ports = free_ports(3);
-    let own = config["members"].as_array_mut().unwrap()[2].as_table_mut().unwrap();
-    for (at, name) in ["client", "control", "fabric"].into_iter().enumerate() {
-        own[name] = format!("127.0.0.1:{}", ports + at as u16).into();
-    }
-    let path = directory.path().join("member.toml");
-    std::fs::write(&path, toml::to_string(&config).unwrap()).unwrap();
-    let text = refused(&gregale(&["serve", "--config", path.to_str().unwrap()]));
+    let text = refused_as_member_3(&cluster, directory.path(), |config| {
+        config.insert("maxmemory".into(), 1_000_000.into());
+    });
     assert!(text.contains("the memory layouts differ"), "{text}");
     assert!(text.contains("(here: maxmemory = 1000000)"), "{text}");
 }

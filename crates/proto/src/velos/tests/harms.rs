@@ -49,8 +49,9 @@ fn introduced_outlives_link_is_harmful() {
     assert_eq!(values_behind_a_break(Planted(Bug::IntroducedOutlivesLink))[1], b"losing");
 }
 
-/// Member 0's own word holds its losing value when it fetches what was decided without it.
-fn values_of_a_fetch<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
+/// Slot 0 is decided by members 1 and 2. Member 0, which follows, holds its own losing value for it,
+/// and what it has posted to the others is held back, as is what member 1 posts to it.
+fn group_that_decided_without_0<P: Planting<Bug>>(planted: P) -> Group<P> {
     let mut group = Group::new(planted);
     group.lead(0);
     group.settle(&EVERYBODY);
@@ -64,6 +65,12 @@ fn values_of_a_fetch<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
     group.propose(1, b"winning").expect("leads");
     group.settle(&[1, 2]);
     group.follow(0);
+    group
+}
+
+/// Member 0's own word holds its losing value when it fetches what was decided without it.
+fn values_of_a_fetch<P: Planting<Bug>>(planted: P) -> Vec<Vec<u8>> {
+    let mut group = group_that_decided_without_0(planted);
     group.world.lose(0, 1);
     group.world.lose(0, 2);
     group.world.held.retain(|link| link.0 != 0);
@@ -122,20 +129,8 @@ fn unreadable_is_empty_is_harmful() {
 /// the READ of the value there is long on its way: meanwhile member 1 uses the place twice more.
 /// Whether member 0 then accepts the losing value under its new ballot.
 fn accepts_what_had_lost<P: Planting<Bug>>(planted: P) -> bool {
-    let mut group = Group::new(planted);
-    group.lead(0);
-    group.settle(&EVERYBODY);
-    group.hold(0, 1);
-    group.hold(0, 2);
-    group.propose(0, b"losing").expect("room");
-    group.step(0);
+    let mut group = group_that_decided_without_0(planted);
     let first = group.word(0, 0).accepted_proposal;
-    group.hold(1, 0);
-    group.lead(1);
-    group.settle(&[1, 2]);
-    group.propose(1, b"winning").expect("leads");
-    group.settle(&[1, 2]);
-    group.follow(0);
     for peer in [1, 2] {
         group.break_link(0, peer);
         group.event(0, Event::LinkUp(Rank::at(peer)));
