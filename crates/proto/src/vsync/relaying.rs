@@ -16,9 +16,10 @@ pub struct Relaying {
 }
 
 impl Relaying {
-    /// Blocks of 64 KiB, which a fabric receives without a copy; messages of four blocks or more.
+    /// No relays. Where a subgroup has a schedule: blocks of 64 KiB, which a fabric receives without
+    /// a copy, and messages of four blocks or more.
     pub const DEFAULT: Relaying =
-        Relaying { schedule: Schedule::BinomialPipeline, block_bytes: 64 << 10, least_blocks: 4 };
+        Relaying { schedule: Schedule::Sequential, block_bytes: 64 << 10, least_blocks: 4 };
 
     pub(super) const fn is_sound(&self) -> bool {
         let Relaying { block_bytes, least_blocks, .. } = *self;
