@@ -16,8 +16,8 @@ pub struct Relaying {
 }
 
 impl Relaying {
-    /// No relays. Where a subgroup has a schedule: blocks of 64 KiB, which a fabric receives without
-    /// a copy, and messages of four blocks or more.
+    /// No relays. Where a subgroup has a schedule: blocks of 64 KiB, which a fabric receives
+    /// without a copy, and messages of four blocks or more.
     pub const DEFAULT: Relaying =
         Relaying { schedule: Schedule::Sequential, block_bytes: 64 << 10, least_blocks: 4 };
 

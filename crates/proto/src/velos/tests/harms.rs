@@ -49,8 +49,8 @@ fn introduced_outlives_link_is_harmful() {
     assert_eq!(values_behind_a_break(Planted(Bug::IntroducedOutlivesLink))[1], b"losing");
 }
 
-/// Slot 0 is decided by members 1 and 2. Member 0, which follows, holds its own losing value for it,
-/// and what it has posted to the others is held back, as is what member 1 posts to it.
+/// Slot 0 is decided by members 1 and 2. Member 0, which follows, holds its own losing value for
+/// it, and what it has posted to the others is held back, as is what member 1 posts to it.
 fn group_that_decided_without_0<P: Planting<Bug>>(planted: P) -> Group<P> {
     let mut group = Group::new(planted);
     group.lead(0);
