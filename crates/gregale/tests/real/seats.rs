@@ -2,13 +2,15 @@
 //! over control ports.
 
 use crate::copies::{REDIS, all_say, control, digests, leader, pid_of, program, sockets, status};
-use crate::support::{Cluster, Ends, gregale, refused, signal, start_on_disk, wait_until};
+use crate::support::{
+    Cluster, Ends, PATIENCE, gregale, refused, signal, start_on_disk, wait_until,
+};
 use redis::Commands;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 over_both_fabrics! {
     members_in_memory_change_while_clients_write
@@ -29,6 +31,20 @@ fn order(cluster: &Cluster, at: u16, words: &[&str], secret: &Path) -> Output {
 
 fn done(output: &Output) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Repeats an order until it is carried out; what is said of the failures, if it never is.
+fn until_done(mut order: impl FnMut() -> Output) {
+    let end = Instant::now() + PATIENCE;
+    let mut said = Vec::new();
+    loop {
+        let output = order();
+        if output.status.success() {
+            return;
+        }
+        said.push(output);
+        assert!(Instant::now() < end, "not carried out: {said:?}");
+    }
 }
 
 pub(crate) fn seat(cluster: &Cluster, at: u16, id: u16) -> (String, u64) {
@@ -93,9 +109,7 @@ fn members_change(cluster: &Cluster, secret: &Path, lose: impl FnOnce(u16)) {
         lose(id);
         signal(pid, "KILL");
         // The supervisor may have begun a new incarnation for the data that is lost.
-        wait_until("the replacement", || {
-            order(cluster, at, &["replace", &id.to_string()], secret).status.success()
-        });
+        until_done(|| order(cluster, at, &["replace", &id.to_string()], secret));
         votes_above(cluster, at, id, first);
         let (_, second) = seat(cluster, at, id);
         let mut ghost = cluster.connect(id);

@@ -8,7 +8,7 @@
 //! In a chat a process sends its next message as soon as the last one is delivered here. Large
 //! messages have a filling behind their text, which follows from it.
 
-use group::{Event, Group, Options, Refused};
+use group::{Event, Group, Options, Refused, Schedule};
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
@@ -48,6 +48,7 @@ pub(crate) fn options(words: &str) -> (bool, Options) {
     };
     if transport == "large-tcp" {
         (options.message_bytes, options.window) = (LARGE_BYTES, 8);
+        options.relay = Schedule::BinomialPipeline;
     }
     options.directory = Path::new(directory).join("memory");
     options.seat = seat.parse().ok().filter(|seat| *seat > 0);
