@@ -1,5 +1,6 @@
 //! What the application and its operator do: multicast, leave, suspect, start processes.
 
+use super::process::Process;
 use super::scenario::Manner;
 use super::world::World;
 use crate::queue::Happening;
@@ -60,12 +61,16 @@ impl World {
         }
     }
 
-    /// In a mild run a member leaves while all is well, and not as the last one. A process that is
+    /// In a mild run a member leaves while all is well, and not as the last one that stays: of
+    /// members that all want to leave none is left for a process that knocks. A process that is
     /// outside does not: it would be dead, and its knock on its way.
     fn may_leave(&self, seat: usize) -> bool {
-        let is_in = self.processes[seat].as_ref().is_some_and(|one| one.view().is_some());
-        let is_several = self.latest().is_some_and(|view| view.members.len() > 1);
-        self.scenario.manner != Manner::Mild || is_in && is_several && self.are_all_there()
+        let is_in = |one: &&Process| one.view().is_some();
+        let stays = |one: &Process| one.knock.seat.index() != seat && !self.has_asked_to_leave(one);
+        self.scenario.manner != Manner::Mild
+            || self.processes[seat].as_ref().as_ref().is_some_and(is_in)
+                && self.living().filter(is_in).any(stays)
+                && self.are_all_there()
     }
 
     fn multicast(&mut self, n: u64) {

@@ -133,7 +133,7 @@ impl World {
         None
     }
 
-    fn has_asked_to_leave(&self, process: &Process) -> bool {
+    pub(super) fn has_asked_to_leave(&self, process: &Process) -> bool {
         self.history.records[&process.id()].asked_to_leave
     }
 
