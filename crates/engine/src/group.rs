@@ -24,8 +24,8 @@ use proto::disk::{Disk, DiskEvent};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Blank, Config, Delivery, End, Machine, Output, Payload, Position, Refused, Relayed, ShardId,
-    Time, UnreadableError, View,
+    Blank, Config, Delivery, End, Ending, Machine, Output, Payload, Position, Refused, Relayed,
+    ShardId, Time, UnreadableError, View,
 };
 
 /// A ground that shows the date.
@@ -284,9 +284,9 @@ impl<P: Plantings> Process<P> {
         self.machine.is_wedged()
     }
 
-    /// The leader whose change this process has echoed.
-    pub fn echoed(&self) -> Option<Rank> {
-        self.machine.echoed()
+    /// What this process says of the ends of its view and of the one before.
+    pub fn endings(&self) -> Vec<Ending> {
+        self.machine.endings()
     }
 
     /// What this process has sent of large messages over a network.

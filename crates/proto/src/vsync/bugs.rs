@@ -14,13 +14,13 @@ crate::planted_bugs! {
     /// Of the changes that earlier leaders proposed, the first one's is adopted.
     AdoptFirst = ADOPT_FIRST: tests,
     /// A change is acted upon as soon as it is proposed.
-    UnechoedChange = UNECHOED_CHANGE: tests,
+    UnechoedChange = UNECHOED_CHANGE: sweep ["vsync", "vsync-durable"],
     /// The echoes of half of the view are enough.
-    EchoOfHalf = ECHO_OF_HALF: tests,
+    EchoOfHalf = ECHO_OF_HALF: sweep ["vsync", "vsync-durable"],
     /// A member leads as soon as it suspects all members before it, be it alone with that.
-    LeadAlone = LEAD_ALONE: tests,
+    LeadAlone = LEAD_ALONE: sweep ["vsync", "vsync-durable"],
     /// A member still takes changes from a leader that it suspects.
-    EchoSuspected = ECHO_SUSPECTED: tests,
+    EchoSuspected = ECHO_SUSPECTED: sweep ["vsync-durable"],
     /// The members that are left need not be a majority of the view.
     MinorityContinues = MINORITY_CONTINUES: sweep ["vsync"],
     /// What other members suspect is not suspected here.
@@ -48,19 +48,19 @@ crate::planted_bugs! {
     /// Messages behind the trim are sent again after those that wait.
     SentAgainLast = SENT_AGAIN_LAST: sweep ["vsync"],
     /// The echo of a member that leaves does not count.
-    LeaverUncounted = LEAVER_UNCOUNTED: tests,
+    LeaverUncounted = LEAVER_UNCOUNTED: sweep ["vsync", "vsync-durable"],
     /// A member that leaves is gone as soon as it knows that it may.
     LeaveAtOnce = LEAVE_AT_ONCE: sweep ["vsync"],
     /// A wish to leave ends with the view that it was told in.
     LeaveForgotten = LEAVE_FORGOTTEN: sweep ["vsync"],
     /// The last member that has the state leaves while newcomers wait for it.
-    LastLeaves = LAST_LEAVES: tests,
+    LastLeaves = LAST_LEAVES: sweep ["vsync-durable"],
     /// A newcomer delivers from its first view on, without the state.
     NoState = NO_STATE: sweep ["vsync"],
     /// A newcomer delivers what the state that it was given covers.
     StateRepeated = STATE_REPEATED: sweep ["vsync"],
     /// Newcomers are let in although they could outnumber the members that have the state.
-    CrowdOfNewcomers = CROWD_OF_NEWCOMERS: tests,
+    CrowdOfNewcomers = CROWD_OF_NEWCOMERS: sweep ["vsync", "vsync-durable"],
     /// A member that has installed a view leaves those behind alone that have not.
     NoCommit = NO_COMMIT: tests,
     /// A member whose application takes nothing begins the next view without the end of this one.
@@ -68,7 +68,7 @@ crate::planted_bugs! {
     /// A newcomer lays out its first view as if it were the group's first.
     RosterGuessed = ROSTER_GUESSED: sweep ["vsync"],
     /// The last member with a shard's state is moved to another shard.
-    LastBearerMoved = LAST_BEARER_MOVED: tests,
+    LastBearerMoved = LAST_BEARER_MOVED: sweep ["vsync"],
     /// A shard whose members with the state are gone waits for it.
     KeepsTheDead = KEEPS_THE_DEAD: sweep ["vsync"],
     /// The trim of the first shard ends all of them.

@@ -19,6 +19,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+pub use status::Ending;
+
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};
 use super::clock::Time;

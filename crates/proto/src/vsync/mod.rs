@@ -90,7 +90,7 @@ pub use clock::Time;
 pub use delivery::FLIGHT_BYTES_MAX;
 pub use landing::Blank;
 pub use layout::{Mode, Shape};
-pub use machine::{Machine, region};
+pub use machine::{Ending, Machine, region};
 pub use payload::Payload;
 pub use records::UnreadableError;
 pub use relaying::{Relayed, Relaying};

@@ -1,5 +1,6 @@
 //! What every process of a run was told, in its order: what the checks look at.
 
+use super::accord::Accord;
 use base::{Incarnation, Rank};
 use proto::vsync::{End, Knock, Position, ShardId, Time, View, ViewId};
 use std::collections::BTreeMap;
@@ -141,6 +142,8 @@ pub(super) struct History {
     /// By subgroup: whether its messages are in memory alone nevertheless.
     pub(super) in_memory: Vec<bool>,
     pub(super) records: BTreeMap<ProcessId, Record>,
+    /// What their rows have said of the ends of views.
+    pub(super) accord: Accord,
 }
 
 impl History {
@@ -208,8 +211,8 @@ impl History {
             History {
                 is_unordered: self.is_unordered,
                 is_durable: self.is_logged(id),
-                in_memory: Vec::new(),
                 records: records.into_iter().map(named).collect(),
+                ..History::default()
             }
         };
         let of = |((id, since), records)| ((id, since), history(id, records));

@@ -15,7 +15,8 @@ use base::{Instant, Rank};
 use engine::group::{self, Application, Installed, Turn};
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Blank, Config, Delivery, End, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId,
+    Blank, Config, Delivery, End, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View,
+    ViewId,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -44,7 +45,7 @@ pub(super) trait Life {
     fn is_ready(&self) -> bool;
     fn is_returning(&self) -> bool;
     fn is_wedged(&self) -> bool;
-    fn echoed(&self) -> Option<Rank>;
+    fn endings(&self) -> Vec<Ending>;
     fn relayed(&self) -> Relayed;
     fn owes_blocks(&self) -> bool;
 }
@@ -119,8 +120,8 @@ impl<P: Plantings> Life for group::Process<P> {
         group::Process::is_wedged(self)
     }
 
-    fn echoed(&self) -> Option<Rank> {
-        group::Process::echoed(self)
+    fn endings(&self) -> Vec<Ending> {
+        group::Process::endings(self)
     }
 
     fn relayed(&self) -> Relayed {

@@ -14,6 +14,7 @@
 //!
 //! What is promised at every moment has a file each in `checks`.
 
+mod accord;
 mod aims;
 mod app;
 mod bugs;

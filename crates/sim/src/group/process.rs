@@ -18,7 +18,9 @@ use crate::world::net::Net;
 use crate::world::port::SimPort;
 use base::{Bulk, Instant, Port, Rank, Rng};
 use proto::planted::{Planted, Sound};
-use proto::vsync::{Config, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId};
+use proto::vsync::{
+    Config, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -30,7 +32,6 @@ const N_TURNS_FULL: u64 = 24;
 pub(super) struct Stage {
     pub(super) view: Option<ViewId>,
     pub(super) is_wedged: bool,
-    pub(super) proposes: bool,
 }
 
 /// A process: one incarnation on a seat.
@@ -310,11 +311,12 @@ impl Process {
     }
 
     pub(super) fn stage(&self) -> Stage {
-        Stage {
-            view: self.view().map(|view| view.id),
-            is_wedged: self.is_wedged(),
-            proposes: self.life.echoed() == Some(self.knock.seat),
-        }
+        Stage { view: self.view().map(|view| view.id), is_wedged: self.is_wedged() }
+    }
+
+    /// What it says of the ends of its view and of the one before.
+    pub(super) fn endings(&self) -> Vec<Ending> {
+        self.life.endings()
     }
 
     /// The digest of the state of its shard of a subgroup.

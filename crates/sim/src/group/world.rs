@@ -1,6 +1,7 @@
 //! A group, its operator, and the one loop in which everything happens.
 
 use super::Kind;
+use super::accord::Noted;
 use super::bugs::Bug;
 use super::checks;
 use super::ground::new_disk;
@@ -241,6 +242,8 @@ impl World {
         let disk = self.disks.get_mut(seat);
         let deadline = process.turn(self.history.record(process.id()), disk);
         let (is_ended, after) = (process.is_ended, process.stage());
+        let views = (before.view, process.view());
+        let noted = self.history.accord.note(Rank::at(seat), views, process.endings());
         {
             let net = &mut *self.net.borrow_mut();
             let now = net.now();
@@ -251,6 +254,10 @@ impl World {
             let deadline = process.clock.when(deadline);
             net.arm_run(seat, deadline);
         }
+        let Noted { has_proposed } = noted.unwrap_or_else(|broken| {
+            self.violate(Property::ViewAgreement, broken);
+            Noted::default()
+        });
         self.plan_flushes(seat);
         self.strike_parcel(seat);
         self.strike_relay(seat);
@@ -266,7 +273,7 @@ impl World {
             self.bid_farewell(seat);
         } else if after.view > before.view {
             self.strike_installer(seat);
-        } else if after.proposes && !before.proposes {
+        } else if has_proposed {
             self.succeed_joiners();
             self.strike_proposer(seat);
         } else if after.is_wedged && !before.is_wedged {

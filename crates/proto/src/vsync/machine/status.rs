@@ -4,9 +4,43 @@ use super::super::bugs::{Bug, Plantings};
 use super::super::clock::Time;
 use super::super::current::Current;
 use super::super::relaying::Relayed;
-use super::super::view::View;
+use super::super::shard::ViewId;
+use super::super::view::{Standing, View};
 use super::{Inside, Life, Machine, Position};
-use base::{Instant, Rank};
+use crate::codec::Coded;
+use alloc::vec::Vec;
+use base::{Instant, SeatSet};
+
+/// What the row of a member that has wedged says of the end of its view (`change`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// The view that ends.
+    pub view: ViewId,
+    /// The members that it suspects: no change of theirs will be echoed (C3).
+    pub suspected: SeatSet,
+    /// The standing of the leader whose change the row shows, and the bytes of that
+    /// change.
+    pub shown: Option<(Standing, Vec<u8>)>,
+    /// Whether that change is decided, as far as this member knows (C9).
+    pub is_committed: bool,
+}
+
+impl<P: Plantings> Current<P> {
+    fn ending(&self) -> Ending {
+        let ballot = self.own(self.row.proposer);
+        let shown = ballot.checked_sub(1).map(|standing| {
+            let mut change = Vec::new();
+            self.row.change(&self.table, self.me).put(&mut change);
+            (Standing(standing as u16), change)
+        });
+        Ending {
+            view: self.view.id,
+            suspected: SeatSet::from_bits(self.own(self.row.suspected)),
+            shown,
+            is_committed: self.own(self.row.committed) == 1,
+        }
+    }
+}
 
 impl<P: Plantings> Machine<P> {
     /// The view that this process is in.
@@ -75,11 +109,16 @@ impl<P: Plantings> Machine<P> {
         self.inside().is_some_and(|inside| inside.current.is_wedged())
     }
 
-    /// The leader whose change of its view this process has echoed last; itself, if it proposed.
-    pub fn echoed(&self) -> Option<Rank> {
-        let current = &self.inside()?.current;
-        let ballot = current.own(current.row.proposer).checked_sub(1)?;
-        current.view.members.get(ballot as usize).map(|member| member.seat())
+    /// What this process's rows say of the ends of its view and of the one before: of those that
+    /// are ending.
+    pub fn endings(&self) -> Vec<Ending> {
+        let rows = match &self.life {
+            Life::Inside(inside) => [inside.last.as_ref(), Some(&inside.current)],
+            Life::Leaving { current, .. } => [Some(&**current), None],
+            Life::Outside { .. } | Life::Ended => [None, None],
+        };
+        let wedged = rows.into_iter().flatten().filter(|current| current.is_wedged());
+        wedged.map(Current::ending).collect()
     }
 
     /// What this process has sent of large messages over a network, since it has been a member.

@@ -1,0 +1,302 @@
+//! The end of a view, judged as the members agree on it: what each row says when its owner's turn
+//! is over. Consequences show later and seldom; a rule that is broken shows at once.
+//!
+//! - A1 *Promise.* A row comes to show the change of a leader whom its owner does not suspect, while
+//!   it suspects every member before (C3, C4).
+//! - A2 *One change of one leader.* Rows that show the same leader's change show the same change.
+//! - A3 *Lead.* A member that proposes trusts a majority, and each member that it trusts has wedged
+//!   and suspects every member before it (C4, C7).
+//! - A4 *Adoption.* A member that proposes takes the change of the last leader before it that a
+//!   trusted member's row shows, if one does (C5).
+//! - A5 *Decision.* The first process that leaves a view for the next one does so when a majority has
+//!   shown one leader's change (C8). Its own row counts, which it may have written in that turn.
+//! - A6 *Newcomers.* In a view with newcomers at most half of the members lack the state, in a group
+//!   of one shard: else a minority's failure could lose it.
+//!
+//! A report is no false alarm: rows are judged as they are, which is behind nothing that another
+//! member can have read of them. Words of a row rise alone, and a row shows what its owner has
+//! accepted before it shows the suspicion that ends this.
+
+use base::{Rank, SeatSet};
+use proto::vsync::{Ending, Member, Standing, View, ViewId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What the rows of all members have said.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accord {
+    views: BTreeMap<ViewId, View>,
+    /// The last words of each row, by view and seat. Its `shown` is the latest of several.
+    rows: BTreeMap<(ViewId, Rank), Ending>,
+    /// By view and leader: the change, and the members whose rows have shown it.
+    shown: BTreeMap<(ViewId, Standing), (Vec<u8>, SeatSet)>,
+    /// The views that a process has left for the next one.
+    left: BTreeSet<ViewId>,
+}
+
+/// What a process did in a turn.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// It has proposed a change of its view.
+    pub(super) has_proposed: bool,
+}
+
+impl Accord {
+    /// Notes what the process on `me` says after a turn that began in the view `before`.
+    ///
+    /// # Errors
+    /// A rule that is broken.
+    pub(super) fn note(
+        &mut self,
+        me: Rank,
+        (before, after): (Option<ViewId>, Option<&View>),
+        rows: Vec<Ending>,
+    ) -> Result<Noted, String> {
+        let mut noted = Noted::default();
+        for row in rows {
+            noted.has_proposed |= self.note_row(me, row)?;
+        }
+        let Some(after) = after.filter(|after| before != Some(after.id)) else { return Ok(noted) };
+        if let Some(before) = before.filter(|before| before.next() == after.id) {
+            self.judge_decision(me, before)?;
+            judge_newcomers(after)?;
+        }
+        self.views.entry(after.id).or_insert_with(|| after.clone());
+        Ok(noted)
+    }
+
+    /// Returns whether the row shows a change for the first time that its owner proposes.
+    fn note_row(&mut self, me: Rank, row: Ending) -> Result<bool, String> {
+        let at = (row.view, me);
+        let shown = |row: &Ending| row.shown.as_ref().map(|(standing, _)| *standing);
+        let (old, new) = (self.rows.get(&at).and_then(shown), shown(&row));
+        let is_raised = new > old;
+        let mut proposes = false;
+        if let (true, Some((standing, change)), Some(view)) =
+            (is_raised, row.shown.clone(), self.views.get(&row.view))
+        {
+            proposes = view.standing(me) == Some(standing);
+            // (A committed row shows the decided change, and its leader may be suspected.)
+            if proposes || !row.is_committed {
+                judge_promise(me, view, standing, &row)?;
+            }
+            if proposes {
+                self.judge_proposal(me, (view, standing), &row, &change)?;
+            }
+            let of = self.shown.entry((row.view, standing));
+            let (first, owners) = of.or_insert_with(|| (change.clone(), SeatSet::EMPTY));
+            owners.insert(me);
+            if *first != change {
+                return Err(format!(
+                    "A2: the row of {me} shows another change of the leader of standing {} of view \
+                     {} than that of another member",
+                    standing.0, row.view
+                ));
+            }
+        }
+        self.rows.insert(at, row);
+        Ok(proposes)
+    }
+
+    /// A3, A4
+    fn judge_proposal(
+        &self,
+        me: Rank,
+        (view, standing): (&View, Standing),
+        own: &Ending,
+        change: &[u8],
+    ) -> Result<(), String> {
+        let trusted = view.seats().difference(own.suspected);
+        if !view.is_majority(trusted) {
+            return Err(format!("A3: {me} proposes in {}, and trusts {trusted:?} alone", view.id));
+        }
+        let before = view.before(standing);
+        for seat in trusted.iter().filter(|seat| *seat != me) {
+            let row = self.rows.get(&(view.id, seat));
+            if row.is_none_or(|row| !row.suspected.covers(before)) {
+                return Err(format!(
+                    "A3: {me} proposes in {}, and {seat}, which it trusts, has not wedged with it",
+                    view.id
+                ));
+            }
+        }
+        let earlier = (view.id, Standing(0))..(view.id, standing);
+        let is_seen = |owners: &SeatSet| !owners.intersection(trusted).is_empty();
+        let mut adopted = self.shown.range(earlier).rev().filter(|(_, (_, of))| is_seen(of));
+        match adopted.next() {
+            Some(((_, last), (adopted, _))) if adopted != change => Err(format!(
+                "A4: {me} proposes in {} another change than the leader of standing {}",
+                view.id, last.0
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// A5
+    fn judge_decision(&mut self, me: Rank, ended: ViewId) -> Result<(), String> {
+        let Some(view) = self.views.get(&ended).filter(|_| self.left.insert(ended)) else {
+            return Ok(());
+        };
+        let mut of_view = self.shown.range((ended, Standing(0))..=(ended, Standing(u16::MAX)));
+        let is_decided = |owners: &SeatSet| {
+            let mut owners = *owners;
+            owners.insert(me);
+            view.is_majority(owners)
+        };
+        if of_view.any(|(_, (_, owners))| is_decided(owners)) {
+            return Ok(());
+        }
+        Err(format!("A5: {me} leaves {ended} for the next view, and no majority has accepted that"))
+    }
+}
+
+/// A6
+fn judge_newcomers(view: &View) -> Result<(), String> {
+    let [seating] = &view.roster[..] else { return Ok(()) };
+    let [shard] = &seating.shards[..] else { return Ok(()) };
+    let without = shard.members().difference(shard.bearers);
+    let is_new = |member: &Member| member.since == view.id;
+    if !view.members.iter().any(is_new) || 2 * without.len() <= view.members.len() {
+        return Ok(());
+    }
+    Err(format!("A6: of {:?} in {}, {without:?} lack the state", view.seats(), view.id))
+}
+
+/// A1
+fn judge_promise(me: Rank, view: &View, standing: Standing, row: &Ending) -> Result<(), String> {
+    let leader = view.members.get(standing.index()).map(|member| member.seat());
+    let is_suspected = leader.is_none_or(|leader| row.suspected.contains(leader));
+    if is_suspected || !row.suspected.covers(view.before(standing)) {
+        return Err(format!(
+            "A1: {me} accepts in {} the change of {leader:?}, and suspects {:?}",
+            view.id, row.suspected
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::made_up::view;
+    use super::*;
+
+    const MEMBERS: &[usize] = &[0, 1, 2, 3, 4];
+
+    fn seats(of: &[usize]) -> SeatSet {
+        of.iter().map(|seat| Rank::at(*seat)).collect()
+    }
+
+    /// A row of view 3, which suspects these seats and shows the change of a leader.
+    fn row(suspected: &[usize], shown: Option<(u16, &[u8])>) -> Ending {
+        Ending {
+            view: ViewId(3),
+            suspected: seats(suspected),
+            shown: shown.map(|(leader, change)| (Standing(leader), change.to_vec())),
+            is_committed: false,
+        }
+    }
+
+    /// All five members in view 3.
+    fn in_view() -> Accord {
+        let mut accord = Accord::default();
+        for seat in MEMBERS {
+            let view = view(3, MEMBERS);
+            accord.note(Rank::at(*seat), (None, Some(&view)), Vec::new()).unwrap();
+        }
+        accord
+    }
+
+    fn say(accord: &mut Accord, seat: usize, row: Ending) -> Result<Noted, String> {
+        let view = view(3, MEMBERS);
+        accord.note(Rank::at(seat), (Some(view.id), Some(&view)), vec![row])
+    }
+
+    fn install(accord: &mut Accord, seat: usize) -> Result<Noted, String> {
+        accord.note(Rank::at(seat), (Some(ViewId(3)), Some(&view(4, &[1, 2, 3, 4]))), Vec::new())
+    }
+
+    fn broken(result: Result<Noted, String>, rule: &str) {
+        let said = result.unwrap_err();
+        assert!(said.starts_with(rule), "{said}");
+    }
+
+    #[test]
+    fn a1_the_change_of_a_suspected_leader_is_not_shown() {
+        let mut accord = in_view();
+        say(&mut accord, 2, row(&[0], None)).unwrap();
+        broken(say(&mut accord, 2, row(&[0], Some((0, b"a")))), "A1");
+        // The leader after it is one whose predecessors are all suspected.
+        broken(say(&mut in_view(), 2, row(&[], Some((1, b"a")))), "A1");
+        say(&mut in_view(), 2, row(&[0], Some((1, b"a")))).unwrap();
+        // A member that commits shows what was decided.
+        let committed = Ending { is_committed: true, ..row(&[0], Some((0, b"a"))) };
+        say(&mut in_view(), 2, committed).unwrap();
+    }
+
+    #[test]
+    fn a2_a_leader_has_one_change() {
+        let mut accord = in_view();
+        let noted = say(&mut accord, 0, row(&[], Some((0, b"a"))));
+        broken(noted, "A3");
+        for seat in 1..5 {
+            say(&mut accord, seat, row(&[], None)).unwrap();
+        }
+        assert!(say(&mut accord, 0, row(&[], Some((0, b"a")))).unwrap().has_proposed);
+        assert!(!say(&mut accord, 1, row(&[], Some((0, b"a")))).unwrap().has_proposed);
+        broken(say(&mut accord, 2, row(&[], Some((0, b"b")))), "A2");
+    }
+
+    #[test]
+    fn a3_all_that_a_leader_trusts_are_with_it_and_a_majority() {
+        let mut accord = in_view();
+        for seat in [2, 3] {
+            say(&mut accord, seat, row(&[0], None)).unwrap();
+        }
+        broken(say(&mut accord, 1, row(&[0], Some((1, b"a")))), "A3");
+        say(&mut accord, 4, row(&[], None)).unwrap();
+        broken(say(&mut accord, 1, row(&[0], Some((1, b"a")))), "A3");
+        broken(say(&mut accord, 1, row(&[0, 3, 4], Some((1, b"a")))), "A3");
+        say(&mut accord, 1, row(&[0, 4], Some((1, b"a")))).unwrap();
+    }
+
+    #[test]
+    fn a4_the_change_of_the_last_leader_is_adopted() {
+        let mut accord = in_view();
+        for seat in 1..5 {
+            say(&mut accord, seat, row(&[], None)).unwrap();
+        }
+        say(&mut accord, 0, row(&[], Some((0, b"a")))).unwrap();
+        say(&mut accord, 2, row(&[], Some((0, b"a")))).unwrap();
+        for seat in 1..5 {
+            let shown = (seat == 2).then_some((0, &b"a"[..]));
+            say(&mut accord, seat, row(&[0], shown)).unwrap();
+        }
+        let mut other = accord.clone();
+        broken(say(&mut other, 1, row(&[0], Some((1, b"b")))), "A4");
+        // A row that is not trusted is not asked.
+        say(&mut accord.clone(), 1, row(&[0, 2], Some((1, b"b")))).unwrap();
+        say(&mut accord, 1, row(&[0], Some((1, b"a")))).unwrap();
+    }
+
+    #[test]
+    fn a5_a_view_is_left_when_a_majority_has_accepted_one_change() {
+        let mut accord = in_view();
+        for seat in 1..5 {
+            say(&mut accord, seat, row(&[], None)).unwrap();
+        }
+        say(&mut accord, 0, row(&[], Some((0, b"a")))).unwrap();
+        broken(install(&mut accord.clone(), 1), "A5");
+        say(&mut accord, 2, row(&[], Some((0, b"a")))).unwrap();
+        install(&mut accord.clone(), 1).unwrap();
+        broken(install(&mut accord.clone(), 2), "A5");
+    }
+
+    #[test]
+    fn a6_newcomers_do_not_outnumber_those_with_the_state() {
+        let mut crowded = view(4, MEMBERS);
+        crowded.members[3].since = ViewId(4);
+        crowded.roster[0].shards[0].bearers = seats(&[0, 1]);
+        assert!(judge_newcomers(&crowded).unwrap_err().starts_with("A6"));
+        crowded.roster[0].shards[0].bearers = seats(&[0, 1, 2]);
+        judge_newcomers(&crowded).unwrap();
+    }
+}
