@@ -8,6 +8,7 @@ use crate::desk::{Desk, PATIENCE, View};
 use crate::host::HostState;
 use crate::outbox::Sequence;
 use crate::plant::{Plant, StableStorage};
+use crate::seats::Changed;
 use crate::service::{
     Answer, Answers, Appended, Application, Asker, Door, Origin, Performed, ReadAnswer, Saving,
 };
@@ -19,7 +20,7 @@ use base::{
 };
 use core::time::Duration;
 use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
-use proto::members::{Configuration, Members, StateHead};
+use proto::members::{Change, ChangeRefused, Configuration, Members, StateHead};
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Role, Status, Ticket};
 use std::cell::Cell;
@@ -283,6 +284,9 @@ impl Replicator for Obedient {
     fn configuration(&self) -> Option<Configuration> {
         self.configuration.get()
     }
+    fn change<H: Host>(&mut self, _: Change, _: Instant, _: &mut H) -> Result<Slot, ChangeRefused> {
+        Ok(Slot::ZERO)
+    }
     fn holders(&self, _: Prefix) -> MemberSet {
         MemberSet::EMPTY
     }
@@ -364,7 +368,10 @@ impl Application for Passive {
 
 /// A door that no client knows.
 #[derive(Debug, Default)]
-pub(crate) struct Closed;
+pub(crate) struct Closed {
+    /// The operators' changes that have ended.
+    pub(crate) ended: Vec<(Asker, Changed)>,
+}
 
 impl Door<Passive> for Closed {
     fn perform(&mut self, _: Asker, _: u64, _: &mut Passive, _: &mut Desk) -> Performed {
@@ -378,6 +385,10 @@ impl Door<Passive> for Closed {
     fn answer_read(&mut self, _: Asker, _: ReadAnswer<'_>, _: &mut Desk) {}
 
     fn answer_wait(&mut self, _: Asker, _: usize, _: &mut Desk) {}
+
+    fn answer_change(&mut self, asker: Asker, changed: Changed, _: &mut Desk) {
+        self.ended.push((asker, changed));
+    }
 
     fn resume(&mut self, _: &mut Passive, _: &mut Desk) -> bool {
         false
@@ -396,7 +407,13 @@ pub(crate) fn core(me: usize, decided: Rc<Cell<Prefix>>) -> Member {
     let origin = Origin { rank: Rank::at(me), life: Incarnation(1) };
     let config = Config { backlog_bytes: 0, ..Config::new(origin, 3) };
     let desk = Desk::new(View::new(origin.rank, 3), PATIENCE);
-    let host = HostState::new(Wire::default(), (Passive::default(), Closed), None, desk, &config);
+    let host = HostState::new(
+        Wire::default(),
+        (Passive::default(), Closed::default()),
+        None,
+        desk,
+        &config,
+    );
     let of_node = NodeConfig {
         me: origin.rank,
         members: 3,

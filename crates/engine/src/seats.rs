@@ -173,10 +173,18 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     fn take_wanted(&mut self) -> bool {
         let mut worked = false;
+        // What was decided a moment ago is answered before the next change takes its place.
+        self.end_begun();
         while let Some((asker, change, deadline)) = self.host.desk.wanted.pop_front() {
             worked = true;
             match self.begin_change(change) {
-                Ok(()) => self.seats.begun = Some(Begun { asker, change, deadline }),
+                Ok(()) => {
+                    let before = self.seats.begun.replace(Begun { asker, change, deadline });
+                    if let Some(Begun { asker, .. }) = before {
+                        // (The machine takes one at a time: it has given that one up.)
+                        self.answer_change(asker, Changed::Unknown);
+                    }
+                }
                 Err(why) => self.answer_change(asker, Changed::Refused(why)),
             }
         }
@@ -355,6 +363,27 @@ mod tests {
         assert_eq!(promotes, Err(NoChange::NoMajority), "one of two that then vote is heard");
         assert_eq!(admits(Change::Add(OTHER, Incarnation::FIRST), &of(&[ME], &[])), Ok(()));
         assert_eq!(admits(Change::Remove(OTHER), &of(&[ME, OTHER], &[])), Ok(()));
+    }
+
+    #[test]
+    fn i4_a_change_that_is_decided_is_answered_before_the_next_one_begins() {
+        let mut core = mock::core(0, Default::default());
+        core.node.poll(Instant(1), &mut core.host);
+        core.host.leads = true;
+        core.node.machine().configuration.set(Some(of(&[ME], &[])));
+        let asker = |request| Asker { connection: 1, request };
+        assert!(core.host.desk.change(asker(1), Change::Add(OTHER, Incarnation::FIRST)));
+        core.mind_seats();
+        assert_eq!(core.host.door.ended, [], "it is not decided");
+        // In the turn in which it is, the next one comes.
+        core.node.machine().configuration.set(Some(of(&[ME], &[OTHER])));
+        assert!(core.host.desk.change(asker(2), Change::Remove(OTHER)));
+        core.mind_seats();
+        assert_eq!(core.host.door.ended, [(asker(1), Changed::Done)]);
+        // A machine that takes a third one has given the second one up.
+        assert!(core.host.desk.change(asker(3), Change::Remove(OTHER)));
+        core.mind_seats();
+        assert_eq!(core.host.door.ended[1..], [(asker(2), Changed::Unknown)]);
     }
 
     #[test]
