@@ -206,7 +206,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
         if core.host.flows.is_pending() {
             consider(Some(now.plus(Duration::from_millis(1))));
         }
-        if core.host.leads {
+        // A batch that waits for room in the machine is stamped: the next tick comes behind it.
+        if core.host.leads && !core.batch.is_built {
             let expires = core.host.app.next_expiry_ms().is_some();
             consider(Some(core.ticks.deadline(expires).max(now)));
         }

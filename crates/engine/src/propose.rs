@@ -25,7 +25,7 @@ const FRAME_BYTES: usize = 128 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     bytes: Vec<u8>,
-    is_built: bool,
+    pub(crate) is_built: bool,
     place: Place,
     /// The command of which the batches hold only a part so far. Its rest comes before anything
     /// else.
