@@ -2,18 +2,27 @@
 //!
 //! - I1 the directory is removed when this value is dropped. The directory of a killed supervisor
 //!   is recognised by its lock, which no process holds, and is swept.
+//! - I2 the memory of a member whose process has ended is removed, although a child that the process
+//!   was starting may still hold it for a moment ([`Directory::discard`]).
 
 use crate::config::Config;
 use crate::random::random_hex;
+use base::NodeId;
 use console::{Failure, Outcome};
+use region::Region;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 const LOCK: &str = "supervisor.lock";
 const PREFIX: &str = "gregale-";
+/// The longest time for which a dead process's memory is waited for (I2).
+const OWNED_WITHIN: Duration = Duration::from_secs(2);
+/// The pause between two attempts.
+const OWNED_EVERY: Duration = Duration::from_millis(1);
 
 /// The cluster's directory; see the module's text.
 #[derive(Debug)]
@@ -50,6 +59,21 @@ impl Directory {
         })?;
         found.was_left = was_left;
         Ok(found)
+    }
+
+    /// Removes the memory of member `id`, whose process has ended. A child that it was starting when
+    /// it was killed has copies of its descriptors until it runs another program, and with them the
+    /// lock of its memory.
+    pub(super) fn discard(&self, id: u16) -> Outcome<()> {
+        let end = Instant::now() + OWNED_WITHIN;
+        loop {
+            match Region::discard(&self.path, NodeId(id)) {
+                Err(region::Error::Locked { .. }) if Instant::now() < end => {
+                    std::thread::sleep(OWNED_EVERY);
+                }
+                discarded => return discarded.map_err(Failure::new),
+            }
+        }
     }
 
     fn found(path: PathBuf) -> Outcome<Directory> {
@@ -138,6 +162,8 @@ fn sweep(base: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Incarnation;
+    use region::{Identity, Shape};
 
     #[test]
     fn i1_nothing_is_left_when_it_goes() {
@@ -168,6 +194,28 @@ mod tests {
         let second = Directory::create(base.path(), "x", 7000).unwrap_err().to_string();
         assert!(second.contains("another cluster"), "{second}");
         assert!(first.secret_file().exists());
+    }
+
+    /// An operator's replacement kept the old memory, and its member did not come for a minute.
+    #[test]
+    fn i2_the_memory_of_a_dead_process_is_waited_for() {
+        let base = tempfile::tempdir_in("/dev/shm").unwrap();
+        let directory = Directory::create(base.path(), "x", 7000).unwrap();
+        let shape = Shape { n_seats: 3, n_words: 64, ring_words: 16 };
+        let identity =
+            Identity { cluster: 1, node: NodeId(2), incarnation: None, layout: 1, shape };
+        let held = Region::create(directory.path(), &identity, Incarnation::FIRST).unwrap();
+        std::thread::scope(|scope| {
+            let discarding = scope.spawn(|| directory.discard(2));
+            // It would have failed by then.
+            let until = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < until && !discarding.is_finished() {
+                std::thread::yield_now();
+            }
+            drop(held);
+            discarding.join().unwrap().unwrap();
+        });
+        assert!(!Region::is_there(directory.path(), NodeId(2)));
     }
 
     #[test]

@@ -360,9 +360,7 @@ impl<'a> Supervisor<'a> {
         let retired = match &self.data {
             Some(data) => data.retire(id),
             // The old memory is worthless once another incarnation has its seat.
-            None => Region::discard(self.directory.path(), NodeId(id))
-                .map(|()| None)
-                .map_err(Failure::new),
+            None => self.directory.discard(id).map(|()| None),
         };
         match retired {
             Ok(aside) => {
