@@ -457,7 +457,9 @@ impl<P: Planting<Bug>> Machine<P> {
             return;
         }
         self.ask_for_clocks_again(now, host);
-        let undelivered = self.records.names(|_, record| !record.is_delivered);
+        let mut undelivered = self.records.names(|_, record| !record.is_delivered);
+        // A message left out this time has its turn the next time, before those that are asked now.
+        undelivered.sort_by_key(|id| self.records.known(*id).asked_at);
         let mut n_asked = 0;
         self.alarms.ask_at = None;
         for id in undelivered {
@@ -471,7 +473,6 @@ impl<P: Planting<Bug>> Machine<P> {
                     host.send(To::Groups(dest), &PrimcastWire::Pull { id, dest, body });
                 }
             }
-            // A message left out this time has its turn the next time.
             let due_at = self.records.known(id).asked_at.plus(patience);
             let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
             self.alarms.ask_at = Some(self.alarms.ask_at.map_or(ask_at, |at| at.min(ask_at)));

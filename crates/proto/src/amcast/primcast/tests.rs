@@ -5,6 +5,7 @@ use crate::amcast::linear::Level;
 use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 use crate::stage::bytes::golden_bytes;
+use alloc::collections::BTreeSet;
 
 #[test]
 fn golden_bytes_of_each_message() {
@@ -148,6 +149,34 @@ fn remote_proposal() -> PrimcastWire {
             members: None,
         },
     }
+}
+
+/// With more messages undelivered than one tick asks about, the first of them were asked about again
+/// and again, and no other: where the bodies of those were missing, the group stood still for ever.
+#[test]
+fn each_undelivered_message_is_asked_about_in_turn() {
+    let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
+    let n_messages = 2 * PULLS_MAX as u64 + 1;
+    for sequence in 1..=n_messages {
+        let PrimcastWire::Ack { dest, epoch, chosen, report, .. } = remote_proposal() else {
+            unreachable!("it is one");
+        };
+        let (id, ts) = (MessageId { sender: 1, sequence }, Timestamp(9 + sequence));
+        let ack = PrimcastWire::Ack { id, dest, epoch, ts, chosen, report };
+        machine.on_wire(pid(1, 0), &ack, Instant(1), &mut sent);
+    }
+    machine.settle(Instant(1), &mut sent);
+    let mut asked = BTreeSet::new();
+    for n_ticks in 1..=3 {
+        let mut sent = Sent::default();
+        machine
+            .tick(Instant::ZERO.plus(core::time::Duration::from_millis(50) * n_ticks), &mut sent);
+        asked.extend(sent.0.iter().filter_map(|(_, wire)| match wire {
+            PrimcastWire::Pull { id, .. } => Some(id.sequence),
+            _ => None,
+        }));
+    }
+    assert!(asked.into_iter().eq(1..=n_messages));
 }
 
 /// The members when the system begins.
