@@ -103,6 +103,10 @@ pub(super) trait Member {
     fn standing(&self) -> String {
         String::new()
     }
+    /// The length of what it has executed: of each partition's order, where there are several.
+    fn executed(&self) -> Vec<u64> {
+        vec![self.view().applied.0]
+    }
     /// The digest of each partition's state.
     fn digests(&self) -> Vec<u64> {
         Vec::new()

@@ -332,6 +332,11 @@ impl Member for Partitioned {
         format!("{}{behind}", views.collect::<Vec<_>>().join(", "))
     }
 
+    fn executed(&self) -> Vec<u64> {
+        let executor = self.node.app().executor();
+        (0..executor.map().n).map(|at| executor.figures(at).executed).collect()
+    }
+
     fn digests(&self) -> Vec<u64> {
         let executor = self.node.app().executor();
         (0..executor.map().n).map(|at| executor.digest(at)).collect()

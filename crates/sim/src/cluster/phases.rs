@@ -9,7 +9,6 @@ use crate::queue::Happening;
 use crate::trace::{Topic, Trace};
 use crate::world::Phase;
 use crate::{Outcome, Property};
-use base::Prefix;
 use check::End;
 
 /// The time that the cluster gets before it must serve.
@@ -90,14 +89,14 @@ impl World {
         self.clients.iter().find(lacks)
     }
 
-    fn applied(&self, node: usize) -> Option<Prefix> {
-        self.members[node].as_ref().map(|member| member.view().applied)
+    fn executed(&self, node: usize) -> Option<Vec<u64>> {
+        self.members[node].as_ref().map(|member| member.executed())
     }
 
-    /// A member that has not executed the first one's prefix (I5).
+    /// A member that has not executed what the first one has (I5).
     fn straggler(&self) -> Option<usize> {
         let first = self.seated().next()?;
-        self.seated().find(|node| self.applied(*node) != self.applied(first))
+        self.seated().find(|node| self.executed(*node) != self.executed(first))
     }
 
     /// A member at which more connections are open than there are clients (I8).
@@ -151,8 +150,8 @@ impl World {
         }
         let node = self.straggler()?;
         let first = self.seated().next()?;
-        let executed = |node| match self.applied(node) {
-            Some(prefix) => format!("r{node} has executed {prefix:?}"),
+        let executed = |node| match self.executed(node) {
+            Some(n) => format!("r{node} has executed {n:?}"),
             None => format!("r{node} is dead"),
         };
         Some(format!("{}, {}", executed(first), executed(node)))
