@@ -130,9 +130,11 @@ impl Link {
         self.up || self.returning
     }
 
-    /// Resets the poster's side for a new process, which has heard of nothing.
+    /// Resets the poster's side for a new process, which has heard of nothing: what the one before
+    /// it sent on another connection than the peer's next one never comes (T7).
     pub(crate) fn renew(&mut self) {
         self.clear();
+        self.early.clear();
         (self.up, self.unheard, self.returning) = (false, false, false);
     }
 
