@@ -336,6 +336,21 @@ fn one_that_came_back_waits_for_an_epoch_that_it_promised_since() {
 }
 
 /// Cut bytes, or another process's, are no state.
+/// P24: members that accepted an epoch came back from their disks, and with what they had been before
+/// their ACCEPTs had died. A member without them waited for ever, although the epoch had begun.
+#[test]
+fn p24_a_member_that_lacks_accepts_learns_that_its_epoch_has_begun() {
+    let (mut primary, mut sent) = (machine(pid(0, 0)), Sent::default());
+    let epoch = primary.office.current;
+    let held = Held { epoch, upto: Timestamp(3) };
+    let waits = PrimcastWire::NewEpoch { epoch, held };
+    primary.on_wire(pid(0, 1), &waits, Instant(1), &mut sent);
+    let [(To::One(to), PrimcastWire::NewState(beginning))] = &sent.0[..] else {
+        panic!("{:?}", sent.0);
+    };
+    assert!(*to == pid(0, 1) && beginning.epoch == epoch && beginning.has_begun);
+}
+
 #[test]
 fn what_nobody_wrote_is_refused() {
     let mut whole = Vec::new();
