@@ -33,6 +33,9 @@ pub trait LogSpec: Copy + Debug + 'static {
     /// The interesting cases of the simulator, by name, that its members do not meet.
     const UNMET: &'static [&'static str] = &[];
 
+    /// Whether a leader alone checks reads: one that falls refuses those that wait.
+    const LEADER_ALONE_READS: bool = false;
+
     /// Planted mistakes.
     type Bug: Bugs;
 

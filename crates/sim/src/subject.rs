@@ -165,6 +165,8 @@ pub struct Subject {
     pub(crate) around_for_days: &'static [Surrounding],
     /// See [`LogSpec::UNMET`].
     pub(crate) unmet: &'static [&'static str],
+    /// See [`LogSpec::LEADER_ALONE_READS`].
+    pub(crate) leader_alone_reads: bool,
     pub(crate) n_words: fn(usize, &LogShape) -> usize,
     /// See [`LogSpec::introduction`].
     pub(crate) introduction: fn(usize, &LogShape, Rank) -> Option<At>,
@@ -263,6 +265,7 @@ impl Subject {
             around: &[],
             around_for_days: &[],
             unmet: S::UNMET,
+            leader_alone_reads: S::LEADER_ALONE_READS,
             n_words: member::n_words::<S>,
             introduction: S::introduction,
             claims: Claims::of::<S>(),

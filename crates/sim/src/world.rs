@@ -431,6 +431,7 @@ impl World {
         }
         self.net.processes[node].leads = status.role == Role::Leader;
         self.judge_ballot(node, &status);
+        self.judge_open_reads(node, &status);
         self.observe_state_time(node, &*machine);
         if self.subject.is_durable {
             self.look_at_disks(node, &*machine);

@@ -29,8 +29,9 @@
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
 //!   it serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
-//!   leaves. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`,
-//!   `ANY_ANSWER_SERVES`, `UNPUBLISHED_IS_WITNESS`).
+//!   leaves. One that falls refuses the reads that wait: what was READ for them says nothing of its
+//!   next ballot. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`, `ANY_ANSWER_SERVES`,
+//!   `UNPUBLISHED_IS_WITNESS`).
 //! - I12 Configurations change by one voter at a time, each committed before the next and after an
 //!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
 //!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`,

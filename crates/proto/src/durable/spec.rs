@@ -36,6 +36,7 @@ impl LogSpec for Spec {
     /// Reads are the leader's: that it has lost the lead when it answers one takes some 1,000
     /// seeds.
     const UNMET: &'static [&'static str] = &["FollowerRead"];
+    const LEADER_ALONE_READS: bool = true;
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Durable<P>;

@@ -36,6 +36,7 @@ impl LogSpec for Spec {
     /// nor effects that others could see halfway.
     const UNMET: &'static [&'static str] =
         &["FailedCas", "FailedCasOfLeader", "CaughtUpByRead", "OthersBetween"];
+    const LEADER_ALONE_READS: bool = true;
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = Mu<P>;

@@ -39,6 +39,7 @@ impl LogSpec for Spec {
     /// forwards what it is asked to read.
     const UNMET: &'static [&'static str] =
         &["TornVerb", "FailedCas", "FailedCasOfLeader", "CaughtUpByRead", "FollowerRead"];
+    const LEADER_ALONE_READS: bool = true;
 
     type Bug = Bug;
     type Machine<P: Planting<Bug>> = MultiPaxos<P>;

@@ -6,12 +6,15 @@
 //! - *Unopposed*: where a leader alone answers, by what its acceptors say, a majority of them had
 //!   promised nothing later when the read was taken.
 //! - *Covered*: an answer without a question is covered by the grants of a majority, now.
+//! - *Open*: where a leader alone answers, a read is open only at the leader that took it. One that
+//!   falls refuses its reads: a client waits for nothing, and no answer of an earlier term counts.
 //!
 //! Why no false alarm: what is delivered was decided, and a check that begins later sees it; a
 //! promise never falls, so what a question finds later was true before. A process that is dead
 //! covers: the next one on its memory keeps what it may have granted.
 
-use base::{MemberSet, Prefix, majority};
+use base::{Ballot, MemberSet, Prefix, majority};
+use proto::{Role, Status};
 
 /// A read that was taken, and what the world knew then.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +23,8 @@ pub(crate) struct Taken {
     pub(crate) at: u64,
     /// The number of verbs that were posted before.
     pub(crate) number: u64,
+    /// The ballot of the node.
+    pub(crate) ballot: Ballot,
     /// The prefix that was delivered somewhere.
     pub(crate) decided: Prefix,
     /// The voters, as the node knew them.
@@ -57,6 +62,15 @@ pub(crate) fn check_covered(covering: MemberSet, voters: MemberSet) -> Result<()
     Err(format!("a read is answered by a lease, and the grants of {covering:?} alone cover it"))
 }
 
+/// Checks that a read that is still open is so at the leader that took it.
+pub(crate) fn check_open(taken: &Taken, status: &Status) -> Result<(), String> {
+    if status.role == Role::Leader && status.ballot == taken.ballot {
+        return Ok(());
+    }
+    let (&Taken { ticket, ballot, .. }, Status { role, ballot: now, .. }) = (taken, status);
+    Err(format!("read {} of {ballot} is open, of a {role:?} in {now}", ticket.0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,8 +79,8 @@ mod tests {
     fn taken(unopposed: Option<MemberSet>) -> Taken {
         let voters = MemberSet::all(3);
         let ticket = proto::Ticket(1);
-        let applied = Prefix(4);
-        Taken { ticket, at: 5, number: 0, decided: Prefix(4), voters, applied, unopposed }
+        let (ballot, applied) = (Ballot(7), Prefix(4));
+        Taken { ticket, at: 5, number: 0, ballot, decided: Prefix(4), voters, applied, unopposed }
     }
 
     #[test]
@@ -89,5 +103,17 @@ mod tests {
         let two: MemberSet = Rank::all(2).collect();
         assert!(check_covered(two, MemberSet::all(3)).is_ok());
         assert!(check_covered(two, MemberSet::all(5)).is_err());
+    }
+
+    #[test]
+    fn a_read_that_outlives_its_leaders_term_is_a_violation() {
+        let judged = |role, ballot| {
+            let status = Status { role, ballot, committed: Prefix(4), applied: Prefix(4) };
+            check_open(&taken(None), &status).is_ok()
+        };
+        assert!(judged(Role::Leader, Ballot(7)));
+        assert!(!judged(Role::Leader, Ballot(8)), "of its next term");
+        assert!(!judged(Role::Candidate, Ballot(7)));
+        assert!(!judged(Role::Follower, Ballot(7)));
     }
 }

@@ -17,7 +17,8 @@
 //!   is committed (`elected`).
 //! - *This read may be answered*: it has everything that was decided when it came (`reads`); a
 //!   majority's memory has vouched since (velos, mu, durable: `witnesses`), or had promised
-//!   nothing later and covers a lease (multipaxos: `reads`).
+//!   nothing later and covers a lease (multipaxos: `reads`). *It waits here* (mu, multipaxos,
+//!   durable): the leader that took it leads still (`reads`).
 //! - *This log is granted* (mu): its owner writes to it no more.
 //! - *This change may begin* (durable): the leader has decided an entry of its own.
 //!
@@ -166,6 +167,7 @@ impl World {
             ticket,
             at: self.net.now(),
             number: self.net.n_posted_in_all,
+            ballot,
             decided: Prefix(self.ledger.agreement.n_decided()),
             voters: self.voters_at(machine),
             applied: self.applied(node),
@@ -181,6 +183,17 @@ impl World {
     /// Forgets the read of `ticket`, which is refused.
     pub(crate) fn forget_read(&mut self, node: usize, ticket: Ticket) {
         self.shells[node].taken.retain(|taken| taken.ticket != ticket);
+    }
+
+    /// Judges the reads that are open at `node` at the end of its turn.
+    pub(crate) fn judge_open_reads(&mut self, node: usize, status: &proto::Status) {
+        if !self.subject.leader_alone_reads {
+            return;
+        }
+        let mut open = self.shells[node].taken.iter();
+        if let Some(detail) = open.find_map(|taken| reads::check_open(taken, status).err()) {
+            self.net.violate(Property::Read, format!("at r{node}: {detail}"));
+        }
     }
 
     /// Judges the answer to the reads of `ticket`.
