@@ -95,4 +95,6 @@ crate::planted_bugs! {
     KeepForLaggards = KEEP_FOR_LAGGARDS: sweep ["durable"],
     /// A member that has published no promise passes a check of reads.
     UnpublishedIsWitness = UNPUBLISHED_IS_WITNESS: sweep ["durable-members"],
+    /// Keep the reads that wait when the leader falls.
+    KeepReads = KEEP_READS: sweep ["durable"],
 }

@@ -31,7 +31,7 @@
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
 //!   leaves. One that falls refuses the reads that wait: what was READ for them says nothing of its
 //!   next ballot. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`, `ANY_ANSWER_SERVES`,
-//!   `UNPUBLISHED_IS_WITNESS`).
+//!   `UNPUBLISHED_IS_WITNESS`, `KEEP_READS`).
 //! - I12 Configurations change by one voter at a time, each committed before the next and after an
 //!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
 //!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`,
@@ -313,6 +313,9 @@ impl<P: Planting<Bug>> Durable<P> {
         };
         self.standing.retry_at = Some(self.now.plus(self.backoff()));
         host.notify(Note::Deposed { ballot });
+        if self.planted.has(Bug::KeepReads) {
+            return;
+        }
         for probe in core::mem::take(&mut self.probes) {
             host.notify(Note::ReadRefused(probe.ticket));
         }
