@@ -92,7 +92,7 @@ pub use landing::Blank;
 pub use layout::{Mode, Shape};
 pub use machine::{Ending, Machine, region};
 pub use payload::Payload;
-pub use records::UnreadableError;
+pub use records::{Accepted, UnreadableError};
 pub use relaying::{Relayed, Relaying};
 pub use roster::TAGS_WORD;
 pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};

@@ -289,11 +289,45 @@ impl Past {
     }
 }
 
+/// A change that a log has accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The view that it ends.
+    pub view: ViewId,
+    /// The standing of the leader who proposed it; a later number if a restart did.
+    pub standing: u64,
+    /// The bytes of the change.
+    pub change: Vec<u8>,
+}
+
+impl Accepted {
+    /// The last one in the log on `disk`, of the view that was written last: what lies before that
+    /// record is freed sooner or later.
+    pub fn on(disk: &mut impl Disk) -> Option<Accepted> {
+        let (mut last, mut accepted, mut bytes) = (None, None, Vec::new());
+        for slot in disk.start().0..disk.end().0 {
+            disk.read(Slot(slot), &mut bytes)?;
+            match Record::take(&mut Reader::new(&bytes)).ok()? {
+                Record::View { view, .. } => (last, accepted) = (Some(view.id), None),
+                Record::Accept { ballot, change } => accepted = Some((ballot, change)),
+                Record::Fresh | Record::Life(_) | Record::Promise(_) => {}
+                Record::State { .. } | Record::Message { .. } => {}
+            }
+        }
+        let (view, (ballot, accepted)) = (last?, accepted?);
+        let mut change = Vec::new();
+        accepted.put(&mut change);
+        Some(Accepted { view, standing: ballot.checked_sub(1)?, change })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{Entry, EntryHead};
     use crate::planted::{Planted, Sound};
     use crate::stage::bytes::{self, Example};
+    use crate::stage::disk::TestDisk;
     use crate::vsync::view::tests::{founded_by, process};
     use base::SeatSet;
 
@@ -403,5 +437,20 @@ mod tests {
         records.push(view(&other, &[]));
         let next = found(&records, Sound);
         assert_eq!((next.view, next.promised, next.accepted), (Some(other), 0, None));
+    }
+
+    #[test]
+    fn an_acceptance_before_its_view_is_written_again_does_not_count() {
+        let first = founded_by(&[process(0, 1), process(1, 1)]);
+        let mut disk = TestDisk::default();
+        let mut put = |record: &[u8]| {
+            let head = EntryHead { slot: disk.end(), ballot: base::Ballot::NONE, view: 0 };
+            disk.append(Entry { head, payload: record });
+            Accepted::on(&mut disk).map(|accepted| (accepted.view, accepted.standing))
+        };
+        assert_eq!(put(&view(&first, &[])), None);
+        assert_eq!(put(&accept(2, &Change::default())), Some((first.id, 1)));
+        assert_eq!(put(&promise(3)), Some((first.id, 1)));
+        assert_eq!(put(&view(&first, &[])), None);
     }
 }

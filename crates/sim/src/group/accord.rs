@@ -12,13 +12,16 @@
 //!   shown one leader's change (C8). Its own row counts, which it may have written in that turn.
 //! - A6 *Newcomers.* In a view with newcomers at most half of the members lack the state, in a group
 //!   of one shard: else a minority's failure could lose it.
+//! - A7 *Log.* While a view lasts, the change that a durable member's row shows is in its log (W3),
+//!   behind what may be freed: a process that returns finds it.
 //!
 //! A report is no false alarm: rows are judged as they are, which is behind nothing that another
 //! member can have read of them. Words of a row rise alone, and a row shows what its owner has
 //! accepted before it shows the suspicion that ends this.
 
-use base::{Rank, SeatSet};
-use proto::vsync::{Ending, Member, Standing, View, ViewId};
+use crate::disk::Disk;
+use base::{Rank, SeatSet, Slot};
+use proto::vsync::{Accepted, Ending, Member, Standing, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the rows of all members have said.
@@ -31,6 +34,8 @@ pub(super) struct Accord {
     shown: BTreeMap<(ViewId, Standing), (Vec<u8>, SeatSet)>,
     /// The views that a process has left for the next one.
     left: BTreeSet<ViewId>,
+    /// By seat, what A7 has judged: the view, the leader, and the end of the log then.
+    logged: BTreeMap<Rank, (ViewId, Standing, Slot)>,
 }
 
 /// What a process did in a turn.
@@ -62,6 +67,28 @@ impl Accord {
         }
         self.views.entry(after.id).or_insert_with(|| after.clone());
         Ok(noted)
+    }
+
+    /// Judges whether the log of the process on `me` has what its row of `view` shows.
+    ///
+    /// # Errors
+    /// A7 is broken.
+    pub(super) fn note_log(
+        &mut self,
+        me: Rank,
+        view: ViewId,
+        rows: &[Ending],
+        disk: &mut Disk,
+    ) -> Result<(), String> {
+        // (What is known to be decided need not be accepted, and is acted upon at once.)
+        let lasts = |row: &&Ending| row.view == view && !row.is_committed;
+        let Some(row) = rows.iter().find(lasts) else { return Ok(()) };
+        let Some((standing, _)) = row.shown else { return Ok(()) };
+        let judged = (view, standing, proto::disk::Disk::end(disk));
+        if self.logged.insert(me, judged) == Some(judged) {
+            return Ok(());
+        }
+        judge_log(me, row, Accepted::on(disk).as_ref())
     }
 
     /// Returns whether the row shows a change for the first time that its owner proposes.
@@ -172,6 +199,24 @@ fn judge_promise(me: Rank, view: &View, standing: Standing, row: &Ending) -> Res
         ));
     }
     Ok(())
+}
+
+/// A7
+fn judge_log(me: Rank, row: &Ending, logged: Option<&Accepted>) -> Result<(), String> {
+    let Some((standing, change)) = &row.shown else { return Ok(()) };
+    let shown = u64::from(standing.0);
+    let is_kept = logged.is_some_and(|logged| {
+        let is_last = logged.standing == shown && logged.change == *change;
+        logged.view == row.view && (is_last || logged.standing > shown)
+    });
+    if is_kept {
+        return Ok(());
+    }
+    let found = logged.map(|logged| (logged.view, logged.standing));
+    Err(format!(
+        "A7: {me} shows in {} the change of standing {shown}, and its log has {found:?}",
+        row.view
+    ))
 }
 
 #[cfg(test)]
@@ -298,5 +343,20 @@ mod tests {
         assert!(judge_newcomers(&crowded).unwrap_err().starts_with("A6"));
         crowded.roster[0].shards[0].bearers = seats(&[0, 1, 2]);
         judge_newcomers(&crowded).unwrap();
+    }
+
+    #[test]
+    fn a7_what_a_row_shows_is_in_the_log() {
+        let row = row(&[0], Some((1, b"a")));
+        let kept = |view, standing, change: &[u8]| {
+            let logged = Accepted { view: ViewId(view), standing, change: change.to_vec() };
+            judge_log(Rank::at(2), &row, Some(&logged))
+        };
+        kept(3, 1, b"a").unwrap();
+        kept(3, 2, b"b").unwrap();
+        assert!(judge_log(Rank::at(2), &row, None).unwrap_err().starts_with("A7"), "it was freed");
+        kept(3, 1, b"b").unwrap_err();
+        kept(3, 0, b"a").unwrap_err();
+        kept(2, 1, b"a").unwrap_err();
     }
 }

@@ -243,7 +243,12 @@ impl World {
         let deadline = process.turn(self.history.record(process.id()), disk);
         let (is_ended, after) = (process.is_ended, process.stage());
         let views = (before.view, process.view());
-        let noted = self.history.accord.note(Rank::at(seat), views, process.endings());
+        let (me, rows) = (Rank::at(seat), process.endings());
+        let is_logged = match (self.disks.get_mut(seat), process.view().map(|view| view.id)) {
+            (Some(disk), Some(view)) => self.history.accord.note_log(me, view, &rows, disk),
+            _ => Ok(()),
+        };
+        let noted = is_logged.and_then(|()| self.history.accord.note(me, views, rows));
         {
             let net = &mut *self.net.borrow_mut();
             let now = net.now();
