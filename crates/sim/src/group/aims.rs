@@ -24,6 +24,7 @@
 //!   behind with a view, or with its disk, and may see the slot first.
 //! - A15 *A link breaks under the blocks of a relay*, which are on their way, or have just come.
 //! - A16 *A relay dies* by way of which others are to get more blocks.
+//! - A17 *A state for the log comes when the view ends*: see `owed`.
 //! - A6 *All others leave when a newcomer arrives*, which does not have the state yet.
 
 use super::process::Process;

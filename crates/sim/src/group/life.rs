@@ -4,6 +4,7 @@
 use super::app::{self, App};
 use super::ground::SimGround;
 use super::history::{ProcessId, Record, Told};
+use super::owed::{Asked, Owed};
 use super::reader::{self, Reader};
 use super::reads::Reads;
 use crate::Property;
@@ -33,6 +34,7 @@ pub(super) trait Life {
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
     fn blank(&mut self, ground: &SimGround<'_>) -> Option<Blank>;
     fn copy_held(&self);
+    fn give(&mut self, state: Asked);
     fn learn(&mut self, time: Time);
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
@@ -70,6 +72,11 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn copy_held(&self) {
         group::Process::copy_held(self);
+    }
+
+    fn give(&mut self, state: Asked) {
+        let Asked { to, shard, at, bytes } = state;
+        group::Process::give(self, to, shard, at, bytes);
     }
 
     fn learn(&mut self, time: Time) {
@@ -169,6 +176,9 @@ pub(super) struct Listener<'a> {
     pub(super) reads: Option<&'a mut Reads>,
     pub(super) reader: &'a mut Reader,
     pub(super) turn: u64,
+    /// The time at which it began.
+    pub(super) now: Instant,
+    pub(super) owed: &'a mut Owed,
     pub(super) record: &'a mut Record,
     pub(super) n_ballast: usize,
     pub(super) is_ended: &'a mut bool,
@@ -284,8 +294,9 @@ impl Application for Listener<'_> {
         });
     }
 
-    fn give(&mut self, _: Rank, shard: ShardId, _: Position) -> Option<Vec<u8>> {
-        Some(self.places[usize::from(shard.subgroup)].app.to_bytes(self.n_ballast))
+    fn give(&mut self, to: Rank, shard: ShardId, at: Position) -> Option<Vec<u8>> {
+        let bytes = self.places[usize::from(shard.subgroup)].app.to_bytes(self.n_ballast);
+        self.owed.ask(Asked { to, shard, at, bytes }, self.knock.seat, self.now)
     }
 
     fn take(&mut self, shard: ShardId, at: Position, bytes: Vec<u8>) {

@@ -24,6 +24,7 @@ mod ground;
 mod history;
 mod life;
 mod operator;
+mod owed;
 mod phases;
 mod power;
 mod process;

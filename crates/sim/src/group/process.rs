@@ -7,6 +7,7 @@ use super::date::Date;
 use super::ground::{SimGround, date};
 use super::history::{MessageId, ProcessId, Record, Told};
 use super::life::{Life, Listener, Place, begun};
+use super::owed::Owed;
 use super::reader::Reader;
 use super::reads::{Reads, Standing};
 use crate::Property;
@@ -53,6 +54,8 @@ pub(super) struct Process {
     /// Whether its application takes no messages for half of the time.
     pub(super) is_slow: bool,
     n_turns: u64,
+    /// The states that its application gives later.
+    owed: Owed,
     /// What it has to answer, in a group with leases.
     reads: Option<Reads>,
     /// What its application looks at later.
@@ -90,6 +93,7 @@ impl Process {
             is_silent,
             is_slow: false,
             n_turns: 0,
+            owed: Owed::default(),
             reads,
             reader: Reader::default(),
         }
@@ -103,6 +107,10 @@ impl Process {
     pub(super) fn turn(&mut self, record: &mut Record, disk: Option<&mut Disk>) -> Instant {
         let now = self.port.now();
         self.n_turns += 1;
+        let ends = self.owed.waits_for_end() && self.is_ending();
+        for state in self.owed.due(now, ends) {
+            self.life.give(state);
+        }
         let mut listener = Listener {
             is_full: self.is_slow && self.n_turns / N_TURNS_FULL % 2 == 1,
             knock: self.knock,
@@ -111,6 +119,8 @@ impl Process {
             reads: self.reads.as_mut(),
             reader: &mut self.reader,
             turn: self.n_turns,
+            now,
+            owed: &mut self.owed,
             record,
             n_ballast: self.n_ballast.1,
             is_ended: &mut self.is_ended,
@@ -125,7 +135,7 @@ impl Process {
         if self.is_ended {
             self.life.copy_held();
         }
-        due
+        self.owed.next_at().map_or(due, |at| due.min(at))
     }
 
     /// Notes what it has relayed in a turn.
@@ -271,6 +281,11 @@ impl Process {
         self.port.race(rng);
     }
 
+    /// Lets its application be slow to give states.
+    pub(super) fn owe(&mut self, rng: Rng) {
+        self.owed.delay(rng);
+    }
+
     pub(super) fn leave(&mut self, record: &mut Record) {
         self.trace(Topic::Operator, 1, 0);
         record.asked_to_leave = true;
@@ -312,6 +327,12 @@ impl Process {
 
     pub(super) fn stage(&self) -> Stage {
         Stage { view: self.view().map(|view| view.id), is_wedged: self.is_wedged() }
+    }
+
+    /// Whether it has accepted a change of its view.
+    fn is_ending(&self) -> bool {
+        let view = self.view().map(|view| view.id);
+        self.endings().iter().any(|row| Some(row.view) == view && row.shown.is_some())
     }
 
     /// What it says of the ends of its view and of the one before.

@@ -33,6 +33,8 @@ struct Shared {
     rng_of_races: Rng,
     /// The choices of links that lose parcels, and of relays that die (`aims`, A14 to A16).
     rng_of_parcels: Rng,
+    /// The choices of applications that are slow to give states, in one of four runs.
+    rng_of_states: Option<Rng>,
 }
 
 /// A simulated group.
@@ -85,6 +87,7 @@ impl World {
         let n_seats = scenario.shape.n_seats;
         let n_words = vsync::region(&scenario.shape).n_words as usize;
         let weather = scenario.plan.weather;
+        let mut rng_of_states = Rng::new(seed ^ 0x7374_6174_6573);
         let is_durable = kind == Kind::Durable;
         let is_unordered = scenario.shape.mode == Mode::Unordered;
         let in_memory = scenario.layout.iter().map(|subgroup| subgroup.in_memory).collect();
@@ -106,6 +109,7 @@ impl World {
                 areas: Areas::default(),
                 rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
                 rng_of_parcels: Rng::new(seed ^ 0x7061_7263_656c),
+                rng_of_states: rng_of_states.chance(1, 4).then_some(rng_of_states),
             },
             phase: Phase::Safety,
             is_quiet: false,
@@ -316,6 +320,9 @@ impl World {
         let below = (&self.net, self.disks.get_mut(seat), date);
         let mut process = Process::new(config, self.bug, below, n_ballast, is_silent);
         process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
+        if let Some(rng) = &mut self.shared.rng_of_states {
+            process.owe(rng.fork());
+        }
         if self.scenario.has_races {
             process.race(self.shared.rng_of_races.fork());
         }
