@@ -4,7 +4,7 @@
 use crate::bugs::Bug;
 use crate::origin::Origin;
 use crate::stats::DiskFigures;
-use base::{Inbox, Instant, Port, Prefix, Slot};
+use base::{Evidence, Inbox, Instant, Port, Prefix, Slot};
 use core::time::Duration;
 use proto::Ticket;
 use proto::disk::{Disk, DiskEvent};
@@ -58,6 +58,24 @@ pub enum Claim {
         of: Origin,
         /// The read's number.
         number: u64,
+    },
+    /// It is told the state's time.
+    Observes {
+        /// Unix milliseconds.
+        state_ms: u64,
+        /// Whether that is news.
+        evidence: Evidence,
+        /// When the state came to it, by [`Plant::boot_now`].
+        at: Instant,
+    },
+    /// It stamps a batch.
+    Stamps {
+        /// Unix milliseconds.
+        unix_ms: u64,
+        /// The state's time.
+        state_ms: u64,
+        /// When, by [`Plant::boot_now`].
+        at: Instant,
     },
 }
 

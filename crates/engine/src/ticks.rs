@@ -10,7 +10,7 @@
 
 use crate::core::Core;
 use crate::host::HostState;
-use crate::plant::Plant;
+use crate::plant::{Claim, Plant};
 use crate::service::{Application, Door};
 use base::state_clock::IDLE_STAMP_EVERY;
 use base::{Evidence, Instant};
@@ -82,6 +82,7 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         let reign = self.order.last().reign;
         let evidence = Evidence::of(reign, self.desk.view.ballot, self.leads);
         let (state_ms, at) = self.state_moved;
+        self.plant.claim(Claim::Observes { state_ms, evidence, at });
         self.state_clock.observe(state_ms, evidence, at);
     }
 
@@ -94,7 +95,10 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
     /// The stamp of a batch that is built now.
     pub(crate) fn stamp_ms(&mut self) -> u64 {
         let (wall_ms, boot_now) = (self.plant.wall_ms(), self.plant.boot_now());
-        self.state_clock.stamp(wall_ms, self.app.state_ms(), boot_now)
+        let state_ms = self.app.state_ms();
+        let unix_ms = self.state_clock.stamp(wall_ms, state_ms, boot_now);
+        self.plant.claim(Claim::Stamps { unix_ms, state_ms, at: boot_now });
+        unix_ms
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod real_time;
 pub(crate) mod safe;
 pub(crate) mod served;
 pub(crate) mod single_writer;
+pub(crate) mod stamped;
 pub(crate) mod state_time;
 pub(crate) mod validity;
 pub(crate) mod witnesses;

@@ -2,6 +2,7 @@
 
 use crate::Property;
 use crate::checks::served::Served;
+use crate::checks::stamped::Stamped;
 use crate::world::net::Net;
 use crate::world::port::SimPort;
 use base::verb::Relay;
@@ -28,6 +29,7 @@ pub(super) struct SimPlant {
     bug: Option<Bug>,
     /// Told the time by [`Plant::now`].
     served: RefCell<Served>,
+    stamped: Stamped,
 }
 
 impl SimPlant {
@@ -39,7 +41,7 @@ impl SimPlant {
     ) -> SimPlant {
         let mut port = SimPort::new(me, net);
         port.on_disk(asked);
-        SimPlant { port, bug, served: RefCell::default() }
+        SimPlant { port, bug, served: RefCell::default(), stamped: Stamped::default() }
     }
 
     /// Notes that the reports of breaks have been handled (fabric T10).
@@ -85,6 +87,7 @@ impl Plant for SimPlant {
     }
 
     fn lead(&mut self, leads: bool) {
+        self.stamped.lead();
         self.port.net().borrow_mut().processes[self.port.me().index()].leads = leads;
     }
 
@@ -109,6 +112,14 @@ impl Plant for SimPlant {
             Claim::Tells { of, number, slot } => verdict = net.answered.tells(of, number, slot),
             Claim::PerformsFor { of, number } => net.answered.performs(of, number),
             Claim::TellsRead { of, number } => verdict = net.answered.tells_read(of, number),
+            Claim::Observes { state_ms, evidence, at } => {
+                self.stamped.observes(state_ms, evidence, at);
+            }
+            Claim::Stamps { unix_ms, state_ms, at } => {
+                if let Err(detail) = self.stamped.stamps(unix_ms, state_ms, at) {
+                    net.violate(Property::StateTime, format!("at {}: {detail}", self.port.me()));
+                }
+            }
         }
         if let Err(detail) = verdict {
             net.violate(Property::Answer, format!("at {}: {detail}", self.port.me()));
