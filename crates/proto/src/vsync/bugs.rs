@@ -121,6 +121,8 @@ crate::planted_bugs! {
     StableWhenReceived = STABLE_WHEN_RECEIVED: sweep ["vsync-durable"],
     /// A change is echoed before it is synced.
     EchoBeforeSync = ECHO_BEFORE_SYNC: sweep ["vsync-durable"],
+    /// A state is kept while the view ends: what was accepted before is freed.
+    KeptWhileWedged = KEPT_WHILE_WEDGED: sweep ["vsync-durable"],
     /// A member acts in a view that is not on its disk.
     RowBeforeView = ROW_BEFORE_VIEW: tests,
     /// A shard whose members have failed begins again, while their disks have its state.

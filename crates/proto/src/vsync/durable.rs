@@ -14,8 +14,9 @@
 //!   of the shard has persisted; trims are the shortest persisted orders. (In place of what they
 //!   have received, V3 and C6.) Mutant `STABLE_WHEN_RECEIVED`.
 //! - W3 *An echo is synced.* A change is in a row, the leader's too, when it is synced there. What
-//!   is synced when its leader is suspected is not told: the row has promised that (C3). Mutant
-//!   `ECHO_BEFORE_SYNC`.
+//!   is synced when its leader is suspected is not told: the row has promised that (C3). It stays
+//!   in the log: while a view ends, no state is kept, since that frees what lies before. Mutants
+//!   `ECHO_BEFORE_SYNC`, `KEPT_WHILE_WEDGED`.
 //! - W4 *A view is synced.* Nothing is told in a view before the view, and the trims of the one
 //!   before, are synced. So a member of two views has the first one on its disk (V8). Mutant
 //!   `ROW_BEFORE_VIEW`.

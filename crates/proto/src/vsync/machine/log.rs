@@ -75,7 +75,7 @@ impl<P: Plantings> Machine<P> {
         }
         let since = current.view.shard(shard).expect("a shard of the view").since;
         if current.is_ready(subgroup) {
-            if current.is_wedged() {
+            if current.is_wedged() && !self.planted.has(Bug::KeptWhileWedged) {
                 // What lies before may be an acceptance. A state is asked for again when another
                 // `keep_bytes` of messages have come; the log is longer until then.
                 kept.asked = None;
