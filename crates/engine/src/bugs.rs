@@ -70,6 +70,8 @@ proto::planted_bugs! {
     LastPartDecides = LAST_PART_DECIDES: tests,
     /// An answer that waits until every disk has what it answers leaves when a majority has it.
     ToldBeforeHeld = TOLD_BEFORE_HELD: sweep ON_DISK,
+    /// What a leader has stamped in an earlier reign counts as of this one.
+    StampsOutliveReigns = STAMPS_OUTLIVE_REIGNS: sweep ANYWHERE,
 }
 
 #[cfg(test)]

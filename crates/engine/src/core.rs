@@ -276,7 +276,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                     self.host.leads = true;
                     self.host.plant.lead(true);
                     self.host.stats.reigns += 1;
-                    self.host.state_clock.forget_stamps();
+                    self.forget_stamps();
                     self.batch.begin_reign(ballot);
                     self.ticks.begin_reign(self.host.state_clock.is_founded(), self.now());
                     self.send_again();
@@ -293,11 +293,18 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         took
     }
 
+    /// Its stamps are of a reign that is over, or begins.
+    fn forget_stamps(&mut self) {
+        if !self.host.plant.has_planted(Bug::StampsOutliveReigns) {
+            self.host.state_clock.forget_stamps();
+        }
+    }
+
     fn on_deposed(&mut self) {
         self.host.leads = false;
         self.host.plant.lead(false);
         self.host.proposed_at.clear();
-        self.host.state_clock.forget_stamps();
+        self.forget_stamps();
         if let Some(withheld) = &mut self.host.withheld {
             withheld.clear();
         }
