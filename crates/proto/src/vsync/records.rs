@@ -294,7 +294,7 @@ impl Past {
 pub struct Accepted {
     /// The view that it ends.
     pub view: ViewId,
-    /// The standing of the leader who proposed it; a later number if a restart did.
+    /// The standing of the leader that proposed it; a later number if a restart did.
     pub standing: u64,
     /// The bytes of the change.
     pub change: Vec<u8>,

@@ -1,7 +1,6 @@
 //! An application that is slow to give states: it has them as they were when it was asked, and
-//! gives them later, whatever has become of the view meanwhile.
-//!
-//! - A17 Those for its own log it gives best when its view ends, and the log has a change of that.
+//! gives them later, whatever has become of the view meanwhile. Those for its own log it gives best
+//! when its view ends, and the log has a change of that (`aims`, A17).
 
 use base::{Instant, Rank, Rng};
 use core::time::Duration;
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn states_for_the_own_log_come_when_the_view_ends() {
+    fn a17_states_for_the_own_log_come_when_the_view_ends() {
         let mut owed = Owed::default();
         owed.delay(Rng::new(3));
         (0..40).for_each(|n| drop(ask(&mut owed, ME, n)));
