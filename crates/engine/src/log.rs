@@ -227,3 +227,24 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
         door.publish(desk.view(), stats, app);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mock;
+
+    /// Seed 12 of a day of `velos-cluster`: followers slept, so the ring was full, and the leader's
+    /// tick, which was due, waited behind the batch that had been built. The loop never slept.
+    #[test]
+    fn a_leader_whose_next_batch_waits_for_room_sleeps() {
+        let mut core = mock::core(0, Default::default());
+        core.host.leads = true;
+        core.ticks.begin_reign(false, Instant(5));
+        let now = Instant(6);
+        core.node.poll(now, &mut core.host);
+        let mut family = Log { core, incoming: Incoming::default() };
+        assert_eq!(family.deadline(now), now, "the first stamp is due");
+        family.core.batch.is_built = true;
+        assert!(family.deadline(now) > now, "it is in the batch that waits");
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! - I1 the directory is removed when this value is dropped. The directory of a killed supervisor
 //!   is recognised by its lock, which no process holds, and is swept.
-//! - I2 the memory of a member whose process has ended is removed, although a child that the process
-//!   was starting may still hold it for a moment ([`Directory::discard`]).
+//! - I2 the memory of a member whose process has ended is removed, although a child that the
+//!   process was starting may still hold it for a moment ([`Directory::discard`]).
 
 use crate::config::Config;
 use crate::random::random_hex;
@@ -61,9 +61,9 @@ impl Directory {
         Ok(found)
     }
 
-    /// Removes the memory of member `id`, whose process has ended. A child that it was starting when
-    /// it was killed has copies of its descriptors until it runs another program, and with them the
-    /// lock of its memory.
+    /// Removes the memory of member `id`, whose process has ended. A child that it was starting
+    /// when it was killed has copies of its descriptors until it runs another program, and with
+    /// them the lock of its memory.
     pub(super) fn discard(&self, id: u16) -> Outcome<()> {
         let end = Instant::now() + OWNED_WITHIN;
         loop {

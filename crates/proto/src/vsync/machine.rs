@@ -15,11 +15,9 @@
 mod large;
 mod log;
 mod passage;
-mod status;
+pub(super) mod status;
 #[cfg(test)]
 mod tests;
-
-pub use status::Ending;
 
 use super::bugs::{Bug, Plantings};
 use super::change::{Decided, Turn};

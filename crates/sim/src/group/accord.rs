@@ -1,17 +1,18 @@
 //! The end of a view, judged as the members agree on it: what each row says when its owner's turn
 //! is over. Consequences show later and seldom; a rule that is broken shows at once.
 //!
-//! - A1 *Promise.* A row comes to show the change of a leader whom its owner does not suspect, while
-//!   it suspects every member before (C3, C4).
+//! - A1 *Promise.* A row comes to show the change of a leader that its owner does not suspect,
+//!   while it suspects every member before (C3, C4).
 //! - A2 *One change of one leader.* Rows that show the same leader's change show the same change.
 //! - A3 *Lead.* A member that proposes trusts a majority, and each member that it trusts has wedged
 //!   and suspects every member before it (C4, C7).
 //! - A4 *Adoption.* A member that proposes takes the change of the last leader before it that a
 //!   trusted member's row shows, if one does (C5).
-//! - A5 *Decision.* The first process that leaves a view for the next one does so when a majority has
-//!   shown one leader's change (C8). Its own row counts, which it may have written in that turn.
-//! - A6 *Newcomers.* In a view with newcomers at most half of the members lack the state, in a group
-//!   of one shard: else a minority's failure could lose it.
+//! - A5 *Decision.* The first process that leaves a view for the next one does so when a majority
+//!   has shown one leader's change (C8). Its own row counts, which it may have written in that
+//!   turn.
+//! - A6 *Newcomers.* In a view with newcomers at most half of the members lack the state, in a
+//!   group of one shard: else a minority's failure could lose it.
 //! - A7 *Log.* While a view lasts, the change that a durable member's row shows is in its log (W3),
 //!   behind what may be freed: a process that returns finds it.
 //!

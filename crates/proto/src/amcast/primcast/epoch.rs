@@ -72,8 +72,8 @@ impl<P: Planting<Bug>> Machine<P> {
             self.office.enter(Phase::Promised, now);
             self.office.promised = epoch;
         } else if self.office.current == epoch {
-            // The process has promised, and a host skipped its promise or the answer; or it is in the
-            // epoch, which has begun here, and the ACCEPTs of others died with them.
+            // The process has promised, and a host skipped its promise or the answer; or it is in
+            // the epoch, which has begun here, and the ACCEPTs of others died with them.
             let lacks = held.epoch < epoch || held.epoch == epoch && self.office.has_begun;
             if lacks && !self.planted.has(Bug::PromiseOnce) {
                 self.tell_beginning(from.rank, held, host);

@@ -151,8 +151,8 @@ fn remote_proposal() -> PrimcastWire {
     }
 }
 
-/// With more messages undelivered than one tick asks about, the first of them were asked about again
-/// and again, and no other: where the bodies of those were missing, the group stood still for ever.
+/// With more messages undelivered than one tick asks about, the first of them were asked about
+/// again and again. The others' bodies never came, and the group stood still for ever.
 #[test]
 fn each_undelivered_message_is_asked_about_in_turn() {
     let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
@@ -336,8 +336,8 @@ fn one_that_came_back_waits_for_an_epoch_that_it_promised_since() {
 }
 
 /// Cut bytes, or another process's, are no state.
-/// P24: members that accepted an epoch came back from their disks, and with what they had been before
-/// their ACCEPTs had died. A member without them waited for ever, although the epoch had begun.
+/// P24: the ACCEPTs of processes that died were lost with them. A member that lacked these waited
+/// for ever, although the epoch had begun.
 #[test]
 fn p24_a_member_that_lacks_accepts_learns_that_its_epoch_has_begun() {
     let (mut primary, mut sent) = (machine(pid(0, 0)), Sent::default());
