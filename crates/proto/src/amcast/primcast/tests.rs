@@ -335,7 +335,6 @@ fn one_that_came_back_waits_for_an_epoch_that_it_promised_since() {
     assert!(!asks_for_another_epoch(true), "the new one has not begun yet");
 }
 
-/// Cut bytes, or another process's, are no state.
 /// P24: the ACCEPTs of processes that died were lost with them. A member that lacked these waited
 /// for ever, although the epoch had begun.
 #[test]
@@ -351,6 +350,7 @@ fn p24_a_member_that_lacks_accepts_learns_that_its_epoch_has_begun() {
     assert!(*to == pid(0, 1) && beginning.epoch == epoch && beginning.has_begun);
 }
 
+/// Cut bytes, or another process's, are no state.
 #[test]
 fn what_nobody_wrote_is_refused() {
     let mut whole = Vec::new();
