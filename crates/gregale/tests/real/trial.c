@@ -27,14 +27,16 @@ static long call(long number, long a, long b, long c)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t given = PTHREAD_COND_INITIALIZER;
-static int n_given;
+static int n_given, n_taken = -1;
 
 static void *work(void *none)
 {
     pthread_mutex_lock(&lock);
-    while (n_given == 0)
-        pthread_cond_wait(&given, &lock);
-    pthread_mutex_unlock(&lock);
+    for (;;) {
+        n_taken = n_given;
+        while (n_given == n_taken)
+            pthread_cond_wait(&given, &lock);
+    }
     return none;
 }
 
@@ -66,7 +68,12 @@ static void act(const char *what)
         open("/var/tmp/gregale-trial", O_WRONLY | O_CREAT, 0600);
     if (!strcmp(what, "hand-off")) {
         pthread_mutex_lock(&lock);
-        n_given = 1;
+        while (n_taken != n_given) { /* until it waits */
+            pthread_mutex_unlock(&lock);
+            sched_yield();
+            pthread_mutex_lock(&lock);
+        }
+        n_given++;
         pthread_cond_broadcast(&given);
         pthread_mutex_unlock(&lock);
     }
@@ -111,7 +118,7 @@ int main(int n_words, char **words)
                 clients[i--] = clients[--n];
                 continue;
             }
-            if (!acted++)
+            if (!acted++ || !strcmp(what, "hand-off"))
                 act(what);
             write(clients[i], bytes, length);
         }

@@ -40,14 +40,15 @@ pub(super) enum Kind {
     Chance,
     Clock,
     Wait,
-    /// A thread wakes another one by a lock or a condition, while requests are served.
-    HandOff,
 }
 
 /// What was seen of a program.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub(super) kinds: BTreeSet<Kind>,
+    /// The number of times that a thread woke another one by a lock or a condition, while requests
+    /// were served.
+    pub(super) n_wakes: u64,
     pub(super) has_threads: bool,
     pub(super) has_children: bool,
     /// The addresses that it has connected to.
@@ -197,8 +198,8 @@ impl<'a> Tracer<'a> {
             libc::SYS_futex => {
                 let wakes = second as i32 & 0x7f == libc::FUTEX_WAKE;
                 let is_asked = self.shared.is_asked.load(Ordering::Acquire);
-                let kind = if wakes && is_asked { Some(Kind::HandOff) } else { None };
-                kind.or_else(|| (!wakes && self.is_past(pid, call.ip)).then_some(Kind::Wait))
+                self.seen.n_wakes += u64::from(wakes && is_asked);
+                (!wakes && self.is_past(pid, call.ip)).then_some(Kind::Wait)
             }
             libc::SYS_getrandom => self.is_past(pid, call.ip).then_some(Kind::Chance),
             libc::SYS_clock_gettime | libc::SYS_gettimeofday | libc::SYS_time => {
