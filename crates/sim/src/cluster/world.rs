@@ -5,7 +5,7 @@ use super::calls::Calls;
 use super::client::Client;
 use super::deviants::Deviants;
 use super::disk::Platter;
-use super::kinds::{Bug, Kinship, Protocol};
+use super::kinds::{Bug, Kinship, Protocol, Replicas};
 use super::last_reads::LastReads;
 use super::leases::Leases;
 use super::member::Member;
@@ -93,6 +93,16 @@ fn draw_bounds(seed: u64) -> Bounds {
 /// Whether clients wait for every disk.
 fn draw_disk_all(seed: u64, protocol: Protocol) -> bool {
     protocol.waits_for_all_disks() && Rng::new(seed ^ 0x0064_6973_6b61_6c6c).chance(1, 3)
+}
+
+/// The time after which a member gives a request up, by a draw of four. A message of partitions on
+/// disks takes some five syncs, one after the other, and so do the batches behind it in a pipeline.
+fn patience(protocol: Protocol, plan: &Plan, draw: u64) -> Duration {
+    let usual = Duration::from_millis([400, 800, 1600, 1600][draw as usize]);
+    if protocol.replicas() != Some(Replicas::OnDisk) {
+        return usual;
+    }
+    usual.max(100 * Duration::from_nanos(plan.disks.latency_ns + plan.disks.jitter_ns))
 }
 
 /// Runs one seed, from beginning to end.
@@ -200,7 +210,7 @@ impl World {
                 is_to_hide: aims::hides(seed, kind.protocol),
                 ..Aims::default()
             },
-            patience: Duration::from_millis([400, 800, 1600, 1600][rng.below(4) as usize]),
+            patience: patience(kind.protocol, &plan, rng.below(4)),
             keyspace: Keyspace::draw(seed, kind.protocol.replicas()),
             waits_for_all: draw_disk_all(seed, kind.protocol),
             deviants,
