@@ -285,6 +285,8 @@ impl Replicator for Obedient {
         self.configuration.get()
     }
     fn change<H: Host>(&mut self, _: Change, _: Instant, _: &mut H) -> Result<Slot, ChangeRefused> {
+        let begun = |of: Configuration| Configuration { is_decided: false, ..of };
+        self.configuration.set(self.configuration.get().map(begun));
         Ok(Slot::ZERO)
     }
     fn holders(&self, _: Prefix) -> MemberSet {

@@ -179,11 +179,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             worked = true;
             match self.begin_change(change) {
                 Ok(()) => {
-                    let before = self.seats.begun.replace(Begun { asker, change, deadline });
-                    if let Some(Begun { asker, .. }) = before {
-                        // (The machine takes one at a time: it has given that one up.)
-                        self.answer_change(asker, Changed::Unknown);
-                    }
+                    // (The machine takes one at a time: it has given an earlier one up.)
+                    self.abandon_change();
+                    self.seats.begun = Some(Begun { asker, change, deadline });
                 }
                 Err(why) => self.answer_change(asker, Changed::Refused(why)),
             }
@@ -381,6 +379,7 @@ mod tests {
         core.mind_seats();
         assert_eq!(core.host.door.ended, [(asker(1), Changed::Done)]);
         // A machine that takes a third one has given the second one up.
+        core.node.machine().configuration.set(Some(of(&[ME], &[OTHER])));
         assert!(core.host.desk.change(asker(3), Change::Remove(OTHER)));
         core.mind_seats();
         assert_eq!(core.host.door.ended[1..], [(asker(2), Changed::Unknown)]);
