@@ -95,8 +95,8 @@ impl World {
 
     /// A member that has not executed what the first one has (I5).
     fn straggler(&self) -> Option<usize> {
-        let first = self.seated().next()?;
-        self.seated().find(|node| self.executed(*node) != self.executed(first))
+        let of_first = self.executed(self.seated().next()?);
+        self.seated().find(|node| self.executed(*node) != of_first)
     }
 
     /// A member at which more connections are open than there are clients (I8).
