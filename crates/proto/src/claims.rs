@@ -3,7 +3,7 @@
 //! No machine reads this. A simulator compares a member's claim (a decision, an answered read) with
 //! all memories at the moment of the claim, so that a mistake shows before its consequence.
 
-use base::{Ballot, Slot};
+use base::{Ballot, Incarnation, Slot};
 use core::ops::Range;
 
 /// The state of one member's acceptor for one slot, as its region shows it.
@@ -76,10 +76,21 @@ pub enum Reads {
 pub struct Witness {
     /// The words at which they begin.
     pub places: Range<u32>,
+    /// The words of one such verb.
+    pub n_words: usize,
     /// Whether they READ; otherwise they WRITE.
     pub by: By,
-    /// Whether words that were READ vouch for a leader of this ballot.
-    pub vouches: fn(&[u64], Ballot) -> bool,
+    /// What vouches for a leader of this ballot, by the words that were READ.
+    pub vouches: fn(&[u64], Ballot) -> Option<Vouched>,
+}
+
+/// What a witness vouches with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vouched {
+    /// The memory that answered.
+    Memory,
+    /// The promise of a disk. Another disk on its seat is another witness.
+    Disk(Incarnation),
 }
 
 /// The kind of verb that finds a witness.

@@ -24,7 +24,7 @@ pub(crate) const MEMBERS_BYTES: usize = 8 + 8 * MAX_MEMBERS;
 
 impl Members {
     /// The members of a new cluster: all are voters, in their first incarnation.
-    pub(crate) fn first(voters: MemberSet) -> Members {
+    pub fn first(voters: MemberSet) -> Members {
         let mut incarnations = [0; MAX_MEMBERS];
         voters.iter().for_each(|rank| incarnations[rank.index()] = Incarnation::FIRST.0);
         Members { voters, learners: MemberSet::EMPTY, incarnations }

@@ -60,8 +60,6 @@ crate::planted_bugs! {
     CountRemoved = COUNT_REMOVED: sweep ["durable-members"],
     /// Begin a change of members before the last one is committed.
     TwoChanges = TWO_CHANGES: sweep ["durable-members"],
-    /// Publish a promise before the own log says that this disk is a voter.
-    PublishAsLearner = PUBLISH_AS_LEARNER: tests,
     /// Give the vote in one ballot to any disk on a seat that asks, also to a second one.
     VoteTwice = VOTE_TWICE: sweep ["durable-members"],
     /// Begin a change of members before an entry of the own ballot is committed.
@@ -95,6 +93,8 @@ crate::planted_bugs! {
     KeepForLaggards = KEEP_FOR_LAGGARDS: sweep ["durable"],
     /// A member that has published no promise passes a check of reads.
     UnpublishedIsWitness = UNPUBLISHED_IS_WITNESS: sweep ["durable-members"],
+    /// The promise of any disk on a member's seat passes a check of reads.
+    AnyDiskIsWitness = ANY_DISK_IS_WITNESS: sweep ["durable-members"],
     /// Keep the reads that wait when the leader falls.
     KeepReads = KEEP_READS: sweep ["durable"],
 }

@@ -29,16 +29,16 @@ pub(super) struct Owed {
     candidate: Incarnation,
 }
 
-/// Whether `log` itself says that its disk is a voter on the seat `me`.
-pub(super) fn is_voter(me: Rank, log: &Log) -> bool {
-    log.members().is_some_and(|(_, members)| votes(me, log, members))
-}
-
 pub(super) fn votes(me: Rank, log: &Log, members: &Members) -> bool {
     members.voters.contains(me) && members.incarnation(me) == log.incarnation()
 }
 
 impl<P: Planting<Bug>> Durable<P> {
+    /// Whether the own log says that its disk is a voter.
+    pub(super) fn is_voter(&self) -> bool {
+        self.log.members().is_some_and(|(_, members)| votes(self.me, &self.log, members))
+    }
+
     /// Begins an election, if this node may be elected.
     pub(super) fn campaign<H: Host>(&mut self, host: &mut H) {
         if !self.standing.trusted || !self.can_lead() || !matches!(self.office, Office::None) {

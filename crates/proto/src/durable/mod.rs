@@ -29,9 +29,11 @@
 //! - I11 A leader answers reads from a state that holds everything acknowledged before they came:
 //!   it serves once an entry of its own ballot is committed, and a majority's *published* promises,
 //!   READ after the reads came, are not above its ballot. A promise is published before its vote
-//!   leaves. One that falls refuses the reads that wait: what was READ for them says nothing of its
-//!   next ballot. Simulated (`SERVE_EARLY`, `READ_WITHOUT_CHECK`, `ANY_ANSWER_SERVES`,
-//!   `UNPUBLISHED_IS_WITNESS`, `KEEP_READS`).
+//!   leaves. It names its disk, and counts for the seat of that disk alone: another disk on the
+//!   seat, a later or an earlier one, knows nothing of it. A leader that falls refuses the reads
+//!   that wait: what was READ for them says nothing of its next ballot. Simulated (`SERVE_EARLY`,
+//!   `READ_WITHOUT_CHECK`, `ANY_ANSWER_SERVES`, `UNPUBLISHED_IS_WITNESS`, `ANY_DISK_IS_WITNESS`,
+//!   `KEEP_READS`).
 //! - I12 Configurations change by one voter at a time, each committed before the next and after an
 //!   entry of the leader's own ballot, and count incarnations, not seats. By construction:
 //!   `change`. Simulated (`COUNT_REMOVED`, `TWO_CHANGES`, `ANY_INCARNATION`,
@@ -88,6 +90,7 @@ mod wire;
 
 pub use log::Unusable;
 pub(crate) use places::Places;
+use places::Published;
 pub use spec::Spec;
 
 use crate::disk::DiskEvent;
@@ -100,12 +103,12 @@ use alloc::vec::Vec;
 use base::{At, Ballot, Event, Incarnation, Instant, MemberSet, Prefix, Rank, Slot};
 use bugs::Bug;
 use core::time::Duration;
-use election::{Candidacy, is_voter, votes};
+use election::{Candidacy, votes};
 use follower::Following;
 use leader::Term;
 use log::Log;
 use progress::Progress;
-use reads::Probe;
+use reads::Reads;
 use standing::Standing;
 use wire::Message;
 
@@ -157,9 +160,7 @@ pub struct Durable<P: Planting<Bug> = Sound> {
     trouble: Trouble,
     nudge_at: Option<Instant>,
     state_asked_at: Option<Instant>,
-    /// The reads that wait for a majority.
-    probes: Vec<Probe>,
-    n_probes: u64,
+    reads: Reads,
     /// The members that have work to do since the last wake-up.
     to_wake: MemberSet,
     scratch: Vec<u8>,
@@ -206,9 +207,6 @@ impl<P: Planting<Bug>> Durable<P> {
             Start::Reattach => return Err(Unusable::Empty),
         };
         let places = Places::new(base, config.members, shape);
-        // I11: an earlier life published no promise above this one.
-        let publishes = is_voter(config.me, &log) || planted.has(Bug::PublishAsLearner);
-        host.store(places.promised(), places::publish_promise(log.promised(), publishes));
         let progress = Progress::new(applied, log.start());
         let mut node = Durable {
             me: config.me,
@@ -229,23 +227,20 @@ impl<P: Planting<Bug>> Durable<P> {
             nudge_at: progress.lacks.map(|_| Instant::ZERO),
             progress,
             state_asked_at: None,
-            probes: Vec::new(),
-            n_probes: 0,
+            reads: Reads::default(),
             to_wake: MemberSet::EMPTY,
             scratch: Vec::new(),
             record: Vec::new(),
             planted,
         };
+        // I11: an earlier life of this disk published no promise above this one.
+        node.publish_promise(host);
         node.flush(host);
         Ok(node)
     }
 
     fn flush<H: Host>(&mut self, host: &mut H) {
         self.log.flush(disk(host));
-    }
-
-    fn is_voter(&self) -> bool {
-        is_voter(self.me, &self.log)
     }
 
     /// Whether this disk is a voter, or was before a change that is not known to be decided: it may
@@ -255,13 +250,14 @@ impl<P: Planting<Bug>> Durable<P> {
         last.any(|(_, members)| votes(self.me, &self.log, members))
     }
 
-    /// Publishes the promise for readers (I11). A member that is not a voter publishes none: a new
-    /// disk on this seat does not know its predecessor's promises, and a leader that does not know
-    /// of the change would take one for the other.
+    /// Publishes the promise for readers (I11).
     fn publish_promise<H: Host>(&self, host: &mut H) {
-        let shown = self.is_voter() || self.planted.has(Bug::PublishAsLearner);
-        let word = places::publish_promise(self.log.promised(), shown);
-        host.store(self.places.promised(), word);
+        let (promised, by) = (self.log.promised(), self.log.incarnation());
+        let mut at = self.places.promised();
+        for word in (Published { promised, by }).encode() {
+            host.store(at, word);
+            at = at.plus(1);
+        }
     }
 
     fn is_well(&self) -> bool {
@@ -316,8 +312,8 @@ impl<P: Planting<Bug>> Durable<P> {
         if self.planted.has(Bug::KeepReads) {
             return;
         }
-        for probe in core::mem::take(&mut self.probes) {
-            host.notify(Note::ReadRefused(probe.ticket));
+        for ticket in self.reads.end_all() {
+            host.notify(Note::ReadRefused(ticket));
         }
     }
 

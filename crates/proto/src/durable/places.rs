@@ -2,15 +2,15 @@
 //! acknowledgements.
 //!
 //! ```text
-//! promised    one line: the owner's promise, for readers. 0 until it is known (a region that was
-//!             just made is no witness)
+//! promised    one line, which its owner writes: see [`Published`]
 //! ack         one line a follower, which writes it: see [`Ack`]
 //! rings       one a writer, `ring_words` each: see [`record`]
 //! ```
 //!
-//! - I10 Only whole data is accepted: an acknowledgement carries a sum of its words, a record's
-//!   last word is a sum of its head, which holds a sum of its payload and names the stream and its
-//!   place in it. By type: [`Ack::decode`] and [`record::Head::decode`] are the only readers.
+//! - I10 Only whole data is accepted: a published promise and an acknowledgement carry a sum of
+//!   their words, a record's last word is a sum of its head, which holds a sum of its payload and
+//!   names the stream and its place in it. By type: [`Published::decode`], [`Ack::decode`] and
+//!   [`record::Head::decode`] are the only readers.
 
 use crate::LogShape;
 use base::{At, Ballot, Incarnation, MAX_MEMBERS, Prefix, Rank};
@@ -65,14 +65,32 @@ impl Places {
     }
 }
 
-/// The word that publishes a promise: never 0, unless its owner may not vouch.
-pub(super) const fn publish_promise(ballot: Ballot, has_word: bool) -> u64 {
-    if has_word { ballot.0 << 1 | 1 } else { 0 }
+/// A promise that its owner shows to readers, and the disk that keeps it.
+///
+/// A later process on the seat may have another disk, which knows nothing of this promise: without
+/// the incarnation its words would vouch for what that disk never promised (I11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Published {
+    pub(super) promised: Ballot,
+    /// The incarnation of the disk.
+    pub(super) by: Incarnation,
 }
 
-/// The promise in a published word; `None` if its region is new, or its owner is no voter.
-pub(super) const fn published_promise(word: u64) -> Option<Ballot> {
-    if word & 1 == 0 { None } else { Some(Ballot(word >> 1)) }
+pub(super) const PUBLISHED_WORDS: usize = 3;
+
+impl Published {
+    pub(super) fn encode(self) -> [u64; PUBLISHED_WORDS] {
+        let Published { promised, by } = self;
+        [promised.0, by.0, sum(&[promised.0, by.0])]
+    }
+
+    /// Reads the words of a published promise. `None` if they are of different ages, or of a region
+    /// that was just made.
+    pub(super) fn decode(words: &[u64]) -> Option<Published> {
+        let [promised, by, guard] = *words else { return None };
+        let is_whole = guard == sum(&[promised, by]);
+        is_whole.then_some(Published { promised: Ballot(promised), by: Incarnation(by) })
+    }
 }
 
 /// A follower's one cumulative acknowledgement, in the leader's region.
@@ -288,13 +306,27 @@ mod tests {
         assert_eq!(Ack::decode(&[0; ACK_WORDS], false), None, "nobody has acknowledged anything");
     }
 
+    // I10
     #[test]
-    fn a_new_region_is_no_witness_of_a_promise() {
-        assert_eq!(published_promise(0), None);
-        for ballot in [Ballot::NONE, Ballot(1), Ballot(1 << 40)] {
-            assert_eq!(published_promise(publish_promise(ballot, true)), Some(ballot));
-            assert_eq!(published_promise(publish_promise(ballot, false)), None);
+    fn torn_promise_is_never_believed_nor_one_of_a_new_region() {
+        let of = |ballot, incarnation| Published {
+            promised: Ballot(ballot),
+            by: Incarnation(incarnation),
+        };
+        // The same disk's next promise, and another disk's on its seat.
+        for (before, after) in [(of(9, 1), of(17, 1)), (of(17, 2), of(9, 1)), (of(0, 1), of(0, 2))]
+        {
+            let (old, new) = (before.encode(), after.encode());
+            for torn in 0..1u32 << PUBLISHED_WORDS {
+                let mut mixed = old;
+                for at in (0..PUBLISHED_WORDS).filter(|at| torn & (1 << at) != 0) {
+                    mixed[at] = new[at];
+                }
+                let whole = [before, after].into_iter().find(|of| of.encode() == mixed);
+                assert_eq!(Published::decode(&mixed), whole, "{torn:b}");
+            }
         }
+        assert_eq!(Published::decode(&[0; PUBLISHED_WORDS]), None);
     }
 
     // I10

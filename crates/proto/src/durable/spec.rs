@@ -1,8 +1,9 @@
 //! Durable in the registry.
 
 use super::bugs::Bug;
+use super::places::Published;
 use super::{Durable, Places, places};
-use crate::claims::{By, Reads, Witness};
+use crate::claims::{By, Reads, Vouched, Witness};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
@@ -43,16 +44,17 @@ impl LogSpec for Spec {
 
     fn layout(members: usize, shape: &LogShape) -> Layout {
         let places = places(members, shape);
-        Layout::new("durable 2", members, shape, places.end())
+        Layout::new("durable 3", members, shape, places.end())
     }
 
     fn reads(members: usize, shape: &LogShape) -> Reads {
         let at = places(members, shape).promised().0;
         let vouches = |words: &[u64], ballot: Ballot| {
-            let promised = words.first().and_then(|word| places::published_promise(*word));
-            promised.is_some_and(|promised| promised <= ballot)
+            let published = Published::decode(words).filter(|of| of.promised <= ballot)?;
+            Some(Vouched::Disk(published.by))
         };
-        Reads::Witnessed(Witness { places: at..at + 1, by: By::ReadOfPeers, vouches })
+        let n_words = places::PUBLISHED_WORDS;
+        Reads::Witnessed(Witness { places: at..at + 1, n_words, by: By::ReadOfPeers, vouches })
     }
 
     fn start<P: Planting<Bug>, H: Host>(

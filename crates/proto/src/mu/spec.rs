@@ -2,7 +2,7 @@
 
 use super::bugs::Bug;
 use super::{Half, Mu, Places};
-use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Witness};
+use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Vouched, Witness};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
@@ -89,7 +89,8 @@ impl LogSpec for Spec {
 
     fn reads(_members: usize, shape: &LogShape) -> Reads {
         let at = places(shape).probe().0;
-        Reads::Witnessed(Witness { places: at..at + 1, by: By::Write, vouches: |_, _| true })
+        let vouches = |_: &[u64], _| Some(Vouched::Memory);
+        Reads::Witnessed(Witness { places: at..at + 1, n_words: 1, by: By::Write, vouches })
     }
 
     fn start<P: Planting<Bug>, H: Host>(

@@ -5,7 +5,7 @@ use super::layout::ENTRY;
 use super::learner::ENTRY_READ;
 use super::word::{Narrow, SlotWord, Wide, Widths};
 use super::{Machine, Places, rpc};
-use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Rising, Witness};
+use crate::claims::{self, Accepting, Acceptor, By, Entry, Reads, Rising, Vouched, Witness};
 use crate::node::{Layout, NodeConfig};
 use crate::omega;
 use crate::planted::Planting;
@@ -126,9 +126,10 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         let places = places(members, shape);
         Reads::Witnessed(Witness {
             places: places.all_slots(),
+            n_words: 1,
             by: By::Read,
             // The meaning of the words depends on the asker: `reads` R1, R2.
-            vouches: |_, _| true,
+            vouches: |_, _| Some(Vouched::Memory),
         })
     }
 

@@ -14,6 +14,7 @@
 //! covers: the next one on its memory keeps what it may have granted.
 
 use base::{Ballot, MemberSet, Prefix, majority};
+use proto::members::Members;
 use proto::{Role, Status};
 
 /// A read that was taken, and what the world knew then.
@@ -27,8 +28,8 @@ pub(crate) struct Taken {
     pub(crate) ballot: Ballot,
     /// The prefix that was delivered somewhere.
     pub(crate) decided: Prefix,
-    /// The voters, as the node knew them.
-    pub(crate) voters: MemberSet,
+    /// The members, as the node knew them.
+    pub(crate) members: Members,
     /// The prefix that the node had applied.
     pub(crate) applied: Prefix,
     /// The members that had promised nothing later than the node's ballot, where that matters.
@@ -47,7 +48,7 @@ pub(crate) fn check_whole(taken: &Taken, applied: Prefix) -> Result<(), String> 
 /// Checks that a majority had promised nothing later.
 pub(crate) fn check_unopposed(taken: &Taken) -> Result<(), String> {
     match taken.unopposed {
-        Some(members) if members.len() < majority(taken.voters.len()) => Err(format!(
+        Some(members) if members.len() < majority(taken.members.voters.len()) => Err(format!(
             "a read is answered, and when it came {members:?} alone had promised nothing later"
         )),
         Some(_) | None => Ok(()),
@@ -77,10 +78,10 @@ mod tests {
     use base::Rank;
 
     fn taken(unopposed: Option<MemberSet>) -> Taken {
-        let voters = MemberSet::all(3);
+        let members = Members::first(MemberSet::all(3));
         let ticket = proto::Ticket(1);
         let (ballot, applied) = (Ballot(7), Prefix(4));
-        Taken { ticket, at: 5, number: 0, ballot, decided: Prefix(4), voters, applied, unopposed }
+        Taken { ticket, at: 5, number: 0, ballot, decided: Prefix(4), members, applied, unopposed }
     }
 
     #[test]

@@ -5,12 +5,24 @@
 //! long as no other leader decides in between. Why no false alarm: it is the protocols' own rule
 //! (`proto::claims::Witness`), and answers are counted as they come to the machine.
 //!
+//! A witness that vouches with a disk counts for a configuration that seats this disk: another disk
+//! on the seat knows nothing of its promise.
+//!
 //! - I1 Verbs are numbered in the order in which they are posted. A read's number is that of the
 //!   last verb before it was taken.
 
 use crate::memory::Region;
 use base::{Ballot, MemberSet, Rank};
-use proto::claims::{By, Reads, Witness};
+use proto::claims::{By, Reads, Vouched, Witness};
+use proto::members::Members;
+
+/// A verb that was answered.
+#[derive(Clone, Copy)]
+struct Vouching {
+    /// Its number, from 1.
+    number: u64,
+    with: Vouched,
+}
 
 /// The newest answers of each member's memory to each member.
 pub(crate) struct Witnesses {
@@ -18,14 +30,15 @@ pub(crate) struct Witnesses {
     members: usize,
     /// The ballot under which each node leads.
     ballots: Vec<Ballot>,
-    /// The number of the newest verb of each link that was answered and vouches.
-    newest: Vec<u64>,
+    /// The newest verbs of each link that were answered and vouch: one for each that vouches. (A
+    /// node may take the answers of two disks on one seat in one turn.)
+    newest: Vec<Vec<Vouching>>,
 }
 
 impl Witnesses {
     /// For `members` nodes that may answer reads for this reason.
     pub(crate) fn new(reads: Reads, members: usize) -> Witnesses {
-        let newest = vec![0; members * members];
+        let newest = vec![Vec::new(); members * members];
         Witnesses { reads, members, ballots: vec![Ballot::NONE; members], newest }
     }
 
@@ -50,7 +63,8 @@ impl Witnesses {
     /// Whether this region vouches now for a leader of this ballot.
     pub(crate) fn vouches(&self, region: &Region, ballot: Ballot) -> bool {
         self.witness().is_some_and(|witness| {
-            (witness.vouches)(region.words(witness.places.start as usize, 1), ballot)
+            let words = region.words(witness.places.start as usize, witness.n_words);
+            (witness.vouches)(words, ballot).is_some()
         })
     }
 
@@ -63,35 +77,44 @@ impl Witnesses {
     /// Notes that the memory of `to` has answered a verb of `from`.
     pub(crate) fn answered(&mut self, from: usize, to: usize, number: u64, words: &[u64]) {
         let Some(witness) = self.witness() else { return };
-        if witness.by == By::Write || (witness.vouches)(words, self.ballots[from]) {
-            let newest = &mut self.newest[from * self.members + to];
-            *newest = number.max(*newest);
+        let Some(with) = (witness.vouches)(words, self.ballots[from]) else { return };
+        let newest = &mut self.newest[from * self.members + to];
+        match newest.iter_mut().find(|of| of.with == with) {
+            Some(of) => of.number = of.number.max(number),
+            None => newest.push(Vouching { number, with }),
         }
     }
 
     /// Checks that `node` may answer a read that was taken after the verb `number`, if one of these
-    /// sets of voters governs.
+    /// configurations governs.
     pub(crate) fn check(
         &self,
         node: usize,
         number: u64,
-        voters: impl Iterator<Item = MemberSet>,
+        possible: impl Iterator<Item = Members>,
     ) -> Result<(), String> {
         let Some(witness) = self.witness() else { return Ok(()) };
-        let is_fresh = |rank: &Rank| self.newest[node * self.members + rank.index()] > number;
-        let mut fresh: MemberSet = Rank::all(self.members).filter(is_fresh).collect();
-        if witness.by == By::ReadOfPeers {
-            fresh.insert(Rank::at(node));
-        }
         let mut lacking = Vec::new();
-        for voters in voters {
-            if voters.intersection(fresh).len() >= base::majority(voters.len()) {
+        for members in possible {
+            let is_fresh = |rank: &Rank| {
+                let counts = |of: &Vouching| {
+                    let is_seated = match of.with {
+                        Vouched::Memory => true,
+                        Vouched::Disk(disk) => disk == members.incarnation(*rank),
+                    };
+                    of.number > number && is_seated
+                };
+                let needs_none = witness.by == By::ReadOfPeers && rank.index() == node;
+                needs_none || self.newest[node * self.members + rank.index()].iter().any(counts)
+            };
+            let fresh: MemberSet = Rank::all(self.members).filter(is_fresh).collect();
+            if members.has_quorum(fresh) {
                 return Ok(());
             }
-            lacking.push(voters);
+            lacking.push((fresh, members.voters));
         }
         Err(format!(
-            "r{node} answers a read, and since it came {fresh:?} alone have vouched, of {lacking:?}"
+            "r{node} answers a read, and since it came too few have vouched, of the voters: {lacking:?}"
         ))
     }
 }
@@ -99,17 +122,22 @@ impl Witnesses {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::Incarnation;
 
     fn witnesses(by: By) -> Witnesses {
-        let vouches = |words: &[u64], ballot: Ballot| words[0] != 0 && words[0] <= ballot.0;
-        let reads = Reads::Witnessed(Witness { places: 4..5, by, vouches });
+        let vouches = |words: &[u64], ballot: Ballot| match *words {
+            [] => Some(Vouched::Memory),
+            [promised] => (promised != 0 && promised <= ballot.0).then_some(Vouched::Memory),
+            [_, disk, ..] => Some(Vouched::Disk(Incarnation(disk))),
+        };
+        let reads = Reads::Witnessed(Witness { places: 4..5, n_words: 1, by, vouches });
         let mut witnesses = Witnesses::new(reads, 3);
         witnesses.leads(0, Ballot(9));
         witnesses
     }
 
-    fn all() -> impl Iterator<Item = MemberSet> {
-        std::iter::once(MemberSet::all(3))
+    fn all() -> impl Iterator<Item = Members> {
+        std::iter::once(Members::first(MemberSet::all(3)))
     }
 
     #[test]
@@ -130,6 +158,17 @@ mod tests {
         assert!(of.check(0, 6, all()).is_err());
         of.answered(0, 2, 9, &[9]);
         assert!(of.check(0, 6, all()).is_ok());
+    }
+
+    #[test]
+    fn a_disk_is_a_witness_for_its_own_seat_alone() {
+        let mut of = witnesses(By::ReadOfPeers);
+        of.answered(0, 1, 7, &[9, 2]);
+        assert!(of.check(0, 6, all()).is_err(), "the first disk was asked");
+        of.answered(0, 1, 8, &[9, 1]);
+        assert!(of.check(0, 6, all()).is_ok());
+        of.answered(0, 1, 9, &[9, 2]);
+        assert!(of.check(0, 6, all()).is_ok(), "it was answered, in the same turn");
     }
 
     #[test]

@@ -119,10 +119,7 @@ impl Seats {
     }
 
     fn first(&self) -> Members {
-        let mut first = Members { voters: self.founders, ..Members::default() };
-        let founds = |rank: Rank| first.incarnations[rank.index()] = Incarnation::FIRST.0;
-        self.founders.iter().for_each(founds);
-        first
+        Members::first(self.founders)
     }
 
     /// Every configuration that governs or may yet govern.

@@ -149,12 +149,11 @@ impl World {
 
     // ---- reads ----
 
-    fn voters_at(&self, machine: &dyn Life) -> MemberSet {
-        let all = MemberSet::all(self.plan.members);
-        if !self.subject.has_operator {
-            return all;
-        }
-        machine.configuration().map_or(all, |configuration| configuration.members.voters)
+    /// The members, as a node knows them.
+    fn members_at(&self, machine: &dyn Life) -> Members {
+        let changed = machine.configuration().filter(|_| self.subject.has_operator);
+        let first = || Members::first(MemberSet::all(self.plan.members));
+        changed.map_or_else(first, |configuration| configuration.members)
     }
 
     /// Notes that `node` takes the read of `ticket`.
@@ -169,7 +168,7 @@ impl World {
             number: self.net.n_posted_in_all,
             ballot,
             decided: Prefix(self.ledger.agreement.n_decided()),
-            voters: self.voters_at(machine),
+            members: self.members_at(machine),
             applied: self.applied(node),
             unopposed: self
                 .net
@@ -210,17 +209,17 @@ impl World {
     fn check_read(&self, node: usize, machine: &dyn Life, taken: &Taken) -> Result<(), String> {
         reads::check_whole(taken, self.applied(node))?;
         reads::check_unopposed(taken)?;
-        let voters = self.voters_at(machine);
+        let members = self.members_at(machine);
         // A check asks about the slot after the prefix that was applied when it asked.
         let asked = (taken.applied.0..=self.applied(node).0).map(Slot);
-        let governing = asked.flat_map(|slot| self.voters_of(slot)).map(|members| members.voters);
-        let sets = [taken.voters, voters].into_iter().chain(governing);
-        self.net.witnesses.check(node, taken.number, sets)?;
+        let governing = asked.flat_map(|slot| self.voters_of(slot));
+        let possible = [taken.members, members].into_iter().chain(governing);
+        self.net.witnesses.check(node, taken.number, possible)?;
         if taken.unopposed.is_some() && taken.at == self.net.now() {
             // No question can have been answered meanwhile.
             let covers = |rank: &Rank| rank.index() == node || self.is_granted(*rank, node);
             let covering = Rank::all(self.plan.members).filter(covers).collect();
-            reads::check_covered(covering, voters)?;
+            reads::check_covered(covering, members.voters)?;
         }
         Ok(())
     }

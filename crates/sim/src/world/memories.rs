@@ -22,10 +22,7 @@ impl World {
     pub(crate) fn governing(&self) -> Vec<Members> {
         let mut possible = self.ledger.configurations.successors();
         if possible.is_empty() {
-            let voters = self.founders();
-            let mut first = Members { voters, ..Members::default() };
-            voters.iter().for_each(|rank| first.incarnations[rank.index()] = Incarnation::FIRST.0);
-            possible.push(first);
+            possible.push(Members::first(self.founders()));
         }
         possible
     }

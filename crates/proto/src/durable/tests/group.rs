@@ -78,10 +78,10 @@ impl Port for View<'_> {
             self.0.memory[to.index()][at..at + words.len()].copy_from_slice(words);
         }
     }
-    fn read(&mut self, to: Rank, at: At, _: usize, token: Token) {
+    fn read(&mut self, to: Rank, at: At, n_words: usize, token: Token) {
         if !self.0.writes_cut.contains(&(self.1, to.index())) {
-            let word = self.0.memory[to.index()][at.0 as usize];
-            let outcome = Outcome::Read(&[word]);
+            let words = &self.0.memory[to.index()][at.0 as usize..][..n_words];
+            let outcome = Outcome::Read(words);
             self.0.inboxes[self.1].push(Event::Completed { from: to, token, outcome });
         }
     }
@@ -395,6 +395,19 @@ impl<P: Planting<Bug>> Group<P> {
 
     pub(super) fn recover(&mut self, member: usize) {
         self.start(member, Start::Recovered { applied: Prefix::ZERO, head: None });
+    }
+
+    /// What the disk holds that was synced.
+    pub(super) fn stable_disk(&self, member: usize) -> TestDisk {
+        let mut disk = self.world.disks[member].clone();
+        disk.lose_unsynced();
+        disk
+    }
+
+    /// Starts a disk on the seat that was another one's.
+    pub(super) fn recover_from(&mut self, member: usize, disk: TestDisk) {
+        self.world.disks[member] = disk;
+        self.recover(member);
     }
 
     /// Starts another disk on the same seat.

@@ -74,8 +74,8 @@ fn a_promise_that_was_read_in_an_earlier_term_answers_no_read_of_a_later_one() {
     assert!(group.status(0).role == Role::Leader && group.status(0).ballot > earlier);
     group.isolate(0);
     group.begin_read(0, 9);
-    let word = [places::publish_promise(earlier, true)];
-    let (token, outcome) = (base::Token(3), base::Outcome::Read(&word));
+    let words = Published { promised: earlier, by: Incarnation::FIRST }.encode();
+    let (token, outcome) = (base::Token(3), base::Outcome::Read(&words));
     group.event(0, Event::Completed { from: Rank::at(1), token, outcome });
     assert!(!group.is_answered(0, 9), "a later ballot may have been promised since");
 }

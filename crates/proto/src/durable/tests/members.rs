@@ -103,25 +103,74 @@ fn i17_acknowledgements_of_the_disk_before_are_seen() {
     fills_a_seat_again(Planted(Bug::KeepOldAcks));
 }
 
-fn a_new_disk_vouches_for_its_predecessor<P: Planting<Bug>>(planted: P) -> bool {
-    let mut group = Group::led(planted, 3, 0);
+/// Replaces the disk on a seat, by the leader r0, until the new one votes.
+fn replace<P: Planting<Bug>>(group: &mut Group<P>, seat: usize, incarnation: Incarnation) {
+    group.power_cut(seat);
+    let rank = Rank::at(seat);
+    group.change(0, Change::Replace(rank, incarnation)).expect("nothing is under way");
+    group.run(20);
+    group.join(seat, incarnation);
+    group.run(200);
+    group.change(0, Change::Promote(rank)).expect("it has everything");
+    group.run(20);
+}
+
+/// Has r1 elected by the vote of seat 2, while r0 does not learn of it.
+fn elects_behind_the_leader<P: Planting<Bug>>(group: &mut Group<P>) {
     group.isolate(0);
     group.lead(1);
     group.run(60);
     assert_eq!(group.status(1).role, Role::Leader, "by the vote of seat 2");
     group.power_cut(2);
-    group.join(2, Incarnation(2));
-    // The deposed leader does not know, and asks seat 2 whether it still leads.
+}
+
+/// Whether r0, which was deposed and does not know, answers a read by what seat 2 shows.
+fn answers_by_seat_2<P: Planting<Bug>>(group: &mut Group<P>) -> bool {
     group.restore_writes(0, 2);
     group.read(0, 9)
+}
+
+fn a_new_disk_vouches_for_its_predecessor<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::led(planted, 3, 0);
+    elects_behind_the_leader(&mut group);
+    group.join(2, Incarnation(2));
+    answers_by_seat_2(&mut group)
+}
+
+fn an_old_disk_vouches_for_its_successor<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::led(planted, 3, 0);
+    let old = group.stable_disk(2);
+    replace(&mut group, 2, Incarnation(2));
+    elects_behind_the_leader(&mut group);
+    group.recover_from(2, old);
+    answers_by_seat_2(&mut group)
 }
 
 // I11
 #[test]
 fn a_new_disk_is_no_witness_of_what_its_predecessor_promised() {
     assert!(!a_new_disk_vouches_for_its_predecessor(Sound));
-    assert!(a_new_disk_vouches_for_its_predecessor(Planted(Bug::PublishAsLearner)));
-    assert!(a_new_disk_vouches_for_its_predecessor(Planted(Bug::UnpublishedIsWitness)));
+    assert!(a_new_disk_vouches_for_its_predecessor(Planted(Bug::AnyDiskIsWitness)));
+}
+
+fn new_memory_vouches<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::led(planted, 3, 0);
+    elects_behind_the_leader(&mut group);
+    answers_by_seat_2(&mut group)
+}
+
+// I11
+#[test]
+fn memory_that_no_process_has_written_is_no_witness() {
+    assert!(!new_memory_vouches(Sound));
+    assert!(new_memory_vouches(Planted(Bug::UnpublishedIsWitness)));
+}
+
+// I11
+#[test]
+fn an_old_disk_is_no_witness_of_what_its_successor_promised() {
+    assert!(!an_old_disk_vouches_for_its_successor(Sound));
+    assert!(an_old_disk_vouches_for_its_successor(Planted(Bug::AnyDiskIsWitness)));
 }
 
 #[test]
@@ -295,14 +344,7 @@ fn who_alone_holds_its_own_removal_can_still_lead() {
 fn elects_after_two_replacements<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::led(planted, 3, 0);
     for seat in [1, 2] {
-        group.power_cut(seat);
-        let (rank, incarnation) = (Rank::at(seat), Incarnation(seat as u64 + 1));
-        group.change(0, Change::Replace(rank, incarnation)).expect("nothing is under way");
-        group.run(20);
-        group.join(seat, incarnation);
-        group.run(200);
-        group.change(0, Change::Promote(rank)).expect("it has everything");
-        group.run(20);
+        replace(&mut group, seat, Incarnation(seat as u64 + 1));
     }
     (0..3).for_each(|member| group.power_cut(member));
     (0..3).for_each(|member| group.recover(member));
