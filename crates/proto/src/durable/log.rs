@@ -163,6 +163,9 @@ impl Log {
         if disk.end().prefix_before() < base.prefix {
             // The meta that announced it was the last record on the disk.
             disk.begin_at(base.prefix.next_slot());
+        } else if disk.start() < base.prefix.next_slot() {
+            // The meta that announced it outlived the request to free the slots below.
+            disk.free_below(base.prefix.next_slot());
         }
         let mut payload = Vec::new();
         while log.end.next_slot() < disk.end() {

@@ -543,3 +543,17 @@ fn a_disk_that_does_not_fit_the_start_is_refused() {
     disk.put_meta(&[9; 120]);
     assert_eq!(Log::recover(Sound, 16, &mut disk).err(), Some(Unusable::UnknownMeta));
 }
+
+/// A power cut keeps the meta that announces where the log begins, and not the request to free what
+/// is below.
+#[test]
+fn a_log_is_freed_below_its_beginning_when_it_is_recovered() {
+    let mut disk = TestDisk::default();
+    let mut log = log_of(&mut disk, 3);
+    let mut cut = disk.clone();
+    log.free_below(Prefix(2), &mut disk);
+    cut.put_meta(disk.meta());
+    assert_eq!(cut.start(), Slot(0));
+    let log = Log::recover(Sound, 16, &mut cut).expect("there is one");
+    assert_eq!((log.start(), log.end(), cut.start()), (Prefix(2), Prefix(3), Slot(2)));
+}
