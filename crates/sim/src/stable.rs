@@ -33,6 +33,9 @@ impl World {
             if self.is_gone(node) {
                 return;
             }
+            if matches!(event, DiskEvent::Synced(_)) {
+                self.judge_kept(node);
+            }
             let leads = matches!(machine.status().role, Role::Leader | Role::Candidate);
             if leads && event == DiskEvent::Full {
                 let detail = format!("r{node} leads, or tries to, and its disk is full");

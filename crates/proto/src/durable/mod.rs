@@ -239,6 +239,13 @@ impl<P: Planting<Bug>> Durable<P> {
         Ok(node)
     }
 
+    /// Frees what a snapshot covers, as far as the log is durable. (A log that was just recovered
+    /// is not known to be.)
+    fn free<H: Host>(&mut self, host: &mut H) {
+        self.log.free_below(self.progress.to_free.min(self.log.durable()), disk(host));
+        self.flush(host);
+    }
+
     fn flush<H: Host>(&mut self, host: &mut H) {
         self.log.flush(disk(host));
     }
@@ -388,8 +395,8 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
             let keeps_all = self.planted.has(Bug::KeepForLaggards);
             low = low.min(term.slowest().max(if keeps_all { Prefix::ZERO } else { bound }));
         }
-        self.log.free_below(low.min(self.log.durable()), disk(host));
-        self.flush(host);
+        self.progress.to_free = low;
+        self.free(host);
     }
 
     fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {

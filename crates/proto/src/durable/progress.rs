@@ -17,6 +17,8 @@ pub(super) struct Progress {
     pub(super) told: Prefix,
     /// The members of that prefix.
     pub(super) told_members: Option<Placed>,
+    /// The prefix below which the log is to be freed, as soon as it is durable so far.
+    pub(super) to_free: Prefix,
     /// The prefix whose state is missing, so that nothing can be delivered.
     pub(super) lacks: Option<Prefix>,
 }
@@ -30,6 +32,7 @@ impl Progress {
             committed: applied.max(start),
             told: Prefix::ZERO,
             told_members: None,
+            to_free: Prefix::ZERO,
             lacks: (applied < start).then_some(start),
         }
     }

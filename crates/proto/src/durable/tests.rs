@@ -557,3 +557,24 @@ fn a_log_is_freed_below_its_beginning_when_it_is_recovered() {
     let log = Log::recover(Sound, 16, &mut cut).expect("there is one");
     assert_eq!((log.start(), log.end(), cut.start()), (Prefix(2), Prefix(3), Slot(2)));
 }
+
+#[test]
+fn a_log_is_freed_as_soon_as_what_its_snapshot_covers_is_durable() {
+    let mut group = Group::led(Sound, 3, 0);
+    for _ in 0..4 {
+        group.propose(0, b"kept");
+    }
+    group.run(20);
+    group.power_cut(1);
+    group.hold_disk(1);
+    group.recover(1);
+    group.reconnect(0, 1);
+    group.run(20);
+    let applied = group.status(1).applied;
+    assert_eq!(applied, group.status(0).applied);
+    group.snapshotted(1, applied);
+    assert_eq!(group.member(1).log.start(), Prefix::ZERO, "no sync of this life has ended");
+    group.release_disk(1);
+    group.run(5);
+    assert_eq!(group.member(1).log.start(), applied);
+}

@@ -8,6 +8,7 @@ impl<P: Planting<Bug>> Durable<P> {
         if self.log.promise_is_durable() {
             self.publish_promise(host);
         }
+        self.free(host);
         self.pay_votes(host);
         self.advance(host);
         self.acknowledge(host);

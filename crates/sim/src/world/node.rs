@@ -56,14 +56,7 @@ pub(crate) struct Shell {
     pub(crate) checking: Vec<(Ticket, Request)>,
     pub(crate) next_ticket: u64,
     pub(crate) notes: Vec<Note>,
-    /// The prefix of the state that is requested, by a transfer under way.
-    pub(crate) needs: Option<Prefix>,
-    /// The number of transfers that were begun.
-    pub(crate) n_transfers: u32,
-    /// The part of a state that is on its way here.
-    pub(crate) parcel: Option<Parcel>,
-    /// The head that came with the last state from a giver.
-    pub(crate) givers_head: Option<(Prefix, StateHead)>,
+    pub(crate) transfer: Transfer,
     /// The state that came from elsewhere, is executed here, and is not durable yet.
     pub(crate) installing: Option<State>,
     pub(crate) n_caught_up: u64,
@@ -74,6 +67,21 @@ pub(crate) struct Shell {
     pub(crate) held: (Ballot, Prefix),
     /// The reads that are under way, with what is judged when they are answered.
     pub(crate) taken: Vec<Taken>,
+    /// The prefix of the last durable state of which the machine has heard in this life.
+    pub(crate) told: Prefix,
+}
+
+/// The transfer of a state to a node.
+#[derive(Default)]
+pub(crate) struct Transfer {
+    /// The prefix of the state that is requested, while one is under way.
+    pub(crate) needs: Option<Prefix>,
+    /// The number of transfers that were begun.
+    pub(crate) n_begun: u32,
+    /// The part of a state that is on its way here.
+    pub(crate) parcel: Option<Parcel>,
+    /// The head that came with the last state from a giver.
+    pub(crate) givers_head: Option<(Prefix, StateHead)>,
 }
 
 impl Shell {
@@ -89,16 +97,14 @@ impl Shell {
             checking: Vec::new(),
             next_ticket: 0,
             notes: Vec::new(),
-            needs: None,
-            n_transfers: 0,
-            parcel: None,
-            givers_head: None,
+            transfer: Transfer::default(),
             installing: None,
             n_caught_up: 0,
             stamper: Stamper::default(),
             dying: None,
             held: (Ballot::NONE, Prefix::ZERO),
             taken: Vec::new(),
+            told: Prefix::ZERO,
         }
     }
 }

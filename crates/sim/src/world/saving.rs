@@ -42,7 +42,7 @@ pub enum Snapshots {
 }
 
 /// The most rings of slots that a log keeps below its state: four are the protocol's bound, and as
-/// many again may be behind a sync of which the machine has not heard.
+/// many again may be covered by later syncs, of which the machine has not heard.
 const KEPT_RINGS_MAX: u64 = 8;
 
 /// The time after which a failed snapshot is repeated.
@@ -93,7 +93,14 @@ impl World {
 
     /// Lets the machine hear that its state up to `prefix` is durable (I4).
     fn tell_snapshotted(&mut self, node: usize, machine: &mut dyn Life, prefix: Prefix) {
+        self.shells[node].told = prefix;
         self.with_host(node, |host, _| machine.snapshotted(prefix, host));
+    }
+
+    /// Judges I4, when the machine has heard of a sync: it frees nothing that may not be durable,
+    /// and a log that was just recovered is not known to be.
+    pub(crate) fn judge_kept(&mut self, node: usize) {
+        let prefix = self.shells[node].told;
         let (kept_from, durable) = self.disks[node].kept();
         let keep = u64::from(self.plan.shape.ring_slots) * KEPT_RINGS_MAX;
         let most = prefix.0.min(durable).saturating_sub(keep);
@@ -179,7 +186,7 @@ impl World {
     pub(crate) fn take_over(&mut self, node: usize, machine: &mut dyn Life) {
         let shell = &self.shells[node];
         let prefix = shell.order.applied();
-        let head = shell.givers_head.filter(|(of, _)| *of == prefix).map(|(_, head)| head);
+        let head = shell.transfer.givers_head.filter(|(of, _)| *of == prefix).map(|(_, head)| head);
         let state = State { kv: shell.kv.clone(), prefix, head };
         let is_atomic = !self.subject.is_durable || !self.disks[node].keeps_files();
         if is_atomic || self.subject.snapshots == Snapshots::CutTooSoon {

@@ -52,27 +52,27 @@ impl World {
             // The machine asks again if the state that is here is not enough.
             return;
         }
-        let is_asked = shell.needs.is_some();
-        shell.needs = Some(shell.needs.unwrap_or_default().max(at_least));
+        let is_asked = shell.transfer.needs.is_some();
+        shell.transfer.needs = Some(shell.transfer.needs.unwrap_or_default().max(at_least));
         if !is_asked {
-            shell.n_transfers += 1;
+            shell.transfer.n_begun += 1;
             self.plan_fetch(node, PART_NS_MAX);
         }
     }
 
     fn plan_fetch(&mut self, node: usize, within_ns: u64) {
         let at = self.net.now() + 1 + self.rng.below(within_ns);
-        let (life, transfer) = (self.net.processes[node].life, self.shells[node].n_transfers);
+        let (life, transfer) = (self.net.processes[node].life, self.shells[node].transfer.n_begun);
         self.net.queue.push(at, Happening::Fetch { node: node as u8, life, transfer });
     }
 
     fn is_present(&self, node: usize, life: u32, transfer: u32) -> bool {
         let process = &self.net.processes[node];
-        process.alive && process.life == life && self.shells[node].n_transfers == transfer
+        process.alive && process.life == life && self.shells[node].transfer.n_begun == transfer
     }
 
     pub(crate) fn on_fetch(&mut self, node: usize, life: u32, transfer: u32) {
-        if !self.is_present(node, life, transfer) || self.shells[node].needs.is_none() {
+        if !self.is_present(node, life, transfer) || self.shells[node].transfer.needs.is_none() {
             return;
         }
         if self.all_refuse(node) && self.has_enough(node) {
@@ -108,9 +108,10 @@ impl World {
 
     /// Whether the state executed at `node` is what its machine has requested, and news to it.
     fn has_enough(&self, node: usize) -> bool {
-        let is_enough = self.shells[node].needs.is_some_and(|needed| self.applied(node) >= needed);
+        let is_enough =
+            self.shells[node].transfer.needs.is_some_and(|needed| self.applied(node) >= needed);
         let has_head =
-            self.shells[node].givers_head.is_some_and(|(of, _)| of == self.applied(node));
+            self.shells[node].transfer.givers_head.is_some_and(|(of, _)| of == self.applied(node));
         (has_head || !self.subject.needs_head) && is_enough && self.is_ahead(node)
     }
 
@@ -145,7 +146,7 @@ impl World {
         let state = State { kv: self.shells[giver].kv.clone(), prefix, head };
         let is_last = self.rng.chance(1, 2);
         let givers_life = self.net.processes[giver].life;
-        self.shells[to].parcel = Some(Parcel { state, giver, givers_life, is_last });
+        self.shells[to].transfer.parcel = Some(Parcel { state, giver, givers_life, is_last });
         // (Members of the core have to catch up with one another in bounded time.)
         let is_long = self.rng.chance(1, LONG_PART_EVERY) && self.phase == Phase::Safety;
         let within = if is_long { LONG_PART_NS_MAX } else { PART_NS_MAX };
@@ -154,7 +155,7 @@ impl World {
     }
 
     fn plan_install(&mut self, node: usize, at: u64) {
-        let (life, transfer) = (self.net.processes[node].life, self.shells[node].n_transfers);
+        let (life, transfer) = (self.net.processes[node].life, self.shells[node].transfer.n_begun);
         self.net.queue.push(at, Happening::Install { node: node as u8, life, transfer });
     }
 
@@ -167,7 +168,8 @@ impl World {
             // It waits, as if in the process's inbox.
             return self.plan_install(node, now + MS);
         }
-        let Some(Parcel { state, giver, givers_life, is_last }) = self.shells[node].parcel.take()
+        let Some(Parcel { state, giver, givers_life, is_last }) =
+            self.shells[node].transfer.parcel.take()
         else {
             return;
         };
@@ -188,7 +190,7 @@ impl World {
     /// Executes a part of a state that has arrived, if it is ahead of the present state.
     fn execute(&mut self, node: usize, State { kv, prefix, head }: State) {
         let shell = &mut self.shells[node];
-        shell.givers_head = head.map(|head| (prefix, head));
+        shell.transfer.givers_head = head.map(|head| (prefix, head));
         if prefix > shell.order.applied() {
             shell.kv = kv;
             shell.order.installed(prefix);
@@ -199,7 +201,7 @@ impl World {
     fn end_transfer(&mut self, node: usize) {
         let Some(mut machine) = self.machines[node].take() else { return };
         // (A machine that lacks more asks again.)
-        self.shells[node].needs = None;
+        self.shells[node].transfer.needs = None;
         if self.is_news(node, machine.status()) {
             self.take_over(node, &mut *machine);
         }
@@ -213,7 +215,7 @@ impl World {
 
     /// I3: ends a transfer that is no longer of use.
     pub(crate) fn mind_transfer(&mut self, node: usize, status: Status) {
-        if self.shells[node].needs.is_none() && self.shells[node].installing.is_none() {
+        if self.shells[node].transfer.needs.is_none() && self.shells[node].installing.is_none() {
             return;
         }
         if self.is_news(node, status) {
@@ -221,10 +223,10 @@ impl World {
         }
         let shell = &mut self.shells[node];
         shell.installing = None;
-        if shell.needs.is_some_and(|needed| status.applied >= needed) {
-            shell.needs = None;
-            shell.parcel = None;
-            shell.n_transfers += 1;
+        if shell.transfer.needs.is_some_and(|needed| status.applied >= needed) {
+            shell.transfer.needs = None;
+            shell.transfer.parcel = None;
+            shell.transfer.n_begun += 1;
             self.net.coverage.hit(Mark::CaughtUpMeanwhile);
         }
     }
