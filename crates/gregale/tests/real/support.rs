@@ -132,13 +132,19 @@ impl Cluster {
 
     /// Waits for a line of the supervisor that contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
+        self.wait_for_one(&[text])
+    }
+
+    /// Waits for a line of the supervisor that contains one of `texts`.
+    pub(crate) fn wait_for_one(&mut self, texts: &[&str]) -> String {
         let end = Instant::now() + PATIENCE;
+        let mut heard = Vec::new();
         loop {
             let left = end.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
-                Ok(line) if line.contains(text) => return line,
-                Ok(_) => {}
-                Err(error) => panic!("no line with {text:?}: {error}"),
+                Ok(line) if texts.iter().any(|text| line.contains(text)) => return line,
+                Ok(line) => heard.push(line),
+                Err(error) => panic!("no line with {texts:?} among {heard:#?}: {error}"),
             }
         }
     }
