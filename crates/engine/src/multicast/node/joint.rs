@@ -15,7 +15,9 @@
 //!   and nothing that groups did together is half present: everything is as it was at the giver at
 //!   one moment, and later messages are delivered in the order of each group. By
 //!   `Node::give_states`, which compares, and by resting ([`Multicast::rest`]), in which a member
-//!   delivers nothing.
+//!   delivers nothing. The application has taken everything that was delivered before: on disk, the
+//!   request leaves when that is synced (N5), and is handed over then. Asserted in
+//!   `Node::install_states`.
 //! - N10 A resting node leads no group (Ω is told), and gives no states: it may be behind in some
 //!   groups only.
 //! - N11 A giver keeps the bytes of one request per node, until they are taken, or the node asks
@@ -225,12 +227,13 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
     }
 
-    /// Installs the states, as soon as the application has taken everything that was delivered
-    /// before.
+    /// Installs the states, as soon as the disk can take them.
     pub(super) fn install_states(&mut self, ground: &mut impl Ground) -> Result<bool, StopError> {
-        if !self.joint.is_whole || !self.world.delivered.is_empty() {
+        if !self.joint.is_whole {
             return Ok(false);
         }
+        let n_waiting = self.world.delivered.len();
+        assert!(n_waiting == 0, "N9: {n_waiting} deliveries of before wait for the application");
         // A whole under way ends first, since the next one is of another moment (N12).
         let can_write = |(journal, disk): (&mut Journal, &mut _)| journal.can_begin_whole(disk);
         if !self.journal.as_mut().zip(ground.disk()).is_none_or(can_write) {
