@@ -5,6 +5,7 @@ use crate::support::{Cluster, Ends, PATIENCE, signal, wait_until};
 use redis::Commands;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 fn start() -> Cluster {
     Cluster::start_with(&["--program-output", "strict", "--replicate", REDIS])
@@ -70,6 +71,24 @@ fn o6_an_answer_that_no_request_has_caused_leaves() {
     assert_eq!(cluster.stop(), Some(0));
 }
 
+/// The answers that a client has had.
+#[derive(Default)]
+struct Answers {
+    n: AtomicI64,
+    /// The number from which on it waits.
+    enough: AtomicI64,
+}
+
+impl Answers {
+    /// Waits while the client has had enough.
+    fn pause(&self, is_over: &AtomicBool) {
+        let has_enough = || self.n.load(Ordering::Relaxed) >= self.enough.load(Ordering::Relaxed);
+        while has_enough() && !is_over.load(Ordering::Relaxed) {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+}
+
 /// Clients count at all members and look at a key, while the leader is killed, and while a copy has
 /// that key wrong: each increment that was answered is there, and no answer is wrong.
 #[test]
@@ -77,7 +96,7 @@ fn answers_are_right_while_leaders_die_and_a_copy_differs() {
     let mut cluster = start();
     assert_eq!(cluster.cli(1, &["SET", "k", "right"]), "OK");
     let is_over = AtomicBool::new(false);
-    let answered = [const { AtomicI64::new(0) }; 6];
+    let answered: [Answers; 6] = Default::default();
     let counted: Vec<(i64, i64)> = std::thread::scope(|scope| {
         let ends = Ends(&is_over);
         let counts = |at: usize| {
@@ -87,12 +106,13 @@ fn answers_are_right_while_leaders_die_and_a_copy_differs() {
                 let mut connection = connect(port);
                 let (mut n_answered, mut n_unknown) = (0, 0);
                 while !is_over.load(Ordering::Relaxed) {
+                    answered.pause(is_over);
                     let both: redis::RedisResult<(i64, String)> =
                         redis::pipe().incr(format!("n {at}"), 1).get("k").query(&mut connection);
                     match both {
                         Ok((n, value)) => {
                             n_answered += 1;
-                            answered.store(n_answered, Ordering::Relaxed);
+                            answered.n.store(n_answered, Ordering::Relaxed);
                             assert_eq!(value, "right");
                             assert!((n_answered..=n_answered + n_unknown).contains(&n), "{n}");
                         }
@@ -106,13 +126,18 @@ fn answers_are_right_while_leaders_die_and_a_copy_differs() {
             }
         };
         let counting: Vec<_> = (0..6).map(|at| scope.spawn(counts(at))).collect();
-        // Answers come back at all members: their copies are level.
+        // Answers come back at all members: their copies are level. Clients that have had some wait
+        // for the others: a copy that begins again may execute no faster than they all send.
         let level = || {
-            let before = answered.each_ref().map(|n| n.load(Ordering::Relaxed));
-            let goes_on = |(n, before): (&AtomicI64, i64)| n.load(Ordering::Relaxed) > before + 20;
+            let counts = answered.each_ref().map(|of| of.n.load(Ordering::Relaxed) + 20);
+            for (of, count) in answered.iter().zip(counts) {
+                of.enough.store(count, Ordering::Relaxed);
+            }
+            let has_enough = |(of, count): (&Answers, i64)| of.n.load(Ordering::Relaxed) >= count;
             wait_until("the clients of all members to be answered", || {
-                answered.iter().zip(before).all(goes_on)
+                answered.iter().zip(counts).all(has_enough)
             });
+            answered.iter().for_each(|of| of.enough.store(i64::MAX, Ordering::Relaxed));
         };
         for _ in 0..2 {
             level();
