@@ -9,8 +9,9 @@
 //!   sync before it.
 //! - K2 The sends and deliveries of a turn are released when the entry of that turn, and hence of
 //!   every earlier one, is synced. Messages between members of one node do not wait: the receiver's
-//!   entry stands later in the same log. Deliveries: asserted in [`Journal::hand`], which the node
-//!   calls before it hands them over.
+//!   entry stands later in the same log. Asserted in [`Journal::hear`], by the number of entries
+//!   that each flush covers; of deliveries in [`Journal::hand`], which the node calls before it
+//!   hands them over.
 //! - K3 Changes behind the first piece of a whole continue from it; the log is freed below a whole
 //!   when its last piece is synced. So the log always holds a whole, and all changes since.
 //! - K4 The bytes that wait for the disk are bounded ([`Journal::is_behind`]): the node then takes
@@ -49,7 +50,19 @@ pub struct Sizes {
 struct Turn {
     /// `None` while some of its changes wait for room.
     flush: Option<Flush>,
+    /// The number of all entries ever up to its last change.
+    n_entries: u64,
     held: Held,
+}
+
+/// A flush under way.
+#[derive(Debug)]
+struct Flight {
+    flush: Flush,
+    /// The bytes that it covers and the one before does not.
+    n_bytes: usize,
+    /// The number of all entries ever that it covers.
+    n_entries: u64,
 }
 
 /// The output of a turn, which may leave when the turn is synced (K2).
@@ -102,8 +115,13 @@ pub(crate) struct Journal {
     n_free: u64,
     /// Pieces of changes for which there was no room, in order.
     backlog: VecDeque<Vec<u8>>,
-    /// The flushes under way, each with the bytes that it covers and the one before does not.
-    flushes: VecDeque<(Flush, usize)>,
+    flushes: VecDeque<Flight>,
+    /// The number of all entries ever that were appended.
+    n_appended: u64,
+    /// The number of all entries ever up to the last change, which may wait for room.
+    n_changed: u64,
+    /// The number of all entries ever that are synced.
+    n_synced: u64,
     /// The bytes appended since the last flush was asked for.
     n_unflushed: usize,
     n_unsynced: usize,
@@ -135,6 +153,9 @@ impl Journal {
             n_free: 0,
             backlog: VecDeque::new(),
             flushes: VecDeque::new(),
+            n_appended: 0,
+            n_changed: 0,
+            n_synced: 0,
             n_unflushed: 0,
             n_unsynced: 0,
             last_flush: None,
@@ -188,13 +209,15 @@ impl Journal {
     fn append(&mut self, disk: &mut impl Disk, entry: &[u8]) {
         let head = EntryHead { slot: disk.end(), ballot: Ballot::NONE, view: 0 };
         disk.append(Entry { head, payload: entry });
+        self.n_appended += 1;
         self.n_unflushed += entry.len();
         self.n_unsynced += entry.len();
     }
 
     fn sync(&mut self, disk: &mut impl Disk) -> Flush {
         let flush = disk.sync();
-        self.flushes.push_back((flush, std::mem::take(&mut self.n_unflushed)));
+        let n_bytes = std::mem::take(&mut self.n_unflushed);
+        self.flushes.push_back(Flight { flush, n_bytes, n_entries: self.n_appended });
         flush
     }
 
@@ -222,11 +245,14 @@ impl Journal {
             return false;
         }
         let flush = self.last_flush.filter(|_| self.backlog.is_empty());
+        let n_entries = self.n_changed;
         if let Some(held) = held() {
             match self.turns.back_mut() {
                 // The output after the last change waits for the same sync.
-                Some(last) if last.flush == flush => last.held = held,
-                _ => self.turns.push_back(Turn { flush, held }),
+                Some(last) if last.flush == flush => {
+                    (last.n_entries, last.held) = (n_entries, held);
+                }
+                _ => self.turns.push_back(Turn { flush, n_entries, held }),
             }
         }
         true
@@ -260,6 +286,7 @@ impl Journal {
             }
         }
         (self.turn, self.entry) = (turn, entry);
+        self.n_changed = self.n_appended + self.backlog.len() as u64;
         // The sync covers all groups, and everything else that waits by the time the disk is free
         // (K1).
         self.last_flush = Some(self.sync(disk));
@@ -362,11 +389,14 @@ impl Journal {
         let mut released = None;
         for event in events {
             let DiskEvent::Synced(flush) = *event else { continue };
-            while let Some((_, n_bytes)) = self.flushes.pop_front_if(|(of, _)| *of <= flush) {
-                self.n_unsynced -= n_bytes;
+            while let Some(flight) = self.flushes.pop_front_if(|flight| flight.flush <= flush) {
+                self.n_unsynced -= flight.n_bytes;
+                self.n_synced = flight.n_entries;
             }
             let is_synced = |of: Option<Flush>| of.is_some_and(|of| of <= flush);
             while let Some(turn) = self.turns.pop_front_if(|turn| is_synced(turn.flush)) {
+                let (n_entries, n_synced) = (turn.n_entries, self.n_synced);
+                assert!(n_entries <= n_synced, "K2: entry {n_entries} of a turn is not synced");
                 self.n_free = turn.held.n_delivered;
                 released = Some(turn.held);
             }
