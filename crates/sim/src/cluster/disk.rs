@@ -1,7 +1,8 @@
 //! A simulated member's stable storage: the simulator's disk for the log, and snapshots beside it.
 //!
 //! - I4 a log reaches back to the newest snapshot that is durable: otherwise this member lost what
-//!   is between the two. Checked when a process starts on it, unless that snapshot is damaged.
+//!   is between the two. Checked when a log begins at a state, and when a process starts on it,
+//!   unless that snapshot is damaged.
 //! - P1 a process that dies after its snapshot has got its name, and before it hears of that,
 //!   leaves the snapshot. By [`Platter::lose_process`].
 //! - P2 of a process that dies in the middle of a turn, nothing that it asks for after its death is
@@ -227,6 +228,9 @@ impl proto::disk::Disk for Platter {
     }
 
     fn begin_at(&mut self, slot: Slot) {
+        let covered = self.shelf.covered();
+        let is_covered = slot.prefix_before() <= covered || self.shelf.is_spoiled();
+        assert!(is_covered, "I4: the log begins at {slot}, and a snapshot of {covered} is durable");
         self.log.begin_at(slot);
         self.note();
     }
