@@ -165,6 +165,8 @@ struct Stored<M: Media> {
     is_dead: bool,
     /// The batch that was taken from the log, and not written for want of room.
     waiting: Option<Arc<Batch>>,
+    /// The failure to give a segment back, of which the member has not heard.
+    failed_release: Option<WriteError>,
     /// Whether a sync has failed in this life: its writer is no longer usable.
     has_failed: bool,
     /// The ends of the last batches that this life has made durable.
@@ -191,6 +193,7 @@ impl<M: Media + 'static> Stored<M> {
             opened: Some(opened),
             is_dead: false,
             waiting: None,
+            failed_release: None,
             has_failed: false,
             ends: VecDeque::new(),
             cuts_at_damage: false,
@@ -210,6 +213,7 @@ impl<M: Media + 'static> Stored<M> {
     fn end_of_life(&mut self) -> Option<(Opened<M>, Option<Arc<Batch>>)> {
         self.ends.clear();
         let waiting = self.waiting.take();
+        self.failed_release = None;
         let opened = self.opened.take();
         let has_failed = std::mem::take(&mut self.has_failed);
         opened.filter(|_| !has_failed).map(|opened| (opened, waiting))
@@ -291,6 +295,9 @@ impl<M: Media + 'static> LogStore for Stored<M> {
 
     fn ask_sync(&mut self) {
         self.opened_mut().log.sync();
+        // The committer gives segments back before it writes what comes now.
+        let given_back = self.give_back();
+        self.failed_release = given_back.err();
     }
 
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
@@ -418,15 +425,18 @@ impl<M: Media + 'static> LogStore for Stored<M> {
 }
 
 impl<M: Media> Stored<M> {
+    /// Gives back the segments that the log no longer needs.
+    fn give_back(&mut self) -> Result<(), WriteError> {
+        let Opened { log, writer, .. } = self.opened.as_mut().expect("only the living work");
+        log.take_release().map_or(Ok(()), |oldest| writer.release(oldest))
+    }
+
     /// Works as the committer's thread does.
     fn try_to_work(&mut self) -> Result<Worked, WriteError> {
+        self.failed_release.take().map_or(Ok(()), Err)?;
+        self.give_back()?;
         let Opened { log, writer, .. } = self.opened.as_mut().expect("only the living work");
         let is_full = |error: &WriteError| matches!(error, WriteError::Full { .. });
-        if self.waiting.is_some()
-            && let Some(oldest) = log.take_release()
-        {
-            writer.release(oldest)?;
-        }
         while let Some(batch) = self.waiting.take().or_else(|| log.take()) {
             match writer.write(&batch) {
                 Ok(()) => {}
