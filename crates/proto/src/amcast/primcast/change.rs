@@ -80,8 +80,9 @@ pub(super) struct Changes {
     removal: Option<Rank>,
     /// The time before which no change begins, since the last one was given up.
     not_before: Instant,
-    /// The mark from which a member holds what the last change left behind (P21).
-    held_from: Option<Place>,
+    /// The mark from which a member holds what the last change left behind (P21), and the epoch of
+    /// that change: to the next one it says nothing.
+    held_from: Option<(Ballot, Place)>,
     /// The time of the next request for the seat, if this process needs one.
     join_at: Option<Instant>,
     /// Whether it is no longer a member.
@@ -154,8 +155,8 @@ impl Changes {
     }
 
     #[cfg(test)]
-    pub(super) const fn be_held_from(&mut self, mark: Place) {
-        self.held_from = Some(mark);
+    pub(super) const fn be_held_from(&mut self, since: Ballot, mark: Place) {
+        self.held_from = Some((since, mark));
     }
 }
 
@@ -224,7 +225,6 @@ impl<P: Planting<Bug>> Machine<P> {
     pub(super) fn take_members(&mut self, members: Members) {
         self.seat.members = members;
         self.said.informed = GroupSet::EMPTY;
-        self.seat.change.held_from = None;
     }
 
     /// Notes that `current` has begun: its members are known for good, and this process is one of
@@ -357,13 +357,15 @@ impl<P: Planting<Bug>> Machine<P> {
         if members.from == Timestamp::ZERO || self.planted.has(Bug::ChangeUnheld) {
             return true;
         }
-        if self.seat.change.held_from.is_none()
+        let present = |(since, _): &(Ballot, Place)| *since == members.since;
+        if !self.seat.change.held_from.as_ref().is_some_and(present)
             && self.takes_part()
             && self.safe_ts() >= members.from
         {
-            self.seat.change.held_from = Some(self.delivered.last());
+            self.seat.change.held_from = Some((members.since, self.delivered.last()));
         }
-        let Some(upto) = self.seat.change.held_from else { return false };
+        let held_from = self.seat.change.held_from.filter(present);
+        let Some((_, upto)) = held_from else { return false };
         let seats = &self.clocks[self.me.group.index()].seats;
         let has_it = |seat: &Rank| {
             *seat == self.me.rank && self.delivered.last() >= upto

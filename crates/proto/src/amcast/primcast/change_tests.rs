@@ -410,7 +410,7 @@ fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
     let (first, founders) = (group.machine.office.current, group.machine.seat.members);
     group.machine.delivered =
         Delivered::restored((Timestamp(3), MessageId::default()), Seen::default());
-    group.machine.seat.change.be_held_from(Place::default());
+    group.machine.seat.change.be_held_from(founders.since, Place::default());
     group.is_joined();
     group.is_promised(1, first, founders);
     group.is_accepted(1, Place::default());
