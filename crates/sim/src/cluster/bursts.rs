@@ -1,5 +1,6 @@
 //! Bursts of keys that expire at one moment, more than a store removes at once, and clients that
-//! set some of them with KEEPTTL at that moment: some have expired then, and are not removed yet.
+//! set some of them with KEEPTTL at that moment, or end a transaction behind a WATCH of one: some
+//! have expired then, and are not removed yet.
 //!
 //! - B1 the keys of a burst are set by one piece of input, for one time: about one stamp has them
 //!   all, and they are due within milliseconds. There are more than twice [`EXPIRY_BATCH_MAX`].
@@ -16,6 +17,8 @@ use kv::store::EXPIRY_BATCH_MAX;
 const APART: u64 = 1_000;
 /// The most keys of a burst that are set with KEEPTTL.
 const KEPT_MAX: usize = 48;
+/// The most keys of a burst that are watched.
+const WATCHED_MAX: usize = 6;
 
 /// The bursts of a run.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Bursts {
     present: Option<Burst>,
     /// The keys that were set with KEEPTTL, of all bursts.
     kept: Vec<u64>,
+    /// The time at which the transaction behind the WATCH that was drawn last is to come.
+    ends_watch: Option<u64>,
 }
 
 /// The burst whose keys have not expired for long.
@@ -34,6 +39,7 @@ struct Burst {
     /// Its keys that were not set with KEEPTTL, in a random order.
     keys: Vec<u64>,
     n_kept: usize,
+    n_watched: usize,
     /// The times between which clients set them with KEEPTTL.
     from: u64,
     until: u64,
@@ -44,7 +50,7 @@ impl Bursts {
     pub(super) fn draw(seed: u64) -> Bursts {
         let mut rng = Rng::new(seed ^ 0x6275_7273_7473);
         let n_left = rng.range(1, 4);
-        Bursts { rng, n_left, n_begun: 0, present: None, kept: Vec::new() }
+        Bursts { rng, n_left, n_begun: 0, present: None, kept: Vec::new(), ends_watch: None }
     }
 
     /// None at all: in a day they would be most of what there is to run.
@@ -63,7 +69,12 @@ impl Bursts {
             return self.begin(now, unit_ms, value);
         };
         if now < burst.from {
-            return Vec::new();
+            if burst.n_watched == WATCHED_MAX || !self.rng.chance(1, 8) {
+                return Vec::new();
+            }
+            burst.n_watched += 1;
+            self.ends_watch = Some(self.rng.range(burst.from, burst.until));
+            return burst.keys.pop().map(|key| (key, Act::Watch)).into_iter().collect();
         }
         let mut acts = Vec::new();
         for _ in 0..self.rng.range(2, 8) {
@@ -97,8 +108,14 @@ impl Bursts {
         // State time is wrong by a hundredth at most, and what is due is removed by and by.
         let (due, slack) = (now + ttl_ms * MS, ttl_ms * MS / 50);
         let (from, until) = (due - slack, due + slack + 20 * MS);
-        self.present = Some(Burst { keys, n_kept: 0, from, until });
+        self.present = Some(Burst { keys, n_kept: 0, n_watched: 0, from, until });
         acts
+    }
+
+    /// How long the client waits that watches the key which was drawn last, if that is one of a
+    /// burst.
+    pub(super) fn pause(&mut self, now: u64) -> Option<u64> {
+        self.ends_watch.take().map(|at| at - now)
     }
 
     /// B2.

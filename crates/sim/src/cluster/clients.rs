@@ -269,7 +269,7 @@ impl World {
                 None => {
                     let mut asks = self.talk.aside(&mut self.clients[client], now);
                     if matches!(asks.first(), Some(Ask::Lease(_, Act::Watch))) {
-                        let pause = self.talk.leases.pause();
+                        let pause = self.talk.leases.pause(now);
                         return self.watch(client, (node, pipe), asks.swap_remove(0), pause);
                     }
                     asks.extend(self.talk.several.think().into_iter().map(Ask::several));

@@ -150,9 +150,11 @@ impl Leases {
     }
 
     /// How long a client waits behind a WATCH: often until the key has expired.
-    pub(super) fn pause(&mut self) -> u64 {
-        let most = self.unit_ms * (MS << self.rng.below(10));
-        self.rng.below(most)
+    pub(super) fn pause(&mut self, now: u64) -> u64 {
+        self.bursts.pause(now).unwrap_or_else(|| {
+            let most = self.unit_ms * (MS << self.rng.below(10));
+            self.rng.below(most)
+        })
     }
 
     /// A read of each key; of a burst, of those that stay.
