@@ -5,7 +5,7 @@ use crate::saved;
 use crate::support::Cluster;
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// No waits by the kernel's rings, which are not seen, and nothing that ends by the clock.
@@ -22,10 +22,10 @@ fn genesis() -> TempDir {
         .args(["--no-defaults", "--user=root", "--auth-root-authentication-method=normal"])
         .args(["--skip-test-db", "--innodb-log-file-size=4M", "--innodb-use-native-aio=0"])
         .arg(format!("--datadir={}", genesis.path().display()))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    assert!(made.expect("mariadb-install-db is needed: apt-get install mariadb-server").success());
+        .output();
+    let made = made.expect("mariadb-install-db is needed: apt-get install mariadb-server");
+    let said = [made.stdout, made.stderr].concat();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&said));
     genesis
 }
 
