@@ -296,8 +296,9 @@ impl<M: Media + 'static> LogStore for Stored<M> {
     fn ask_sync(&mut self) {
         self.opened_mut().log.sync();
         // The committer gives segments back before it writes what comes now.
-        let given_back = self.give_back();
-        self.failed_release = given_back.err();
+        if self.failed_release.is_none() {
+            self.failed_release = self.give_back().err();
+        }
     }
 
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
@@ -453,9 +454,8 @@ impl<M: Media> Stored<M> {
             self.ends.push_back(batch.end());
         }
         log.flushed();
-        if let Some(oldest) = log.take_release() {
-            writer.release(oldest)?;
-        }
+        self.give_back()?;
+        let Opened { writer, .. } = self.opened.as_mut().expect("only the living work");
         if writer.wants_preparation() {
             match writer.prepare() {
                 Ok(_) => {}
