@@ -129,6 +129,11 @@ impl Platter {
         self.shelf.covered().max(end).max(self.before_damage)
     }
 
+    /// I4: whether a log that begins at `start` reaches back to the newest snapshot.
+    fn reaches_back(&self, start: Slot) -> bool {
+        start.prefix_before() <= self.shelf.covered() || self.shelf.is_spoiled()
+    }
+
     /// Starts a process on it.
     ///
     /// # Errors
@@ -137,8 +142,7 @@ impl Platter {
         self.shelf.revive();
         self.log.revive(rng)?;
         let (start, covered) = (self.log.start(), self.shelf.covered());
-        let is_covered = start.prefix_before() <= covered || self.shelf.is_spoiled();
-        if has_snapshots && !is_covered {
+        if has_snapshots && !self.reaches_back(start) {
             return Err(Unusable::Broken(format!(
                 "its log begins at {start}, and its newest snapshot covers {covered}"
             )));
@@ -229,8 +233,8 @@ impl proto::disk::Disk for Platter {
 
     fn begin_at(&mut self, slot: Slot) {
         let covered = self.shelf.covered();
-        let is_covered = slot.prefix_before() <= covered || self.shelf.is_spoiled();
-        assert!(is_covered, "I4: the log begins at {slot}, and a snapshot of {covered} is durable");
+        let reaches = self.reaches_back(slot);
+        assert!(reaches, "I4: the log begins at {slot}, and a snapshot of {covered} is durable");
         self.log.begin_at(slot);
         self.note();
     }
