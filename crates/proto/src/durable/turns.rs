@@ -5,9 +5,6 @@ use super::*;
 impl<P: Planting<Bug>> Durable<P> {
     /// Performs the work that depends on what is durable.
     pub(super) fn after_sync<H: Host>(&mut self, host: &mut H) {
-        if self.log.promise_is_durable() {
-            self.publish_promise(host);
-        }
         self.free(host);
         self.pay_votes(host);
         self.advance(host);
