@@ -357,15 +357,12 @@ impl<P: Planting<Bug>> Machine<P> {
         if members.from == Timestamp::ZERO || self.planted.has(Bug::ChangeUnheld) {
             return true;
         }
-        let present = |(since, _): &(Ballot, Place)| *since == members.since;
-        if !self.seat.change.held_from.as_ref().is_some_and(present)
-            && self.takes_part()
-            && self.safe_ts() >= members.from
-        {
-            self.seat.change.held_from = Some((members.since, self.delivered.last()));
+        let mut mark = self.seat.change.held_from.filter(|(since, _)| *since == members.since);
+        if mark.is_none() && self.takes_part() && self.safe_ts() >= members.from {
+            mark = Some((members.since, self.delivered.last()));
+            self.seat.change.held_from = mark;
         }
-        let held_from = self.seat.change.held_from.filter(present);
-        let Some((_, upto)) = held_from else { return false };
+        let Some((_, upto)) = mark else { return false };
         let seats = &self.clocks[self.me.group.index()].seats;
         let has_it = |seat: &Rank| {
             *seat == self.me.rank && self.delivered.last() >= upto
