@@ -74,10 +74,8 @@ pub enum Reads {
 /// The verbs that make a peer's memory a witness.
 #[derive(Clone, Debug)]
 pub struct Witness {
-    /// The words at which they begin.
+    /// The words at one of which each begins. Of a disk's promise: all of its words.
     pub places: Range<u32>,
-    /// The words of one such verb.
-    pub n_words: usize,
     /// Whether they READ; otherwise they WRITE.
     pub by: By,
     /// What vouches for a leader of this ballot, by the words that were READ.

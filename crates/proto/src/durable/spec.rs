@@ -53,8 +53,8 @@ impl LogSpec for Spec {
             let published = Published::decode(words).filter(|of| of.promised <= ballot)?;
             Some(Vouched::Disk(published.by))
         };
-        let n_words = places::PUBLISHED_WORDS;
-        Reads::Witnessed(Witness { places: at..at + 1, n_words, by: By::ReadOfPeers, vouches })
+        let places = at..at + places::PUBLISHED_WORDS as u32;
+        Reads::Witnessed(Witness { places, by: By::ReadOfPeers, vouches })
     }
 
     fn start<P: Planting<Bug>, H: Host>(

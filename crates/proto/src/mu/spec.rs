@@ -90,7 +90,7 @@ impl LogSpec for Spec {
     fn reads(_members: usize, shape: &LogShape) -> Reads {
         let at = places(shape).probe().0;
         let vouches = |_: &[u64], _| Some(Vouched::Memory);
-        Reads::Witnessed(Witness { places: at..at + 1, n_words: 1, by: By::Write, vouches })
+        Reads::Witnessed(Witness { places: at..at + 1, by: By::Write, vouches })
     }
 
     fn start<P: Planting<Bug>, H: Host>(

@@ -126,7 +126,6 @@ impl<W: Widths + Copy> LogSpec for Of<W> {
         let places = places(members, shape);
         Reads::Witnessed(Witness {
             places: places.all_slots(),
-            n_words: 1,
             by: By::Read,
             // The meaning of the words depends on the asker: `reads` R1, R2.
             vouches: |_, _| Some(Vouched::Memory),

@@ -63,7 +63,7 @@ impl Witnesses {
     /// Whether this region vouches now for a leader of this ballot.
     pub(crate) fn vouches(&self, region: &Region, ballot: Ballot) -> bool {
         self.witness().is_some_and(|witness| {
-            let words = region.words(witness.places.start as usize, witness.n_words);
+            let words = region.words(witness.places.start as usize, witness.places.len());
             (witness.vouches)(words, ballot).is_some()
         })
     }
@@ -130,7 +130,7 @@ mod tests {
             [promised] => (promised != 0 && promised <= ballot.0).then_some(Vouched::Memory),
             [_, disk, ..] => Some(Vouched::Disk(Incarnation(disk))),
         };
-        let reads = Reads::Witnessed(Witness { places: 4..5, n_words: 1, by, vouches });
+        let reads = Reads::Witnessed(Witness { places: 4..5, by, vouches });
         let mut witnesses = Witnesses::new(reads, 3);
         witnesses.leads(0, Ballot(9));
         witnesses
