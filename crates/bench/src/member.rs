@@ -7,7 +7,7 @@
 use crate::clock::shared_ns;
 use base::verb::Relay;
 use base::{Event, Inbox, MAX_MEMBERS, MemberSet, Rank};
-use fabric::{Capabilities, Fabric};
+use fabric::{Capabilities, Fabric, HostFabric};
 use rustix::fd::BorrowedFd;
 use serde::{Deserialize, Serialize};
 
@@ -45,15 +45,15 @@ pub struct News {
 
 /// A fabric, and an observer of it.
 #[derive(Debug)]
-pub struct Tap<F> {
-    fabric: F,
+pub struct Tap {
+    fabric: HostFabric,
     me: Rank,
     news: News,
 }
 
-impl<F> Tap<F> {
+impl Tap {
     /// An observer of the fabric of `me`.
-    pub fn new(fabric: F, me: Rank) -> Tap<F> {
+    pub fn new(fabric: HostFabric, me: Rank) -> Tap {
         let (links, failed_at) = (MemberSet::EMPTY, [0; MAX_MEMBERS]);
         Tap { fabric, me, news: News { links, leads: false, leading_at: 0, failed_at } }
     }
@@ -84,19 +84,19 @@ impl News {
     }
 }
 
-impl<F: Fabric> Relay for Tap<F> {
-    type Port = F;
+impl Relay for Tap {
+    type Port = HostFabric;
 
-    fn port(&self) -> &F {
+    fn port(&self) -> &HostFabric {
         &self.fabric
     }
 
-    fn port_mut(&mut self) -> &mut F {
+    fn port_mut(&mut self) -> &mut HostFabric {
         &mut self.fabric
     }
 }
 
-impl<F: Fabric> Fabric for Tap<F> {
+impl Fabric for Tap {
     fn capabilities(&self) -> Capabilities {
         self.fabric.capabilities()
     }

@@ -1,7 +1,7 @@
 //! One-sided memory and message flows behind one small trait.
 //!
 //! A [`Fabric`] is a [`Port`] that can be polled. This crate has two providers: `shm` for processes
-//! of one host and `tcp` for several hosts; the simulator implements the same trait and breaks
+//! of one host and `tcp` for several hosts, and [`HostFabric`] is whichever of them was chosen; the simulator implements the same trait and breaks
 //! everything that is not promised. The layers above cannot distinguish the providers, except by
 //! [`Capabilities`].
 //!
@@ -55,10 +55,12 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod host;
 pub mod setup;
 pub mod shm;
 pub mod tcp;
 
+pub use host::HostFabric;
 pub use setup::{OpenError, Setup};
 
 pub use base::{At, Event, Inbox, Outcome, Port, Token};

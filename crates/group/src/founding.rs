@@ -24,8 +24,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
 /// Asks the processes on the seats of `living`.
-pub(crate) fn ask<F: Fabric>(
-    place: &mut Place<F>,
+pub(crate) fn ask(
+    place: &mut Place,
     poller: &mut Poller,
     me: Rank,
     living: &[Rank],

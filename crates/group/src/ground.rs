@@ -7,10 +7,10 @@
 use crate::options::MESSAGE_BYTES_MAX;
 use crate::time;
 use base::verb::Relay;
-use base::{Event, Inbox, Instant, Rank, SeatSet};
+use base::{Event, Inbox, Instant, Port, Rank, SeatSet};
 use engine::group::WallClock;
 use engine::{Ground, StableStorage};
-use fabric::Fabric;
+use fabric::{Fabric, HostFabric};
 use proto::disk::DiskEvent;
 use proto::vsync::{FLIGHT_BYTES_MAX, SUBGROUPS_MAX, Time, WRITE_WORDS_MAX};
 use runtime::disk::LogDisk;
@@ -67,8 +67,8 @@ impl Standing {
 
 /// A fabric, from which the questions of founders are answered.
 #[derive(Debug)]
-pub(crate) struct Place<F> {
-    pub(crate) fabric: F,
+pub(crate) struct Place {
+    pub(crate) fabric: HostFabric,
     /// In a durable group.
     pub(crate) disk: Option<LogDisk>,
     /// What founders are told.
@@ -81,8 +81,8 @@ pub(crate) struct Place<F> {
     pub(crate) broken: SeatSet,
 }
 
-impl<F: Fabric> Place<F> {
-    pub(crate) const fn new(fabric: F, disk: Option<LogDisk>) -> Place<F> {
+impl Place {
+    pub(crate) const fn new(fabric: HostFabric, disk: Option<LogDisk>) -> Place {
         Place {
             fabric,
             disk,
@@ -112,25 +112,25 @@ pub(crate) fn answer(event: &Event<'_>) -> Option<(Rank, Standing)> {
     Some((*from, Standing::of(u64::from_le_bytes(word.try_into().ok()?))))
 }
 
-impl<F: Fabric> Relay for Place<F> {
-    type Port = F;
+impl Relay for Place {
+    type Port = HostFabric;
 
-    fn port(&self) -> &F {
+    fn port(&self) -> &HostFabric {
         &self.fabric
     }
 
-    fn port_mut(&mut self) -> &mut F {
+    fn port_mut(&mut self) -> &mut HostFabric {
         &mut self.fabric
     }
 }
 
-impl<F: Fabric> WallClock for Place<F> {
+impl WallClock for Place {
     fn wall(&self) -> Time {
         time::Time::now().into()
     }
 }
 
-impl<F: Fabric> Ground for Place<F> {
+impl Ground for Place {
     type Disk = LogDisk;
 
     fn disk(&mut self) -> Option<&mut LogDisk> {

@@ -21,16 +21,16 @@ use crate::event::{Ended, Event, Member, StateWanted, number};
 use crate::founding;
 use crate::ground::{Place, Standing};
 use crate::layout;
-use crate::options::{Data, Options, Transport};
+use crate::options::{Data, Options};
 use crate::probe::Probes;
-use crate::seat::{self, Founds, Seated, refused};
+use crate::seat::{self, Founds, refused};
 use crate::teller::Teller;
 use crate::time::Time;
 use crate::words;
 use base::{Instant, SeatSet};
 use engine::StableStorage;
 use engine::group::{Application, Process};
-use fabric::Setup;
+use fabric::{Fabric, HostFabric, Setup};
 use proto::planted::Sound;
 use proto::vsync::{self, Knock, Payload, Position, Refused, ShardId, Start};
 use runtime::clock::boot_now;
@@ -53,23 +53,19 @@ pub(crate) type Report = SyncSender<Result<Member, Error>>;
 /// Runs the process until it is no longer in the group. All of it happens on this thread: the
 /// kernel reports the end of the thread that opened the fabric.
 pub(crate) fn run(options: &Options, founds: Founds, board: &Arc<Board>, report: &Report) {
-    let served = match &options.transport {
-        Transport::Shm => seat::take_shm(options, founds)
-            .and_then(|(setup, fabric)| serve(options, founds, &setup, fabric, board, report)),
-        Transport::Tcp { addresses, listen } => seat::take_tcp(options, addresses, *listen)
-            .and_then(|(setup, fabric)| serve(options, founds, &setup, fabric, board, report)),
-    };
+    let served = seat::take(options, founds)
+        .and_then(|(setup, fabric)| serve(options, founds, &setup, fabric, board, report));
     if let Err(error) = served {
         // A process that was in the group has reported already; its end says the rest.
         let _heard = report.try_send(Err(error));
     }
 }
 
-fn serve<F: Seated>(
+fn serve(
     options: &Options,
     founds: Founds,
     setup: &Setup,
-    fabric: F,
+    fabric: HostFabric,
     board: &Arc<Board>,
     report: &Report,
 ) -> Result<(), Error> {
@@ -78,7 +74,7 @@ fn serve<F: Seated>(
         Err(why) => {
             // The seat is given back.
             words::remove(options, setup.me);
-            let _closed = fabric.close();
+            let _closed = fabric.remove();
             return Err(why);
         }
     };
@@ -91,18 +87,18 @@ fn serve<F: Seated>(
         node.process.copy_held();
     }
     words::remove(options, setup.me);
-    let closed = place.fabric.close().map_err(|source| Error::Open { seat, source });
+    let closed = place.fabric.remove().map_err(|source| Error::Open { seat, source });
     // The end is told when the seat is free again.
     let (mut node, ended) = ended?;
     node.finish(ended);
     closed
 }
 
-fn begin<F: Seated>(
+fn begin(
     options: &Options,
     founds: Founds,
     setup: &Setup,
-    place: &mut Place<F>,
+    place: &mut Place,
     board: &Arc<Board>,
 ) -> Result<Node, Error> {
     let mut poller = Poller::new().map_err(Error::os("make a poller"))?;
@@ -186,7 +182,7 @@ struct Node {
 }
 
 impl Node {
-    fn run<F: Seated>(&mut self, place: &mut Place<F>, report: &Report) -> Result<Ended, Error> {
+    fn run(&mut self, place: &mut Place, report: &Report) -> Result<Ended, Error> {
         let join_by = boot_now().plus(self.options.patience);
         loop {
             let (_, worked) = self.advance(place);
@@ -217,9 +213,9 @@ impl Node {
     }
 
     /// Whether the process has ended, or has to; and whether it may still be let in.
-    fn look_around<F: Seated>(
+    fn look_around(
         &mut self,
-        place: &Place<F>,
+        place: &Place,
         join_by: Instant,
         report: &Report,
     ) -> Result<Option<Ended>, Error> {
@@ -242,15 +238,15 @@ impl Node {
     }
 
     /// Whether this process may still be let in.
-    fn check_join<F: Seated>(&self, place: &Place<F>, join_by: Instant) -> Result<(), Error> {
-        if let Some((seat, why)) = place.fabric.refused() {
+    fn check_join(&self, place: &Place, join_by: Instant) -> Result<(), Error> {
+        if let Some((seat, why)) = seat::never_met(&place.fabric) {
             return Err(refused(&self.options, seat, why));
         }
         if boot_now() < join_by {
             return Ok(());
         }
         let (name, patience) = (self.options.name.clone(), self.options.patience);
-        Err(Error::NoAnswer { name, patience, said: place.fabric.said() })
+        Err(Error::NoAnswer { name, patience, said: seat::said(&place.fabric) })
     }
 
     /// The end of a process whose handle was dropped, or that could not leave in time.
@@ -267,7 +263,7 @@ impl Node {
 
     /// Everything that can be done without waiting. Returns when it has to be done again, and
     /// whether something happened.
-    fn advance<F: Seated>(&mut self, place: &mut Place<F>) -> (Instant, bool) {
+    fn advance(&mut self, place: &mut Place) -> (Instant, bool) {
         let mut worked = self.take_calls(place);
         worked |= self.send_letters(place);
         let now = boot_now();
@@ -287,7 +283,7 @@ impl Node {
 
     /// Sends letters, as far as there is room on the way to each. One to a process that is no
     /// member is lost.
-    fn send_letters<F: Seated>(&self, place: &mut Place<F>) -> bool {
+    fn send_letters(&self, place: &mut Place) -> bool {
         let mut notes = self.board.notes();
         let (before, mut full) = (notes.letters.len(), SeatSet::EMPTY);
         notes.letters.retain(|(to, letter)| {
@@ -306,7 +302,7 @@ impl Node {
     }
 
     /// Makes events of the letters of members. An application that is full loses them.
-    fn take_letters<F: Seated>(&mut self, place: &mut Place<F>) {
+    fn take_letters(&mut self, place: &mut Place) {
         for (from, bytes) in place.letters.drain(..) {
             let from = self.app.view.as_ref().and_then(|view| view.member(from));
             if let Some(from) = from.filter(|_| !self.app.is_full) {
@@ -316,7 +312,7 @@ impl Node {
     }
 
     /// Takes what was asked for on the board.
-    fn take_calls<F: Seated>(&mut self, place: &Place<F>) -> bool {
+    fn take_calls(&mut self, place: &Place) -> bool {
         let mut notes = self.board.notes();
         let mut worked = false;
         while notes.blanks.len() < BLANKS_MAX

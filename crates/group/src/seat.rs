@@ -18,7 +18,7 @@ use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::shm::{self, RING_WORDS, ShmFabric};
 use fabric::tcp::hello::Refusal;
 use fabric::tcp::{self, TcpFabric};
-use fabric::{Fabric, OpenError, Setup};
+use fabric::{HostFabric, OpenError, Setup};
 use region::{Region, sweep};
 use rustix::io::Errno;
 use std::net::{SocketAddr, TcpListener};
@@ -33,49 +33,80 @@ const CONNECT_MAX: Duration = Duration::from_millis(200);
 /// The code of [`Refusal::Overtaken`]: a refusal that passes.
 const OVERTAKEN: u8 = Refusal::Overtaken(base::NodeId(0)).code();
 
-/// A fabric that ships, as a seat uses it.
-pub(crate) trait Seated: Fabric + Sized {
-    /// Gives the seat back.
-    fn close(self) -> Result<(), OpenError>;
+// ---- the ways to the other seats ----
 
-    /// A process that this one can never be in a group with, and why.
-    fn refused(&self) -> Option<(Rank, String)>;
-
-    /// The state of the way to every other seat, for people.
-    fn said(&self) -> String;
+/// A process that this one can never be in a group with, and why.
+pub(crate) fn never_met(fabric: &HostFabric) -> Option<(Rank, String)> {
+    match fabric {
+        // The memory of the others was looked at before this process took its seat.
+        HostFabric::Shm(_) => None,
+        HostFabric::Tcp(fabric) => fabric.links().find_map(|link| match &link.last_error {
+            Some(error @ tcp::LinkError::Refused(refusal)) => {
+                (refusal.code() != OVERTAKEN).then(|| (link.rank, error.to_string()))
+            }
+            Some(error @ tcp::LinkError::RefusedByPeer { code, .. }) => {
+                (*code != OVERTAKEN).then(|| (link.rank, error.to_string()))
+            }
+            _ => None,
+        }),
+    }
 }
 
-// ---- shared memory ----
-
-impl Seated for ShmFabric {
-    fn close(self) -> Result<(), OpenError> {
-        self.remove()
-    }
-
-    /// The memory of the others was looked at before this process took its seat.
-    fn refused(&self) -> Option<(Rank, String)> {
-        None
-    }
-
-    fn said(&self) -> String {
-        let say = |link: shm::LinkReport| {
-            let state = match link.state {
-                shm::LinkState::Up => "lives, and is in no view of this group or full",
-                shm::LinkState::Failed => "has died",
-                shm::LinkState::Down => "is empty",
-            };
-            let seat = number(link.peer);
-            match link.trouble.filter(|_| link.state != shm::LinkState::Down) {
-                Some(trouble) => format!("seat {seat} {state}: {trouble}"),
-                None => format!("seat {seat} {state}"),
-            }
+/// The state of the way to every other seat, for people.
+pub(crate) fn said(fabric: &HostFabric) -> String {
+    let on_shm = |link: shm::LinkReport| {
+        let state = match link.state {
+            shm::LinkState::Up => "lives, and is in no view of this group or full",
+            shm::LinkState::Failed => "has died",
+            shm::LinkState::Down => "is empty",
         };
-        self.links().map(say).collect::<Vec<_>>().join("; ")
+        let seat = number(link.peer);
+        match link.trouble.filter(|_| link.state != shm::LinkState::Down) {
+            Some(trouble) => format!("seat {seat} {state}: {trouble}"),
+            None => format!("seat {seat} {state}"),
+        }
+    };
+    let on_tcp = |link: tcp::LinkStatus| {
+        let (seat, address) = (number(link.rank), link.address);
+        match (link.state, link.last_error) {
+            (tcp::LinkState::Up, _) => {
+                format!("seat {seat} lives, and is in no view of this group or full")
+            }
+            (_, Some(error)) => format!("seat {seat} at {address}: {error}"),
+            (_, None) => format!("seat {seat} at {address} has not connected"),
+        }
+    };
+    let ways: Vec<String> = match fabric {
+        HostFabric::Shm(fabric) => fabric.links().map(on_shm).collect(),
+        HostFabric::Tcp(fabric) => {
+            let others = fabric.links().filter(|link| link.state != tcp::LinkState::Own);
+            others.map(on_tcp).collect()
+        }
+    };
+    ways.join("; ")
+}
+
+// ---- taking one ----
+
+/// Whether a process founds its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Founds {
+    /// It does.
+    Yes,
+    /// It joins.
+    No,
+}
+
+/// Takes the first of the seats in question that no living process has.
+pub(crate) fn take(options: &Options, founds: Founds) -> Result<(Setup, HostFabric), Error> {
+    match &options.transport {
+        Transport::Shm => take_shm(options, founds),
+        Transport::Tcp { addresses, listen } => take_tcp(options, addresses, *listen),
     }
 }
 
 /// Takes a seat over shared memory.
-pub(crate) fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, ShmFabric), Error> {
+fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, HostFabric), Error> {
     if founds == Founds::Yes {
         // The remains of a group that was killed as a whole.
         sweep(&options.directory).map_err(|source| open_error(options, source.into()))?;
@@ -91,80 +122,34 @@ pub(crate) fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, ShmF
             Err(why) => return Err(refused(options, seat, why.to_string())),
         }
     }
-    take(options, |setup| {
+    take_first(options, |setup| {
         let setup = succeed(setup, RING_WORDS)?;
         let fabric = ShmFabric::create(&setup)?;
-        Ok((setup, fabric))
+        Ok((setup, HostFabric::Shm(fabric)))
     })
 }
 
-// ---- tcp ----
-
-impl Seated for TcpFabric {
-    fn close(self) -> Result<(), OpenError> {
-        self.remove()
-    }
-
-    fn refused(&self) -> Option<(Rank, String)> {
-        self.links().find_map(|link| match &link.last_error {
-            Some(error @ tcp::LinkError::Refused(refusal)) => {
-                (refusal.code() != OVERTAKEN).then(|| (link.rank, error.to_string()))
-            }
-            Some(error @ tcp::LinkError::RefusedByPeer { code, .. }) => {
-                (*code != OVERTAKEN).then(|| (link.rank, error.to_string()))
-            }
-            _ => None,
-        })
-    }
-
-    fn said(&self) -> String {
-        let say = |link: tcp::LinkStatus| {
-            let (seat, address) = (number(link.rank), link.address);
-            match (link.state, link.last_error) {
-                (tcp::LinkState::Up, _) => {
-                    format!("seat {seat} lives, and is in no view of this group or full")
-                }
-                (_, Some(error)) => format!("seat {seat} at {address}: {error}"),
-                (_, None) => format!("seat {seat} at {address} has not connected"),
-            }
-        };
-        let others = self.links().filter(|link| link.state != tcp::LinkState::Own);
-        others.map(say).collect::<Vec<_>>().join("; ")
-    }
-}
-
 /// Takes a seat over TCP.
-pub(crate) fn take_tcp(
+fn take_tcp(
     options: &Options,
     addresses: &[SocketAddr],
     listen: Option<SocketAddr>,
-) -> Result<(Setup, TcpFabric), Error> {
-    take(options, |setup| {
+) -> Result<(Setup, HostFabric), Error> {
+    take_first(options, |setup| {
         let address = listen.unwrap_or(addresses[setup.me.index()]);
         let listener = TcpListener::bind(address)
             .map_err(|source| OpenError::Os { doing: format!("listen at {address}"), source })?;
         let setup = succeed(setup, 0)?;
         let fabric = TcpFabric::create(&setup, listener, addresses)?;
-        Ok((setup, fabric))
+        Ok((setup, HostFabric::Tcp(fabric)))
     })
 }
 
-// ---- both ----
-
-/// Whether a process founds its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Founds {
-    /// It does.
-    Yes,
-    /// It joins.
-    No,
-}
-
-/// Takes the first of the seats in question that no living process has.
-fn take<F>(
+/// Takes the first of the seats in question that `open` can take.
+fn take_first(
     options: &Options,
-    open: impl Fn(Setup) -> Result<(Setup, F), OpenError>,
-) -> Result<(Setup, F), Error> {
+    open: impl Fn(Setup) -> Result<(Setup, HostFabric), OpenError>,
+) -> Result<(Setup, HostFabric), Error> {
     let mut said = Vec::new();
     for seat in options.candidates() {
         let mut tries = 0;

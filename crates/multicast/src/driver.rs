@@ -14,7 +14,7 @@ use base::{Inbox, Instant};
 use core::time::Duration;
 use engine::multicast::{Application, Desk, Node};
 use engine::{Ground, StableStorage};
-use fabric::Fabric;
+use fabric::{Fabric, HostFabric};
 use proto::amcast::{Multicast, RealClock};
 use proto::disk::DiskEvent;
 use runtime::clock::Clock;
@@ -46,20 +46,20 @@ pub trait Descriptors: Application {
 
 /// What a node stands on in production.
 #[derive(Debug)]
-pub(crate) struct HostGround<F> {
-    pub(crate) fabric: F,
+pub(crate) struct HostGround {
+    pub(crate) fabric: HostFabric,
     pub(crate) disk: Option<LogDisk>,
     pub(crate) clock: Option<Attested>,
     /// Whether the operator knows that the disk has no room.
     said_full: bool,
 }
 
-impl<F: Fabric> HostGround<F> {
+impl HostGround {
     pub(crate) const fn new(
-        fabric: F,
+        fabric: HostFabric,
         disk: Option<LogDisk>,
         clock: Option<Attested>,
-    ) -> HostGround<F> {
+    ) -> HostGround {
         HostGround { fabric, disk, clock, said_full: false }
     }
 
@@ -72,19 +72,19 @@ impl<F: Fabric> HostGround<F> {
     }
 }
 
-impl<F: Fabric> Relay for HostGround<F> {
-    type Port = F;
+impl Relay for HostGround {
+    type Port = HostFabric;
 
-    fn port(&self) -> &F {
+    fn port(&self) -> &HostFabric {
         &self.fabric
     }
 
-    fn port_mut(&mut self) -> &mut F {
+    fn port_mut(&mut self) -> &mut HostFabric {
         &mut self.fabric
     }
 }
 
-impl<F: Fabric> Ground for HostGround<F> {
+impl Ground for HostGround {
     type Disk = LogDisk;
 
     fn poll(&mut self, inbox: &mut Inbox) {
@@ -118,9 +118,9 @@ impl<F: Fabric> Ground for HostGround<F> {
 
 /// The loop of the module's text.
 #[derive(Debug)]
-pub(crate) struct Driver<F, M: Multicast, A> {
+pub(crate) struct Driver<M: Multicast, A> {
     node: Node<M, A>,
-    ground: HostGround<F>,
+    ground: HostGround,
     poller: Poller,
     ready: Vec<Ready>,
     clock: Clock,
@@ -128,17 +128,17 @@ pub(crate) struct Driver<F, M: Multicast, A> {
     last_work_at: Instant,
 }
 
-impl<F: Fabric, M: Multicast, A: Descriptors> Driver<F, M, A> {
+impl<M: Multicast, A: Descriptors> Driver<M, A> {
     /// A loop for a node, made by `begin` when the application's descriptors are watched.
     ///
     /// # Errors
     /// No descriptors left, or what keeps the application or the node from beginning.
     pub(crate) fn new(
         mut app: A,
-        mut ground: HostGround<F>,
+        mut ground: HostGround,
         spin: Duration,
-        begin: impl FnOnce(A, Instant, &mut HostGround<F>) -> io::Result<Node<M, A>>,
-    ) -> io::Result<Driver<F, M, A>> {
+        begin: impl FnOnce(A, Instant, &mut HostGround) -> io::Result<Node<M, A>>,
+    ) -> io::Result<Driver<M, A>> {
         let poller = Poller::new()?;
         poller.add(ground.fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
         if let Some(disk) = &ground.disk {
@@ -153,7 +153,7 @@ impl<F: Fabric, M: Multicast, A: Descriptors> Driver<F, M, A> {
     }
 
     /// Ends the node; the caller then closes its fabric in the way that it wants.
-    pub(crate) fn into_parts(self) -> (F, A) {
+    pub(crate) fn into_parts(self) -> (HostFabric, A) {
         (self.ground.fabric, self.node.into_application())
     }
 

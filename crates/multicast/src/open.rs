@@ -7,7 +7,7 @@ use base::{Incarnation, Rank};
 use engine::multicast::{Application, Beginning, Node, Origin, Places, n_words};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
-use fabric::{Fabric, OpenError, Setup};
+use fabric::{HostFabric, OpenError, Setup};
 use proto::planted::Sound;
 use proto::registry::{MulticastSpec, MulticastVisitor};
 use runtime::disk::LogDisk;
@@ -105,23 +105,6 @@ pub enum Error {
     },
 }
 
-/// A fabric that can be closed for good.
-trait Leave: Fabric + Sized {
-    fn leave(self) -> Result<(), OpenError>;
-}
-
-impl Leave for ShmFabric {
-    fn leave(self) -> Result<(), OpenError> {
-        self.remove()
-    }
-}
-
-impl Leave for TcpFabric {
-    fn leave(self) -> Result<(), OpenError> {
-        self.remove()
-    }
-}
-
 /// Opens the node on this thread, which must live as long as the node, and runs it until `stop`
 /// returns true. Returns the application.
 ///
@@ -151,7 +134,6 @@ pub fn run<A: Descriptors>(
         n_words: n_words(system.groups.len()),
     };
     let stopped = |source| Error::Stopped { node, source };
-    let refused = |source| Error::Open { node, source };
     // This comes before any other node hears of this life.
     let is_back = matches!(data, Some(Data::Reopen(_))) || start == Start::Anew;
     let (origin, disk) = match (data, start) {
@@ -173,38 +155,47 @@ pub fn run<A: Descriptors>(
         }
     };
     std::fs::create_dir_all(&system.directory).map_err(stopped)?;
-    match system.fabric {
-        FabricKind::Shm => {
-            let fabric = match is_back.then(|| ShmFabric::attach(&setup)) {
-                None | Some(Err(OpenError::Region(region::Error::Missing { .. }))) => {
-                    ShmFabric::create(&setup)
-                }
-                Some(attached) => attached,
-            };
-            let fabric = fabric.map_err(refused)?;
-            let places = &places;
-            let launch = Launch { system, places, me, fabric, app, from: (origin, disk), stop };
-            system.protocol.visit(launch)
+    let places = &places;
+    let fabric = open_fabric(system, &setup, listener, is_back)?;
+    system.protocol.visit(Launch { system, places, me, fabric, app, from: (origin, disk), stop })
+}
+
+/// The fabric of a node: on the memory of an earlier life if it `is_back` and its memory is there.
+fn open_fabric(
+    system: &System,
+    setup: &Setup,
+    listener: Option<TcpListener>,
+    is_back: bool,
+) -> Result<HostFabric, Error> {
+    let node = usize::from(setup.me.member().0);
+    let is_missing =
+        |error: &OpenError| matches!(error, OpenError::Region(region::Error::Missing { .. }));
+    let opened = match system.fabric {
+        FabricKind::Shm => match is_back.then(|| ShmFabric::attach(setup)) {
+            Some(Err(error)) if is_missing(&error) => ShmFabric::create(setup),
+            Some(attached) => attached,
+            None => ShmFabric::create(setup),
         }
+        .map(HostFabric::Shm),
         FabricKind::Tcp => {
+            let stopped = |source| Error::Stopped { node, source };
+            let addresses = &system.addresses;
             let listener = match listener {
                 Some(listener) => listener,
-                None => TcpListener::bind(system.addresses[me.index()]).map_err(stopped)?,
+                None => TcpListener::bind(addresses[setup.me.index()]).map_err(stopped)?,
             };
-            let addresses = &system.addresses;
             let again = listener.try_clone().map_err(stopped)?;
-            let fabric = match is_back.then(|| TcpFabric::attach(&setup, again, addresses)) {
-                None | Some(Err(OpenError::Region(region::Error::Missing { .. }))) => {
-                    TcpFabric::create(&setup, listener, addresses)
+            match is_back.then(|| TcpFabric::attach(setup, again, addresses)) {
+                Some(Err(error)) if is_missing(&error) => {
+                    TcpFabric::create(setup, listener, addresses)
                 }
                 Some(attached) => attached,
-            };
-            let fabric = fabric.map_err(refused)?;
-            let places = &places;
-            let launch = Launch { system, places, me, fabric, app, from: (origin, disk), stop };
-            system.protocol.visit(launch)
+                None => TcpFabric::create(setup, listener, addresses),
+            }
+            .map(HostFabric::Tcp)
         }
-    }
+    };
+    opened.map_err(|source| Error::Open { node, source })
 }
 
 /// Whether a node that remembers nothing could be seated at all.
@@ -271,17 +262,17 @@ fn open_disk<A: Application>(
 }
 
 /// A node on its fabric, ready to run whichever protocol its system has.
-struct Launch<'a, F, A, T> {
+struct Launch<'a, A, T> {
     system: &'a System,
     places: &'a Places,
     me: Rank,
-    fabric: F,
+    fabric: HostFabric,
     app: A,
     from: (Origin, Option<LogDisk>),
     stop: T,
 }
 
-impl<F: Leave, A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, F, A, T> {
+impl<A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, A, T> {
     type Output = Result<A, Error>;
 
     fn visit<S: MulticastSpec>(self) -> Result<A, Error> {
@@ -295,7 +286,7 @@ impl<F: Leave, A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for La
         // The name is unique among the lives of a node as long as its clock is not set back between
         // them.
         let (life, unix_us) = (since.as_nanos() as u64, since.as_micros() as u64);
-        let begin = |app, now, ground: &mut HostGround<F>| {
+        let begin = |app, now, ground: &mut HostGround| {
             let beginning = Beginning { origin, life, unix_us, now };
             Node::<S::Machine<Sound>, A>::new(&setup, beginning, ground, app, Sound)
                 .map_err(io::Error::other)
@@ -304,7 +295,7 @@ impl<F: Leave, A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for La
         let mut driver = driver.map_err(stopped)?;
         let ended = driver.run(stop).map_err(stopped);
         let (fabric, app) = driver.into_parts();
-        let left = fabric.leave().map_err(|source| Error::Open { node: number, source });
+        let left = fabric.remove().map_err(|source| Error::Open { node: number, source });
         ended?;
         left?;
         Ok(app)

@@ -7,7 +7,7 @@ use super::order::{Answer, Order, Spec, Story};
 use crate::counter::Counter;
 use crate::member::{News, Tap, Wait};
 use base::{Incarnation, MAX_MEMBERS, NodeId, Rank};
-use fabric::Fabric;
+use fabric::{Fabric, HostFabric};
 use proto::LogShape;
 use proto::node::{NodeConfig, Start, Timing};
 use proto::planted::Sound;
@@ -30,17 +30,17 @@ const LIFE: Incarnation = Incarnation(1);
 type Failed = Box<dyn Error>;
 
 /// A worker but for its protocol.
-struct Run<'a, F> {
-    fabric: F,
+struct Run<'a> {
+    fabric: HostFabric,
     spec: &'a Spec,
     mail: Mail,
 }
 
-pub(super) fn run<F: Fabric + 'static>(fabric: F, spec: &Spec, mail: Mail) -> Result<(), Failed> {
+pub(super) fn run(fabric: HostFabric, spec: &Spec, mail: Mail) -> Result<(), Failed> {
     spec.protocol()?.visit(Run { fabric, spec, mail })
 }
 
-impl<F: Fabric + 'static> LogVisitor for Run<'_, F> {
+impl LogVisitor for Run<'_> {
     type Output = Result<(), Failed>;
 
     fn visit<S: LogSpec>(self) -> Result<(), Failed> {
@@ -63,7 +63,7 @@ impl<F: Fabric + 'static> LogVisitor for Run<'_, F> {
             Tap::new(fabric, me),
             (Counter::default(), Client::new(mail)),
             disk.map(|disk| (disk, None)),
-            |memory: &mut Memory<Tap<F>, Counter, Client>| {
+            |memory: &mut Memory<Tap, Counter, Client>| {
                 registry::member::<S, _, _>(node, &LogShape::default(), Sound, memory)
             },
         )?;
@@ -124,10 +124,9 @@ impl Errands {
 }
 
 /// Runs the replica's loop and, between its turns, the errands.
-fn serve<F, C>(mut replica: Replica<C>, spec: &Spec) -> Result<(), Failed>
+fn serve<C>(mut replica: Replica<C>, spec: &Spec) -> Result<(), Failed>
 where
-    F: Fabric + 'static,
-    C: Family<Plant = HostPlant<Tap<F>>, App = Counter, Door = Client>,
+    C: Family<Plant = HostPlant<Tap>, App = Counter, Door = Client>,
 {
     let mut errands = Errands {
         wait: spec.wait,

@@ -13,7 +13,7 @@ mod verbs;
 use crate::death::Victim;
 use base::{Incarnation, Rank};
 use fabric::tcp::{TcpFabric, sentinel};
-use fabric::{Setup, shm::ShmFabric};
+use fabric::{HostFabric, Setup, shm::ShmFabric};
 use mail::{Mail, say};
 use order::{Answer, FabricKind, Order, Part, Spec};
 use proto::LogShape;
@@ -60,12 +60,13 @@ fn start() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     match spec.fabric {
-        FabricKind::Shm => play(ShmFabric::create(&setup)?, &spec, mail),
+        FabricKind::Shm => play(HostFabric::Shm(ShmFabric::create(&setup)?), &spec, mail),
         FabricKind::Tcp => {
             let listener = TcpListener::bind("127.0.0.1:0")?;
             say(&Answer::Listening(listener.local_addr()?));
             let addresses = peers(&mail)?;
-            play(TcpFabric::create(&setup, listener, &addresses)?, &spec, mail)
+            let fabric = TcpFabric::create(&setup, listener, &addresses)?;
+            play(HostFabric::Tcp(fabric), &spec, mail)
         }
     }
 }
@@ -77,11 +78,7 @@ fn peers(mail: &Mail) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-fn play<F: fabric::Fabric + 'static>(
-    fabric: F,
-    spec: &Spec,
-    mail: Mail,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn play(fabric: HostFabric, spec: &Spec, mail: Mail) -> Result<(), Box<dyn std::error::Error>> {
     match spec.part {
         Part::Member => member::run(fabric, spec, mail),
         Part::Memory => verbs::run(fabric, spec, &mail),

@@ -4,8 +4,8 @@ use super::mail::{Mail, say};
 use super::order::{Answer, Order, Spec, Verb};
 use crate::clock::Cheap;
 use crate::member::Wait;
-use base::{At, Event, Inbox, MemberSet, Outcome, Rank, Token};
-use fabric::Fabric;
+use base::{At, Event, Inbox, MemberSet, Outcome, Port, Rank, Token};
+use fabric::{Fabric, HostFabric};
 use report::{Latency, Row};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Duration;
@@ -17,8 +17,8 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 const COUNTER: At = At(0);
 const BLOCK: At = At(8);
 
-struct Bench<F> {
-    fabric: F,
+struct Bench {
+    fabric: HostFabric,
     inbox: Inbox,
     clock: Cheap,
     me: Rank,
@@ -30,8 +30,8 @@ struct Bench<F> {
     message: Vec<u8>,
 }
 
-pub(super) fn run<F: Fabric>(
-    fabric: F,
+pub(super) fn run(
+    fabric: HostFabric,
     spec: &Spec,
     mail: &Mail,
 ) -> Result<(), Box<dyn std::error::Error>> {
@@ -63,7 +63,7 @@ pub(super) fn run<F: Fabric>(
     }
 }
 
-impl<F: Fabric> Bench<F> {
+impl Bench {
     /// Polls once, sleeping before that if told to; echoes messages if told to. Returns the number
     /// of verbs that have completed and messages that have arrived.
     fn turn(&mut self, wait: Wait, echo: bool) -> Result<usize, Box<dyn std::error::Error>> {

@@ -6,9 +6,8 @@
 
 use crate::config::Config;
 use base::{MemberSet, NodeId, Rank, majority};
-use fabric::Fabric;
-use fabric::shm::ShmFabric;
-use fabric::tcp::{LinkError, TcpFabric};
+use fabric::tcp::LinkError;
+use fabric::{HostFabric, shm, tcp};
 use std::time::{Duration, Instant};
 
 /// The interval between two looks.
@@ -28,33 +27,23 @@ pub(super) struct Trouble {
     pub(super) is_of_layout: bool,
 }
 
-/// A provider that can report the state of its links.
-pub(super) trait Links: Fabric {
-    /// The links that are not as they should be.
-    fn troubles(&self) -> Vec<Trouble>;
-}
-
-impl Links for ShmFabric {
-    fn troubles(&self) -> Vec<Trouble> {
-        let trouble = |link: fabric::shm::LinkReport| {
-            let id = link.peer.member().0;
-            Some(Trouble { id, text: link.trouble?, is_refusal: false, is_of_layout: false })
-        };
-        self.links().filter_map(trouble).collect()
-    }
-}
-
-impl Links for TcpFabric {
-    fn troubles(&self) -> Vec<Trouble> {
-        let trouble = |link: fabric::tcp::LinkStatus| match link.last_error? {
-            error @ (LinkError::Refused(_) | LinkError::RefusedByPeer { .. }) => {
-                let (id, is_of_layout) = (link.rank.member().0, error.is_of_layout());
-                Some(Trouble { id, text: error.to_string(), is_refusal: true, is_of_layout })
-            }
-            // A peer that is not there yet, or no longer: the heartbeats see that too.
-            _ => None,
-        };
-        self.links().filter_map(trouble).collect()
+/// The links that are not as they should be.
+fn troubles(fabric: &HostFabric) -> Vec<Trouble> {
+    let on_shm = |link: shm::LinkReport| {
+        let id = link.peer.member().0;
+        Some(Trouble { id, text: link.trouble?, is_refusal: false, is_of_layout: false })
+    };
+    let on_tcp = |link: tcp::LinkStatus| match link.last_error? {
+        error @ (LinkError::Refused(_) | LinkError::RefusedByPeer { .. }) => {
+            let (id, is_of_layout) = (link.rank.member().0, error.is_of_layout());
+            Some(Trouble { id, text: error.to_string(), is_refusal: true, is_of_layout })
+        }
+        // A peer that is not there yet, or no longer: the heartbeats see that too.
+        _ => None,
+    };
+    match fabric {
+        HostFabric::Shm(fabric) => fabric.links().filter_map(on_shm).collect(),
+        HostFabric::Tcp(fabric) => fabric.links().filter_map(on_tcp).collect(),
     }
 }
 
@@ -80,7 +69,7 @@ impl Lookout {
     /// member, which has never `served`, never can.
     pub(super) fn look(
         &mut self,
-        fabric: &impl Links,
+        fabric: &HostFabric,
         served: bool,
         seated: MemberSet,
     ) -> Option<String> {
@@ -93,7 +82,7 @@ impl Lookout {
         let sits = |trouble: &Trouble| {
             Rank::of_member(NodeId(trouble.id)).is_none_or(|rank| seated.contains(rank))
         };
-        let mut troubles: Vec<Trouble> = fabric.troubles().into_iter().filter(sits).collect();
+        let mut troubles: Vec<Trouble> = troubles(fabric).into_iter().filter(sits).collect();
         for trouble in troubles.iter_mut().filter(|trouble| trouble.is_of_layout) {
             trouble.text += &format!(" (here: {})", self.shared);
         }

@@ -26,10 +26,11 @@ pub(crate) use data::fingerprint;
 use data::{Data, Word};
 use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
+use fabric::{Fabric, HostFabric};
 use fabric::{OpenError, Setup};
 use kv::keyed::Keys;
 use life::Life;
-use links::{Links, Lookout};
+use links::Lookout;
 use proto::LogShape;
 use proto::keyed::{KeyedConfig, KeyedMachine};
 use proto::node::{self, NodeConfig};
@@ -178,7 +179,7 @@ fn replicate(
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
     let founds = config.start == Start::Bootstrap || is_new;
-    match config.fabric {
+    let opened = match config.fabric {
         FabricKind::Shm => {
             let attached = if founds { None } else { Some(ShmFabric::attach(&setup)) };
             let opened = match attached {
@@ -187,10 +188,7 @@ fn replicate(
                 Some(attached) => attached,
                 None => ShmFabric::create(&setup),
             };
-            match opened {
-                Ok(fabric) => replica.run(fabric, client, &board, ShmFabric::remove),
-                Err(error) => replica.without_memory(error, client, &board),
-            }
+            opened.map(HostFabric::Shm)
         }
         FabricKind::Tcp => {
             let Some(listener) = listener else {
@@ -203,14 +201,15 @@ fn replicate(
             } else {
                 TcpFabric::attach(&setup, listener, &addresses)
             };
-            match opened {
-                Ok(fabric) => {
-                    sentinel::keep(args, &board)?;
-                    replica.run(fabric, client, &board, TcpFabric::remove)
-                }
-                Err(error) => replica.without_memory(error, client, &board),
+            if opened.is_ok() {
+                sentinel::keep(args, &board)?;
             }
+            opened.map(HostFabric::Tcp)
         }
+    };
+    match opened {
+        Ok(fabric) => replica.run(fabric, client, &board),
+        Err(error) => replica.without_memory(error, client, &board),
     }
 }
 
@@ -240,28 +239,21 @@ struct Process<'a> {
 }
 
 /// A process that is about to serve, but for its protocol.
-struct Serve<'a, F, R> {
+struct Serve<'a> {
     process: Process<'a>,
-    fabric: F,
+    fabric: HostFabric,
     disk: Option<(LogDisk, Option<Found>)>,
     clients: TcpListener,
     board: &'a Arc<Board>,
-    remove: R,
     node: NodeConfig,
 }
 
 impl Process<'_> {
-    fn run<F: Links + 'static>(
-        mut self,
-        fabric: F,
-        clients: TcpListener,
-        board: &Arc<Board>,
-        remove: impl FnOnce(F) -> Result<(), OpenError>,
-    ) -> Outcome {
+    fn run(mut self, fabric: HostFabric, clients: TcpListener, board: &Arc<Board>) -> Outcome {
         let log = match self.config.protocol {
             Protocol::Log(log) => log,
             Protocol::Keyed(keyed) => {
-                return keyed.visit(ServeKeyed { process: self, fabric, clients, board, remove });
+                return keyed.visit(ServeKeyed { process: self, fabric, clients, board });
             }
             Protocol::Primcast => return Err(Failure::new(NO_LOG)),
         };
@@ -282,7 +274,7 @@ impl Process<'_> {
             memory_outlives_process: capabilities.memory_outlives_process,
             peer_works: capabilities.peer_works,
         };
-        log.visit(Serve { process: self, fabric, disk, clients, board, remove, node })
+        log.visit(Serve { process: self, fabric, disk, clients, board, node })
     }
 
     /// The last line of a process that is no longer a member: the cause and the remedy.
@@ -321,23 +313,22 @@ impl Process<'_> {
 }
 
 /// The same, under a protocol that keeps each key by itself.
-struct ServeKeyed<'a, F, R> {
+struct ServeKeyed<'a> {
     process: Process<'a>,
-    fabric: F,
+    fabric: HostFabric,
     clients: TcpListener,
     board: &'a Arc<Board>,
-    remove: R,
 }
 
 fn loop_error(error: std::io::Error) -> Failure {
     Failure::os("run the replica's loop", error)
 }
 
-impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for Serve<'_, F, R> {
+impl LogVisitor for Serve<'_> {
     type Output = Outcome;
 
     fn visit<S: LogSpec>(self) -> Outcome {
-        let Serve { process, fabric, disk, clients, board, remove, node } = self;
+        let Serve { process, fabric, disk, clients, board, node } = self;
         let mut config = process.loop_config();
         config.engine.waits_for_all = process.config.durability == Durability::DiskAll;
         let board = Arc::clone(board);
@@ -348,27 +339,30 @@ impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> LogVisitor for S
                 Replica::new(config, fabric, served, disk, |memory: &mut Memory<_, _, _>| {
                     registry::member::<S, _, _>(node, &shape(), Sound, memory)
                 });
-            return process.serve(replica.map_err(loop_error)?, remove);
+            return process.serve(replica.map_err(loop_error)?);
         }
         let door = Door::new(process.config, clients, board)?;
         let served = (state_of(process.config), door);
-        let replica =
-            Replica::new(config, fabric, served, disk, |memory: &mut Memory<F, State, Door>| {
+        let replica = Replica::new(
+            config,
+            fabric,
+            served,
+            disk,
+            |memory: &mut Memory<HostFabric, State, Door>| {
                 registry::member::<S, _, _>(node, &shape(), Sound, memory)
-            });
-        process.serve(replica.map_err(loop_error)?, remove)
+            },
+        );
+        process.serve(replica.map_err(loop_error)?)
     }
 }
 
-impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> KeyedVisitor
-    for ServeKeyed<'_, F, R>
-{
+impl KeyedVisitor for ServeKeyed<'_> {
     type Output = Outcome;
 
     /// Its machine keeps nothing where it outlives the process: a member that does not found the
     /// cluster merges the states of others.
     fn visit<S: KeyedSpec>(self) -> Outcome {
-        let ServeKeyed { process, fabric, clients, board, remove } = self;
+        let ServeKeyed { process, fabric, clients, board } = self;
         let door = Door::new(process.config, clients, Arc::clone(board))?;
         let machine = S::start(
             &KeyedConfig {
@@ -384,7 +378,7 @@ impl<F: Links + 'static, R: FnOnce(F) -> Result<(), OpenError>> KeyedVisitor
             process.config.maxmemory,
         );
         let replica = Replica::keyed(process.loop_config(), fabric, (keys, door), machine);
-        process.serve(replica.map_err(loop_error)?, remove)
+        process.serve(replica.map_err(loop_error)?)
     }
 }
 
@@ -395,14 +389,9 @@ impl Process<'_> {
     }
 
     /// Serves until it is told to stop, and ends as it is told.
-    fn serve<F, C>(
-        self,
-        mut replica: Replica<C>,
-        remove: impl FnOnce(F) -> Result<(), OpenError>,
-    ) -> Outcome
+    fn serve<C>(self, mut replica: Replica<C>) -> Outcome
     where
-        F: Links + 'static,
-        C: Family<Plant = HostPlant<F>, Door: Supervised + runtime::Sockets<C::App>>,
+        C: Family<Plant = HostPlant<HostFabric>, Door: Supervised + runtime::Sockets<C::App>>,
     {
         let poller = replica.poller().clone();
         let (_, door) = replica.served();
@@ -411,7 +400,7 @@ impl Process<'_> {
         let mut lookout = Lookout::new(self.config);
         let mut hopeless = None;
         let mut failure = None;
-        let stop = |door: &mut C::Door, fabric: &mut F| {
+        let stop = |door: &mut C::Door, fabric: &mut HostFabric| {
             failure = door.failure().map(Failure::new);
             let door = door.supervision();
             hopeless = lookout.look(fabric, door.has_served(), door.seated());
@@ -421,7 +410,7 @@ impl Process<'_> {
         if let Some(line) = hopeless {
             if self.config.start == Start::Bootstrap {
                 // No promise was made with the region that was just made.
-                remove(replica.into_fabric()).map_err(Failure::new)?;
+                replica.into_fabric().remove().map_err(Failure::new)?;
             }
             return Err(Failure::new(line));
         }
@@ -449,7 +438,7 @@ impl Process<'_> {
             }
             Some(Stop::Remove) => {
                 replica.finish(FINISH_WITHIN).map_err(loop_error)?;
-                remove(replica.into_fabric()).map_err(Failure::new)?;
+                replica.into_fabric().remove().map_err(Failure::new)?;
             }
         }
         Ok(ExitCode::SUCCESS)
