@@ -83,7 +83,7 @@ pub(crate) fn bench() -> Result<()> {
     let out = crate::root().join("bench-out");
     fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
     // The servers that are measured lie beside the workbench.
-    succeed(&mut cargo(&["build", "--locked", "--release", "--package", "gregale"]))?;
+    succeed(&mut cargo(&["build", "--locked", "--profile", "dist", "--package", "gregale"]))?;
     for bench in BENCHES {
         println!("--- bench {bench}");
         let json = output(&mut workbench(&["bench", bench, "--format", "json"]))?;

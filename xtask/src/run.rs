@@ -27,10 +27,13 @@ pub(crate) fn cargo_proxy(args: &[&str]) -> Command {
     command
 }
 
-/// The program of `gregale bench`, as it is released.
+/// The program of `gregale bench`, as it is deployed.
 pub(crate) fn workbench(args: &[&str]) -> Command {
     let package = "gregale-workbench";
-    let mut whole = vec!["run", "--quiet", "--locked", "--release", "--package", package, "--"];
+    let profile = ["--profile", "dist"];
+    let mut whole = vec!["run", "--quiet", "--locked", "--package", package];
+    whole.extend(profile);
+    whole.push("--");
     whole.extend(args);
     cargo(&whole)
 }
