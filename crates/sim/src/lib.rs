@@ -24,6 +24,7 @@ mod breaks;
 mod checks;
 mod clock;
 pub mod cluster;
+pub mod costs;
 mod coverage;
 mod disk;
 mod disk_all;

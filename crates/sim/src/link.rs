@@ -36,6 +36,8 @@ pub(crate) struct Verb {
     pub(crate) token: Option<Token>,
     /// The time before which it takes no effect.
     pub(crate) arrives_at: u64,
+    /// Whether its bytes are in the memory of its receiver, where that takes time (`costs`).
+    pub(crate) is_here: bool,
     /// Its number, if it finds a witness (`checks::witnesses`, I1); otherwise 0.
     pub(crate) witness: u64,
 }
@@ -209,6 +211,7 @@ mod tests {
                 n_words: n,
                 token: Some(Token(u64::from(n))),
                 arrives_at: 0,
+                is_here: false,
                 witness: 0,
             });
         }

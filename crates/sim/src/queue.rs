@@ -98,6 +98,8 @@ pub(crate) enum Happening {
     Depose,
     /// The next phase of the run begins.
     Phase,
+    /// A piece of a verb has left a node (`costs`).
+    Left(u8),
 }
 
 /// A fault that has an end.

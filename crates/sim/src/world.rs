@@ -247,6 +247,7 @@ impl World {
             Happening::Strike => self.on_strike(),
             Happening::Operate => self.on_operate(),
             Happening::Depose => unreachable!("clusters alone depose their leaders"),
+            Happening::Left(_) => unreachable!("a sweep counts no costs"),
             Happening::Spring(node) => self.on_spring(node as usize),
             Happening::Mend(fault) => self.mend(fault),
             Happening::Break(link) => {

@@ -21,11 +21,12 @@ use crate::checks::introduced::Introduced;
 use crate::checks::single_writer::Trespass;
 use crate::checks::witnesses::Witnesses;
 use crate::clock::{Clock, MS, Wall};
+use crate::costs::Costs;
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
 use crate::parcels::Parcels;
-use crate::queue::Queue;
+use crate::queue::{Happening, Queue};
 use crate::trace::{Topic, Trace};
 use crate::world::ambush::Belated;
 use crate::{Property, Provider, Violation, Weather};
@@ -35,6 +36,9 @@ use proto::claims::Reads;
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
 /// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
 pub(crate) const LATE_NS_MAX: u64 = 1_000 * MS;
+
+/// The time of arrival of a verb that has not left.
+const UNSENT: u64 = u64::MAX;
 
 /// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
 /// travel on the wire from `x` to `y`.
@@ -97,6 +101,8 @@ pub(crate) struct Net {
     /// The kind and the delay of the next verb that is late (`ambush`, A4).
     pub(crate) belated: Option<Belated>,
     pub(crate) n_posted_in_all: u64,
+    /// What verbs take, in an experiment about throughput.
+    pub(crate) costs: Option<Costs>,
 }
 
 impl Net {
@@ -142,6 +148,7 @@ impl Net {
             answered: Answered::default(),
             belated: None,
             n_posted_in_all: 0,
+            costs: None,
         }
     }
 
@@ -218,7 +225,10 @@ impl Net {
             Action::Cas { .. } | Action::FetchAdd(_) | Action::Message(_) | Action::Parcel => false,
         };
         let link = &mut self.links[index];
-        let arrives_at = link.last_arrival.max(now + delay);
+        let arrives_at = match &self.costs {
+            Some(_) if from != to => UNSENT,
+            _ => link.last_arrival.max(now + delay),
+        };
         link.last_arrival = arrives_at;
         link.payload.push(verb.payload);
         link.verbs.push_back(Verb {
@@ -227,11 +237,60 @@ impl Net {
             n_words: verb.n_words,
             token: verb.token,
             arrives_at,
+            is_here: false,
             witness: if is_witness { self.n_posted_in_all } else { 0 },
         });
-        if link.verbs.len() == 1 {
+        if arrives_at == UNSENT {
+            self.wait_for_nic(from, index, verb.n_words);
+        } else if link.verbs.len() == 1 {
             self.arm_verb(index, arrives_at);
         }
+    }
+
+    // ---- costs ----
+
+    /// A verb waits until the NIC of `from` has sent it (`costs`).
+    fn wait_for_nic(&mut self, from: usize, index: usize, n_words: u32) {
+        let now = self.now();
+        let costs = self.costs.as_mut().expect("a verb is unsent where there are costs");
+        if let Some(at) = costs.post(from, index, 8 * u64::from(n_words), now) {
+            self.queue.push(at, Happening::Left(from as u8));
+        }
+    }
+
+    /// A piece of a verb has left `from`: a verb that has left as a whole travels.
+    pub(crate) fn on_left(&mut self, from: usize) {
+        let now = self.now();
+        let Some(costs) = &mut self.costs else { return };
+        let (left, latency_ns) = (costs.on_left(from, now), costs.latency_ns());
+        if let Some(at) = left.next_at {
+            self.queue.push(at, Happening::Left(from as u8));
+        }
+        let Some(index) = left.link else { return };
+        let verbs = &mut self.links[index].verbs;
+        let n_sent = verbs.partition_point(|verb| verb.arrives_at != UNSENT);
+        // (A link that has broken since has nothing unsent.)
+        let Some(verb) = verbs.get_mut(n_sent) else { return };
+        verb.arrives_at = now + latency_ns;
+        verb.is_here = false;
+        if n_sent == 0 {
+            self.arm_verb(index, now + latency_ns);
+        }
+    }
+
+    /// Whether the bytes of a verb that has come are in the memory of its receiver; otherwise the
+    /// link continues when they are.
+    fn is_received(&mut self, index: usize, verb: Verb) -> bool {
+        let (from, to) = self.ends(index);
+        let now = self.now();
+        let Some(costs) = self.costs.as_mut().filter(|_| from != to && !verb.is_here) else {
+            return true;
+        };
+        let at = costs.receive(to, 8 * u64::from(verb.n_words), now);
+        if let Some(first) = self.links[index].verbs.front_mut() {
+            (first.is_here, first.arrives_at) = (true, at);
+        }
+        at <= now
     }
 
     /// The number of verbs and messages on the way.
@@ -264,6 +323,9 @@ impl Net {
             }
             if verb.arrives_at > self.now() {
                 return self.arm_verb(index, verb.arrives_at);
+            }
+            if !self.is_received(index, verb) {
+                continue;
             }
             if self.take_effect(index, verb) {
                 self.links[index].pop();
