@@ -31,6 +31,7 @@ mod process;
 mod reader;
 mod reads;
 mod scenario;
+pub mod shapes;
 mod storms;
 mod sweeps;
 mod world;

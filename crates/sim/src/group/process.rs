@@ -233,17 +233,29 @@ impl Process {
 
     // ---- the operator's and the clients' calls ----
 
-    /// Multicasts one more message in its shard of `subgroup`, if the machine takes it.
+    /// Multicasts one more message in its shard of `subgroup`, if the machine takes it. Three of
+    /// four are large, if there is room.
     pub(super) fn multicast(&mut self, subgroup: usize, n_ballast: u64, record: &mut Record) {
         let Some(shard) = self.shard_of(self.knock.seat, subgroup) else { return };
+        let n_multicast = record.n_multicast.get(&shard).copied().unwrap_or_default();
+        let is_large = !(n_multicast + 1).is_multiple_of(4);
+        self.say(subgroup, n_ballast as usize % (self.n_ballast.0 + 1), is_large, record);
+    }
+
+    /// The same, of so many bytes of ballast, `is_large` or not. Whether the machine took it.
+    pub(super) fn say(
+        &mut self,
+        subgroup: usize,
+        n_ballast: usize,
+        is_large: bool,
+        record: &mut Record,
+    ) -> bool {
+        let Some(shard) = self.shard_of(self.knock.seat, subgroup) else { return false };
         let n_multicast = record.n_multicast.entry(shard).or_default();
         let ordinal = *n_multicast + 1;
         let ProcessId(sender, incarnation) = self.id();
-        let n_ballast = n_ballast as usize % (self.n_ballast.0 + 1);
         let message = app::message(MessageId { shard, sender, incarnation, ordinal }, n_ballast);
-        // Three of four are large, if there is room.
         let ground = SimGround { port: &mut self.port, date: self.date, disk: None };
-        let is_large = !ordinal.is_multiple_of(4);
         let blank = is_large.then(|| self.life.blank(&ground)).flatten();
         let (mark, message) = match blank {
             Some(blank) => (Some(Mark::MessageLanded), blank.fill(&message)),
@@ -252,12 +264,14 @@ impl Process {
             }
             None => (None, message[..].into()),
         };
-        if self.life.multicast(shard, message) {
+        let is_taken = self.life.multicast(shard, message);
+        if is_taken {
             mark.into_iter().for_each(|mark| self.port.net().borrow_mut().coverage.hit(mark));
             *n_multicast = ordinal;
             record.causes.insert((shard, ordinal), record.latest);
             self.trace(Topic::Propose, ordinal, 0);
         }
+        is_taken
     }
 
     /// Takes it from outside that a time has led to what it multicasts from now on.
