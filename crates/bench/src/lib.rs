@@ -9,6 +9,7 @@
 //!   state of [`counter`] and the observer of [`member`]; [`death`] is the floor of a failover.
 //! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
 //! - [`mod@multicast`]: ordered multicast in a group with views.
+//! - [`shapes`]: groups of simulated members, on hosts and a network with costs.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside servers in common use.
 //! - [`mod@replicate`]: replicated programs, beside the program alone and copies without an order.
 //! - [`restart`], [`snapshot`]: the further costs of logs on [`mod@disk`].
@@ -39,6 +40,7 @@ mod resp;
 pub mod restart;
 pub mod rivals;
 pub mod run;
+pub mod shapes;
 pub mod snapshot;
 pub mod verbs;
 pub mod worker;

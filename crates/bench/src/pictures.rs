@@ -50,6 +50,23 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
         "amcast" => crate::amcast::picture(report),
         "amcast-wan-colocated" | "amcast-wan-distributed" => crate::amcast::wan::picture(report),
         "core" => core(report),
+        "shapes" => bars(
+            report,
+            "Groups on hosts with costs",
+            &Axis::linear("GB/s"),
+            |row| match row.case() {
+                "senders" => format!(
+                    "{} of {}, {} B",
+                    text(row, "senders"),
+                    text(row, "members"),
+                    text(row, "bytes")
+                ),
+                other => {
+                    format!("{other}: {} members, {} B", text(row, "members"), text(row, "bytes"))
+                }
+            },
+            &[("simulated", "gb_per_s"), ("the paper's text", "paper_gb_per_s")],
+        ),
         "decide" => bars(
             report,
             "Decision latency at the leader",

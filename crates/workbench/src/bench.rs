@@ -237,6 +237,11 @@ enum What {
         #[command(flatten)]
         programs: ProgramArgs,
     },
+    /// The shapes of Derecho's measurements on clusters, in the simulator: throughput by members,
+    /// senders, shards and slow members, and what a change of members costs.
+    #[command(after_help = "Example:\n  gregale bench shapes --out results\n\n\
+        Nothing is measured on this machine: hosts and their network have costs (docs/benchmarks.md).")]
+    Shapes,
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
     Idle {
@@ -437,6 +442,9 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                     ("replicate".to_owned(), done(bench::replicate::report(&setting, &effort))?)
                 }
             }
+        }
+        What::Shapes => {
+            ("shapes".to_owned(), bench::shapes::report(how.quick).map_err(Failure::new)?)
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);
