@@ -25,13 +25,13 @@ struct Case {
 fn whole(n_members: usize, message_bytes: usize, is_quick: bool) -> Experiment {
     let is_large = message_bytes == LARGE;
     // Enough that beginning and end count little; large groups have more under way anyway.
-    let n_in_all = if is_large { 96 } else { 1600 } / if is_quick { 8 } else { 1 };
+    let n_in_all = if is_large { 64 } else { 1600 } / if is_quick { 8 } else { 1 };
     Experiment {
         rates: Rates::FRACTUS,
         n_members,
         n_senders: n_members,
         message_bytes,
-        n_messages: (n_in_all / n_members as u64).max(4),
+        n_messages: (n_in_all / n_members as u64).max(2),
         window: if is_large { 4 } else { 32 },
         slow: (0, 100),
         shards: Shards::Whole,
@@ -74,7 +74,7 @@ fn senders(cases: &mut Vec<Case>, is_quick: bool) {
             }
         }
     }
-    for n_members in [2, 4, 8, 16] {
+    for n_members in [2, 8] {
         let over_tcp = Experiment { rates: Rates::TCP, ..whole(n_members, LARGE, is_quick) };
         cases.push(case("tcp", over_tcp));
     }
@@ -82,7 +82,7 @@ fn senders(cases: &mut Vec<Case>, is_quick: bool) {
 
 /// Figure 14: larger groups.
 fn members(cases: &mut Vec<Case>, is_quick: bool) {
-    for (n_members, paper) in [(2, Some(5.0)), (8, None), (16, None), (32, Some(2.5))] {
+    for (n_members, paper) in [(2, Some(5.0)), (8, None), (32, Some(2.5))] {
         let rates = Rates::STAMPEDE;
         let case = case("members", Experiment { rates, ..whole(n_members, LARGE, is_quick) });
         cases.push(match paper {
@@ -99,7 +99,7 @@ fn shards(cases: &mut Vec<Case>, is_quick: bool) {
             [("disjoint", Shards::Disjoint(size)), ("overlapping", Shards::Overlapping(size))]
         {
             for n_members in [6, 12] {
-                let n_messages = if is_quick { 4 } else { 16 };
+                let n_messages = if is_quick { 3 } else { 6 };
                 let whole = whole(n_members, LARGE, is_quick);
                 let sharded = Experiment { shards, n_messages, ..whole };
                 cases.push(case("shards", sharded).with("shards", name).with("of", size));
@@ -110,12 +110,11 @@ fn shards(cases: &mut Vec<Case>, is_quick: bool) {
 
 /// Figure 19: members whose loops are slow.
 fn slow(cases: &mut Vec<Case>, is_quick: bool) {
-    let n_members = 16;
-    for message_bytes in [TINY, LARGE] {
-        for (n_slow, percent) in [(0, 100), (1, 50), (8, 50), (16, 50), (1, 10), (16, 10), (1, 1)] {
-            if percent == 1 && message_bytes == TINY {
-                continue;
-            }
+    let n_members = 8;
+    let of_tiny = &[(0, 100), (1, 50), (4, 50), (8, 50), (1, 10), (8, 10)][..];
+    let of_large = &[(0, 100), (1, 10), (8, 10), (1, 1)][..];
+    for (message_bytes, slow) in [(TINY, of_tiny), (LARGE, of_large)] {
+        for &(n_slow, percent) in slow {
             let experiment = whole(n_members, message_bytes, is_quick);
             let case = case("slow", Experiment { slow: (n_slow, percent), ..experiment })
                 .with("slow", n_slow)
@@ -140,7 +139,7 @@ fn changes(cases: &mut Vec<Case>, is_quick: bool) {
     for n_members in [4, 8] {
         let mut experiment = whole(n_members, LARGE, is_quick);
         experiment.n_senders -= 1;
-        experiment.n_messages = if is_quick { 12 } else { 48 };
+        experiment.n_messages = if is_quick { 12 } else { 36 };
         cases.push(case("changes", Experiment { changes: true, ..experiment }));
     }
 }

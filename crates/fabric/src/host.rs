@@ -14,6 +14,10 @@ use std::sync::Arc;
 
 /// One of the providers that ship.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a process has one, and each verb would pay for a box"
+)]
 pub enum HostFabric {
     /// Shared memory, for the processes of one host.
     Shm(ShmFabric),

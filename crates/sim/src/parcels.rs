@@ -43,7 +43,10 @@ impl Parcels {
 /// The parcel that these words are.
 fn of_words(words: &[u64]) -> Parcel {
     let [text @ .., n_bytes, tag] = words else { unreachable!("a length and a tag") };
-    let mut bytes: Vec<u8> = text.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut bytes = vec![0; 8 * text.len()];
+    for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(text) {
+        *place = word.to_le_bytes();
+    }
     bytes.truncate(*n_bytes as usize);
     Parcel { tag: *tag, bulk: Bulk::new(bytes, 0) }
 }

@@ -6,11 +6,13 @@
 /// Replaces `words` by those that hold the bytes of a message.
 pub(crate) fn words_of(message: &[u8], words: &mut Vec<u64>) {
     words.clear();
-    words.extend(message.chunks(8).map(|chunk| {
+    let (whole, rest) = message.as_chunks::<8>();
+    words.extend(whole.iter().map(|word| u64::from_le_bytes(*word)));
+    if !rest.is_empty() {
         let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        u64::from_le_bytes(word)
-    }));
+        word[..rest.len()].copy_from_slice(rest);
+        words.push(u64::from_le_bytes(word));
+    }
 }
 
 /// A queue of words.
