@@ -2,8 +2,8 @@
 //!
 //! - I1 A process that dies leaves its writer anywhere in its work: batches that were synced and
 //!   not reported, and perhaps one whose sync failed, which looks written and is not.
-//! - I2 A power cut comes in the middle of a batch: any of its sectors, in any order (the media's
-//!   I1).
+//! - I2 A power cut comes in the middle of what the committer's thread does: any sectors of a batch,
+//!   in any order, and any of the names of segments that are given back (the media's I1).
 //! - I3 A disk rots only where a later batch, synced too, shows that it was sound: anything else is
 //!   outside the fault model. By construction: [`Stored::rot`] picks the place.
 //! - I4 Damage is named: the file, and a record of the batch in which the bit flipped. Checked in
@@ -167,6 +167,8 @@ struct Stored<M: Media> {
     waiting: Option<Arc<Batch>>,
     /// The failure to give a segment back, of which the member has not heard.
     failed_release: Option<WriteError>,
+    /// Whether segments are given back when the next batch is written, and not when it is asked for.
+    is_late: bool,
     /// Whether a sync has failed in this life: its writer is no longer usable.
     has_failed: bool,
     /// The ends of the last batches that this life has made durable.
@@ -194,6 +196,7 @@ impl<M: Media + 'static> Stored<M> {
             is_dead: false,
             waiting: None,
             failed_release: None,
+            is_late: false,
             has_failed: false,
             ends: VecDeque::new(),
             cuts_at_damage: false,
@@ -295,8 +298,10 @@ impl<M: Media + 'static> LogStore for Stored<M> {
 
     fn ask_sync(&mut self) {
         self.opened_mut().log.sync();
-        // The committer gives segments back before it writes what comes now.
-        if self.failed_release.is_none() {
+        // The committer gives segments back before it writes what comes now: at once, or so late
+        // that a power cut finds it at that.
+        self.is_late = !self.is_late;
+        if self.failed_release.is_none() && !self.is_late {
             self.failed_release = self.give_back().err();
         }
     }
@@ -370,9 +375,9 @@ impl<M: Media + 'static> LogStore for Stored<M> {
 
     fn lose_power(&mut self, rng: &mut Rng) {
         self.disk.set_faults(|faults| faults.fail_sync_after = None);
-        let life = self.end_of_life();
+        let works = self.opened.is_some() && !self.has_failed && self.failed_release.is_none();
         let writes_state = self.states.is_writing();
-        if writes_state || life.is_some() {
+        if writes_state || works {
             // I2.
             let after = rng.below(OPERATIONS);
             self.disk.set_faults(|faults| faults.cut_after = Some(after));
@@ -382,13 +387,10 @@ impl<M: Media + 'static> LogStore for Stored<M> {
         if is_state_first {
             self.states.die(OPERATIONS);
         }
-        if let Some((Opened { mut log, mut writer, .. }, mut waiting)) = life {
-            while let Some(batch) = waiting.take().or_else(|| log.take()) {
-                if writer.write(&batch).is_err() {
-                    break;
-                }
-            }
+        if works {
+            let _is_cut_off = self.try_to_work();
         }
+        let _gone = self.end_of_life();
         if writes_state && !is_state_first {
             self.states.die(OPERATIONS);
         }
