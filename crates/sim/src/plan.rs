@@ -43,6 +43,9 @@ pub(crate) struct Weather {
     pub(crate) late_effects: bool,
     /// Whether others act between two effects of one call (`ambush`, A2).
     pub(crate) interleaves: bool,
+    /// The most messages on the way from one node to another, if that is few: then senders meet a
+    /// flow without room.
+    pub(crate) n_messages_max: Option<u8>,
 }
 
 /// A whole run, before it begins.
@@ -93,6 +96,9 @@ impl Plan {
         if provider == Provider::Shm {
             kinds.retain(|kind| *kind != Kind::Reset);
         }
+        // (No draw of its own, so that older seeds meet what they met.)
+        let mut own = rng.clone();
+        let n_messages_max = own.chance(1, 4).then(|| own.range(2, 8) as u8);
         // One run in eight is short and busy: its ring turns over in a few milliseconds.
         let busy = rng.chance(1, 8);
         Plan {
@@ -111,6 +117,7 @@ impl Plan {
                 notice_ns: rng.chance(3, 4).then(|| 1000 << rng.below(8)),
                 late_effects: rng.chance(1, 2),
                 interleaves: false,
+                n_messages_max,
             },
             kinds,
             strike_every_ns: MS * (if busy { 15 } else { 20 << rng.below(5) }),
@@ -180,6 +187,7 @@ impl Plan {
                 notice_ns: Some(1000),
                 late_effects: false,
                 interleaves: false,
+                n_messages_max: None,
             },
             kinds: Vec::new(),
             strike_every_ns: MS,

@@ -177,6 +177,7 @@ impl Lab<'_> {
             notice_ns: None,
             late_effects: false,
             interleaves: false,
+            n_messages_max: None,
         };
         let n_words = vsync::region(&shape).n_words as usize;
         let mut net = Net::new(n_seats, 0, n_words, weather, Rng::new(1), Trace::new(false));

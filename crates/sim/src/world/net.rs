@@ -298,6 +298,14 @@ impl Net {
         self.links[self.link_index(from, to)].verbs.len()
     }
 
+    /// Whether a link has room for one more message; for `n_most` verbs and messages in all.
+    pub(crate) fn has_room(&self, from: usize, to: usize, n_most: usize) -> bool {
+        let verbs = &self.links[self.link_index(from, to)].verbs;
+        let is_message = |verb: &&Verb| matches!(verb.action, Action::Message(_));
+        let is_narrow = |n: u8| verbs.iter().filter(is_message).count() >= usize::from(n);
+        verbs.len() < n_most && !self.weather.n_messages_max.is_some_and(is_narrow)
+    }
+
     fn arm_verb(&mut self, index: usize, at: u64) {
         self.queue.set_verb(index, at);
     }

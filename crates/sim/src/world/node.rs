@@ -209,7 +209,7 @@ impl Port for NodeHost<'_> {
     }
 
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        if self.net.n_posted(self.me.index(), to.index()) >= N_POSTED_MAX {
+        if !self.net.has_room(self.me.index(), to.index(), N_POSTED_MAX) {
             return false;
         }
         self.net.coverage.hit(Mark::MachineMessage);

@@ -417,6 +417,7 @@ mod tests {
         notice_ns: None,
         late_effects: true,
         interleaves: false,
+        n_messages_max: None,
     };
 
     #[test]

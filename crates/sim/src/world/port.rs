@@ -162,7 +162,7 @@ impl Port for SimPort {
     }
 
     fn send(&mut self, to: Rank, message: &[u8]) -> bool {
-        if self.net.borrow().n_posted(self.me.index(), to.index()) >= N_POSTED_MAX {
+        if !self.net.borrow().has_room(self.me.index(), to.index(), N_POSTED_MAX) {
             return false;
         }
         if !self.acts() {
