@@ -107,7 +107,7 @@ pub(super) trait Member {
     fn executed(&self) -> Vec<u64> {
         vec![self.view().applied.0]
     }
-    /// The digest of each partition's state.
+    /// The digest of each partition's state, and the number of messages that wait between them.
     fn digests(&self) -> Vec<u64> {
         Vec::new()
     }

@@ -339,6 +339,8 @@ impl Member for Partitioned {
 
     fn digests(&self) -> Vec<u64> {
         let executor = self.node.app().executor();
-        (0..executor.map().n).map(|at| executor.digest(at)).collect()
+        let states = (0..executor.map().n).map(|at| executor.digest(at));
+        // What waits for a partition's replica follows from what has been executed.
+        states.chain([executor.waiting() as u64]).collect()
     }
 }
