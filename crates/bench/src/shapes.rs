@@ -21,7 +21,7 @@ struct Case {
     experiment: Experiment,
 }
 
-/// An experiment of all members, who all send.
+/// An experiment in which all members send.
 fn whole(n_members: usize, message_bytes: usize, is_quick: bool) -> Experiment {
     let is_large = message_bytes == LARGE;
     // Enough that beginning and end count little; large groups have more under way anyway.

@@ -1,9 +1,9 @@
 //! One-sided memory and message flows behind one small trait.
 //!
 //! A [`Fabric`] is a [`Port`] that can be polled. This crate has two providers: `shm` for processes
-//! of one host and `tcp` for several hosts, and [`HostFabric`] is whichever of them was chosen; the simulator implements the same trait and breaks
-//! everything that is not promised. The layers above cannot distinguish the providers, except by
-//! [`Capabilities`].
+//! of one host and `tcp` for several hosts; [`HostFabric`] is whichever of them was chosen. The
+//! simulator implements the same trait and breaks everything that is not promised. The layers above
+//! cannot distinguish the providers, except by [`Capabilities`].
 //!
 //! # Promises (cited by id in code that relies on them; `conformance` tests each provider)
 //! - T1 **Words are whole.** An aligned 8-byte word is never torn.

@@ -7,6 +7,19 @@ use crate::world::net::Net;
 use base::{Event, Rank, SeatSet};
 
 impl Net {
+    pub(crate) fn hold(&mut self, wire: usize) {
+        self.wires[wire].n_holds += 1;
+    }
+
+    pub(crate) fn release(&mut self, wire: usize) {
+        let (from, to) = self.ends(wire);
+        self.wires[wire].n_holds -= 1;
+        if self.wires[wire].n_holds == 0 {
+            self.kick(wire);
+            self.kick(self.link_index(to, from));
+        }
+    }
+
     /// Breaks a link for its poster: the outcome of everything outstanding is unknown from now on.
     pub(crate) fn break_link(&mut self, index: usize) {
         let (from, to) = self.ends(index);

@@ -13,6 +13,9 @@
 
 use std::collections::VecDeque;
 
+/// The time of arrival of a verb that has not left.
+pub(crate) const UNSENT: u64 = u64::MAX;
+
 /// The longest piece of a verb: a NIC serves another link behind it.
 const PIECE_BYTES: u64 = 16 << 10;
 

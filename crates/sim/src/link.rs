@@ -106,6 +106,14 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Whether there is room for one more message, of `n_most` verbs and messages on the way, and
+    /// of so many messages.
+    pub(crate) fn has_room(&self, n_most: usize, n_messages_max: Option<u8>) -> bool {
+        let is_message = |verb: &&Verb| matches!(verb.action, Action::Message(_));
+        let is_narrow = |n: u8| self.verbs.iter().filter(is_message).count() >= usize::from(n);
+        self.verbs.len() < n_most && !n_messages_max.is_some_and(is_narrow)
+    }
+
     pub(crate) fn new(from: usize, to: usize) -> Link {
         Link {
             from,

@@ -48,6 +48,13 @@ pub(crate) struct Weather {
     pub(crate) n_messages_max: Option<u8>,
 }
 
+impl Weather {
+    /// All is to be well: flows have room, as what is asked for then takes many messages.
+    pub(crate) const fn clear_up(&mut self) {
+        self.n_messages_max = None;
+    }
+}
+
 /// A whole run, before it begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {

@@ -2,8 +2,8 @@
 //!
 //! - I1 A process that dies leaves its writer anywhere in its work: batches that were synced and
 //!   not reported, and perhaps one whose sync failed, which looks written and is not.
-//! - I2 A power cut comes in the middle of what the committer's thread does: any sectors of a batch,
-//!   in any order, and any of the names of segments that are given back (the media's I1).
+//! - I2 A power cut comes in the middle of what the committer's thread does: any sectors of a
+//!   batch, in any order, and any of the names of segments that are given back (the media's I1).
 //! - I3 A disk rots only where a later batch, synced too, shows that it was sound: anything else is
 //!   outside the fault model. By construction: [`Stored::rot`] picks the place.
 //! - I4 Damage is named: the file, and a record of the batch in which the bit flipped. Checked in
@@ -167,7 +167,7 @@ struct Stored<M: Media> {
     waiting: Option<Arc<Batch>>,
     /// The failure to give a segment back, of which the member has not heard.
     failed_release: Option<WriteError>,
-    /// Whether segments are given back when the next batch is written, and not when it is asked for.
+    /// Whether segments are given back when the next batch is written, not when it is asked for.
     is_late: bool,
     /// Whether a sync has failed in this life: its writer is no longer usable.
     has_failed: bool,

@@ -13,6 +13,7 @@ mod faults;
 pub(crate) mod flushes;
 mod memories;
 pub(crate) mod net;
+pub(crate) mod nics;
 pub(crate) mod node;
 mod operator;
 pub(crate) mod outage;

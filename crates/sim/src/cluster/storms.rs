@@ -290,6 +290,7 @@ impl World {
         let members = self.plan.members;
         {
             let net = &mut *self.net.borrow_mut();
+            net.weather.clear_up();
             self.outages.unite(net);
             (0..members * members).for_each(|wire| self.outages.repair_wire(net, wire));
         }

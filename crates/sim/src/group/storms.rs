@@ -97,6 +97,7 @@ impl World {
         (0..self.disks.len()).for_each(|seat| self.release_disk(seat));
         self.processes.iter_mut().flatten().for_each(|process| process.is_slow = false);
         let net = &mut *self.net.borrow_mut();
+        net.weather.clear_up();
         self.outages.unite(net);
         (0..n_seats * n_seats).for_each(|wire| self.outages.repair_wire(net, wire));
         for seat in 0..n_seats {

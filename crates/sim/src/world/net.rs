@@ -21,12 +21,12 @@ use crate::checks::introduced::Introduced;
 use crate::checks::single_writer::Trespass;
 use crate::checks::witnesses::Witnesses;
 use crate::clock::{Clock, MS, Wall};
-use crate::costs::Costs;
+use crate::costs::{Costs, UNSENT};
 use crate::coverage::{Coverage, Mark};
 use crate::link::{Action, Done, Link, Result as Fate, Verb, in_first_half};
 use crate::memory::Region;
 use crate::parcels::Parcels;
-use crate::queue::{Happening, Queue};
+use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
 use crate::world::ambush::Belated;
 use crate::{Property, Provider, Violation, Weather};
@@ -36,9 +36,6 @@ use proto::claims::Reads;
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
 /// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
 pub(crate) const LATE_NS_MAX: u64 = 1_000 * MS;
-
-/// The time of arrival of a verb that has not left.
-const UNSENT: u64 = u64::MAX;
 
 /// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
 /// travel on the wire from `x` to `y`.
@@ -247,66 +244,12 @@ impl Net {
         }
     }
 
-    // ---- costs ----
-
-    /// A verb waits until the NIC of `from` has sent it (`costs`).
-    fn wait_for_nic(&mut self, from: usize, index: usize, n_words: u32) {
-        let now = self.now();
-        let costs = self.costs.as_mut().expect("a verb is unsent where there are costs");
-        if let Some(at) = costs.post(from, index, 8 * u64::from(n_words), now) {
-            self.queue.push(at, Happening::Left(from as u8));
-        }
-    }
-
-    /// A piece of a verb has left `from`: a verb that has left as a whole travels.
-    pub(crate) fn on_left(&mut self, from: usize) {
-        let now = self.now();
-        let Some(costs) = &mut self.costs else { return };
-        let (left, latency_ns) = (costs.on_left(from, now), costs.latency_ns());
-        if let Some(at) = left.next_at {
-            self.queue.push(at, Happening::Left(from as u8));
-        }
-        let Some(index) = left.link else { return };
-        let verbs = &mut self.links[index].verbs;
-        let n_sent = verbs.partition_point(|verb| verb.arrives_at != UNSENT);
-        // (A link that has broken since has nothing unsent.)
-        let Some(verb) = verbs.get_mut(n_sent) else { return };
-        verb.arrives_at = now + latency_ns;
-        verb.is_here = false;
-        if n_sent == 0 {
-            self.arm_verb(index, now + latency_ns);
-        }
-    }
-
-    /// Whether the bytes of a verb that has come are in the memory of its receiver; otherwise the
-    /// link continues when they are.
-    fn is_received(&mut self, index: usize, verb: Verb) -> bool {
-        let (from, to) = self.ends(index);
-        let now = self.now();
-        let Some(costs) = self.costs.as_mut().filter(|_| from != to && !verb.is_here) else {
-            return true;
-        };
-        let at = costs.receive(to, 8 * u64::from(verb.n_words), now);
-        if let Some(first) = self.links[index].verbs.front_mut() {
-            (first.is_here, first.arrives_at) = (true, at);
-        }
-        at <= now
-    }
-
     /// The number of verbs and messages on the way.
     pub(crate) fn n_posted(&self, from: usize, to: usize) -> usize {
         self.links[self.link_index(from, to)].verbs.len()
     }
 
-    /// Whether a link has room for one more message; for `n_most` verbs and messages in all.
-    pub(crate) fn has_room(&self, from: usize, to: usize, n_most: usize) -> bool {
-        let verbs = &self.links[self.link_index(from, to)].verbs;
-        let is_message = |verb: &&Verb| matches!(verb.action, Action::Message(_));
-        let is_narrow = |n: u8| verbs.iter().filter(is_message).count() >= usize::from(n);
-        verbs.len() < n_most && !self.weather.n_messages_max.is_some_and(is_narrow)
-    }
-
-    fn arm_verb(&mut self, index: usize, at: u64) {
+    pub(crate) fn arm_verb(&mut self, index: usize, at: u64) {
         self.queue.set_verb(index, at);
     }
 
@@ -612,19 +555,6 @@ impl Net {
         if let Some(done) = self.links[index].done.front() {
             let at = done.ready_at.max(now);
             self.arm_done(index, at);
-        }
-    }
-
-    pub(crate) fn hold(&mut self, wire: usize) {
-        self.wires[wire].n_holds += 1;
-    }
-
-    pub(crate) fn release(&mut self, wire: usize) {
-        let (from, to) = self.ends(wire);
-        self.wires[wire].n_holds -= 1;
-        if self.wires[wire].n_holds == 0 {
-            self.kick(wire);
-            self.kick(self.link_index(to, from));
         }
     }
 

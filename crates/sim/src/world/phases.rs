@@ -46,6 +46,7 @@ impl World {
         self.phase = match self.phase {
             Phase::Safety => {
                 self.heal();
+                self.net.weather.clear_up();
                 self.net.queue.push(now + HEALING_NS * self.plan.pace, Happening::Phase);
                 Phase::Healing
             }
