@@ -12,8 +12,9 @@ pub fn beside(program: &str, who: &str) -> Outcome<PathBuf> {
     let path = own.with_file_name(program);
     if !path.exists() {
         return Err(Failure::new(format_args!(
-            "{who} needs {}, which is not there: `cargo build --package {program}` builds it, with \
-             the profile of this program (`--release`, `--profile dist`)",
+            "{who} needs {}, which is not there: `cargo build --release --package {program}` \
+             builds it beside a release build of this program, and `--profile dist` beside one \
+             with that profile",
             path.display()
         )));
     }
