@@ -53,6 +53,14 @@ impl Case {
         self.row.set(name, value);
         self
     }
+
+    /// The same beside what the paper's text says, if it says a number.
+    fn beside(self, name: &str, paper: Option<f64>) -> Case {
+        match paper {
+            Some(paper) => self.with(name, paper),
+            None => self,
+        }
+    }
 }
 
 /// Figures 12 and 13: one group, all its members or some of them send.
@@ -64,13 +72,14 @@ fn senders(cases: &mut Vec<Case>, is_quick: bool) {
             some.dedup();
             for n_senders in some {
                 let n_messages = all.n_messages * n_members as u64 / n_senders as u64;
-                let case = case("senders", Experiment { n_senders, n_messages, ..all.clone() });
                 // "2 replicas at 16GB/s and 16 replicas at 10GB/s" (1).
-                cases.push(match (message_bytes, n_members, n_senders == n_members) {
-                    (LARGE, 2, true) => case.with("paper_gb_per_s", 16.0),
-                    (LARGE, 16, true) => case.with("paper_gb_per_s", 10.0),
-                    _ => case,
-                });
+                let paper = match (message_bytes, n_members, n_senders == n_members) {
+                    (LARGE, 2, true) => Some(16.0),
+                    (LARGE, 16, true) => Some(10.0),
+                    _ => None,
+                };
+                let case = case("senders", Experiment { n_senders, n_messages, ..all.clone() });
+                cases.push(case.beside("paper_gb_per_s", paper));
             }
         }
     }
@@ -85,10 +94,7 @@ fn members(cases: &mut Vec<Case>, is_quick: bool) {
     for (n_members, paper) in [(2, Some(5.0)), (8, None), (32, Some(2.5))] {
         let rates = Rates::STAMPEDE;
         let case = case("members", Experiment { rates, ..whole(n_members, LARGE, is_quick) });
-        cases.push(match paper {
-            Some(paper) => case.with("paper_gb_per_s", paper),
-            None => case,
-        });
+        cases.push(case.beside("paper_gb_per_s", paper));
     }
 }
 
@@ -116,9 +122,6 @@ fn slow(cases: &mut Vec<Case>, is_quick: bool) {
     for (message_bytes, slow) in [(TINY, of_tiny), (LARGE, of_large)] {
         for &(n_slow, percent) in slow {
             let experiment = whole(n_members, message_bytes, is_quick);
-            let case = case("slow", Experiment { slow: (n_slow, percent), ..experiment })
-                .with("slow", n_slow)
-                .with("efficiency_percent", percent);
             let paper = match (message_bytes, percent) {
                 (TINY, 50) => Some(70.0),
                 (TINY, 10) => Some(15.0),
@@ -126,10 +129,10 @@ fn slow(cases: &mut Vec<Case>, is_quick: bool) {
                 (LARGE, 1) => Some(90.0),
                 _ => None,
             };
-            cases.push(match paper {
-                Some(paper) => case.with("paper_percent", paper),
-                None => case,
-            });
+            let case = case("slow", Experiment { slow: (n_slow, percent), ..experiment })
+                .with("slow", n_slow)
+                .with("efficiency_percent", percent);
+            cases.push(case.beside("paper_percent", paper));
         }
     }
 }

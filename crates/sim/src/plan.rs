@@ -103,7 +103,7 @@ impl Plan {
         if provider == Provider::Shm {
             kinds.retain(|kind| *kind != Kind::Reset);
         }
-        // (No draw of its own, so that older seeds meet what they met.)
+        // (No draw of its own, so that the other runs meet what they met.)
         let mut own = rng.clone();
         let n_messages_max = own.chance(1, 4).then(|| own.range(2, 8) as u8);
         // One run in eight is short and busy: its ring turns over in a few milliseconds.

@@ -34,7 +34,6 @@ impl Net {
         // (A link that has broken since has nothing unsent.)
         let Some(verb) = verbs.get_mut(n_sent) else { return };
         verb.arrives_at = now + latency_ns;
-        verb.is_here = false;
         if n_sent == 0 {
             self.arm_verb(index, now + latency_ns);
         }

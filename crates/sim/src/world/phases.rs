@@ -46,7 +46,6 @@ impl World {
         self.phase = match self.phase {
             Phase::Safety => {
                 self.heal();
-                self.net.weather.clear_up();
                 self.net.queue.push(now + HEALING_NS * self.plan.pace, Happening::Phase);
                 Phase::Healing
             }
@@ -127,6 +126,7 @@ impl World {
 
     /// Chooses the core and repairs it; the others stay as they are, or get worse.
     fn heal(&mut self) {
+        self.net.weather.clear_up();
         if self.subject.has_operator {
             self.core.members = self.members_core();
             return self.repair_core();
