@@ -33,6 +33,9 @@ use core::time::Duration;
 /// The number of patiences after which a primary repeats a change that it had to give up.
 const CHANGES_AGAIN: u32 = 4;
 
+/// The most patiences for which a primary waits with a change.
+const PATIENCES_MAX: u32 = 32;
+
 /// A change of one seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
@@ -78,8 +81,12 @@ pub(super) struct Changes {
     joins: BTreeMap<Rank, (Incarnation, Ballot)>,
     /// The seat to be removed.
     removal: Option<Rank>,
-    /// The time before which no change begins, since the last one was given up.
+    /// The time before which no change begins, since the last one was given up...
     not_before: Instant,
+    /// ... that one, and the number of patiences that it is given next.
+    given_up: Option<(Change, u32)>,
+    /// The number of patiences for which this candidate has waited with its change.
+    n_waited: u32,
     /// The mark from which a member holds what the last change left behind (P21), and the epoch of
     /// that change: to the next one it says nothing.
     held_from: Option<(Ballot, Place)>,
@@ -120,6 +127,25 @@ impl Changes {
     /// Lets this candidate's epoch have the members that there are.
     pub(super) const fn keep_members(&mut self) {
         self.changing = None;
+    }
+
+    fn begin(&mut self, change: Change) {
+        (self.changing, self.n_waited) = (Some(change), 0);
+    }
+
+    /// The number of patiences that this change is given.
+    fn n_allowed(&self, change: Change) -> u32 {
+        self.given_up.filter(|(last, _)| *last == change).map_or(1, |(_, n)| n)
+    }
+
+    /// Counts a patience. Whether the change of this candidate is given another one.
+    fn waits_on(&mut self) -> bool {
+        self.n_waited += 1;
+        self.changing.is_some_and(|change| self.n_waited < self.n_allowed(change))
+    }
+
+    fn give_up(&mut self, change: Change) {
+        self.given_up = Some((change, PATIENCES_MAX.min(2 * self.n_allowed(change))));
     }
 
     fn is_asked_for(&self) -> bool {
@@ -332,13 +358,17 @@ impl<P: Planting<Bug>> Machine<P> {
         if self.seat.change.not_before > now || !self.is_held() {
             return;
         }
-        self.seat.change.changing = Some(change);
+        self.seat.change.begin(change);
         self.run(self.seat.change.promised(), now, host);
     }
 
     /// Gives up a change of a candidate that has waited for long: if the new members are the ones
-    /// that do not promise, it continues with the old ones, and tries again later.
+    /// that do not promise, it continues with the old ones, and tries again later. It then waits
+    /// twice as long, since their words may be on their way for more than a patience.
     pub(super) fn give_up_change<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
+        if self.seat.change.waits_on() {
+            return;
+        }
         let Some(change) = self.seat.change.changing.take() else { return };
         if self.office.current == self.office.promised {
             return;
@@ -346,6 +376,7 @@ impl<P: Planting<Bug>> Machine<P> {
         self.establish(now, host);
         if self.office.current == self.office.promised {
             self.seat.change.not_before = now.plus(CHANGES_AGAIN * self.config.patience);
+            self.seat.change.give_up(change);
         } else {
             self.seat.change.changing = Some(change);
         }

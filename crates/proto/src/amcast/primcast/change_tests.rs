@@ -416,3 +416,36 @@ fn p21_what_one_change_waited_for_is_not_enough_for_the_next() {
     group.is_accepted(1, Place::default());
     assert!(group.machine.is_primary(), "of two, both have to have what this one delivered since");
 }
+
+/// A member whose words take longer than a patience is no reason to give up a change for ever.
+#[test]
+fn a_change_that_was_given_up_is_given_more_time() {
+    let mut group = Group::new(Sound, 0);
+    let (founders, patience) = (group.machine.seat.members, config().patience);
+    let passes = |group: &mut Group<Sound>, patiences: u32| {
+        group.now = Instant(group.now).plus(patiences * patience).0;
+        group.machine.tick(Instant(group.now), &mut group.sent);
+        group.machine.settle(Instant(group.now), &mut group.sent);
+    };
+    group.machine.ask_for_removal(Rank::at(2)).expect("it is the primary");
+    for n_allowed in [1, 2, 4] {
+        // What is left needs the second member, which is far away.
+        passes(&mut group, 4);
+        let current = group.machine.office.current;
+        group.is_promised(2, current, group.machine.seat.members);
+        for waited in 1..=n_allowed {
+            assert_eq!(group.machine.office.phase, Phase::Candidate, "{waited} of {n_allowed}");
+            passes(&mut group, 1);
+        }
+        assert_eq!(group.machine.office.current, group.machine.office.promised);
+        assert_eq!(group.machine.seat.members.voters, founders.voters, "it is given up");
+        group.is_accepted(2, Place::default());
+        assert!(group.machine.is_primary());
+    }
+    passes(&mut group, 4);
+    let current = group.machine.office.current;
+    group.is_promised(2, current, group.machine.seat.members);
+    passes(&mut group, 7);
+    group.is_promised(1, current, group.machine.seat.members);
+    assert_eq!(group.machine.seat.members.voters, seats(&[0, 1]));
+}
