@@ -331,6 +331,13 @@ pub trait Multicast: Sized + 'static {
         None
     }
 
+    /// The incarnation that this process hears on the seat of `pid`, and the place up to which that
+    /// one has delivered everything, as it has told; of itself, the truth. The simulator compares
+    /// the two. `None` where the protocol forgets no message.
+    fn mark_of(&self, _pid: Pid) -> Option<(Incarnation, Place)> {
+        None
+    }
+
     /// Whether its processes come back after a crash, with their stable storage.
     ///
     /// Their host releases no result of a step, neither its messages nor its deliveries, before the

@@ -27,6 +27,7 @@ pub(super) trait Process<W> {
     fn safe_ts(&self) -> Option<Timestamp>;
     fn n_held(&self) -> Option<usize>;
     fn unrecorded(&self, delivered: &[(MessageId, Timestamp)]) -> Option<MessageId>;
+    fn mark_of(&self, pid: Pid) -> Option<(Incarnation, Place)>;
     fn stable(&mut self, out: &mut Vec<u8>);
     fn changes(&mut self, out: &mut Vec<u8>);
     fn meet(&mut self, who: Pid, life: Incarnation);
@@ -79,6 +80,10 @@ impl<M: Multicast> Process<M::Wire> for M {
 
     fn unrecorded(&self, delivered: &[(MessageId, Timestamp)]) -> Option<MessageId> {
         Multicast::unrecorded(self, delivered)
+    }
+
+    fn mark_of(&self, pid: Pid) -> Option<(Incarnation, Place)> {
+        Multicast::mark_of(self, pid)
     }
 
     fn stable(&mut self, out: &mut Vec<u8>) {

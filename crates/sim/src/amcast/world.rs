@@ -492,6 +492,7 @@ impl<W: Wire> World<W> {
         let of = &self.processes[process];
         let unrecorded = of.machine.unrecorded(&of.applied);
         assert_eq!(unrecorded, None, "P7: {pid:?} has delivered it above the floor of its log");
+        self.check_marks(process);
         self.hold_back(process, out.sent);
         self.note_members(process);
         let machine = &self.processes[process].machine;

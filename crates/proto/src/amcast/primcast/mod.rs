@@ -416,6 +416,14 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
         self.find_unrecorded(delivered)
     }
 
+    fn mark_of(&self, pid: Pid) -> Option<(Incarnation, Place)> {
+        if pid == self.me {
+            return Some((self.seat.incarnation, self.delivered.last()));
+        }
+        let heard = self.clocks[pid.group.index()].seats.heard(pid.rank);
+        Some((heard, self.retained.mark_of(pid.group, pid.rank)))
+    }
+
     fn stable(&mut self, out: &mut Vec<u8>) {
         self.write_stable(out);
     }

@@ -4,6 +4,8 @@
 //! - L1 A seat is judged as one process through all its lives: its present process has to deliver
 //!   everything that was delivered there before, in the same order, and then continue. Asserted
 //!   whenever it delivers (`World::note_members`), and at the end (`World::is_behind_its_seat`).
+//! - L3 What a process takes another one, in its present life, to have delivered, that one has
+//!   delivered: what all have is forgotten. Asserted after each step ([`World::check_marks`]).
 //! - L2 No process dies if that could leave some members that may be in force without a majority:
 //!   those that any process of the group has accepted since the newest that are known to have
 //!   begun, and the results of the changes that are requested. By [`World::can_lose`].
@@ -67,6 +69,23 @@ impl<W> Lives<W> {
 }
 
 impl<W: Wire> World<W> {
+    /// L3.
+    pub(super) fn check_marks(&self, process: usize) {
+        let machine = self.machine(process);
+        for (other, seat) in self.processes.iter().enumerate().filter(|(at, _)| *at != process) {
+            let (Some((heard, told)), Some((lives, delivered))) =
+                (machine.mark_of(seat.pid), self.machine(other).mark_of(seat.pid))
+            else {
+                return;
+            };
+            let (pid, of) = (self.pid(process), seat.pid);
+            assert!(
+                heard != lives || told <= delivered,
+                "P6: {pid:?} takes {of:?} to have delivered up to {told:?}, not {delivered:?}"
+            );
+        }
+    }
+
     /// Whether a process is one of its group's members, by the newest that have begun.
     pub(in crate::amcast) fn is_member(&self, process: usize) -> bool {
         let pid = self.pid(process);
