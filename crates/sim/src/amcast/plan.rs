@@ -31,9 +31,9 @@ const N_LOGS: u64 = 3;
 /// Where each tuple of a log is a part of its own, it costs a round trip. Links are FIFO: on one
 /// that is busy with questions each message waits for the longest gust among many before it. (Seed
 /// 61230603 of primcast-members: 39 tuples at 41 ms each.)
-fn calm(weather: Weather, part_bytes: usize, n_messages: u64) -> u64 {
+fn calm(weather: Weather, far: u64, part_bytes: usize, n_messages: u64) -> u64 {
     let Weather::Windy { most, gust, gusts_in_64, .. } = weather else { return CALM_NS };
-    let one_way = most + if gusts_in_64 > 0 { gust } else { 0 };
+    let one_way = far + most + if gusts_in_64 > 0 { gust } else { 0 };
     let logs = if part_bytes == 1 { N_LOGS * n_messages * 2 * one_way } else { 0 };
     CALM_NS + logs
 }
@@ -135,6 +135,10 @@ pub(super) fn run<W: Wire>(
     };
     let n_senders = rng.range(2, 5) as usize;
     let mut world = World::new(protocol, &amcast, n_senders, weather, rng.fork());
+    // (This draw is from a separate generator, too.)
+    let mut distances = Rng::new(seed ^ 0x0fa7);
+    let far = if distances.chance(1, 4) { distances.range(1, 25) * MS } else { 0 };
+    world.spread(far, distances);
     world.trace = trace;
     if config.recovers {
         let recovery = Recovery::new(protocol, &amcast, config.hasty);
@@ -179,7 +183,7 @@ pub(super) fn run<W: Wire>(
     }
     driver.plan_faults(config, &mut rng);
     driver.plan(WILD_NS, Step::Heal);
-    let limit = WILD_NS + calm(weather, amcast.part_bytes, driver.n_left);
+    let limit = WILD_NS + calm(weather, far, amcast.part_bytes, driver.n_left);
     driver.run(config, amcast.retain, limit)
 }
 

@@ -118,6 +118,8 @@ struct Link<W> {
     held: VecDeque<(u64, Parcel<W>)>,
     /// The time that replaces the weather, for scripts.
     fixed: Option<u64>,
+    /// The time that it takes longer than the weather.
+    distance: u64,
     /// The number from which each incarnation of the sender speaks.
     lives: Vec<(u64, u64)>,
     /// The incarnation that the receiver has met there; 0 for none.
@@ -189,6 +191,7 @@ impl<W: Wire> World<W> {
             cut: false,
             held: VecDeque::new(),
             fixed: None,
+            distance: 0,
             lives: Vec::new(),
             met: FOUNDER.0,
         };
@@ -290,7 +293,8 @@ impl<W: Wire> World<W> {
             Weather::Windy { least, most, gust, gusts_in_64 } => {
                 let delay = self.rng.range(least, most);
                 let has_gust = self.rng.chance(gusts_in_64, 64);
-                delay + if has_gust { self.rng.below(gust) } else { 0 }
+                let gust = if has_gust { self.rng.below(gust) } else { 0 };
+                self.links[link].distance + delay + gust
             }
         }
     }

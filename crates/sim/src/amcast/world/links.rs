@@ -1,9 +1,18 @@
-//! Links of processes that come back, as themselves or as another incarnation.
+//! The lengths of links, and links of processes that come back, as themselves or as another
+//! incarnation.
 
 use super::{Parcel, World};
+use base::Rng;
 use proto::amcast::wire::Wire;
 
 impl<W: Wire> World<W> {
+    /// Makes half of the links longer than the others, by up to `far`.
+    pub(in crate::amcast) fn spread(&mut self, far: u64, mut rng: Rng) {
+        for link in &mut self.links {
+            link.distance = if rng.chance(1, 2) { rng.below(far + 1) } else { 0 };
+        }
+    }
+
     /// Renews the links of a process that came back: messages under way are lost.
     pub(in crate::amcast) fn renew_links(&mut self, process: usize) {
         let n = self.processes.len();
