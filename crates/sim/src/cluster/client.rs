@@ -261,7 +261,7 @@ impl Client {
                 }
             }
             Ask::Own(act) => {
-                if matches!(act, own::Act::Bundle(_) | own::Act::Multi | own::Act::Spoil { .. }) {
+                if act.is_transaction() {
                     self.unwatch(&mut bytes);
                 }
                 if act == own::Act::Flush {

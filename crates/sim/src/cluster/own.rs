@@ -17,6 +17,8 @@
 //! - W6 of partitions, a write is not overtaken by a later one of its connection that shares a
 //!   partition with it, whatever stands between the two: the key is written together with another
 //!   one, then a third key, then the key alone, and a read shows the last write (W1).
+//! - W7 a transaction that is discarded has no effect, and what was watched for it does not keep
+//!   the next one from its effect (W1). By [`Own::settle`].
 //! - W5 what is drawn here changes nothing that is drawn elsewhere. By [`Owns::draw`], with a
 //!   generator of its own.
 
@@ -70,6 +72,16 @@ pub(super) enum Act {
     },
     /// Reads behind that one.
     GetSpoiled,
+    /// Watches the key, changes it, writes in a transaction that is discarded, and writes in
+    /// another one (W7).
+    Discard {
+        /// The change.
+        value: Vec<u8>,
+        /// What is discarded.
+        never: Vec<u8>,
+        /// What stays.
+        last: Vec<u8>,
+    },
     /// Begins a transaction that will be refused (W4).
     Multi,
     /// Writes in it.
@@ -78,6 +90,14 @@ pub(super) enum Act {
     Over(Limit),
     /// Ends it.
     Exec,
+}
+
+impl Act {
+    /// Whether it is one, or begins one: what is watched ends by that.
+    pub(super) fn is_transaction(&self) -> bool {
+        let is_whole = matches!(self, Act::Bundle(_) | Act::Spoil { .. } | Act::Discard { .. });
+        is_whole || *self == Act::Multi
+    }
 }
 
 /// The limit that a request is over.
@@ -159,6 +179,11 @@ impl Owns {
                 vec![Act::Bundle(value), Act::GetBehind]
             };
         }
+        if self.has_all && self.rng.chance(1, 16) {
+            let [never, last] = [1, 2].map(|n| (self.n_values + n).to_string().into_bytes());
+            self.n_values += 2;
+            return vec![Act::Discard { value, never, last }, Act::Get];
+        }
         if self.has_all && self.rng.chance(1, 8) {
             // (Values over the limit are half a megabyte, so there are few.)
             let limit = if self.rng.chance(1, 16) { Limit::Value } else { Limit::Key };
@@ -216,6 +241,16 @@ impl Own {
             Act::Over(Limit::Key) => say(&[b"SET", &vec![b'k'; KEY_BYTES_MAX + 1], b"1"]),
             Act::Over(Limit::Value) => say(&[b"SET", &self.key, &vec![b'v'; VALUE_BYTES_MAX + 1]]),
             Act::Exec => say(&[b"EXEC"]),
+            Act::Discard { value, never, last } => {
+                say(&[b"WATCH", &self.key]);
+                say(&[b"SET", &self.key, value]);
+                say(&[b"MULTI"]);
+                say(&[b"SET", &self.key, never]);
+                say(&[b"DISCARD"]);
+                say(&[b"MULTI"]);
+                say(&[b"SET", &self.key, last]);
+                say(&[b"EXEC"]);
+            }
             Act::Bundle(value) => {
                 say(&[b"MULTI"]);
                 say(&select);
@@ -237,7 +272,8 @@ impl Own {
         if selects || is_behind {
             say(&[b"SELECT", b"0"]);
         }
-        (usize::from(selects), usize::from(selects || is_behind))
+        let n_before = if matches!(act, Act::Discard { .. }) { 7 } else { 0 };
+        (n_before + usize::from(selects), usize::from(selects || is_behind))
     }
 
     /// W1, W3, and so I14. False if the request was refused, or its end is unknown.
@@ -249,12 +285,17 @@ impl Own {
             Act::Set(written)
             | Act::Both(written)
             | Act::Bundle(written)
-            | Act::Spoil { late: written, .. },
+            | Act::Spoil { late: written, .. }
+            | Act::Discard { last: written, .. },
             Value::Error(why),
         ) = (&act, &value)
             && why.starts_with("UNKNOWN ")
         {
             self.late.push(written.clone());
+        }
+        if let Act::Discard { value, .. } = &act {
+            // (It may be of unknown end.)
+            self.late.push(value.clone());
         }
         if let Act::Spoil { value, .. } = &act {
             self.spoils.push(value.clone());
@@ -286,6 +327,11 @@ impl Own {
                     if is_ok(selected) && is_ok(set) && *seen == value) =>
             {
                 self.last = Some(value);
+            }
+            (Act::Discard { last, .. }, Value::List(Some(list)))
+                if list.len() == 1 && is_ok(&list[0]) =>
+            {
+                self.last = Some(last);
             }
             (Act::Spoil { .. }, Value::List(None)) => {}
             (Act::Spoil { late, .. }, Value::List(Some(list)))
@@ -431,6 +477,20 @@ mod tests {
         assert_eq!(own.settle(Act::Exec, error("EXECABORT discarded")), Ok(true));
         assert!(own.settle(Act::Get, shown(Some("1"))).is_err(), "it had an effect");
         assert_eq!(own.settle(Act::Get, shown(None)), Ok(true));
+    }
+
+    #[test]
+    fn w7_an_effect_of_a_discarded_transaction_is_noticed() {
+        let mut own = Own::new(b"own".to_vec(), 0);
+        let bytes = |text: &str| text.as_bytes().to_vec();
+        let act = || Act::Discard { value: bytes("1"), never: bytes("2"), last: bytes("3") };
+        assert!(own.settle(act(), Value::List(None)).is_err(), "a key was watched still");
+        let ok = Value::Text("OK".to_owned());
+        let both = Value::List(Some(vec![ok.clone(), ok.clone()]));
+        assert!(own.settle(act(), both).is_err(), "both transactions are one");
+        assert_eq!(own.settle(act(), Value::List(Some(vec![ok]))), Ok(true));
+        assert!(own.settle(Act::Get, shown(Some("2"))).is_err(), "it was executed");
+        assert_eq!(own.settle(Act::Get, shown(Some("3"))), Ok(true));
     }
 
     #[test]
