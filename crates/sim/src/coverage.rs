@@ -121,6 +121,8 @@ pub enum Mark {
     PowerCutBeforeSync,
     /// Exactly one verb or message was late by a second.
     OneLate,
+    /// A process ended as soon as it had been heard.
+    LastWords,
     /// A link that had just come back was struck.
     BackAndGone,
     /// A leader was struck as it took over.
@@ -245,7 +247,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 116] = [
+    pub const ALL: [Mark; 117] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -302,6 +304,7 @@ impl Mark {
         Mark::OthersBetween,
         Mark::PowerCutBeforeSync,
         Mark::OneLate,
+        Mark::LastWords,
         Mark::BackAndGone,
         Mark::SuccessorStruck,
         Mark::StrangerRelied,

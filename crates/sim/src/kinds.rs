@@ -42,6 +42,8 @@ pub(crate) enum Kind {
     Unsynced,
     /// One verb or message is late by a second (A4).
     Belated,
+    /// A process ends as soon as something that it said has been heard (A9).
+    LastWords,
     /// A link that has just come back breaks again, or one of its ends dies (A5).
     Fickle,
     /// A follower is away for long; once it is back, the leader reaches it alone (A8).

@@ -46,6 +46,9 @@ pub(crate) struct Weather {
     /// The most messages on the way from one node to another, if that is few: then senders meet a
     /// flow without room.
     pub(crate) n_messages_max: Option<u8>,
+    /// Wires differ by up to this power of two: what one process says to two others, and what two
+    /// say to one, comes in any order for the whole run.
+    pub(crate) unevenness: u64,
 }
 
 impl Weather {
@@ -106,6 +109,7 @@ impl Plan {
         // (No draw of its own, so that the other runs meet what they met.)
         let mut own = rng.clone();
         let n_messages_max = own.chance(1, 4).then(|| own.range(2, 8) as u8);
+        let unevenness = if own.chance(1, 4) { own.range(2, 8) } else { 0 };
         // One run in eight is short and busy: its ring turns over in a few milliseconds.
         let busy = rng.chance(1, 8);
         Plan {
@@ -125,6 +129,7 @@ impl Plan {
                 late_effects: rng.chance(1, 2),
                 interleaves: false,
                 n_messages_max,
+                unevenness,
             },
             kinds,
             strike_every_ns: MS * (if busy { 15 } else { 20 << rng.below(5) }),
@@ -195,6 +200,7 @@ impl Plan {
                 late_effects: false,
                 interleaves: false,
                 n_messages_max: None,
+                unevenness: 0,
             },
             kinds: Vec::new(),
             strike_every_ns: MS,

@@ -21,7 +21,9 @@ mod phases;
 pub(crate) mod port;
 mod requests;
 pub(crate) mod saving;
+pub(crate) mod snares;
 mod travel;
+mod wire;
 
 use crate::checks::introduced::Introduced;
 use crate::checks::witnesses::Witnesses;

@@ -17,6 +17,10 @@ pub(super) struct Aims {
     pub(super) newborn: Option<usize>,
     /// Whether a link that comes back is struck at once, or one of its ends.
     pub(super) is_fickle: bool,
+    /// Whether the power fails before what a member has said is on its disk (`ambush`, A3)...
+    pub(super) cuts_power: bool,
+    /// ... and the member whose power is about to fail.
+    pub(super) powerless: Option<usize>,
     /// The number of times that a client still leaves in the middle.
     pub(super) n_to_leave: u64,
     /// The number of clients that still end their input.
@@ -36,7 +40,7 @@ pub(super) struct Aims {
 }
 
 /// The faults that clusters meet beside the common ones.
-const OF_CLUSTERS: [Kind; 8] = [
+const OF_CLUSTERS: [Kind; 10] = [
     Kind::Deaf,
     Kind::Succession,
     Kind::Relapse,
@@ -45,6 +49,8 @@ const OF_CLUSTERS: [Kind; 8] = [
     Kind::Halfway,
     Kind::Belated,
     Kind::Fickle,
+    Kind::LastWords,
+    Kind::Unsynced,
 ];
 const OF_DISKS: [Kind; 6] = [
     Kind::PowerCut,
@@ -58,14 +64,14 @@ const OF_DISKS: [Kind; 6] = [
 /// Whether a fault of this kind can strike the members of such a cluster.
 fn can_strike(kind: Kind, of: Protocol, provider: Provider) -> bool {
     match kind {
-        Kind::Usurp | Kind::Unsynced => false,
+        Kind::Usurp => false,
         Kind::Jump => of.has_jumps(),
         Kind::Reset | Kind::Fickle => provider == Provider::Tcp,
         Kind::PowerCutAll | Kind::DiskStall | Kind::DiskFull | Kind::SyncFails => of.has_disks(),
         // Where no operator replaces members, snapshots alone are damaged.
         Kind::DiskRot => of.has_disks() && of.replicas().is_none(),
         // On one host the power fails for all of it.
-        Kind::PowerCut => of.has_disks() && provider == Provider::Tcp,
+        Kind::PowerCut | Kind::Unsynced => of.has_disks() && provider == Provider::Tcp,
         _ => true,
     }
 }

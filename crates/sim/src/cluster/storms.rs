@@ -9,7 +9,6 @@ use crate::coverage::Mark;
 use crate::plan::{Kind, MS};
 use crate::queue::{Fault, Happening};
 use crate::world::Phase;
-use crate::world::ambush::Belated;
 use core::time::Duration;
 use proto::Role;
 
@@ -90,11 +89,11 @@ impl World {
             }
             Kind::Echo if self.may_die(node) => self.echo(node, lasts),
             Kind::Halfway => self.lay_halfway(node, lasts),
-            Kind::Belated => {
-                let net = &mut *self.net.borrow_mut();
-                net.belated = Some(Belated::draw(&mut self.outages.rng));
+            Kind::Belated | Kind::LastWords => {
+                self.net.borrow_mut().lay_snare(kind, node, &mut self.outages.rng);
             }
             Kind::Fickle => self.aims.is_fickle = true,
+            Kind::Unsynced => self.aims.cuts_power = true,
             Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
             Kind::Desert => {
                 for other in (0..self.plan.members).filter(|other| *other != node) {
@@ -164,7 +163,28 @@ impl World {
         if self.phase == Phase::Safety && self.may_die(node) {
             let soon = self.outages.rng.below(5 * MS);
             self.crash_for(node, soon);
+            if self.aims.powerless.take_if(|of| *of == node).is_some() {
+                self.net.borrow_mut().coverage.hit(Mark::PowerCutBeforeSync);
+                self.lose_power(node);
+            }
         }
+    }
+
+    /// Plans that the power of `node` fails, if it has said something in this turn and its disk is
+    /// at work.
+    pub(super) fn spring_unsynced(&mut self, node: usize, n_posted_before: u64) {
+        if !self.aims.cuts_power || self.net.borrow().n_posted_in_all == n_posted_before {
+            return;
+        }
+        if self.platter(node).is_none_or(|disk| disk.log.n_pending() == 0) {
+            return;
+        }
+        self.aims.cuts_power = false;
+        self.aims.powerless = Some(node);
+        let (weather, disks) = (&self.plan.weather, &self.plan.disks);
+        let most = 2 * (weather.latency_ns + weather.jitter_ns) + disks.latency_ns;
+        let soon = self.outages.rng.below(most);
+        self.push_in(soon, Happening::PowerCut(node as u8));
     }
 
     /// I6: kills the leader while clients write and read, and there is no other fault.

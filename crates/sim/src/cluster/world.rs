@@ -440,6 +440,7 @@ impl World {
             return;
         }
         self.spare(node);
+        let n_posted = self.net.borrow().n_posted_in_all;
         let Some(mut member) = self.members[node].take() else { return };
         let idle = member.turn();
         let (role, applied) = (member.view().role, member.view().applied);
@@ -455,6 +456,7 @@ impl World {
             return;
         }
         self.plan_flushes(node);
+        self.spring_unsynced(node, n_posted);
         self.look_at_members(node);
         self.look_at_told(node);
         {
@@ -466,6 +468,9 @@ impl World {
             process.busy_until = now + busy;
             let deadline = process.clock.when(process.clock.at(now).plus(idle));
             net.arm_run(node, deadline);
+        }
+        if role == Role::Candidate {
+            self.net.borrow_mut().see_candidate();
         }
         if role == Role::Leader {
             let (life, now) = (self.net.borrow().processes[node].life, self.now());

@@ -58,6 +58,8 @@ impl Mark {
                     | Mark::ClockJumped
                     | Mark::FalseHint
                     | Mark::Partitioned
+                    | Mark::OneLate
+                    | Mark::LastWords
             )
     }
 
@@ -124,6 +126,8 @@ impl Mark {
                     | Mark::SnapshotFailed
                     | Mark::DiedHalfway
                     | Mark::OneLate
+                    | Mark::LastWords
+                    | Mark::PowerCutBeforeSync
                     | Mark::BackAndGone
                     | Mark::SuccessorStruck
                     | Mark::WallClockSet

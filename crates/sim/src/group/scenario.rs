@@ -179,6 +179,10 @@ impl Scenario {
             plan.weather.spike = 1;
         } else {
             plan.kinds.extend(rng.chance(1, 2).then_some(Kind::Deaf));
+            // (No draw of its own, so that the other runs meet what they met.)
+            let mut own = rng.clone();
+            let snares = [Kind::Belated, Kind::LastWords];
+            plan.kinds.extend(snares.into_iter().filter(|_| own.chance(1, 4)));
         }
         let calm = if manner == Manner::Harsh { 0 } else { 3 };
         plan.strike_every_ns = MS * (10 << rng.below(5) << calm);

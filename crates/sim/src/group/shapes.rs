@@ -178,6 +178,7 @@ impl Lab<'_> {
             late_effects: false,
             interleaves: false,
             n_messages_max: None,
+            unevenness: 0,
         };
         let n_words = vsync::region(&shape).n_words as usize;
         let mut net = Net::new(n_seats, 0, n_words, weather, Rng::new(1), Trace::new(false));

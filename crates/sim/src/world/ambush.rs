@@ -8,8 +8,7 @@
 //!   their way to this node's region take effect there ([`Net::let_in`]).
 //! - A3 *Unsynced*: the power fails between a message's leaving and the end of the sync that comes
 //!   after it.
-//! - A4 *Belated*: exactly one message, READ or WRITE is late by about a second, together with
-//!   everything behind it on its link.
+//! - A4 *Belated*, A9 *Last words*: see [`super::snares`].
 //! - A5 *Fickle*: a link that has just come back breaks again, or one of its ends dies.
 //! - A6 *Succession*: a member that takes over dies at once, or loses the link to a follower while
 //!   its first words are on their way there, several times in turn.
@@ -24,7 +23,6 @@
 
 use crate::coverage::Mark;
 use crate::dying::Dying;
-use crate::link::Action;
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::subject::Life;
@@ -56,6 +54,7 @@ pub(crate) fn draw(seed: u64, plan: &mut Plan, is_durable: bool) {
     if provider == Provider::Tcp && plan.members > 2 && rng.chance(1, 2) {
         plan.kinds.push(Kind::Stranger);
     }
+    plan.kinds.extend(rng.chance(1, 2).then_some(Kind::LastWords));
 }
 
 /// The ambushes that are laid and not yet sprung, each with its duration.
@@ -69,34 +68,6 @@ pub(crate) struct Ambushes {
     stranger: Option<(usize, usize)>,
     /// The number of further leaders, and the duration.
     succession: (u32, u64),
-}
-
-/// One verb that is late (A4).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Belated {
-    kind: u64,
-    by_ns: u64,
-}
-
-impl Belated {
-    /// One of any kind, by about a second.
-    pub(crate) fn draw(rng: &mut Rng) -> Belated {
-        let by_ns = rng.range(200, 1200) * MS;
-        Belated { kind: rng.below(4), by_ns }
-    }
-
-    pub(crate) fn is(&self, action: Action) -> bool {
-        match action {
-            Action::Message(_) => self.kind == 0,
-            Action::Read => self.kind == 1,
-            Action::Write | Action::Parcel => self.kind == 2,
-            Action::Cas { .. } | Action::FetchAdd(_) => self.kind == 3,
-        }
-    }
-
-    pub(crate) fn by_ns(&self) -> u64 {
-        self.by_ns
-    }
 }
 
 impl Net {
@@ -150,8 +121,8 @@ impl World {
                 self.ambushes.halfway = Some((node, n_effects, lasts));
             }
             Kind::Unsynced => self.ambushes.unsynced = true,
-            Kind::Belated => {
-                self.net.belated = Some(Belated::draw(rng));
+            Kind::Belated | Kind::LastWords => {
+                self.faults.lay_snare(&mut self.net, kind, node, lasts);
             }
             Kind::Fickle => self.ambushes.fickle = Some(lasts),
             Kind::Succession => {
@@ -350,6 +321,7 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::Action;
     use crate::subjects::subject;
     use crate::world::net::{LATE_NS_MAX, Posting};
     use base::At;

@@ -9,6 +9,7 @@ use crate::coverage::Mark;
 use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening};
 use crate::trace::Topic;
+use crate::world::net::Net;
 use crate::world::outage::Outages;
 use crate::world::{Phase, World};
 use base::{Rng, majority};
@@ -28,6 +29,12 @@ pub(crate) struct Faults {
 impl Faults {
     pub(crate) fn new(rng: Rng, plan: &Plan) -> Faults {
         Faults { outages: Outages::new(rng, plan), ambush: None, usurp: None, spring_lasts: MS }
+    }
+
+    /// Lays an ambush that springs in the network (`snares`).
+    pub(crate) fn lay_snare(&mut self, net: &mut Net, kind: Kind, node: usize, lasts: u64) {
+        self.spring_lasts = lasts;
+        net.lay_snare(kind, node, &mut self.outages.rng);
     }
 }
 
@@ -116,6 +123,7 @@ impl World {
             Kind::Halfway
             | Kind::Unsynced
             | Kind::Belated
+            | Kind::LastWords
             | Kind::Fickle
             | Kind::Stranger
             | Kind::Succession
@@ -153,6 +161,7 @@ impl World {
 
     /// Springs the ambush that waits for a candidate, which `node` is.
     pub(crate) fn lay_ambush_for_candidate(&mut self, node: usize) {
+        self.net.see_candidate();
         if let Some(lasts) = self.faults.usurp.take() {
             self.spring_soon(node, lasts);
         }
@@ -274,7 +283,7 @@ impl World {
             Fault::Crash(node) => self.restart(node as usize),
             Fault::Pause(node) => self.resume(node as usize),
             Fault::Cut(wire) => self.faults.outages.heal_cut(&mut self.net, wire as usize),
-            Fault::Slow(wire) => self.net.wires[wire as usize].slowness = 1,
+            Fault::Slow(wire) => self.net.wires[wire as usize].recover(),
             Fault::Sluggish(node) => self.net.processes[node as usize].effort = 500,
             Fault::Partition => self.faults.outages.unite(&mut self.net),
             Fault::Disk(node) => self.release_disk(node as usize),

@@ -28,7 +28,8 @@ use crate::memory::Region;
 use crate::parcels::Parcels;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
-use crate::world::ambush::Belated;
+use crate::world::snares::Snares;
+use crate::world::wire::Wire;
 use crate::{Property, Provider, Violation, Weather};
 use base::{At, Event, Inbox, Outcome, Prefix, Rank, Rng, Token};
 use proto::claims::Reads;
@@ -36,16 +37,6 @@ use proto::claims::Reads;
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
 /// counts as one that breaks (tcp gives it up), and a wire that is held is another fault.
 pub(crate) const LATE_NS_MAX: u64 = 1_000 * MS;
-
-/// One direction of one wire. Verbs from `x` to `y` and completions for verbs from `y` to `x` both
-/// travel on the wire from `x` to `y`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wire {
-    /// The number of faults that hold it: it carries at 0.
-    pub(crate) n_holds: u32,
-    /// The factor by which it is slower than usual.
-    pub(crate) slowness: u64,
-}
 
 /// One node's process, as the network sees it.
 pub(crate) struct Process {
@@ -95,8 +86,8 @@ pub(crate) struct Net {
     pub(crate) executed: Prefix,
     /// What its members have done for clients.
     pub(crate) answered: Answered,
-    /// The kind and the delay of the next verb that is late (`ambush`, A4).
-    pub(crate) belated: Option<Belated>,
+    /// Ambushes for verbs and answers.
+    pub(crate) snares: Snares,
     pub(crate) n_posted_in_all: u64,
     /// What verbs take, in an experiment about throughput.
     pub(crate) costs: Option<Costs>,
@@ -133,7 +124,7 @@ impl Net {
             links: (0..members * members)
                 .map(|link| Link::new(link / members, link % members))
                 .collect(),
-            wires: vec![Wire { n_holds: 0, slowness: 1 }; members * members],
+            wires: Wire::all(members, weather.unevenness, rng.clone()),
             processes: (0..members).map(|_| process(rng.below(1 << 40))).collect(),
             rng,
             coverage: Coverage::default(),
@@ -143,7 +134,7 @@ impl Net {
             violation: None,
             executed: Prefix::ZERO,
             answered: Answered::default(),
-            belated: None,
+            snares: Snares::default(),
             n_posted_in_all: 0,
             costs: None,
         }
@@ -198,11 +189,8 @@ impl Net {
         let mut delay = self.delay(from, to);
         let now = self.now();
         self.n_posted_in_all += 1;
-        if from != to
-            && let Some(late) = self.belated.take_if(|late| late.is(verb.action))
-        {
-            self.coverage.hit(Mark::OneLate);
-            delay += late.by_ns();
+        if from != to {
+            delay += self.is_late_by(verb.action);
         }
         let link = &mut self.links[index];
         if !link.up {
@@ -391,6 +379,9 @@ impl Net {
                 );
                 if self.processes[to].alive {
                     self.bring(index, n_words, n_bytes as usize);
+                    if from != to {
+                        self.has_spoken(from);
+                    }
                 }
                 self.finish(index, verb, Fate::Written);
             }
@@ -511,6 +502,9 @@ impl Net {
             }
             self.hand_over(index, done);
             self.links[index].done.pop_front();
+            if from != to {
+                self.has_answered(to, done.result);
+            }
             self.arm_run(from, now);
         }
     }

@@ -126,7 +126,7 @@ impl Outages {
         match fault {
             Fault::Pause(node) => self.resume(net, node as usize),
             Fault::Cut(wire) => self.heal_cut(net, wire as usize),
-            Fault::Slow(wire) => net.wires[wire as usize].slowness = 1,
+            Fault::Slow(wire) => net.wires[wire as usize].recover(),
             Fault::Sluggish(node) => net.processes[node as usize].effort = 500,
             Fault::Partition => self.unite(net),
             Fault::Wall(node) => {
@@ -275,7 +275,7 @@ impl Outages {
     /// healed core may be.
     pub(crate) fn repair_wire(&mut self, net: &mut Net, wire: usize) {
         self.heal_cut(net, wire);
-        net.wires[wire].slowness = 1;
+        net.wires[wire].repair();
         let latest = net.now() + LATE_NS_MAX;
         net.links[wire].hurry(latest);
         net.kick(wire);
@@ -418,6 +418,7 @@ mod tests {
         late_effects: true,
         interleaves: false,
         n_messages_max: None,
+        unevenness: 0,
     };
 
     #[test]
