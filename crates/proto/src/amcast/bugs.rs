@@ -107,6 +107,8 @@ crate::planted_bugs! {
     AssumeMembers = ASSUME_MEMBERS: tests,
     /// P18 broken: the words of a seat's predecessor count for its new incarnation.
     KeepOldWords = KEEP_OLD_WORDS: sweep ["primcast-members"],
+    /// P6 broken: what a seat's predecessor had delivered, its new incarnation has delivered.
+    KeepMarks = KEEP_MARKS: sweep ["primcast-members"],
     /// P19 broken: the tuples with which a later epoch began are counted by the old members.
     NeverChosen = NEVER_CHOSEN: tests,
     /// P20 broken: a candidate uses its own members, though others know newer ones.

@@ -185,7 +185,7 @@ fn hunted() -> Vec<Mutant> {
         (restless_stable, &[Bug::ForgetPromise, Bug::SpeakAsBefore, Bug::RepeatProposals]),
         // The others of its kind need a rarer coincidence than any seed has met: the protocol's own
         // tests show them, rule by rule.
-        (changing, &[Bug::KeepOldWords]),
+        (changing, &[Bug::KeepOldWords, Bug::KeepMarks]),
         (five, &[Bug::DropWhilePromised]),
         (hop, &[Bug::SkipOneDestination]),
         (hop_of_four, &[Bug::HopLevelsMissing]),

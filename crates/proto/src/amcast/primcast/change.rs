@@ -238,7 +238,7 @@ impl<P: Planting<Bug>> Machine<P> {
         if !is_known || !self.clocks[group].meet(who.rank, life, self.planted) {
             return;
         }
-        if !self.planted.has(Bug::KeepOldWords) {
+        if !self.planted.has(Bug::KeepOldWords) && !self.planted.has(Bug::KeepMarks) {
             self.retained.forget_mark(who);
         }
         if who.group == self.me.group {
