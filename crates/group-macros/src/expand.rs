@@ -288,7 +288,7 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
 fn temporal_call(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
-    let then = names[0];
+    let (then, at) = (names[0], format_ident!("{name}_at"));
     quote! {
         #(#docs)*
         #[doc = ""]
@@ -299,6 +299,13 @@ fn temporal_call(number: u16, method: &Method) -> TokenStream {
             #(#names: #types),*
         ) -> ::core::result::Result<#result, ::group::CallError> {
             self.0.ask_then(#number, #then, &(#(#names,)*))
+        }
+
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "The same of the copy of the member on `seat`: several can be asked at once."]
+        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.ask_then_at(seat, #number, #then, &(#(#names,)*))
         }
     }
 }

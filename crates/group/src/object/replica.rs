@@ -224,6 +224,19 @@ impl<S: Replicated> Replica<S> {
         self.pending(&self.ask_bytes(seat, Time::default(), method, &encode(arguments)))
     }
 
+    /// Asks the member on `seat` the query with this number as of the time `then`: `#[replicated]`
+    /// makes the code that does.
+    #[doc(hidden)]
+    pub fn ask_then_at<R>(
+        &self,
+        seat: usize,
+        method: u16,
+        then: Time,
+        arguments: &impl Serialize,
+    ) -> Pending<R> {
+        self.pending(&self.ask_bytes(seat, then, method, &encode(arguments)))
+    }
+
     /// Asks the member on `seat` a query as of a time, or zero: now.
     pub(super) fn ask_bytes(
         &self,
