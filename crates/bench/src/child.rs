@@ -4,11 +4,18 @@
 use crate::group::{Error, Launcher};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+
+/// A message of a process, which may say that the process cannot continue.
+pub(crate) trait Message: Debug {
+    /// The reason why it cannot.
+    fn cause(&self) -> Option<&str>;
+}
 
 /// A process that sends `Said`. Killed when it is dropped.
 #[derive(Debug)]
@@ -66,6 +73,24 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(self.failed("it has ended")),
         }
+    }
+
+    /// The next message, if it is what is due within `patience`.
+    pub(crate) fn expect<T>(
+        &self,
+        patience: Duration,
+        is: impl Fn(Said) -> Option<T>,
+    ) -> Result<T, Error>
+    where
+        Said: Message,
+    {
+        let late = || Error::Late(format!("member {} said nothing", self.number));
+        let said = self.hear(patience)?.ok_or_else(late)?;
+        if let Some(cause) = said.cause() {
+            return Err(self.failed(cause));
+        }
+        let text = format!("it said {said:?}");
+        is(said).ok_or_else(|| self.failed(text))
     }
 
     /// The error for a process that reports a failure, or sends an unexpected message.

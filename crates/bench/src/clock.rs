@@ -8,6 +8,12 @@ pub fn shared_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Nanoseconds of processor time that this process has used.
+pub fn cpu_ns() -> u64 {
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// A clock on the processor's time-stamp counter where it is reliable (quanta falls back to the
 /// system's clock otherwise). Its readings are comparable within this process only.
 #[derive(Clone, Debug)]

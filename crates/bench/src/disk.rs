@@ -8,8 +8,14 @@
 use crate::group::Error;
 use crate::run::Effort;
 use rustix::fs::{Advice, CWD, Mode, OFlags};
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 use tempfile::TempDir;
+
+/// The bytes of a plain append, and the most pieces that are synced one by one.
+const APPENDED_BYTES: usize = 64 << 20;
+const SYNCED_MAX: usize = 200;
 
 /// The file systems that keep everything in memory, by their statfs numbers (linux/magic.h): tmpfs
 /// and ramfs.
@@ -107,6 +113,31 @@ impl Place {
         let times: Vec<f64> = samples.floor_4k_ns.iter().map(|ns| *ns as f64).collect();
         Ok(report::median(&times).unwrap_or(f64::NAN))
     }
+
+    /// The floors of what is written in pieces of `n_bytes`: the time to write one into a file
+    /// that has room for it and to sync it, and the bytes a second of a file that is appended to
+    /// and synced once, at its end.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn floor_pieces(&self, n_bytes: usize) -> Result<(f64, f64), Error> {
+        let failed = |source| Error::os(format!("write in {}", self.path().display()), source);
+        let piece = vec![0x5a; n_bytes];
+        let mut file = tempfile::tempfile_in(self.path()).map_err(failed)?;
+        let pieces = (APPENDED_BYTES / n_bytes).max(1);
+        let start = Instant::now();
+        let written = (0..pieces).try_for_each(|_| file.write_all(&piece));
+        written.and_then(|()| file.sync_data()).map_err(failed)?;
+        let per_s = (pieces * n_bytes) as f64 / start.elapsed().as_secs_f64();
+        file.rewind().map_err(failed)?;
+        let mut times = Vec::new();
+        for _ in 0..pieces.min(SYNCED_MAX) {
+            let start = Instant::now();
+            file.write_all(&piece).and_then(|()| file.sync_data()).map_err(failed)?;
+            times.push(start.elapsed().as_nanos() as f64);
+        }
+        Ok((report::median(&times).unwrap_or(f64::NAN), per_s))
+    }
 }
 
 /// Leaves all files below `path` as after a power cut: the kernel's cached pages are written and
@@ -193,6 +224,8 @@ mod tests {
         let refused = place.require(u64::MAX).expect_err("no disk is as large");
         assert!(refused.to_string().contains("--state"), "{refused}");
         assert_eq!(std::fs::read(fresh.join("a")).expect("still there"), [1; 5000]);
+        let (piece_ns, per_s) = place.floor_pieces(1 << 20).expect("there is room");
+        assert!(piece_ns > 0.0 && per_s > 0.0);
         drop(place);
         assert!(!fresh.exists());
     }

@@ -9,6 +9,7 @@
 //!   state of [`counter`] and the observer of [`member`]; [`death`] is the floor of a failover.
 //! - [`mod@amcast`]: atomic multicast between processes that each host a member of every group.
 //! - [`mod@multicast`]: ordered multicast in a group with views.
+//! - [`versions`]: versions of replicated objects, times, queries and arguments, in a group.
 //! - [`shapes`]: groups of simulated members, on hosts and a network with costs.
 //! - [`kv`], [`idle`]: a real [`cluster`], beside servers in common use.
 //! - [`mod@replicate`]: replicated programs, beside the program alone and copies without an order.
@@ -43,4 +44,5 @@ pub mod run;
 pub mod shapes;
 pub mod snapshot;
 pub mod verbs;
+pub mod versions;
 pub mod worker;

@@ -145,6 +145,9 @@ pub fn of(report: &Report) -> Result<String, FigureError> {
             |row| row.case().to_owned(),
             &[("of one link", "of_floor")],
         ),
+        "versions-storage" | "versions-stability" | "versions-shards" | "versions-arguments" => {
+            versions(report)
+        }
         "snapshot" => bars(
             report,
             "SETs while snapshots are taken",
@@ -183,6 +186,34 @@ fn core(report: &Report) -> Result<String, FigureError> {
     figure::bars(title, &Axis::log("entries per s"), &names, &series)
 }
 
+/// A part of the benchmark of versions.
+fn versions(report: &Report) -> Result<String, FigureError> {
+    let of = |title, y, fields| bars(report, title, &y, |row| row.case().to_owned(), fields);
+    let ns = Axis::log("time (ns)");
+    match report.bench.as_str() {
+        "versions-storage" => of(
+            "Updates of a replicated object, by where their versions are kept",
+            Axis::log("bytes per s, of all senders"),
+            &[("updates", "bytes_per_s"), ("a copy, or an append", "floor_bytes_per_s")],
+        ),
+        "versions-arguments" => of(
+            "Calls with typed arguments, and messages of as many bytes",
+            Axis::log("per s"),
+            &[("typed", "per_s"), ("bytes", "peer_per_s")],
+        ),
+        "versions-shards" => of(
+            "Queries of one member of each shard at once",
+            ns,
+            &[("p50", "p50_ns"), ("p99", "p99_ns")],
+        ),
+        _ => of(
+            "From an update to its outcome and its final time, and queries as of a time",
+            ns,
+            &[("p50", "p50_ns"), ("p99", "p99_ns"), ("final, p50", "stable_p50_ns")],
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +243,10 @@ mod tests {
             ("replicate-kills", Row::new("x").with("silence_p50_ns", 3e7), "median"),
             ("restart", Row::new("cold").with("restart_ns", 3e9), "cold"),
             ("snapshot", rates(Row::new("SET -P 1")), "with snapshots"),
+            ("versions-storage", Row::new("x").with("bytes_per_s", 2e8), "an append"),
+            ("versions-stability", times(Row::new("as of now")), "as of now"),
+            ("versions-shards", times(Row::new("6 shards")), "6 shards"),
+            ("versions-arguments", rates(Row::new("as a list")), "typed"),
             ("idle", Row::new("idle").with("fabric", "shm").with("cpu_percent", 1.5), "shm"),
         ];
         for (bench, row, expected) in cases {

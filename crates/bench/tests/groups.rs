@@ -11,6 +11,7 @@ use bench::group::{Group, Launcher, Plan};
 use bench::member::Wait;
 use bench::multicast::{self, Mode};
 use bench::run::Effort;
+use bench::versions;
 use bench::worker::order::{FabricKind, Part};
 use bench::{decide, verbs};
 use proto::registry::LogProtocol;
@@ -116,6 +117,32 @@ fn messages_of_a_group_are_timed_in_every_mode() {
         let effort = Effort { span: Duration::from_millis(400), ..BRIEF };
         let report = multicast::report(&launcher(), &setting, &effort).expect("measured");
         every_row_has(&report, &[&names, more].concat());
+    }
+}
+
+#[test]
+fn versions_of_an_object_are_timed_in_every_part() {
+    for (part, n_rows, names) in [
+        (versions::Part::Storage, 6, &["per_s", "p50_ns", "floor_bytes_per_s"][..]),
+        (versions::Part::Stability, 18, &["p99_ns", "beat_ns", "floor_tcp_epoll_ns"]),
+        (versions::Part::Shards, 4, &["per_s", "p50_ns", "shards"]),
+        (versions::Part::Arguments, 4, &["per_s", "peer_per_s", "ratio", "marshal_ns"]),
+    ] {
+        let setting = versions::Setting {
+            part,
+            fabrics: vec![FabricKind::Shm],
+            value_bytes: vec![1000],
+            shards: vec![2],
+            data: None,
+        };
+        let effort = Effort { span: Duration::from_millis(100), ..BRIEF };
+        let report = versions::report(&launcher(), &setting, &effort).expect("measured");
+        assert_eq!((report.bench.as_str(), report.rows.len()), (part.name(), n_rows));
+        let is_rare = |row: &report::Row| row.number("samples") == Some(0.0);
+        let mut report = report;
+        // A machine that is taken by others may have no time for a slow one.
+        report.rows.retain(|row| !is_rare(row));
+        every_row_has(&report, names);
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::choices::{Durability, Multicast, OneFabric, Rival, Server, Waiting, Wan};
 use crate::groups::GroupArgs;
 use crate::programs::ProgramArgs;
+use crate::versions::VersionsArgs;
 use bench::failover::Setting;
 use bench::group::Launcher;
 use bench::member::Wait;
@@ -242,6 +243,23 @@ enum What {
     #[command(after_help = "Example:\n  gregale bench shapes --out results\n\n\
         Nothing is measured on this machine: hosts and their network have costs (docs/benchmarks.md).")]
     Shapes,
+    /// Versions of a replicated object: storage, final times, queries over shards, arguments.
+    #[command(
+        after_help = "Examples:\n  gregale bench versions --part storage --data /var/tmp\n  \
+        gregale bench versions --part stability --fabric tcp\n  \
+        gregale bench versions --part shards --shards 1,6\n  \
+        gregale bench versions --part arguments --value 100,100000\n\n\
+        Each member is a process. The floors are a copy, an append to a file of this disk that is\n\
+        synced, and a round trip of as many bytes between two threads that sleep."
+    )]
+    Versions {
+        /// Which providers.
+        #[arg(long, value_enum, value_delimiter = ',')]
+        #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
+        fabric: Vec<OneFabric>,
+        #[command(flatten)]
+        versions: VersionsArgs,
+    },
     /// Processor time of an idle cluster of three.
     #[command(after_help = "Example:\n  gregale bench idle --seconds 10")]
     Idle {
@@ -445,6 +463,11 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
         }
         What::Shapes => {
             ("shapes".to_owned(), bench::shapes::report(how.quick).map_err(Failure::new)?)
+        }
+        What::Versions { fabric, versions } => {
+            let setting = versions.setting(kinds(fabric));
+            let report = done(bench::versions::report(&launcher, &setting, &effort))?;
+            (setting.part.name().to_owned(), report)
         }
         What::Idle { fabric, seconds } => {
             let fabrics = kinds(fabric);

@@ -12,6 +12,7 @@ mod choices;
 mod groups;
 mod programs;
 mod sim;
+mod versions;
 
 use crate::bench::BenchArgs;
 use crate::sim::SimArgs;

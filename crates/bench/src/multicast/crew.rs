@@ -65,11 +65,11 @@ pub fn measure(
         };
         let worker = Child::start(launcher, seat, &spec)?;
         // The next one finds a member to join.
-        expect(&worker, PATIENCE, |said| matches!(said, Said::Inside).then_some(()))?;
+        worker.expect(PATIENCE, |said| matches!(said, Said::Inside).then_some(()))?;
         workers.push(worker);
     }
     for worker in &workers {
-        expect(worker, PATIENCE, |said| matches!(said, Said::Complete).then_some(()))?;
+        worker.expect(PATIENCE, |said| matches!(said, Said::Complete).then_some(()))?;
     }
     let at = shared_ns() + LEAD.as_nanos() as u64;
     for worker in &mut workers {
@@ -77,19 +77,5 @@ pub fn measure(
     }
     let took = |said| if let Said::Took(took) = said { Some(took) } else { None };
     let patience = PATIENCE + 2 * effort.span;
-    workers.iter().map(|worker| expect(worker, patience, took)).collect()
-}
-
-/// What `worker` says next, if it is what is due.
-fn expect<T>(
-    worker: &Worker,
-    patience: Duration,
-    is: impl Fn(Said) -> Option<T>,
-) -> Result<T, Error> {
-    let said = worker.hear(patience)?.ok_or_else(|| Error::Late("a member said nothing".into()))?;
-    if let Said::Failed(cause) = said {
-        return Err(worker.failed(cause));
-    }
-    let text = format!("it said {said:?}");
-    is(said).ok_or_else(|| worker.failed(text))
+    workers.iter().map(|worker| worker.expect(patience, took)).collect()
 }

@@ -3,9 +3,9 @@
 //! It joins, says when the view is complete, multicasts from the moment that it is told, reports
 //! what was delivered here, and stays a member until its input ends.
 
-use crate::clock::shared_ns;
+use crate::child::Message;
+use crate::clock::{cpu_ns, shared_ns};
 use group::{Event, Group, Mode, Options, Schedule};
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -65,6 +65,12 @@ pub enum Said {
     Took(Took),
     /// It cannot continue, for this reason.
     Failed(String),
+}
+
+impl Message for Said {
+    fn cause(&self) -> Option<&str> {
+        if let Said::Failed(cause) = self { Some(cause) } else { None }
+    }
 }
 
 /// The measurements of a member.
@@ -258,10 +264,4 @@ impl Member<'_> {
         say(&Said::Took(took));
         Ok(())
     }
-}
-
-/// The processor time of this process.
-fn cpu_ns() -> u64 {
-    let now = clock_gettime(ClockId::ProcessCPUTime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

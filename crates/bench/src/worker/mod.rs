@@ -39,6 +39,9 @@ fn start() -> Result<(), Box<dyn std::error::Error>> {
     if let Ok(spec) = serde_json::from_str::<crate::multicast::worker::Spec>(&line) {
         return crate::multicast::worker::run(&spec);
     }
+    if let Ok(spec) = serde_json::from_str::<crate::versions::spec::Spec>(&line) {
+        return crate::versions::worker::run(&spec);
+    }
     let spec: Spec = serde_json::from_str(&line)?;
     let mail = Mail::open()?;
     let setup = setup_of(&spec)?;
