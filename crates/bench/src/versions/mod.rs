@@ -33,13 +33,15 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
     let place = Place::new(setting.data.as_deref(), &launcher.program)?;
     let cases = cases::of(setting);
     repeat(setting.part.name(), effort, &cases, |case| {
+        // Before the group: the disk is busy when a group's logs are removed.
+        let floors = floors(case, &place)?;
         let run = |crew: &Crew| crew::measure(launcher, crew, &place, effort);
         let row = with_times(case, &run(&case.crew)?);
         let row = match peer(case) {
             Some(peer) => beside(row, &run(&peer)?),
             None => row,
         };
-        with_floors(case, row, &place)
+        Ok(with_floors(case, row, &floors))
     })
 }
 
@@ -97,34 +99,41 @@ fn beside(row: Row, tooks: &[Took]) -> Row {
         .with("ratio", ours / theirs)
 }
 
-/// A row beside what this machine can do.
-fn with_floors(case: &Case, mut row: Row, place: &Place) -> Result<Row, Error> {
-    let Crew { value_bytes, members, window, is_durable, .. } = case.crew;
+/// What this machine can do: fields of a row.
+fn floors(case: &Case, place: &Place) -> Result<Vec<(&'static str, f64)>, Error> {
+    let Crew { value_bytes, window, is_durable, .. } = case.crew;
     let os = |source| Error::Os { doing: "measure a round trip".into(), source };
-    let rounds = (FLOOR_BYTES / value_bytes).clamp(50, 2000) as u32;
-    let round_trip = || floor::tcp_round_trip(floor::Wait::Epoll, value_bytes, rounds).map_err(os);
-    if is_durable {
-        let (piece_ns, appended_per_s) = place.floor_pieces(value_bytes)?;
-        // All logs are on one disk.
-        let written = row.number("bytes_per_s").unwrap_or(f64::NAN) * members as f64;
-        row.set("floor_write_and_sync_ns", piece_ns);
-        row.set("floor_bytes_per_s", appended_per_s);
-        row.set("of_floor", written / appended_per_s);
-    } else if case.part == Part::Storage {
-        let copied = floor::copied_bytes_per_s(window * value_bytes);
-        row.set("floor_bytes_per_s", copied);
-        row.set("of_floor", row.number("bytes_per_s").unwrap_or(f64::NAN) / copied);
-    }
-    match case.part {
-        Part::Storage => {}
-        Part::Stability | Part::Shards => {
-            row.set("beat_ns", group::Timing::default().beat_every.as_nanos() as u64);
-            row.set("floor_tcp_epoll_ns", round_trip()?.p50_ns());
+    Ok(match case.part {
+        Part::Storage if is_durable => {
+            let (piece_ns, appended_per_s) = place.floor_pieces(value_bytes)?;
+            vec![("floor_write_and_sync_ns", piece_ns), (FLOOR_BYTES_PER_S, appended_per_s)]
         }
-        Part::Arguments => row.set("marshal_ns", cases::marshal_ns(&case.crew)),
-    }
-    Ok(row)
+        Part::Storage => vec![(FLOOR_BYTES_PER_S, floor::copied_bytes_per_s(window * value_bytes))],
+        Part::Stability | Part::Shards => {
+            let rounds = (FLOOR_BYTES / value_bytes).clamp(50, 2000) as u32;
+            let trip = floor::tcp_round_trip(floor::Wait::Epoll, value_bytes, rounds);
+            let beat = group::Timing::default().beat_every;
+            let trip_ns = trip.map_err(os)?.p50_ns() as f64;
+            vec![("beat_ns", beat.as_nanos() as f64), ("floor_tcp_epoll_ns", trip_ns)]
+        }
+        Part::Arguments => vec![("marshal_ns", cases::marshal_ns(&case.crew))],
+    })
 }
 
+/// A row beside what this machine can do.
+fn with_floors(case: &Case, mut row: Row, floors: &[(&'static str, f64)]) -> Row {
+    for (name, floor) in floors {
+        row.set(name, *floor);
+    }
+    if let Some(floor) = row.number(FLOOR_BYTES_PER_S) {
+        // All logs are on one disk.
+        let n_copies = if case.crew.is_durable { case.crew.members } else { 1 };
+        let ours = row.number("bytes_per_s").unwrap_or(f64::NAN) * n_copies as f64;
+        row.set("of_floor", ours / floor);
+    }
+    row
+}
+
+const FLOOR_BYTES_PER_S: &str = "floor_bytes_per_s";
 /// The bytes of a floor's round trips.
 const FLOOR_BYTES: usize = 16 << 20;
