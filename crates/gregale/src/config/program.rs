@@ -1,5 +1,7 @@
 //! The program that is replicated: its command, and what is known of it.
 
+mod saving;
+
 use super::{Config, Durability, Protocol};
 use crate::elf;
 use clap::ValueEnum;
@@ -7,6 +9,8 @@ use console::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
+
+pub(crate) use saving::SaveBy;
 
 /// The order in which a copy of the program sees the input of different connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -63,17 +67,6 @@ impl ReadsOf {
     pub(crate) fn by(rest: RestBy) -> Option<ReadsOf> {
         [ReadsOf::Resp, ReadsOf::Memcached].into_iter().find(|of| of.rest() == Some(rest))
     }
-}
-
-/// The way in which a copy is saved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum SaveBy {
-    /// By SAVE, in Redis's protocol.
-    Resp,
-    /// By its directory, as kill -9 leaves it: the program has to begin with that, and to have
-    /// all that it has answered. Every copy is killed there, and begins again.
-    Files,
 }
 
 /// Words of a command line by which what reads do would decide what writes do, or by which a
@@ -320,18 +313,6 @@ impl Program {
         is_redis || self.rest() == RestBy::Resp
     }
 
-    /// The least number of entries from one checkpoint to the next; 0 for none.
-    pub(crate) fn checkpoint(&self) -> u64 {
-        let is_known = self.saves_files() || self.rest() == RestBy::Resp;
-        let can_save = is_known && self.compare > 0;
-        self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
-    }
-
-    /// Whether copies are saved by their files, and begin again where one is.
-    pub(crate) fn saves_files(&self) -> bool {
-        self.save == Some(SaveBy::Files)
-    }
-
     /// The time after which a copy that takes up nothing is dropped.
     pub(crate) fn stalled_after(&self) -> Duration {
         if self.stall_s == 0 { Duration::MAX } else { Duration::from_secs(self.stall_s) }
@@ -422,31 +403,6 @@ impl Program {
                 "--genesis {}: there is no such directory",
                 genesis.display()
             )));
-        }
-        Ok(())
-    }
-
-    /// Refuses checkpoints where there is no way to save, or nothing to count them by.
-    fn check_checkpoints(&self) -> Outcome<()> {
-        let is_on = self.checkpoint() > 0;
-        if is_on && self.compare == 0 {
-            return Err(Failure::new(
-                "--program-checkpoint: a checkpoint counts when the copies have answered alike, so \
-                 say --program-compare 1000 too",
-            ));
-        }
-        if is_on && !self.saves_files() && self.rest() != RestBy::Resp {
-            return Err(Failure::new(
-                "--program-checkpoint: a copy is saved by SAVE, in Redis's protocol: say \
-                 --program-rest resp if the program knows it, --program-save files if it loses \
-                 nothing that it has answered when it is killed, or --program-checkpoint 0",
-            ));
-        }
-        if self.close_s.is_some() && !is_on {
-            return Err(Failure::new(
-                "--program-close: clients are closed for checkpoints, and there are none: say \
-                 --program-save files, or leave it out",
-            ));
         }
         Ok(())
     }
