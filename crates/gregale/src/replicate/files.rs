@@ -75,8 +75,21 @@ impl Files {
 
     /// Saves `directory`, in which nothing is written before [`Files::is_copied`].
     pub(super) fn save(&mut self, directory: PathBuf) {
+        self.begin();
+        self.add(&[(directory, "")]);
+    }
+
+    /// Forgets what was saved before, and returns the directory of what is saved next.
+    pub(super) fn begin(&mut self) -> PathBuf {
         self.forget();
         self.n_saved += 1;
+        self.place()
+    }
+
+    /// Adds copies of directories to what was begun, each by its name there, and packs all of it.
+    /// Nothing is written in them before [`Files::is_copied`].
+    pub(super) fn add(&mut self, parts: &[(PathBuf, &'static str)]) {
+        let parts = parts.to_vec();
         let (to_copied, copied) = channel();
         let (to_packed, packed) = channel();
         let is_given_up = Arc::new(AtomicBool::new(false));
@@ -86,9 +99,11 @@ impl Files {
         // (It ends by itself, soon after it was given up.)
         std::thread::spawn(move || {
             let what = format!("copying the directory took more than {limit:?}");
-            let made = has_room(&directory, &run).and_then(|()| {
+            let made = has_room(&parts, &run).and_then(|()| {
                 let mut may_continue = until(&is_over, ends_by, what);
-                tree::copy(&directory, &place, &mut may_continue)
+                parts
+                    .iter()
+                    .try_for_each(|(from, to)| tree::copy(from, &place.join(to), &mut may_continue))
                     .map_err(|error| format!("cannot copy the directory: {error}"))
             });
             let is_made = made.is_ok();
@@ -160,10 +175,14 @@ impl Files {
     pub(super) fn forget(&mut self) {
         let was_there = !matches!(std::mem::take(&mut self.saved), Saved::None);
         if was_there {
-            let place = self.place();
-            // A large directory takes a while. What is left is swept by the next process.
-            std::thread::spawn(move || fs::remove_dir_all(place));
+            self.remove();
         }
+    }
+
+    fn remove(&self) {
+        let place = self.place();
+        // A large directory takes a while. What is left is swept by the next process.
+        std::thread::spawn(move || fs::remove_dir_all(place));
     }
 
     /// Takes the next bytes of an archive that the copy begins with (G2).
@@ -175,12 +194,21 @@ impl Files {
     /// Puts what was unpacked, if anything was, in the place of `directory`. Returns whether it
     /// was.
     pub(super) fn put_in_place(&mut self, directory: &Path) -> Result<bool, String> {
-        let Some(unpacker) = self.unpacker.take() else { return Ok(false) };
-        let root = unpacker.finish()?;
-        let put = fs::remove_dir_all(directory).and_then(|()| fs::rename(&root, directory));
-        put.map_err(|error| format!("cannot replace {}: {error}", directory.display()))?;
+        let Some(root) = self.unpacked()? else { return Ok(false) };
+        replace(&root, directory)?;
         Ok(true)
     }
+
+    /// The directory that was unpacked, if one was, and all of it.
+    pub(super) fn unpacked(&mut self) -> Result<Option<PathBuf>, String> {
+        self.unpacker.take().map(Unpacker::finish).transpose()
+    }
+}
+
+/// Puts `root` in the place of `directory`.
+fn replace(root: &Path, directory: &Path) -> Result<(), String> {
+    let put = fs::remove_dir_all(directory).and_then(|()| fs::rename(root, directory));
+    put.map_err(|error| format!("cannot replace {}: {error}", directory.display()))
 }
 
 /// What is asked before each step of a long work.
@@ -200,9 +228,10 @@ fn until(
 
 /// Refuses a copy for which there is no room. (A file system that shares what is the same would
 /// need less.)
-fn has_room(directory: &Path, run: &Path) -> Result<(), String> {
+fn has_room(parts: &[(PathBuf, &str)], run: &Path) -> Result<(), String> {
     let cause = |error: io::Error| format!("cannot look at the directory: {error}");
-    let taken = tree::taken_bytes(directory).map_err(cause)?;
+    let taken = parts.iter().map(|(from, _)| tree::taken_bytes(from)).sum::<io::Result<u64>>();
+    let taken = taken.map_err(cause)?;
     let of = rustix::fs::statvfs(run).map_err(|error| cause(error.into()))?;
     let free = of.f_bavail.saturating_mul(of.f_frsize);
     if free < taken.saturating_add(SPARE_BYTES) {
@@ -260,6 +289,31 @@ mod tests {
         assert!(!directory.join("other").exists());
         wait_for(|| is_empty_but_for(run.path(), &["dir"]).then_some(()));
         assert_eq!(files.put_in_place(&directory), Ok(false));
+    }
+
+    #[test]
+    fn directories_are_added_to_what_was_begun_by_their_names() {
+        let run = tempfile::tempdir().unwrap();
+        let directory = run.path().join("dir");
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("file"), b"of the program").unwrap();
+        let mut files = Files::new(run.path(), COPIED_WITHIN);
+        let place = files.begin();
+        fs::create_dir_all(place.join("image")).unwrap();
+        fs::write(place.join("image/pages"), b"of the dump").unwrap();
+        files.add(&[(directory.clone(), "dir")]);
+        wait_for(|| files.is_copied().then_some(()));
+        let len = wait_for(|| files.poll().unwrap());
+        let mut all = vec![0; len as usize];
+        let mut n = 0;
+        while n < all.len() {
+            n += files.read(n as u64, &mut all[n..]).unwrap();
+        }
+        files.restore(&all).unwrap();
+        let root = files.unpacked().unwrap().unwrap();
+        assert_eq!(fs::read(root.join("image/pages")).unwrap(), b"of the dump");
+        assert_eq!(fs::read(root.join("dir/file")).unwrap(), b"of the program");
+        assert_eq!(files.unpacked(), Ok(None));
     }
 
     #[test]
