@@ -27,7 +27,8 @@
 //! - K7 where copies are saved by their files, that is done at halts alone, and *every* copy begins
 //!   again there with its own files, as the one does that begins with the checkpoint. What a
 //!   program holds in memory (the numbers of connections, ids of processes, how far it has drawn)
-//!   is shown to clients, and is not in its files.
+//!   is shown to clients, and is not in its files. (Copies whose processes are dumped are saved at
+//!   halts alone too, and continue there: their memory is in the checkpoint.)
 //! - K5 the content holds the requests that made the connections what they are (`session`), so that
 //!   a copy that begins there treats them as the others do. A connection that requests do not
 //!   explain puts the checkpoint off.

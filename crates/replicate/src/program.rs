@@ -44,7 +44,8 @@ pub trait Program {
 
     /// Ends the program, which is at rest and has no leg, so that it can be started again with its
     /// files; those are saved if it `saves`, and [`Program::save`] tells what became of that.
-    /// Returns whether that is done; called again a moment later until then.
+    /// Returns whether that is done; called again a moment later until then. (One that is saved
+    /// with its memory continues, and [`Program::start`] finds it so.)
     ///
     /// # Errors
     /// It cannot be started again.

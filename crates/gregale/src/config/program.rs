@@ -327,6 +327,9 @@ impl Program {
     /// How a member is attached to its copy.
     pub(crate) fn attach(&self) -> Attach {
         self.attach.unwrap_or_else(|| {
+            if self.saves_processes() {
+                return Attach::Proxy; // what the library shares with the member cannot be dumped
+            }
             let words = self.words().unwrap_or_default();
             let file = words.first().and_then(|name| find(name));
             match file.is_some_and(|file| elf::loads_libraries(&file)) {

@@ -34,6 +34,7 @@ impl Program {
         // A copy begins with what another one has saved.
         let save = match save {
             Some(SaveBy::Files) => "files",
+            Some(SaveBy::Criu) => "processes",
             Some(SaveBy::Resp) | None => "what the program saves",
         };
         format!(
@@ -72,13 +73,14 @@ mod tests {
         assert!(differs(|it| it.partitions = order(Order::Signals), &partitioned));
         let program = Config { program: Some(Program::of("p {socket}")), ..config() };
         assert!(differs(|it| it.program = None, &program));
-        let changes: [fn(&mut Program); 6] = [
+        let changes: [fn(&mut Program); 7] = [
             |it| it.order = InputOrder::Loop,
             |it| it.chance = Chance::Kernel,
             |it| it.time = Time::Log,
             |it| it.compare = 5,
             |it| it.output = Output::Strict,
             |it| it.save = Some(SaveBy::Files),
+            |it| it.save = Some(SaveBy::Criu),
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let of = |it: &mut Config| change(it.program.as_mut().unwrap());

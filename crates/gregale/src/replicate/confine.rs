@@ -18,11 +18,14 @@ use std::path::{Path, PathBuf};
 /// The beginning of a line about what the host forbids, in the copy's output.
 pub(super) const NOTE: &str = "gregale: ";
 
+/// What a copy does that is not kept from it.
+pub(super) const WRITES: &str = "the program may write to any file";
+
 /// The devices that programs write.
 const DEVICES: [&str; 6] =
     ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/random"];
 /// Where any program may write.
-const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
+pub(super) const SHARED: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// The places that a copy writes.
 #[derive(Debug)]
@@ -40,8 +43,13 @@ pub(super) struct Writes {
 }
 
 /// Confines this process, and what it becomes. Returns whether its children count their ids from 1
-/// on, and end with the first of them.
-pub(super) fn confine(how: Confine, has_own_network: bool, writes: &Writes) -> Outcome<bool> {
+/// on, and end with the first of them. A copy with mounts of its own is given no places that it
+/// writes: the mounts say that (`apart`).
+pub(super) fn confine(
+    how: Confine,
+    has_own_network: bool,
+    writes: Option<&Writes>,
+) -> Outcome<bool> {
     if how == Confine::None {
         return Ok(false);
     }
@@ -57,12 +65,14 @@ pub(super) fn confine(how: Confine, has_own_network: bool, writes: &Writes) -> O
         false => "process ids differ between copies",
     };
     told(how, own, without)?;
-    told(how, only_writes(writes), "the program may write to any file")?;
+    if let Some(writes) = writes {
+        told(how, only_writes(writes), WRITES)?;
+    }
     Ok(is_apart)
 }
 
 /// Continues without, and says so, or refuses.
-fn told(how: Confine, done: Result<(), String>, without: &str) -> Outcome<()> {
+pub(super) fn told(how: Confine, done: Result<(), String>, without: &str) -> Outcome<()> {
     let Err(why) = done else { return Ok(()) };
     if how == Confine::Strict {
         return Err(Failure::new(format_args!(

@@ -2,6 +2,7 @@
 
 use super::asleep::is_asleep;
 use super::confine::NOTE;
+use super::criu::{BEGUN, RESTORED_WITHIN, restore_words};
 use super::datagrams;
 use super::files::{COPIED_WITHIN, Files};
 use super::inside::{Inside, write_library};
@@ -59,6 +60,8 @@ pub(crate) struct Copy {
     restored: Restored,
     /// The program reads a checkpoint, as far as is known.
     loads: Option<Loading>,
+    /// The program is restored from a dump, and was not seen to be whole yet (`criu`, R2).
+    is_restored: bool,
     /// The flags of `launch`.
     flags: Vec<OsString>,
     /// What the program says from inside, if it loads the library.
@@ -83,13 +86,17 @@ impl Copy {
         if !settings.outbound && !is_at_port {
             flags.push("--own-network".into());
         }
+        if let Some(sockets) = place.sockets_apart() {
+            flags.extend(["--apart".into(), place.run().into(), sockets.into()]);
+        }
         let is_in_turns = settings.order == InputOrder::Loop;
-        let renewals = settings.saves_files().then(|| Renewals {
+        let renewals = settings.saves_at_halts().then(|| Renewals {
             files: Files::new(place.run(), COPIED_WITHIN),
             stage: None,
             seed,
             is_in_turns,
             speaks_resp: settings.speaks_resp(),
+            dumps: settings.saves_processes(),
         });
         let inside = match settings.attach() {
             Attach::Proxy => None,
@@ -112,6 +119,7 @@ impl Copy {
             saved: None,
             restored: Restored::default(),
             loads: None,
+            is_restored: false,
             flags,
             inside,
             needs_inside: settings.rest() == RestBy::Waits || settings.time == Time::Log,
@@ -154,14 +162,12 @@ impl Copy {
         if let Some(inside) = inside {
             launch.env(waits::PAGE, inside.path());
         }
-        launch
-            .env(TEMPORARY, place.temporary())
-            .arg("--")
-            .args(words)
-            .current_dir(place.dir())
-            .stdin(Stdio::null())
-            .stdout(output)
-            .stderr(errors);
+        launch.env(TEMPORARY, place.temporary_seen());
+        match self.is_restored {
+            true => launch.args(["--restores", "--"]).args(restore_words()),
+            false => launch.arg("--").args(words),
+        };
+        launch.current_dir(place.dir()).stdin(Stdio::null()).stdout(output).stderr(errors);
         Ok(launch)
     }
 
@@ -310,6 +316,12 @@ impl Copy {
         }
     }
 
+    /// Whether the program is restored, and not whole yet.
+    fn is_in_pieces(&mut self) -> bool {
+        self.is_restored = self.is_restored && !self.place.run().join(BEGUN).exists();
+        self.is_restored
+    }
+
     /// Whether the program has read its checkpoint: until then it listens, and refuses requests.
     fn loaded(&mut self) -> Result<(), Errno> {
         let Some(mut loading) = self.loads.take() else { return Ok(()) };
@@ -365,6 +377,13 @@ impl Program for Copy {
 
     fn start(&mut self, at: u64) -> Result<(), String> {
         let loads = match &mut self.renewals {
+            Some(of) if of.dumps => {
+                if self.child.is_some() {
+                    return Ok(()); // it continues behind a halt
+                }
+                self.is_restored = of.put_dump_in_place(&self.place)?;
+                false
+            }
             Some(of) => {
                 of.files.put_in_place(&self.place.dir())?;
                 // What it has drawn before is not drawn again.
@@ -380,7 +399,9 @@ impl Program for Copy {
             let child = launch.spawn().map_err(|error| self.not_started(error))?;
             self.adopt(child)
         });
-        if at > 0 && self.renewals.is_some() {
+        if self.is_restored {
+            self.start = Start::new(RESTORED_WITHIN);
+        } else if at > 0 && self.renewals.is_some() {
             self.start = Start::recovering(RECOVERS_WITHIN);
         }
         started.map_err(|failure| failure.to_string())
@@ -389,6 +410,10 @@ impl Program for Copy {
     fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
         let Copy { renewals, child, words, .. } = self;
         let of = renewals.as_mut().ok_or("the program is not saved by its files")?;
+        if of.dumps {
+            let (child, _) = child.as_ref().ok_or("the program was not started")?;
+            return if saves { of.dump(child.id(), &self.place) } else { Ok(true) };
+        }
         let is_over = of.end(child, saves, &self.place.dir(), &words[0])?;
         if is_over {
             self.clear()?;
@@ -432,6 +457,9 @@ impl Program for Copy {
     }
 
     fn connect(&mut self, key: u64) -> Connected {
+        if self.is_in_pieces() {
+            return Connected::Later;
+        }
         // One that still begins may refuse its first connection: the feeder sees to it that the
         // program is at rest since it was seen to listen.
         if !self.start.is_seen && self.is_up() {
@@ -516,7 +544,7 @@ impl Program for Copy {
                 return false;
             }
         }
-        self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
+        !self.is_in_pieces() && self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
     }
 
     fn tell_time(&mut self, time_ms: u64) -> bool {

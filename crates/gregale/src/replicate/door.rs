@@ -1,6 +1,7 @@
 //! The replicate door in a process: sockets, signals, the supervisor, the copy's end.
 
 use super::copy::{Copy, LEG};
+use super::criu::check_saver;
 use super::datagrams::Datagrams;
 use super::place::Place;
 use super::streams::ProgramStreams;
@@ -67,6 +68,7 @@ impl ProgramDoor {
         listener: TcpListener,
         board: Arc<Board>,
     ) -> Outcome<(State<FileTranscript>, ProgramDoor)> {
+        check_saver(settings)?;
         let place = Place::make(config, settings, life)?;
         let output = match settings.output {
             Output::AtOnce => verdict::Output::AtOnce,
@@ -76,7 +78,7 @@ impl ProgramDoor {
             members: config.members.len(),
             compare: settings.compare,
             checkpoint: settings.checkpoint(),
-            renews: settings.saves_files(),
+            renews: settings.saves_at_halts(),
             time_step_ms: settings.time_step_ms(),
             output,
         };
@@ -113,7 +115,7 @@ impl ProgramDoor {
             speaks: settings.speaks_resp().then_some(Protocol::Resp),
             compare: settings.compare,
             output,
-            renews: settings.saves_files(),
+            renews: settings.saves_at_halts(),
         };
         let copy = Copy::new(settings, place, seed(config, settings)?)?;
         let streams = if settings.is_told_by_udp() {

@@ -1,8 +1,9 @@
 //! A checkpoint of a copy's files: its directory as a crash has left it, and that as bytes.
 //!
-//! The program has been killed. Its directory is copied beside it (`tree`), the program begins
-//! again, and the copy is read once to make an archive of it (`archive`), whose bytes are read from
-//! there when they are said. Both are done by a thread, and last no longer than the limit.
+//! The program has been killed, or its processes were dumped (`criu`) and are stopped. Its
+//! directory is copied beside it (`tree`), the program begins again, or continues, and the copy is
+//! read once to make an archive of it (`archive`), whose bytes are read from there when they are
+//! said. Both are done by a thread, and last no longer than the limit.
 //!
 //! - G1 a checkpoint that is not whole never counts: what a process leaves that dies meanwhile lies
 //!   in its own directory, which its successor removes; and no member counts a part of what is said
@@ -171,6 +172,12 @@ impl Files {
         }
     }
 
+    /// Gives up what was begun.
+    pub(super) fn give_up(&mut self, why: String) {
+        self.saved = Saved::InVain(why);
+        self.remove();
+    }
+
     /// Removes what was saved.
     pub(super) fn forget(&mut self) {
         let was_there = !matches!(std::mem::take(&mut self.saved), Saved::None);
@@ -206,7 +213,7 @@ impl Files {
 }
 
 /// Puts `root` in the place of `directory`.
-fn replace(root: &Path, directory: &Path) -> Result<(), String> {
+pub(super) fn replace(root: &Path, directory: &Path) -> Result<(), String> {
     let put = fs::remove_dir_all(directory).and_then(|()| fs::rename(root, directory));
     put.map_err(|error| format!("cannot replace {}: {error}", directory.display()))
 }
@@ -314,6 +321,9 @@ mod tests {
         assert_eq!(fs::read(root.join("image/pages")).unwrap(), b"of the dump");
         assert_eq!(fs::read(root.join("dir/file")).unwrap(), b"of the program");
         assert_eq!(files.unpacked(), Ok(None));
+        let _ = files.begin();
+        files.give_up("CRIU says no".to_owned());
+        assert_eq!(files.poll(), Err("CRIU says no".to_owned()));
     }
 
     #[test]

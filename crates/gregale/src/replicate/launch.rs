@@ -4,9 +4,13 @@
 //! leaves the terminal's process group, is confined, and then turns into the program. Where process
 //! ids are the copy's own, it is a child that does so, the first of a space of ids: this process
 //! waits for it and ends as it does, and with the child end all processes of the space.
+//!
+//! Where a copy is saved by a dump of its processes (`criu`), it has mounts of its own (`apart`),
+//! and the child begins a session. Then a program may also be restored, in place of being begun.
 
-use super::confine::{Writes, confine};
+use super::confine::{WRITES, Writes, confine, told};
 use super::copy::TEMPORARY;
+use super::{apart, criu};
 use crate::config::Confine;
 use clap::Args;
 use console::{Failure, Outcome};
@@ -42,6 +46,18 @@ pub(crate) struct LaunchArgs {
     /// The directory in which it makes a socket by a name of its own, and files.
     #[arg(long)]
     files: Option<PathBuf>,
+    /// The directories of its process and of its socket, which it is to find where all copies do.
+    #[arg(long, num_args = 2)]
+    apart: Option<Vec<PathBuf>>,
+    /// Whether it begins a session of its own, as the first process of its space.
+    #[arg(long)]
+    leads: bool,
+    /// Whether the words restore a program, which this process waits for then.
+    #[arg(long)]
+    restores: bool,
+    /// The process whose mounts and network the words are run in.
+    #[arg(long)]
+    inside: Option<u32>,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     words: Vec<String>,
@@ -60,8 +76,25 @@ pub(crate) fn launch(args: &LaunchArgs) -> Outcome {
             .and_then(|()| nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP))
             .map_err(|error| Failure::os("be traced", error))?;
     }
-    let Some(how) = args.confine else { return Err(become_program(args)) };
-    setsid().map_err(|error| Failure::os("leave the process group", error))?;
+    if let Some(pid) = args.inside {
+        apart::join(pid)?;
+    }
+    let begin_session =
+        || setsid().map_err(|error| Failure::os("leave the process group", error)).map(drop);
+    let Some(how) = args.confine else {
+        if args.leads {
+            begin_session()?;
+        }
+        return Err(become_program(args));
+    };
+    begin_session()?;
+    if let Some([run, sockets]) = args.apart.as_deref() {
+        apart::enter(run, sockets)?;
+        told(how, apart::seal(), WRITES)?;
+    }
+    if args.restores {
+        return restore(args);
+    }
     let dir = std::env::current_dir().map_err(|error| Failure::os("find the directory", error))?;
     let page = std::env::var_os(waits::PAGE).map(PathBuf::from);
     let writes = Writes {
@@ -71,10 +104,14 @@ pub(crate) fn launch(args: &LaunchArgs) -> Outcome {
         sockets: args.sockets.clone(),
         page,
     };
-    if confine(how, args.own_network, &writes)? {
-        run_apart(args)
-    } else {
-        Err(become_program(args))
+    let writes = Some(&writes).filter(|_| args.apart.is_none());
+    match confine(how, args.own_network, writes)? {
+        true => run_apart(args),
+        false if args.apart.is_some() => Err(Failure::new(
+            "this host gives the program no process ids of its own, which --program-save criu \
+             takes: allow it, or say --program-save files",
+        )),
+        false => Err(become_program(args)),
     }
 }
 
@@ -93,13 +130,32 @@ fn run_apart(args: &LaunchArgs) -> Outcome {
     if let Some(library) = &args.preload {
         second.arg("--preload").arg(library);
     }
+    if args.apart.is_some() {
+        let output = apart::output()?;
+        let errors = output.try_clone().map_err(failed)?;
+        second.arg("--leads").stdout(output).stderr(errors);
+    }
     let status = second.arg("--").args(&args.words).status().map_err(failed)?;
-    let signal = status.signal().and_then(Signal::from_named_raw);
-    if let Some(signal) = signal {
+    end_as(status.code(), status.signal())
+}
+
+/// Restores the program, and ends as it does.
+fn restore(args: &LaunchArgs) -> Outcome {
+    if args.own_network {
+        nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
+            .map_err(|error| Failure::os("make a network for the program", error))?;
+    }
+    let status = criu::run_restored(&args.words)?;
+    end_as(status.exit_status(), status.terminating_signal())
+}
+
+/// Ends as the program did.
+fn end_as(code: Option<i32>, signal: Option<i32>) -> Outcome {
+    if let Some(signal) = signal.and_then(Signal::from_named_raw) {
         // No program has begun here, so no signal has a handler.
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
-    Ok(ExitCode::from(status.code().map_or(u8::MAX, |code| code as u8)))
+    Ok(ExitCode::from(code.map_or(u8::MAX, |code| code as u8)))
 }
 
 /// Returns the failure, if there is one.

@@ -5,10 +5,12 @@
 //! and its copy end together: the next process begins with the program's first state, or with a
 //! checkpoint, and feeds the transcript from there.
 
+mod apart;
 mod archive;
 mod asleep;
 mod confine;
 mod copy;
+mod criu;
 mod datagrams;
 mod doctor;
 mod door;
@@ -24,6 +26,7 @@ mod transcript;
 mod tree;
 mod trial;
 
+pub(crate) use criu::check_saver;
 pub(crate) use doctor::{ReplicateCommand, replicate};
 pub(crate) use door::ProgramDoor;
 pub(crate) use launch::{LaunchArgs, launch};

@@ -11,11 +11,17 @@
 //! SOCKETS/copy-M.N    `{socket}`, or the directory `{socketdir}`
 //! SOCKETS/page-M.N    what the copy says from inside
 //! ```
+//! A copy whose processes are dumped finds `PLACE/run-N`, and the directory of its socket, where
+//! all such copies do (`apart`). There are a few files more then:
+//! ```text
+//! PLACE/run-N/image     a dump that the copy begins with
+//! PLACE/run-N/criu.log  what CRIU has said last
+//! ```
 //! Each process of a member has a directory of its own, so that a copy which outlives its member by
 //! a moment writes nowhere near the next one. The directories of earlier processes are removed at
 //! the start of the next.
 
-use super::tree;
+use super::{apart, tree};
 use crate::config::{Config, Program};
 use base::Incarnation;
 use console::{Failure, Outcome};
@@ -48,6 +54,8 @@ pub(crate) struct Place {
     page: PathBuf,
     /// Where the copy listens.
     pub(crate) address: Address,
+    /// Whether the copy finds its directories at paths that all members share.
+    is_apart: bool,
 }
 
 impl Place {
@@ -92,7 +100,7 @@ impl Place {
             Address::Port(free_port()?)
         } else if program.is_told_by_udp() {
             Address::Udp(free_udp_port()?)
-        } else if program.names_its_socket() {
+        } else if program.names_its_socket() || program.saves_processes() {
             fs::create_dir_all(&socket).map_err(|error| made(&socket, error))?;
             Address::Directory(socket)
         } else {
@@ -104,7 +112,7 @@ impl Place {
             }
             Address::Socket(socket)
         };
-        Ok(Place { run, page, address })
+        Ok(Place { run, page, address, is_apart: program.saves_processes() })
     }
 
     /// The directory of the process.
@@ -162,6 +170,24 @@ impl Place {
         self.run.join("output")
     }
 
+    /// The directory of the socket, of a copy that finds its directories where all copies do.
+    pub(crate) fn sockets_apart(&self) -> Option<&Path> {
+        match &self.address {
+            Address::Directory(path) if self.is_apart => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Where the copy finds the directory of its process.
+    fn seen(&self) -> &Path {
+        if self.is_apart { Path::new(apart::COPY) } else { &self.run }
+    }
+
+    /// Where the copy finds the directory for its temporary files.
+    pub(crate) fn temporary_seen(&self) -> PathBuf {
+        self.seen().join("tmp")
+    }
+
     /// The words of the command line with this place's names.
     pub(crate) fn fill(&self, words: &[String]) -> Vec<String> {
         // A command has one of these.
@@ -171,8 +197,16 @@ impl Place {
             Address::Port(address) => ("{port}", address.port().to_string()),
             Address::Udp(address) => ("{udp}", address.port().to_string()),
         };
-        let dir = self.dir().display().to_string();
-        let fill = |word: &String| word.replace(name, &address).replace("{dir}", &dir);
+        let dir = self.seen().join("dir").display().to_string();
+        let fill = |word: &String| {
+            let word = match self.is_apart {
+                true => word
+                    .replace("{socketdir}", apart::SOCKETS)
+                    .replace("{socket}", &format!("{}/{}", apart::SOCKETS, apart::SOCKET)),
+                false => word.replace(name, &address),
+            };
+            word.replace("{dir}", &dir)
+        };
         words.iter().map(fill).collect()
     }
 }
@@ -214,4 +248,28 @@ fn free_udp_port() -> Outcome<SocketAddr> {
     UdpSocket::bind(any)
         .and_then(|socket| socket.local_addr())
         .map_err(|error| Failure::os("find a free port", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::SaveBy;
+
+    #[test]
+    fn a_copy_that_is_dumped_finds_its_directories_where_all_do() {
+        let base = tempfile::tempdir().unwrap();
+        let words = ["--unixsocket={socket}", "{dir}/x"].map(str::to_owned);
+        let made = |member, save| {
+            let program = Program { save, ..Program::of("sh {socket}") };
+            Place::within(base.path(), base.path(), member, &program, Incarnation(7)).unwrap()
+        };
+        let (first, second) = (made(1, Some(SaveBy::Criu)), made(2, Some(SaveBy::Criu)));
+        assert_eq!(first.fill(&words), second.fill(&words));
+        assert_eq!(first.fill(&words)[1], "/run/gregale/copy/dir/x");
+        assert_eq!(first.fill(&words)[0], "--unixsocket=/run/gregale/sockets/socket");
+        assert_ne!(first.sockets_apart().unwrap(), second.sockets_apart().unwrap());
+        let other = made(3, None);
+        assert!(other.fill(&words)[1].starts_with(base.path().to_str().unwrap()));
+        assert_eq!(other.sockets_apart(), None);
+    }
 }

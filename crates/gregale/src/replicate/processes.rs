@@ -59,6 +59,18 @@ impl Ending {
     }
 }
 
+/// The process that `launch` has become the parent of: the first one of the program.
+pub(super) fn program_of(launch: u32) -> Option<u32> {
+    family(launch).get(1).copied()
+}
+
+/// Lets a process, and all that it has begun, run again.
+pub(super) fn let_go(pid: u32) {
+    for pid in family(pid) {
+        send(pid, Signal::CONT);
+    }
+}
+
 fn send(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
         let _ = kill_process(pid, signal); // one that is gone has ended

@@ -1,7 +1,10 @@
-//! The renewal of a copy: the program is killed, and begins again with its own files.
+//! The renewal of a copy: the program is killed, and begins again with its own files. One that is
+//! saved by a dump of its processes continues instead.
 
-use super::files::Files;
-use super::processes::Ending;
+use super::criu::{Dump, IMAGE};
+use super::files::{Files, replace};
+use super::place::Place;
+use super::processes::{Ending, let_go};
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::process::Child;
@@ -60,6 +63,8 @@ pub(super) enum Stage {
         ending: Ending,
         ends_by: Instant,
     },
+    /// The processes are dumped.
+    Dumping(Dump),
     /// The directory is copied.
     Copying,
 }
@@ -80,7 +85,7 @@ impl Drop for Killed {
     }
 }
 
-/// What a copy has that is saved by its files.
+/// What a copy has that is saved by its files, or by a dump of its processes.
 #[derive(Debug)]
 pub(super) struct Renewals {
     pub(super) files: Files,
@@ -89,6 +94,8 @@ pub(super) struct Renewals {
     pub(super) seed: u64,
     pub(super) is_in_turns: bool,
     pub(super) speaks_resp: bool,
+    /// Whether the processes are dumped.
+    pub(super) dumps: bool,
 }
 
 impl Renewals {
@@ -142,7 +149,64 @@ impl Renewals {
                     self.stage = (!is_done).then_some(Stage::Copying);
                     return Ok(is_done);
                 }
+                Some(Stage::Dumping(_)) => return Err(format!("{name} is dumped")),
             }
         }
+    }
+
+    /// Dumps the program that process `launch` has begun, a step at a time, with its directories.
+    /// Returns whether it runs again. What is not made then, [`Files::poll`] tells.
+    ///
+    /// # Errors
+    /// The program cannot be used further.
+    pub(super) fn dump(&mut self, launch: u32, place: &Place) -> Result<bool, String> {
+        let run = place.run();
+        loop {
+            match self.stage.take() {
+                None => match Dump::begin(launch, &self.files.begin(), run) {
+                    Ok(dump) => self.stage = Some(Stage::Dumping(dump)),
+                    Err(why) => {
+                        self.files.give_up(why);
+                        return Ok(true);
+                    }
+                },
+                Some(Stage::Dumping(mut dump)) => match dump.poll()? {
+                    None => {
+                        self.stage = Some(Stage::Dumping(dump));
+                        return Ok(false);
+                    }
+                    Some(Ok(())) => {
+                        self.files.add(&[(place.dir(), "dir"), (place.temporary(), "tmp")]);
+                        self.stage = Some(Stage::Copying);
+                    }
+                    Some(Err(why)) => {
+                        self.files.give_up(why);
+                        let_go(launch);
+                        return Ok(true);
+                    }
+                },
+                Some(Stage::Copying) => {
+                    let is_done = self.files.is_copied();
+                    self.stage = (!is_done).then_some(Stage::Copying);
+                    if is_done {
+                        let_go(launch);
+                    }
+                    return Ok(is_done);
+                }
+                Some(Stage::Ending { .. }) => return Err("the program ends".to_owned()),
+            }
+        }
+    }
+
+    /// Puts the dump that was unpacked, if one was, and the directories beside it, where the
+    /// program finds them. Returns whether there is one.
+    pub(super) fn put_dump_in_place(&mut self, place: &Place) -> Result<bool, String> {
+        let Some(root) = self.files.unpacked()? else { return Ok(false) };
+        replace(&root.join("dir"), &place.dir())?;
+        replace(&root.join("tmp"), &place.temporary())?;
+        std::fs::rename(root.join(IMAGE), place.run().join(IMAGE))
+            .and_then(|()| std::fs::remove_dir(&root))
+            .map_err(|error| format!("cannot put a dump in its place: {error}"))?;
+        Ok(true)
     }
 }

@@ -127,13 +127,15 @@ pub(crate) struct ProgramArgs {
     #[arg(long, requires = "replicate", default_value_t = config::COMPARE, value_name = "N")]
     pub(crate) program_compare: u64,
     /// Save a copy after at least N entries, so that what stands before is forgotten. 0: never.
-    /// Without it, 100000 for programs that speak Redis's protocol or have --program-save files,
-    /// and never for others.
+    /// Without it, 100000 for programs that speak Redis's protocol or have --program-save files or
+    /// criu, and never for others.
     #[arg(long, requires = "replicate", value_name = "N")]
     pub(crate) program_checkpoint: Option<u64>,
     /// How a copy is saved. resp: by SAVE, which is the default in Redis's protocol. files: by its
     /// directory, for programs that lose nothing they have answered when they are killed. All
     /// copies are killed for it, and begin again with their files, while no client is connected.
+    /// criu: by a dump of its processes with their memory, while no client is connected. It takes
+    /// root and the program criu, and loads no library into the program.
     #[arg(long, requires = "replicate", value_enum)]
     pub(crate) program_save: Option<SaveBy>,
     /// Close all clients when open connections have put a checkpoint off for so many seconds.

@@ -54,6 +54,9 @@ const KEY_DOOR: u64 = 1 << 32;
 /// Runs the cluster until a signal.
 pub(crate) fn run(args: &UpArgs) -> Outcome {
     args.check()?;
+    if let Some(program) = args.program.program() {
+        crate::replicate::check_saver(&program)?;
+    }
     // Ports come first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;

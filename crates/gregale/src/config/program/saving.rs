@@ -1,6 +1,6 @@
 //! How copies of the program are saved, and what that takes.
 
-use super::{CHECKPOINT, Program, RestBy};
+use super::{Attach, CHECKPOINT, Confine, Program, RestBy};
 use clap::ValueEnum;
 use console::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,15 @@ pub(crate) enum SaveBy {
     /// By its directory, as kill -9 leaves it: the program has to begin with that, and to have
     /// all that it has answered. Every copy is killed there, and begins again.
     Files,
+    /// By a dump of its processes with their memory, which CRIU makes and restores. Takes root,
+    /// and no library in the program: its time and its chance are the kernel's.
+    Criu,
 }
 
 impl Program {
     /// The least number of entries from one checkpoint to the next; 0 for none.
     pub(crate) fn checkpoint(&self) -> u64 {
-        let is_known = self.saves_files() || self.rest() == RestBy::Resp;
+        let is_known = self.saves_at_halts() || self.rest() == RestBy::Resp;
         let can_save = is_known && self.compare > 0;
         self.checkpoint.unwrap_or(if can_save { CHECKPOINT } else { 0 })
     }
@@ -27,6 +30,16 @@ impl Program {
     /// Whether copies are saved by their files, and begin again where one is.
     pub(crate) fn saves_files(&self) -> bool {
         self.save == Some(SaveBy::Files)
+    }
+
+    /// Whether copies are saved by a dump of their processes.
+    pub(crate) fn saves_processes(&self) -> bool {
+        self.save == Some(SaveBy::Criu)
+    }
+
+    /// Whether copies are saved where no connection is open, and nowhere else.
+    pub(crate) fn saves_at_halts(&self) -> bool {
+        self.saves_files() || self.saves_processes()
     }
 
     /// Refuses checkpoints where there is no way to save, or nothing to count them by.
@@ -38,11 +51,12 @@ impl Program {
                  say --program-compare 1000 too",
             ));
         }
-        if is_on && !self.saves_files() && self.rest() != RestBy::Resp {
+        if is_on && !self.saves_at_halts() && self.rest() != RestBy::Resp {
             return Err(Failure::new(
                 "--program-checkpoint: a copy is saved by SAVE, in Redis's protocol: say \
                  --program-rest resp if the program knows it, --program-save files if it loses \
-                 nothing that it has answered when it is killed, or --program-checkpoint 0",
+                 nothing that it has answered when it is killed, --program-save criu to dump its \
+                 processes, or --program-checkpoint 0",
             ));
         }
         if self.close_s.is_some() && !is_on {
@@ -51,6 +65,28 @@ impl Program {
                  --program-save files, or leave it out",
             ));
         }
-        Ok(())
+        if self.saves_processes() { self.check_dumps() } else { Ok(()) }
+    }
+
+    /// Refuses what a dump of the program's processes cannot hold, or not put back.
+    fn check_dumps(&self) -> Outcome<()> {
+        let refusal = if self.attach() == Attach::Preload {
+            "what the preloaded library shares with the member is outside of a dump: leave \
+             --program-attach out"
+        } else if self.listens_at_port() || self.is_told_by_udp() {
+            "a port is another one at each member, and a dump holds its own: let the program listen \
+             at {socket} or in {socketdir}"
+        } else if self.outbound {
+            "a connection of the program's own cannot be put back at another member: leave \
+             --program-outbound out"
+        } else if self.confine == Confine::None {
+            "the ids of processes in a dump may be taken where it is put back: a copy has to have \
+             ids of its own, so leave --program-confine out"
+        } else {
+            return Ok(());
+        };
+        Err(Failure::new(format_args!(
+            "--program-save criu: {refusal}, or say --program-save files"
+        )))
     }
 }

@@ -49,6 +49,30 @@ fn checkpoints_take_a_way_to_save_and_comparisons() {
 }
 
 #[test]
+fn a_dump_of_processes_takes_what_it_can_put_back() {
+    let of = |command: &str| Program { save: Some(SaveBy::Criu), ..program(command) };
+    let redis = of("redis-server {socket}");
+    assert_eq!((redis.attach(), redis.rest()), (Attach::Proxy, RestBy::Resp));
+    assert_eq!(
+        (of("sh {socket}").rest(), of("sh {socket}").checkpoint()),
+        (RestBy::Quiet, CHECKPOINT)
+    );
+    assert!(redis.saves_at_halts() && !redis.saves_files());
+    assert!(of("sh {socketdir}").check_checkpoints().is_ok());
+    let strict = Program { confine: Confine::Strict, ..redis.clone() };
+    assert!(strict.check_checkpoints().is_ok());
+    let refused = |of: Program| of.check_checkpoints().unwrap_err().to_string();
+    assert!(refused(of("sh {port}")).contains("{socketdir}"));
+    assert!(refused(of("sh {udp}")).contains("--program-save files"));
+    let loads = Program { attach: Some(Attach::Preload), ..redis.clone() };
+    assert!(refused(loads).contains("leave --program-attach out"));
+    let asks = Program { outbound: true, ..redis.clone() };
+    assert!(refused(asks).contains("leave --program-outbound out"));
+    let free = Program { confine: Confine::None, ..redis };
+    assert!(refused(free).contains("leave --program-confine out"));
+}
+
+#[test]
 fn reads_beside_the_log_take_known_replies_and_change_nothing() {
     let reads = |command: &str, reads| Program { reads, ..program(command) };
     let refusal = |of: Program| of.check_reads(&of.words().unwrap()).unwrap_err().to_string();
