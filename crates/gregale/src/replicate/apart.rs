@@ -13,7 +13,10 @@ use super::confine::SHARED;
 use console::{Failure, Outcome};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount_bind, mount_change, mount_remount};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, mount_bind, mount_bind_recursive, mount_change,
+    mount_remount,
+};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::OsString;
 use std::fs::File;
@@ -83,13 +86,11 @@ pub(super) fn seal() -> Result<(), String> {
     let failed = |what: &Path, error: Errno| format!("{}: {error}", what.display());
     let shared = SHARED.map(Path::new);
     for place in shared.into_iter().filter(|place| place.is_dir()) {
-        mount_bind(place, place).map_err(|error| failed(place, error))?;
+        mount_bind_recursive(place, place).map_err(|error| failed(place, error))?;
     }
     let text = std::fs::read("/proc/self/mountinfo").map_err(|error| error.to_string())?;
-    let open = [COPY, SOCKETS].map(Path::new).into_iter().chain(shared);
-    let open: Vec<&Path> = open.collect();
     for (place, flags) in mounts(&text) {
-        if open.contains(&place.as_path()) || place.starts_with("/proc") {
+        if is_open(&place) {
             continue;
         }
         match mount_remount(&place, MountFlags::BIND | MountFlags::RDONLY | flags, "") {
@@ -99,6 +100,12 @@ pub(super) fn seal() -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whether what is mounted there may be written.
+fn is_open(place: &Path) -> bool {
+    let mut shared = SHARED.iter().chain(&["/proc"]);
+    [COPY, SOCKETS].map(Path::new).contains(&place) || shared.any(|open| place.starts_with(open))
 }
 
 /// The places in a text like `/proc/self/mountinfo`, and the flags that they have and keep.
@@ -148,5 +155,15 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert_eq!(found[0], (PathBuf::from("/"), MountFlags::RELATIME));
         assert_eq!(found[1], (PathBuf::from("/a b\\"), flags));
+    }
+
+    #[test]
+    fn a_copys_own_places_and_those_of_all_programs_are_open() {
+        for place in [COPY, SOCKETS, "/tmp", "/tmp/mounted", "/proc", "/proc/sys/fs/binfmt_misc"] {
+            assert!(is_open(Path::new(place)), "{place}");
+        }
+        for place in ["/", "/tmpx", "/run", "/run/gregale/copy/dir", "/dev/shm", "/var"] {
+            assert!(!is_open(Path::new(place)), "{place}");
+        }
     }
 }

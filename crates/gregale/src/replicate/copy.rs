@@ -87,7 +87,12 @@ impl Copy {
             flags.push("--own-network".into());
         }
         if let Some(sockets) = place.sockets_apart() {
-            flags.extend(["--apart".into(), place.run().into(), sockets.into()]);
+            // (It is started in a directory of its own.)
+            let absolute = |path| {
+                std::path::absolute(path).map_err(|error| Failure::os("find a directory", error))
+            };
+            let (run, sockets) = (absolute(place.run())?, absolute(sockets)?);
+            flags.extend(["--apart".into(), run.into(), sockets.into()]);
         }
         let is_in_turns = settings.order == InputOrder::Loop;
         let renewals = settings.saves_at_halts().then(|| Renewals {
