@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask test | verify | fix | house | sim | fuzz | bench`.
+//! Chores of the repository: `cargo xtask test | verify | fix | house | sim | fuzz | lab | bench`.
 //!
 //! `verify` only reads; `fix` writes. What a machine lacks is reported as skipped with the reason,
 //! on a line of its own, and never counts as passed.
@@ -6,6 +6,7 @@
 
 mod chores;
 mod house;
+mod lab;
 mod programs;
 mod run;
 mod seeds;
@@ -91,8 +92,24 @@ enum Chore {
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
+    /// Run what takes a kernel of its own, in a guest that is emulated (some ten minutes).
+    #[command(after_help = "Example: cargo xtask lab criu --keys 1000")]
+    Lab {
+        #[command(subcommand)]
+        what: Lab,
+    },
     /// Run every benchmark and the rivals; JSON and figures go to bench-out/.
     Bench,
+}
+
+#[derive(Subcommand)]
+enum Lab {
+    /// Dump copies of Redis by CRIU, kill them, and see them in step again.
+    Criu {
+        /// The number of keys.
+        #[arg(long, default_value_t = 100_000)]
+        keys: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -111,6 +128,7 @@ fn main() -> ExitCode {
         }
         Chore::Sim { seeds, protocol, .. } => chores::sim(protocol.as_deref(), seeds),
         Chore::Fuzz { seconds } => chores::fuzz(seconds),
+        Chore::Lab { what: Lab::Criu { keys } } => lab::criu(keys),
         Chore::Bench => chores::bench(),
     };
     match outcome {

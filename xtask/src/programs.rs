@@ -355,10 +355,7 @@ const WITH_MARIADB: [&str; 4] = [
 impl Program {
     fn is_there(&self) -> bool {
         match self.sign {
-            Sign::InPath => {
-                let path = std::env::var_os("PATH").unwrap_or_default();
-                std::env::split_paths(&path).any(|folder| folder.join(self.name).is_file())
-            }
+            Sign::InPath => is_in_path(self.name),
             Sign::File(file) => Path::new(file).exists(),
             Sign::Versioned(below, file) => {
                 let mut versions = std::fs::read_dir(below).into_iter().flatten().flatten();
@@ -367,6 +364,12 @@ impl Program {
             Sign::Python(args) => works(Command::new("/usr/bin/python3").args(args)),
         }
     }
+}
+
+/// Whether a program of this name would be found.
+pub(crate) fn is_in_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
 /// The programs that are not there.
