@@ -78,9 +78,9 @@ fn check() -> Result<(), String> {
     }
 }
 
-/// The first error in what CRIU has said.
+/// The first error in what CRIU has said. (Programs that it tries out may fail before.)
 fn cause(said: &str) -> String {
-    let is_error = |line: &&str| line.contains("Error");
+    let is_error = |line: &&str| line.contains("Error") && !line.contains("exited, status");
     let line = said.lines().find(is_error).or_else(|| said.lines().last()).unwrap_or("nothing");
     let line = line.trim();
     let end = (0..=line.len().min(SAID_BYTES)).rev().find(|at| line.is_char_boundary(*at));
@@ -254,6 +254,8 @@ mod tests {
         let said =
             "(00.1) Warn  (a.c:1): x\n(00.2) Error (b.c:2): no room\n(00.3) Error (c.c:3): y\n";
         assert_eq!(cause(said), "it says \"(00.2) Error (b.c:2): no room\"");
+        let tried = "Error (criu/util.c:642): exited, status=1\nError (criu/vdso.c:381): bounds\n";
+        assert_eq!(cause(tried), "it says \"Error (criu/vdso.c:381): bounds\"");
         assert_eq!(cause("odd\nlast\n"), "it says \"last\"");
         assert_eq!(cause(""), "it says \"nothing\"");
         let long = cause(&"\u{e9}".repeat(1000));
