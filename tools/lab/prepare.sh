@@ -10,7 +10,7 @@ image=$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: \(linux-image
 version=${image#linux-image-}
 packages=("$image" kmod redis-server redis-tools libjemalloc2 liblzf1)
 for package in "${packages[@]}"; do
-    compgen -G "debs/${package}_*.deb" >/dev/null || (cd debs && apt-get download -qq "$package")
+    compgen -G "debs/${package}_*.deb" >/dev/null || (cd debs && apt-get -o APT::Sandbox::User=root download -qq "$package")
 done
 
 modules=extra/usr/lib/modules
