@@ -97,8 +97,11 @@ def children(pid):
 
 
 def copy_of(member):
-    """The process of a member's copy: the child of the child that has launched it."""
-    (launch,) = children(status()[member]["pid"])
+    """The process of a member's copy: the child of the child that has launched it.
+
+    One that is being dumped has a second child by then, which is younger.
+    """
+    launch = children(status()[member]["pid"])[0]
     (copy,) = children(launch)
     return copy
 

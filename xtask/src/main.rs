@@ -92,7 +92,7 @@ enum Chore {
         #[arg(long, default_value_t = 30)]
         seconds: u64,
     },
-    /// Run what takes a kernel of its own, in a guest that is emulated (some ten minutes).
+    /// Run what takes a kernel of its own, in a guest that is emulated (some six minutes).
     #[command(after_help = "Example: cargo xtask lab criu --keys 1000")]
     Lab {
         #[command(subcommand)]
