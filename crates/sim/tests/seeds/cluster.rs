@@ -8,7 +8,7 @@ use sim::cluster::{Protocol, mutant_named, mutants, replay, sweep};
 #[test]
 fn a_seed_replays_byte_for_byte() {
     for protocol in Protocol::all() {
-        let run = || replay(protocol, &Config::default(), 6);
+        let run = || replay(protocol, &Config::default(), 3);
         let (first, second) = (run(), run());
         assert_eq!(first.violation, None);
         assert!(first.n_answered > 500, "{protocol:?}: {} answers", first.n_answered);
