@@ -1,7 +1,9 @@
 //! The processes of a copy, and their end.
 //!
 //! - F1 all of them are stopped before any is killed: one that is stopped begins no other. So none
-//!   is left that no look has found.
+//!   is left that no look has found. One that has just begun another (`vfork`) does not stop before
+//!   that one has gone on to its own program or ended: then that one, which is stopped, is killed
+//!   first. The first one was told to stop too, and does so before it can begin others.
 //! - F2 the end is over when the kernel has said of each that it has ended: none writes a file from
 //!   then on.
 
@@ -38,6 +40,7 @@ impl Ending {
                 send(*pid, Signal::STOP);
             }
             if has_news || !all.iter().all(|pid| is_stopped(*pid)) {
+                all.iter().filter(|pid| is_blocked(**pid)).for_each(|pid| free(*pid));
                 return Ok(false);
             }
             let mut killed = Vec::new();
@@ -77,19 +80,34 @@ fn send(pid: u32, signal: Signal) {
     }
 }
 
+/// F1: kills what a process waits for that has been told to stop: those that it has begun, if they
+/// and all that they have begun are stopped.
+fn free(pid: u32) {
+    for child in children(pid) {
+        let all = family(child);
+        if all.iter().all(|pid| is_stopped(*pid)) {
+            all.iter().for_each(|pid| send(*pid, Signal::KILL));
+        }
+    }
+}
+
 /// A process, and all that it and its descendants have begun.
 fn family(pid: u32) -> Vec<u32> {
     let (mut pids, mut at) = (vec![pid], 0);
     while at < pids.len() {
-        for task in tasks(pids[at]) {
-            let children = fs::read_to_string(task.join("children")).unwrap_or_default();
-            let children =
-                children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok());
-            pids.extend(children);
-        }
+        pids.extend(children(pids[at]));
         at += 1;
     }
     pids
+}
+
+/// What a process has begun, and what has not ended.
+fn children(pid: u32) -> Vec<u32> {
+    let of_task = |task: std::path::PathBuf| {
+        let children = fs::read_to_string(task.join("children")).unwrap_or_default();
+        children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()
+    };
+    tasks(pid).flat_map(of_task).collect()
 }
 
 fn tasks(pid: u32) -> impl Iterator<Item = std::path::PathBuf> {
@@ -99,9 +117,18 @@ fn tasks(pid: u32) -> impl Iterator<Item = std::path::PathBuf> {
 
 /// Whether no thread of a process runs, or will.
 fn is_stopped(pid: u32) -> bool {
-    tasks(pid).all(|task| {
+    states(pid).all(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+}
+
+/// Whether a thread of a process waits in the kernel, and no signal but the last ends that.
+fn is_blocked(pid: u32) -> bool {
+    states(pid).any(|state| state == 'D')
+}
+
+fn states(pid: u32) -> impl Iterator<Item = char> {
+    tasks(pid).filter_map(|task| {
         let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
-        super::asleep::state_of(&stat).is_none_or(|state| matches!(state, 'T' | 't' | 'Z' | 'X'))
+        super::asleep::state_of(&stat)
     })
 }
 
@@ -137,5 +164,25 @@ mod tests {
         begun.extend(lines.map_while(Result::ok).filter_map(|line| line.parse::<u32>().ok()));
         let left: Vec<u32> = begun.into_iter().filter(|pid| is_alive(*pid)).collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn f1_a_process_that_waits_for_one_that_it_has_just_begun_is_ended_with_it() {
+        let script = "import ctypes; c = ctypes.CDLL(None); c.vfork() or c.pause()";
+        let Ok(mut parent) = Command::new("python3").args(["-c", script]).spawn() else {
+            println!("skipped: there is no python3");
+            return;
+        };
+        while !is_blocked(parent.id()) || children(parent.id()).is_empty() {
+            assert!(parent.try_wait().unwrap().is_none(), "it has ended");
+            std::thread::yield_now();
+        }
+        let child = children(parent.id())[0];
+        let mut ending = Ending::of(parent.id());
+        while !ending.poll().unwrap() {
+            std::thread::yield_now();
+        }
+        parent.wait().unwrap();
+        assert!(!is_alive(child));
     }
 }
