@@ -23,6 +23,7 @@ use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::{Fault, Happening};
 use crate::trace::Topic;
+use crate::world::Phase;
 use crate::world::outage::Outages;
 use base::{Incarnation, Rank, majority};
 use engine::multicast::StopError;
@@ -68,10 +69,14 @@ impl World {
 
     /// A2.
     pub(super) fn is_dispensable(&self, node: usize) -> bool {
+        self.is_dispensable_in(&self.seats.governing(), node)
+    }
+
+    fn is_dispensable_in(&self, governing: &[Members], node: usize) -> bool {
         let sits = |members: &Members, rank: Rank| {
             votes(members, rank, self.seats.incarnation(rank.index()))
         };
-        self.seats.governing().iter().all(|members| {
+        governing.iter().all(|members| {
             let holds = |rank: &Rank| {
                 rank.index() != node && sits(members, *rank) && self.holds_state(rank.index())
             };
@@ -118,7 +123,15 @@ impl World {
     /// Begins the new incarnations that are ordered and allowed (A2).
     pub(super) fn renew_seats(&mut self) {
         for node in 0..self.plan.members {
-            let may = self.has_disks() || !self.is_alive(node) || self.is_dispensable(node);
+            // (What a leader began and lost is in the ledger still. When all has been well for a
+            // while, none of it can be decided any longer.)
+            let governing = match self.phase {
+                Phase::Liveness => vec![self.seats.members()],
+                _ => self.seats.governing(),
+            };
+            let may = self.has_disks()
+                || !self.is_alive(node)
+                || self.is_dispensable_in(&governing, node);
             if self.seats.seats[node].is_to_renew && may {
                 self.renew(node);
             }
