@@ -4,18 +4,11 @@
 use crate::group::{Error, Launcher};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-
-/// A message of a process, which may say that the process cannot continue.
-pub(crate) trait Message: Debug {
-    /// The reason why it cannot.
-    fn cause(&self) -> Option<&str>;
-}
 
 /// A process that sends `Said`. Killed when it is dropped.
 #[derive(Debug)]
@@ -60,10 +53,8 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
 
     /// Sends it a line.
     pub(crate) fn tell(&mut self, what: &impl Serialize) -> Result<(), Error> {
-        let mut line = serde_json::to_string(what).expect("it is plain data");
-        line.push('\n');
-        let written = self.input.write_all(line.as_bytes()).and_then(|()| self.input.flush());
-        written.map_err(|source| Error::os(format!("talk to member {}", self.number), source))
+        write_line(&mut self.input, what)
+            .map_err(|source| Error::os(format!("talk to member {}", self.number), source))
     }
 
     /// The next message; `None` after `patience` without one.
@@ -75,22 +66,9 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
         }
     }
 
-    /// The next message, if it is what is due within `patience`.
-    pub(crate) fn expect<T>(
-        &self,
-        patience: Duration,
-        is: impl Fn(Said) -> Option<T>,
-    ) -> Result<T, Error>
-    where
-        Said: Message,
-    {
-        let late = || Error::Late(format!("member {} said nothing", self.number));
-        let said = self.hear(patience)?.ok_or_else(late)?;
-        if let Some(cause) = said.cause() {
-            return Err(self.failed(cause));
-        }
-        let text = format!("it said {said:?}");
-        is(said).ok_or_else(|| self.failed(text))
+    /// The error for a process that has not said in time what was due.
+    pub(crate) fn late(&self) -> Error {
+        Error::Late(format!("member {} said nothing", self.number))
     }
 
     /// The error for a process that reports a failure, or sends an unexpected message.
@@ -109,6 +87,19 @@ impl<Said> Drop for Child<Said> {
         let _dead = self.process.kill();
         let _reaped = self.process.wait();
     }
+}
+
+/// Says it to the parent of this process.
+pub(crate) fn say(what: &impl Serialize) {
+    // If the parent is gone, no process reads this, and the input's end stops this one.
+    let _gone = write_line(&mut std::io::stdout().lock(), what);
+}
+
+fn write_line(out: &mut impl Write, what: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_string(what).expect("it is plain data");
+    line.push('\n');
+    out.write_all(line.as_bytes())?;
+    out.flush()
 }
 
 /// A directory in memory for the files of one cluster, removed when it is dropped.

@@ -24,6 +24,7 @@ pub mod cluster;
 pub mod comeback;
 pub mod core;
 pub mod counter;
+mod crew;
 pub mod death;
 pub mod decide;
 pub mod disk;

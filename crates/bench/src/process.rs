@@ -1,9 +1,10 @@
 //! Programs under measurement: started, waited for, and reliably stopped.
 
 use crate::group::Error;
+use crate::worker::order::FabricKind;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -214,6 +215,19 @@ pub fn free_ports(n: usize) -> Result<u16, Error> {
     candidates
         .find(|first| (0..n as u16).all(|at| free(first + at)))
         .ok_or_else(|| Error::Peer(format!("no {n} free ports between {FIRST} and {LAST}")))
+}
+
+/// Free addresses of `n` processes of one system on this host, if they need some.
+///
+/// # Errors
+/// There are no such ports.
+pub fn loopback(fabric: FabricKind, n: usize) -> Result<Vec<SocketAddr>, Error> {
+    if fabric == FabricKind::Shm {
+        return Ok(Vec::new());
+    }
+    let first = free_ports(n)?;
+    let ports = first..first + n as u16;
+    Ok(ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).collect())
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@ use super::worker::{Contender, Said, Spec, Took};
 use crate::child::{Child, Directory};
 use crate::clock::shared_ns;
 use crate::group::{Error, Launcher};
-use crate::process::free_ports;
+use crate::process::loopback;
 use crate::worker::order::FabricKind;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ fn hear(worker: &Worker, patience: Duration) -> Result<Said, Error> {
     match worker.hear(patience)? {
         Some(Said::Failed(cause)) => Err(worker.failed(cause)),
         Some(said) => Ok(said),
-        None => Err(Error::Late("a node said nothing".into())),
+        None => Err(worker.late()),
     }
 }
 
@@ -51,14 +50,7 @@ pub fn measure(
     let cluster = format!("amcast-{}-{number}", std::process::id());
     // This comes before the workers: it is dropped after them.
     let directory = Directory::make(&cluster)?;
-    let addresses: Vec<SocketAddr> = match fabric {
-        FabricKind::Shm => Vec::new(),
-        FabricKind::Tcp => {
-            let first = free_ports(shape.members)?;
-            let ports = first..first + shape.members as u16;
-            ports.map(|port| SocketAddr::from(([127, 0, 0, 1], port))).collect()
-        }
-    };
+    let addresses = loopback(fabric, shape.members)?;
     let spec = |node: usize| Spec {
         contender,
         addresses: addresses.clone(),

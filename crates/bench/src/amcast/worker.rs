@@ -5,6 +5,7 @@
 //! its measurements, and serves the others until its input ends.
 
 use super::load::{Load, Plan, Seen};
+use crate::child::say;
 use crate::clock::shared_ns;
 use base::Instant;
 use multicast::{
@@ -14,7 +15,7 @@ use multicast::{
 use proto::registry::Variant;
 use proto::table::Row;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -132,14 +133,6 @@ pub struct Took {
 /// The parent's order: 0 before any, then the shared time at which the load begins; `u64::MAX` for
 /// the end.
 type Start = Arc<AtomicU64>;
-
-fn say(what: &Said) {
-    let mut line = serde_json::to_string(what).expect("it is plain data");
-    line.push('\n');
-    let mut out = std::io::stdout().lock();
-    // If the parent is gone, no process reads this, and the input's end stops this one.
-    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-}
 
 /// Runs the process that `spec` describes, until its input ends.
 ///

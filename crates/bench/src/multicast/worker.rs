@@ -3,13 +3,14 @@
 //! It joins, says when the view is complete, multicasts from the moment that it is told, reports
 //! what was delivered here, and stays a member until its input ends.
 
-use crate::child::Message;
+use crate::child::say;
 use crate::clock::{cpu_ns, shared_ns};
+use crate::crew::Said;
 use group::{Event, Group, Mode, Options, Schedule};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,25 +55,6 @@ pub struct Spec {
     pub span: Duration,
 }
 
-/// A message of a process, one JSON line each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Said {
-    /// It is a member.
-    Inside,
-    /// All are.
-    Complete,
-    /// Its measurements.
-    Took(Took),
-    /// It cannot continue, for this reason.
-    Failed(String),
-}
-
-impl Message for Said {
-    fn cause(&self) -> Option<&str> {
-        if let Said::Failed(cause) = self { Some(cause) } else { None }
-    }
-}
-
 /// The measurements of a member.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Took {
@@ -93,14 +75,6 @@ pub struct Took {
     pub latency_ns: Vec<u64>,
 }
 
-fn say(what: &Said) {
-    let mut line = serde_json::to_string(what).expect("it is plain data");
-    line.push('\n');
-    let mut out = std::io::stdout().lock();
-    // If the parent is gone, no process reads this, and the input's end stops this one.
-    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-}
-
 type Problem = Box<dyn std::error::Error>;
 
 /// Runs the member that `spec` describes, until its input ends.
@@ -119,7 +93,7 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
         hears.store(u64::MAX, Ordering::SeqCst);
     });
     let group = open(spec)?;
-    say(&Said::Inside);
+    say(&Said::<Took>::Inside);
     let mut member = Member {
         group: &group,
         events: VecDeque::new(),
@@ -131,7 +105,7 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
     while member.n_members < spec.members {
         member.look()?;
     }
-    say(&Said::Complete);
+    say(&Said::<Took>::Complete);
     let order = || start.load(Ordering::SeqCst);
     while order() == 0 || shared_ns() < order() {
         member.look()?;

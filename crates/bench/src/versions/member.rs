@@ -1,10 +1,12 @@
 //! What every member does, with an object or without: it joins, waits for its order, measures,
 //! reports, and stays until its input ends.
 
-use super::spec::{Said, Spec, Took};
+use super::spec::{Spec, Took};
+use crate::child::say;
 use crate::clock::{cpu_ns, shared_ns};
+use crate::crew::Said;
 use group::{Options, Subgroup};
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -26,14 +28,6 @@ impl Span {
     }
 }
 
-pub(super) fn say(what: &Said) {
-    let mut line = serde_json::to_string(what).expect("it is plain data");
-    line.push('\n');
-    let mut out = std::io::stdout().lock();
-    // If the parent is gone, no process reads this, and the input's end stops this one.
-    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
-}
-
 /// The shared times at which the load begins, as the parent gives them.
 pub(super) fn orders() -> Receiver<u64> {
     let (to, orders) = channel();
@@ -53,7 +47,7 @@ pub(super) fn serve(
     orders: &Receiver<u64>,
     measure: impl FnOnce(Span) -> Result<Took, Problem>,
 ) -> Result<(), Problem> {
-    say(&Said::Complete);
+    say(&Said::<Took>::Complete);
     let Ok(begins) = orders.recv() else { return Ok(()) };
     let from_ns = begins + spec.warm_up.as_nanos() as u64;
     let span = Span { from_ns, to_ns: from_ns + spec.span.as_nanos() as u64 };

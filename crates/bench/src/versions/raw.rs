@@ -1,8 +1,10 @@
 //! The same group without an object: bytes are multicast and delivered, and nothing is encoded.
 
-use super::member::{PATIENCE, Problem, Span, options, say, serve};
-use super::spec::{Load, Said, Spec, Took};
+use super::member::{PATIENCE, Problem, Span, options, serve};
+use super::spec::{Load, Spec, Took};
+use crate::child::say;
 use crate::clock::shared_ns;
+use crate::crew::Said;
 use group::{Event, Fate, Group};
 use report::Latency;
 use std::collections::VecDeque;
@@ -17,7 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(super) fn run(spec: &Spec, orders: &Receiver<u64>) -> Result<(), Problem> {
     let options = options(spec);
     let group = if spec.seat == 1 { Group::found(&options)? } else { Group::join(&options)? };
-    say(&Said::Inside);
+    say(&Said::<Took>::Inside);
     let (views, is_over) = (channel(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (to, views) = views;

@@ -1,6 +1,5 @@
 //! What the parent and the members of a measurement say to each other, one JSON line each.
 
-use crate::child::Message;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -95,25 +94,6 @@ pub enum When {
     Now,
     /// The time at which the values were there.
     Past,
-}
-
-/// A message of a process, one JSON line each.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Said {
-    /// It is a member.
-    Inside,
-    /// All are, and what is to be asked for is there.
-    Complete,
-    /// Its measurements.
-    Took(Took),
-    /// It cannot continue, for this reason.
-    Failed(String),
-}
-
-impl Message for Said {
-    fn cause(&self) -> Option<&str> {
-        if let Said::Failed(cause) = self { Some(cause) } else { None }
-    }
 }
 
 /// The measurements of a member.

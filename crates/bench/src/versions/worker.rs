@@ -1,10 +1,12 @@
 //! One member of a group whose object is measured: it updates, or asks.
 
-use super::member::{PATIENCE, Problem, Span, options, orders, say, serve};
+use super::member::{PATIENCE, Problem, Span, options, orders, serve};
 use super::object::{Blob, NAME, Store, StoreHandle, values};
 use super::raw;
-use super::spec::{Asks, Load, Said, Spec, Took, Update, When};
+use super::spec::{Asks, Load, Spec, Took, Update, When};
+use crate::child::say;
 use crate::clock::shared_ns;
+use crate::crew::Said;
 use group::{Pending, Replica, Replicas, Time};
 use report::Latency;
 use std::collections::VecDeque;
@@ -18,10 +20,7 @@ const N_POPULATED: usize = 16;
 /// The group's.
 pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
     let outcome = if spec.is_raw { raw::run(spec, &orders()) } else { with_object(spec) };
-    if let Err(problem) = outcome {
-        say(&Said::Failed(problem.to_string()));
-    }
-    Ok(())
+    outcome.map_err(|problem| -> Box<dyn std::error::Error> { problem })
 }
 
 fn with_object(spec: &Spec) -> Result<(), Problem> {
@@ -37,7 +36,7 @@ fn with_object(spec: &Spec) -> Result<(), Problem> {
     } else {
         Replica::join(&options)?
     };
-    say(&Said::Inside);
+    say(&Said::<Took>::Inside);
     let n_members = spec.members;
     let is_whole = |view: &group::View| {
         view.members.len() == n_members && view.shards.iter().all(|shard| shard.is_adequate)

@@ -1,11 +1,12 @@
 //! The parent's orders to a worker, and its answers: lines on the standard input and output.
 
 use super::order::{Answer, Order};
+use crate::child::say;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::OFlags;
 use std::cell::{Cell, RefCell};
-use std::io::{BufRead, ErrorKind, Stdin, Write};
+use std::io::{BufRead, ErrorKind, Stdin};
 use std::time::Duration;
 
 /// The parent's orders, read by the loop that carries them out: a thread for them would be one more
@@ -83,13 +84,4 @@ impl Mail {
             }
         });
     }
-}
-
-/// Sends the parent a line.
-pub(super) fn say(answer: &Answer) {
-    let mut line = serde_json::to_string(answer).expect("an answer is plain data");
-    line.push('\n');
-    let mut out = std::io::stdout().lock();
-    // If the parent is gone, no process reads this, and the input's end stops this one.
-    let _gone = out.write_all(line.as_bytes()).and_then(|()| out.flush());
 }

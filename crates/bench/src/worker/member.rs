@@ -2,8 +2,9 @@
 
 use super::client::Client;
 use super::decide::Decide;
-use super::mail::{Mail, say};
+use super::mail::Mail;
 use super::order::{Answer, Order, Spec, Story};
+use crate::child::say;
 use crate::counter::Counter;
 use crate::member::{News, Tap, Wait};
 use base::{Incarnation, MAX_MEMBERS, NodeId, Rank};

@@ -10,11 +10,12 @@ mod member;
 pub mod order;
 mod verbs;
 
+use crate::child::say;
 use crate::death::Victim;
 use base::{Incarnation, Rank};
 use fabric::tcp::{TcpFabric, sentinel};
 use fabric::{HostFabric, Setup, shm::ShmFabric};
-use mail::{Mail, say};
+use mail::Mail;
 use order::{Answer, FabricKind, Order, Part, Spec};
 use proto::LogShape;
 use proto::node::Layout;

@@ -1,7 +1,8 @@
 //! A worker that provides memory, and that times verbs on the memory of member 2.
 
-use super::mail::{Mail, say};
+use super::mail::Mail;
 use super::order::{Answer, Order, Spec, Verb};
+use crate::child::say;
 use crate::clock::Cheap;
 use crate::member::Wait;
 use base::{At, Event, Inbox, MemberSet, Outcome, Port, Rank, Token};
