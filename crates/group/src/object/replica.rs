@@ -221,7 +221,7 @@ impl<S: Replicated> Replica<S> {
     /// does.
     #[doc(hidden)]
     pub fn ask<R>(&self, seat: usize, method: u16, arguments: &impl Serialize) -> Pending<R> {
-        self.pending(&self.ask_bytes(seat, Time::default(), method, &encode(arguments)))
+        self.ask_then_at(seat, method, Time::default(), arguments)
     }
 
     /// Asks the member on `seat` the query with this number as of the time `then`: `#[replicated]`
