@@ -123,18 +123,21 @@ impl World {
     /// Begins the new incarnations that are ordered and allowed (A2).
     pub(super) fn renew_seats(&mut self) {
         for node in 0..self.plan.members {
-            // (What a leader began and lost is in the ledger still. When all has been well for a
-            // while, none of it can be decided any longer.)
-            let governing = match self.phase {
-                Phase::Liveness => vec![self.seats.members()],
-                _ => self.seats.governing(),
-            };
-            let may = self.has_disks()
-                || !self.is_alive(node)
-                || self.is_dispensable_in(&governing, node);
-            if self.seats.seats[node].is_to_renew && may {
+            if self.seats.seats[node].is_to_renew && self.may_renew(node) {
                 self.renew(node);
             }
+        }
+    }
+
+    fn may_renew(&self, node: usize) -> bool {
+        if self.has_disks() || !self.is_alive(node) {
+            return true;
+        }
+        match self.phase {
+            // (What a leader began and lost is in the ledger still. When all has been well for a
+            // while, none of it can be decided any longer.)
+            Phase::Liveness => self.is_dispensable_in(&[self.seats.members()], node),
+            _ => self.is_dispensable(node),
         }
     }
 
