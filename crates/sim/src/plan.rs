@@ -174,6 +174,11 @@ impl Plan {
         self.pace > 1
     }
 
+    /// The time within which words are heard and answered, and their sync may be under way still.
+    pub(crate) fn unsynced_ns(&self) -> u64 {
+        2 * (self.weather.latency_ns + self.weather.jitter_ns) + self.disks.latency_ns
+    }
+
     /// The durations of things with their own clock.
     pub(crate) fn timing(&self) -> Timing {
         let usual = Timing::default();

@@ -89,9 +89,6 @@ impl World {
             }
             Kind::Echo if self.may_die(node) => self.echo(node, lasts),
             Kind::Halfway => self.lay_halfway(node, lasts),
-            Kind::Belated | Kind::LastWords => {
-                self.net.borrow_mut().lay_snare(kind, node, &mut self.outages.rng);
-            }
             Kind::Fickle => self.aims.is_fickle = true,
             Kind::Unsynced => self.aims.cuts_power = true,
             Kind::Pause | Kind::PauseLeader => self.pause_for(node, lasts),
@@ -181,9 +178,7 @@ impl World {
         }
         self.aims.cuts_power = false;
         self.aims.powerless = Some(node);
-        let (weather, disks) = (&self.plan.weather, &self.plan.disks);
-        let most = 2 * (weather.latency_ns + weather.jitter_ns) + disks.latency_ns;
-        let soon = self.outages.rng.below(most);
+        let soon = self.outages.rng.below(self.plan.unsynced_ns());
         self.push_in(soon, Happening::PowerCut(node as u8));
     }
 

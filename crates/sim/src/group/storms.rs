@@ -41,9 +41,6 @@ impl World {
             Kind::PowerCut if self.may_die(seat) => self.cut_power(seat),
             Kind::PowerCutAll => self.cut_power_of_all(),
             Kind::DiskStall => self.stall_disk(seat, lasts),
-            Kind::Belated | Kind::LastWords => {
-                self.net.borrow_mut().lay_snare(kind, seat, &mut self.outages.rng);
-            }
             _ => self.outages.strike(&mut self.net.borrow_mut(), kind, seat, lasts),
         }
     }

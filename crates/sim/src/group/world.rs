@@ -289,6 +289,7 @@ impl World {
             self.load_wedged(seat);
             self.inform(seat);
             self.lay_ambush(seat);
+            self.net.borrow_mut().see_candidate();
         }
     }
 

@@ -208,9 +208,7 @@ impl World {
         }
         self.ambushes.unsynced = false;
         self.net.coverage.hit(Mark::PowerCutBeforeSync);
-        let (weather, disks) = (&self.plan.weather, &self.plan.disks);
-        let most = 2 * (weather.latency_ns + weather.jitter_ns) + disks.latency_ns;
-        let at = self.net.now() + self.net.rng.below(most);
+        let at = self.net.now() + self.net.rng.below(self.plan.unsynced_ns());
         self.net.queue.push(at, Happening::PowerCut(node as u8));
     }
 

@@ -66,8 +66,8 @@ impl Outages {
         self.rng.below(most)
     }
 
-    /// Strikes a wire, or what a process has of its own: its speed, its clock, what it hears. Other
-    /// kinds are the worlds'.
+    /// Strikes a wire, or what a process has of its own: its speed, its clock, what it hears; or
+    /// lays an ambush for what is said (`snares`). Other kinds are the worlds'.
     pub(crate) fn strike(&mut self, net: &mut Net, kind: Kind, node: usize, lasts: u64) {
         let members = net.members;
         let wire = self.rng.below((members * members) as u64) as usize;
@@ -107,6 +107,7 @@ impl Outages {
                 Outages::hint(net, node, about, life);
             }
             Kind::Reset if !is_loop => self.reset(net, wire),
+            Kind::Belated | Kind::LastWords => net.lay_snare(kind, node, &mut self.rng),
             Kind::Deaf => {
                 // Everything sent to it is late; its own messages are not.
                 for from in (0..members).filter(|from| *from != node) {

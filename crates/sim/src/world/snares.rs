@@ -36,7 +36,7 @@ struct LastWords {
     said: Said,
     /// The number of such words before the last ones.
     n_left: u64,
-    /// Whether the next election is waited for.
+    /// Whether the next election, or end of a view, is waited for.
     waits: bool,
 }
 
@@ -100,7 +100,7 @@ impl Net {
         late.by_ns
     }
 
-    /// A9: a member wants to lead.
+    /// A9: a member wants to lead, or a view ends.
     pub(crate) fn see_candidate(&mut self) {
         if let Some(last) = &mut self.snares.last_words {
             last.waits = false;
