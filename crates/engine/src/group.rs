@@ -263,6 +263,11 @@ impl<P: Plantings> Process<P> {
         self.machine.held(subgroup)
     }
 
+    /// What this process holds of the order and has not delivered; see [`Machine::ahead`].
+    pub fn ahead(&self, subgroup: usize, ground: &impl Ground) -> Vec<Delivery> {
+        self.machine.ahead(subgroup, ground)
+    }
+
     /// The time up to which the order of the own shard of a subgroup is final; see
     /// [`Machine::frontier`].
     pub fn frontier(&self, subgroup: usize) -> Time {

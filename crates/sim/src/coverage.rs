@@ -221,6 +221,8 @@ pub enum Mark {
     LogReplayed,
     /// A member learned that the order of its shard is final up to a later time.
     FrontierRose,
+    /// A process held messages in order, and had not delivered them.
+    LookedAhead,
     /// A read was answered by a lease.
     LeasedRead,
     /// A member was moved from one shard to another.
@@ -247,7 +249,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 117] = [
+    pub const ALL: [Mark; 118] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -354,6 +356,7 @@ impl Mark {
         Mark::GroupWentDark,
         Mark::LogReplayed,
         Mark::FrontierRose,
+        Mark::LookedAhead,
         Mark::LeasedRead,
         Mark::MemberMoved,
         Mark::ShardBegunAnew,

@@ -133,6 +133,8 @@ pub enum Property {
     VirtualSynchrony,
     /// A position has one time, times rise, and what is final stays.
     Times,
+    /// What a member of a group shows ahead of deliveries is what is delivered next.
+    Ahead,
     /// A read by a lease sees what was answered before it.
     Leases,
     /// What its sender saw delivered is not lost.

@@ -87,6 +87,8 @@ crate::planted_bugs! {
     StampUnseen = STAMP_UNSEEN: sweep ["vsync"],
     /// A message is delivered with its stamp for a time.
     TimeIsStamp = TIME_IS_STAMP: sweep ["vsync"],
+    /// What is shown ahead has its stamp for a time.
+    AheadIsStamped = AHEAD_IS_STAMPED: sweep ["vsync"],
     /// A newcomer does not look at the stamps of what its state covers.
     SkippedUnread = SKIPPED_UNREAD: tests,
     /// A view has no time that its messages are later than.

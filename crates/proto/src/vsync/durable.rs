@@ -152,17 +152,10 @@ impl<P: Plantings> Current<P> {
         while self.lane(subgroup).logged < held && journal.has_room() {
             let lane = self.lane(subgroup);
             let (position, shard) = (lane.logged, lane.id);
-            let (sender, index) = lane.order.turn(position);
-            let sender = lane.senders[sender.index()];
-            let message = if sender.process.seat == self.me {
-                let sent = outbox.sent(index).expect("V7: it is under way");
-                sent.message.clone().map(|message| (sent.stamp, message))
-            } else {
-                self.read_slot(&sender, index, port)?.map(|read| (read.stamp, read.message))
-            };
+            let message = self.message_at(subgroup, position, outbox, port)?;
             let lane = self.lanes[subgroup].as_mut().expect("a member of one of its shards");
             lane.logged += 1;
-            let Some((stamp, message)) = message else {
+            let Some((sender, stamp, message)) = message else {
                 lane.note_logged(None);
                 continue;
             };
@@ -173,7 +166,7 @@ impl<P: Plantings> Current<P> {
             lane.logged_time = lane.logged_time.max(stamp);
             let time = lane.logged_time;
             let record = journal.put(|| {
-                let mut record = records::message((shard, since), at, time, &sender.process);
+                let mut record = records::message((shard, since), at, time, &sender);
                 record.extend_from_slice(bytes);
                 record
             });

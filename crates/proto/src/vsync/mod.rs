@@ -21,10 +21,10 @@
 //! **Invariants.** Those of the end of a view are C1 to C9 in `change`; V2 to V5 and V13, of
 //! messages, are in `delivery`, V7 in `outbox`, V9 in `state`, V11 and V12 in `machine`, V14 and
 //! V15 in `unordered`, V16 and V17 in `delivery`, V18 to V22, of large messages, in `landing`,
-//! V23 to V25, of those over a network, in `packed`, V26 to V31, of relayed ones, in `relay`, L1 to
-//! L5, of subgroups and shards, in `roster`; of durable groups W1 to W6 in `durable`, R1 to R6 in
-//! `restart`, J1 to J3 in `journal`, P1 in `records`; K1 to K6, of times, in `clock`, E1 to E4, of
-//! leases, in `lease`.
+//! V23 to V25, of those over a network, in `packed`, V26 to V31, of relayed ones, in `relay`, V32,
+//! of what is held and not delivered, in `ahead`, L1 to L5, of subgroups and shards, in `roster`;
+//! of durable groups W1 to W6 in `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in
+//! `records`; K1 to K6, of times, in `clock`, E1 to E4, of leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
@@ -49,6 +49,7 @@
 //!
 //! **Differs from the paper**: see `docs/protocols/vsync.md`.
 
+mod ahead;
 pub mod bugs;
 mod change;
 mod clock;

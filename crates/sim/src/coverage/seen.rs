@@ -19,6 +19,7 @@ impl Mark {
                 | Mark::UnorderedSurvived
                 | Mark::ShardsSurvived
                 | Mark::FrontierRose
+                | Mark::LookedAhead
                 | Mark::LeasedRead
                 | Mark::MemberMoved
                 | Mark::ShardBegunAnew

@@ -46,6 +46,9 @@ pub(super) enum Told {
     Read { shard: ShardId, from_ns: u64, to: Position, at_ns: u64 },
     /// The order of a shard is final up to a time.
     Frontier { shard: ShardId, time: Time },
+    /// It holds these messages of a shard, in the order of positions before `to`, and has not
+    /// delivered them.
+    Ahead { shard: ShardId, to: Position, messages: Vec<(Position, Time, MessageId)> },
     /// It is no longer in the group.
     Ended(End),
 }
@@ -189,7 +192,8 @@ impl History {
                     | Told::Take { shard, .. }
                     | Told::Answered { shard, .. }
                     | Told::Read { shard, .. }
-                    | Told::Frontier { shard, .. } => Some(*shard),
+                    | Told::Frontier { shard, .. }
+                    | Told::Ahead { shard, .. } => Some(*shard),
                 };
                 for (shard, (since, stay)) in
                     now.iter().filter(|(id, _)| of.is_none_or(|of| of == **id))

@@ -42,6 +42,7 @@ pub(super) trait Life {
     fn position(&self, subgroup: usize) -> Option<Position>;
     fn frontier(&self, subgroup: usize) -> Time;
     fn held(&self, subgroup: usize) -> Option<Position>;
+    fn ahead(&self, subgroup: usize, ground: &SimGround<'_>) -> Vec<Delivery>;
     fn answers_from(&self, subgroup: usize) -> Instant;
     fn lease_until(&self) -> Instant;
     fn is_ready(&self) -> bool;
@@ -105,6 +106,10 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn held(&self, subgroup: usize) -> Option<Position> {
         group::Process::held(self, subgroup)
+    }
+
+    fn ahead(&self, subgroup: usize, ground: &SimGround<'_>) -> Vec<Delivery> {
+        group::Process::ahead(self, subgroup, ground)
     }
 
     fn answers_from(&self, subgroup: usize) -> Instant {

@@ -8,7 +8,7 @@ use super::ground::{SimGround, date};
 use super::history::{MessageId, ProcessId, Record, Told};
 use super::life::{Life, Listener, Place, begun};
 use super::owed::Owed;
-use super::reader::Reader;
+use super::reader::{self, Reader};
 use super::reads::{Reads, Standing};
 use crate::Property;
 use crate::areas::Areas;
@@ -20,13 +20,16 @@ use crate::world::port::SimPort;
 use base::{Bulk, Instant, Port, Rank, Rng};
 use proto::planted::{Planted, Sound};
 use proto::vsync::{
-    Config, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId,
+    Config, Delivery, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
 
 /// The number of turns for which a slow application takes no messages.
 const N_TURNS_FULL: u64 = 24;
+
+/// The number of turns from one look ahead to the next.
+const TURNS_TO_A_LOOK: u64 = 8;
 
 /// How far a process is in its view.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +134,7 @@ impl Process {
         self.note_relayed(before);
         self.note_frontiers(record);
         self.answer(record);
+        self.look_ahead(record);
         self.look_again(self.n_turns);
         if self.is_ended {
             self.life.copy_held();
@@ -209,6 +213,28 @@ impl Process {
         let (now_ns, place) = (self.port.net().borrow().now(), &self.places[subgroup]);
         if let (Some(reads), Some((shard, _))) = (&mut self.reads, place.is_in) {
             reads.ask(shard, now_ns);
+        }
+    }
+
+    /// Writes down what it holds and has not delivered, behind some of its turns.
+    fn look_ahead(&mut self, record: &mut Record) {
+        if !self.n_turns.is_multiple_of(TURNS_TO_A_LOOK) || self.is_ended {
+            return;
+        }
+        let ground = SimGround { port: &mut self.port, date: self.date, disk: None };
+        for (subgroup, place) in self.places.iter().enumerate() {
+            let (Some((shard, _)), Some(to)) = (place.is_in, self.life.held(subgroup)) else {
+                continue;
+            };
+            let held = self.life.ahead(subgroup, &ground);
+            let named =
+                |one: &Delivery| Some((one.at, one.time, app::name(&reader::bytes(&one.message))?));
+            // Torn bytes are told when they are delivered.
+            let messages: Vec<_> = held.iter().filter_map(named).collect();
+            if !messages.is_empty() {
+                ground.port.net().borrow_mut().coverage.hit(Mark::LookedAhead);
+                record.told.push(Told::Ahead { shard, to, messages });
+            }
         }
     }
 

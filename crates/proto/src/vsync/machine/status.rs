@@ -1,5 +1,6 @@
 //! What a process of a group tells of itself.
 
+use super::super::Delivery;
 use super::super::bugs::{Bug, Plantings};
 use super::super::clock::Time;
 use super::super::current::Current;
@@ -9,7 +10,7 @@ use super::super::view::{Standing, View};
 use super::{Inside, Life, Machine, Position};
 use crate::codec::Coded;
 use alloc::vec::Vec;
-use base::{Instant, SeatSet};
+use base::{Instant, Port, SeatSet};
 
 /// What the row of a member that has wedged says of the end of its view (`change`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,17 @@ impl<P: Plantings> Machine<P> {
             return Some(delivered);
         }
         Some(Position { at: current.held_by(subgroup, current.me).max(delivered.at), ..delivered })
+    }
+
+    /// The messages of this process's shard of a subgroup that it holds in their order, and has not
+    /// delivered (V32). None without an order, and of a process that waits for the shard's state.
+    pub fn ahead(&self, subgroup: usize, port: &impl Port) -> Vec<Delivery> {
+        let Some(Inside { current, .. }) = self.inside() else { return Vec::new() };
+        if !current.has_lane(subgroup) || !current.is_ready(subgroup) {
+            return Vec::new();
+        }
+        // A member that was left behind learns it by its next turn, and holds nothing.
+        current.ahead(subgroup, &self.outboxes[subgroup], port).unwrap_or_default()
     }
 
     /// The time up to which the order of this process's shard of a subgroup is final: nothing is

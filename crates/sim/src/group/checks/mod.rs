@@ -1,6 +1,7 @@
 //! The promises of a group, a file each. Each states the property, and why a report is never a
 //! false alarm; each is tested on made-up histories.
 
+mod ahead;
 mod copies;
 mod durability;
 mod kept;
@@ -35,7 +36,7 @@ const OF_ALL: [(Property, Check); 6] = [
 const OF_SHARDS: [(Property, Check); 1] = [(Property::SenderFifo, sender_fifo::check)];
 
 /// ... and those of every shard with an order.
-const OF_ORDERED: [(Property, Check); 9] = [
+const OF_ORDERED: [(Property, Check); 10] = [
     (Property::TotalOrder, total_order::check),
     (Property::SameTrim, same_trim::check),
     (Property::VirtualSynchrony, virtual_synchrony::check),
@@ -44,6 +45,7 @@ const OF_ORDERED: [(Property, Check); 9] = [
     (Property::StateKept, state_kept::check),
     (Property::Restored, durability::check),
     (Property::Times, times::check),
+    (Property::Ahead, ahead::check),
     (Property::Leases, leases::check),
 ];
 

@@ -56,7 +56,7 @@ fn stays(
                     ));
                 }
             }
-            Told::Answered { .. } | Told::Read { .. } | Told::Ended(_) => {}
+            Told::Answered { .. } | Told::Read { .. } | Told::Ahead { .. } | Told::Ended(_) => {}
         }
     }
     Ok(())
