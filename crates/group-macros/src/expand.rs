@@ -243,7 +243,7 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
     let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
-    let leased = format_ident!("{name}_leased");
+    let (leased, ahead) = (format_ident!("{name}_leased"), format_ident!("{name}_ahead"));
     let each = each_call(number, method);
     quote! {
         #each
@@ -274,6 +274,17 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
             #(#names: #types),*
         ) -> ::core::result::Result<#result, ::group::CallError> {
             self.0.ask_leased(#number, &(#(#names,)*))
+        }
+
+        #(#docs)*
+        #[doc = ""]
+        #[doc = "Answered as this member's copy will be when everything is executed that the member"]
+        #[doc = "holds by now, unless a failure cuts some of it off."]
+        #visibility fn #ahead(
+            &self,
+            #(#names: #types),*
+        ) -> ::core::result::Result<#result, ::group::CallError> {
+            self.0.ask_ahead(#number, &(#(#names,)*))
         }
 
         #(#docs)*

@@ -3,7 +3,7 @@
 //! - B1 *Bounds.* Messages that wait to be sent are at most a window, times that are asked for at
 //!   most [`ASKED_MAX`], reads that wait at most [`READS_MAX`]; events that wait to be taken are at
 //!   most [`Options::events`], and behind them what a view ends with (`engine::group`, G3), and an
-//!   event for each read.
+//!   event for each read, and for each of at most [`AHEAD_MAX`] looks ahead.
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 //! - B3 *Large messages* are copied by the thread that sends them, not under the lock: once, into a
 //!   place that all members read (`vsync::landing`), if the process has put one here; over tcp into
@@ -32,6 +32,9 @@ pub(crate) const ASKED_MAX: usize = 1024;
 /// The most reads that wait.
 pub(crate) const READS_MAX: usize = 1024;
 
+/// The most looks ahead that were not taken: each has as many messages as the members' windows.
+pub(crate) const AHEAD_MAX: usize = 16;
+
 /// The most places that wait to be filled.
 pub(crate) const BLANKS_MAX: usize = 8;
 /// The time after which messages are sent without places, when none comes free: applications keep
@@ -55,10 +58,8 @@ pub(crate) struct Notes {
     pub(crate) states: Vec<(StateWanted, Vec<u8>)>,
     /// The times up to which the application asks for the order of a subgroup to be final.
     pub(crate) asked: BTreeSet<(Time, u16)>,
-    /// By subgroup, reads that wait until what is received now is delivered.
-    pub(crate) reads: Vec<(u16, u64)>,
-    /// The number of all reads that wait.
-    pub(crate) n_reads: usize,
+    /// Reads of the order.
+    pub(crate) reads: Reads,
     /// The end of the lease, on the clock of the host.
     pub(crate) lease_until: base::Instant,
     /// The latest time that has led to what is sent.
@@ -82,6 +83,19 @@ pub(crate) struct Notes {
     pub(crate) ended: Option<Ended>,
     /// Whether the application has taken an event since the process looked last.
     pub(crate) has_taken: bool,
+}
+
+/// Reads of the order that applications ask for, each by its subgroup and a token.
+#[derive(Debug, Default)]
+pub(crate) struct Reads {
+    /// Those that wait until what is received now is delivered.
+    pub(crate) behind: Vec<(u16, u64)>,
+    /// The number of all of these that wait.
+    pub(crate) n_behind: usize,
+    /// Looks at what is held and not delivered.
+    pub(crate) ahead: Vec<(u16, u64)>,
+    /// The number of those whose event was not taken.
+    n_ahead: usize,
 }
 
 /// The board; see the module's text.
@@ -277,6 +291,7 @@ impl Board {
         loop {
             if let Some(event) = notes.events.pop_front() {
                 notes.has_taken = true;
+                notes.reads.n_ahead -= usize::from(matches!(event, Event::Ahead { .. }));
                 let rings = notes.events.len() + 1 == self.events_max;
                 drop(notes);
                 if rings {
@@ -307,6 +322,7 @@ impl Board {
         notes.has_taken = true;
         let rings = notes.events.len() >= self.events_max;
         move_all(&mut notes.events, into);
+        notes.reads.n_ahead = notes.reads.ahead.len();
         drop(notes);
         if rings {
             self.ring(); // there is room again
@@ -344,11 +360,24 @@ impl Board {
     /// Takes a read that waits.
     pub(crate) fn catch_up(&self, subgroup: u16, token: u64) -> Result<(), Refused> {
         let mut notes = self.notes();
-        if notes.n_reads >= READS_MAX {
-            return Err(Refused::Reads { waiting: notes.n_reads });
+        if notes.reads.n_behind >= READS_MAX {
+            return Err(Refused::Reads { waiting: notes.reads.n_behind });
         }
-        notes.reads.push((subgroup, token));
-        notes.n_reads += 1;
+        notes.reads.behind.push((subgroup, token));
+        notes.reads.n_behind += 1;
+        drop(notes);
+        self.ring();
+        Ok(())
+    }
+
+    /// Takes a look ahead that is asked for.
+    pub(crate) fn look_ahead(&self, subgroup: u16, token: u64) -> Result<(), Refused> {
+        let mut notes = self.notes();
+        if notes.reads.n_ahead >= AHEAD_MAX {
+            return Err(Refused::Reads { waiting: notes.reads.n_ahead });
+        }
+        notes.reads.ahead.push((subgroup, token));
+        notes.reads.n_ahead += 1;
         drop(notes);
         self.ring();
         Ok(())
@@ -446,10 +475,30 @@ mod tests {
         (0..READS_MAX as u64).for_each(|token| assert_eq!(board.catch_up(0, token), Ok(())));
         let refused = Err(Refused::Reads { waiting: READS_MAX });
         assert_eq!(board.catch_up(0, 0), refused);
-        board.notes().reads.clear();
+        board.notes().reads.behind.clear();
         assert_eq!(board.catch_up(0, 0), refused, "they wait in the process now");
-        board.notes().n_reads = 1;
+        board.notes().reads.n_behind = 1;
         assert_eq!(board.catch_up(0, 0), Ok(()), "the process has said that all but one are told");
+    }
+
+    #[test]
+    fn b1_looks_ahead_are_bounded_until_their_events_are_taken() {
+        let board = board();
+        (0..AHEAD_MAX as u64).for_each(|token| assert_eq!(board.look_ahead(0, token), Ok(())));
+        let refused = Err(Refused::Reads { waiting: AHEAD_MAX });
+        assert_eq!(board.look_ahead(0, 0), refused);
+        board.tell(|notes| {
+            let told = notes.reads.ahead.drain(..);
+            let told = told.map(|(_, token)| Event::Ahead { token, messages: Vec::new() });
+            notes.events.extend(told.collect::<Vec<_>>());
+        });
+        assert_eq!(board.look_ahead(0, 0), refused, "their events wait");
+        assert!(matches!(board.next(Duration::ZERO), Some(Event::Ahead { token: 0, .. })));
+        assert_eq!(board.look_ahead(0, 0), Ok(()));
+        assert_eq!(board.look_ahead(0, 0), refused);
+        board.take(&mut VecDeque::new(), Duration::ZERO);
+        (1..AHEAD_MAX as u64).for_each(|token| assert_eq!(board.look_ahead(0, token), Ok(())));
+        assert_eq!(board.look_ahead(0, 0), refused, "one waits for the process");
     }
 
     #[test]

@@ -52,7 +52,8 @@ const GRACE: Duration = Duration::from_secs(10);
 ///             | Event::StateWanted(_)
 ///             | Event::State { .. }
 ///             | Event::Final { .. }
-///             | Event::CaughtUp { .. } => {}
+///             | Event::CaughtUp { .. }
+///             | Event::Ahead { .. } => {}
 ///         }
 ///     }
 ///     Ok(heard)
@@ -257,6 +258,16 @@ impl Group {
     /// [`Refused::Reads`]: 1024 calls wait already.
     pub fn catch_up(&self, subgroup: u16, token: u64) -> Result<(), Refused> {
         self.board.catch_up(subgroup, token)
+    }
+
+    /// Asks to be told, by [`Event::Ahead`], what this process holds of the order of its shard of a
+    /// subgroup beyond what it has been delivered. That may be cut off when the view ends. Nothing
+    /// is held of a subgroup in which the process has no shard, and without an order.
+    ///
+    /// # Errors
+    /// [`Refused::Reads`]: the events of 16 calls were not taken.
+    pub fn look_ahead(&self, subgroup: u16, token: u64) -> Result<(), Refused> {
+        self.board.look_ahead(subgroup, token)
     }
 
     /// Whether this process may answer a read of its shard of a subgroup now, which had caught up

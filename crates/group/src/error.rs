@@ -173,6 +173,9 @@ pub enum Refused {
          or drop them"
     )]
     Unread,
+    /// A method that is executed ahead of its turn, on a second copy, calls.
+    #[error("nothing is called by a method that a query executes ahead of its turn")]
+    Ahead,
     /// The process leaves.
     #[error("this process leaves the group")]
     Leaving,

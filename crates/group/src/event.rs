@@ -72,6 +72,15 @@ pub enum Event {
         /// The number of the view in which that is so.
         view: u64,
     },
+    /// What this process holds of the order of its shard and has not been delivered, which
+    /// [`crate::Group::look_ahead`] asked for with this token: what is delivered next, in this
+    /// order, if the view lasts until then.
+    Ahead {
+        /// The token.
+        token: u64,
+        /// The messages.
+        messages: Vec<Delivered>,
+    },
     /// This process is no longer in the group. Nothing follows.
     Ended(Ended),
 }

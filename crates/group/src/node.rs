@@ -277,6 +277,7 @@ impl Node {
         };
         self.take_letters(place);
         self.tell_reads();
+        self.show_ahead(place);
         self.tell(now, place.disk.as_ref().and_then(LogDisk::trouble));
         (turn.due, worked)
     }
@@ -330,7 +331,7 @@ impl Node {
             self.process.give(to, shard, at, bytes);
             worked = true;
         }
-        for (subgroup, token) in notes.reads.drain(..) {
+        for (subgroup, token) in notes.reads.behind.drain(..) {
             self.reads.push((subgroup, token, None));
             worked = true;
         }
@@ -383,7 +384,7 @@ impl Node {
         move_all(&mut self.app.events, &mut notes.events);
         notes.places.clone_from(&self.app.places);
         notes.lease_until = self.process.lease_until();
-        notes.n_reads = notes.reads.len() + self.reads.len();
+        notes.reads.n_behind = notes.reads.behind.len() + self.reads.len();
         notes.inadequate = self.app.inadequate;
         self.app.is_full = notes.events.len() >= self.board.events_max;
         let takes = std::mem::take(&mut notes.has_taken);
@@ -400,6 +401,15 @@ impl Node {
             self.app.is_sluggish = true;
             self.is_leaving = true;
             self.process.leave();
+        }
+    }
+
+    /// Tells what is held and not delivered, where that was asked for.
+    fn show_ahead(&mut self, place: &Place) {
+        let asked = std::mem::take(&mut self.board.notes().reads.ahead);
+        for (subgroup, token) in asked {
+            let ahead = self.process.ahead(subgroup.into(), place);
+            self.app.show_ahead(token, subgroup, ahead);
         }
     }
 

@@ -54,6 +54,13 @@ impl Teller {
             ended: None,
         }
     }
+
+    /// Tells what this process holds of a subgroup and has not delivered.
+    pub(crate) fn show_ahead(&mut self, token: u64, subgroup: u16, ahead: Vec<Delivery>) {
+        let mut n_own = self.places.get(usize::from(subgroup)).map_or(0, |place| place.n_own);
+        let told = ahead.into_iter().map(|one| delivered(one, &self.me, &mut n_own));
+        self.events.push_back(Event::Ahead { token, messages: told.collect() });
+    }
 }
 
 /// A process's place in a subgroup.
@@ -125,19 +132,9 @@ impl Application for Teller {
     }
 
     fn deliver(&mut self, delivery: Delivery) {
-        let Delivery { shard, at, time, sender, message } = delivery;
-        let is_own = sender == self.me;
-        let place = &mut self.places[usize::from(shard.subgroup)];
-        place.n_own += u64::from(is_own);
-        self.events.push_back(Event::Delivered(Delivered {
-            shard,
-            view: at.view.0,
-            sequence: at.at,
-            time: time.into(),
-            sender: Member::of(&sender),
-            own: is_own.then_some(place.n_own),
-            bytes: message,
-        }));
+        let place = &mut self.places[usize::from(delivery.shard.subgroup)];
+        let delivered = delivered(delivery, &self.me, &mut place.n_own);
+        self.events.push_back(Event::Delivered(delivered));
     }
 
     fn give(&mut self, to: Rank, shard: ShardId, at: Position) -> Option<Vec<u8>> {
@@ -161,6 +158,23 @@ impl Application for Teller {
 
     fn is_full(&self) -> bool {
         self.is_full
+    }
+}
+
+/// What an application of the process `me` is told of a delivery, before which `n_own` messages of
+/// this process were delivered, or not sent.
+fn delivered(delivery: Delivery, me: &Knock, n_own: &mut u64) -> Delivered {
+    let Delivery { shard, at, time, sender, message } = delivery;
+    let is_own = sender == *me;
+    *n_own += u64::from(is_own);
+    Delivered {
+        shard,
+        view: at.view.0,
+        sequence: at.at,
+        time: time.into(),
+        sender: Member::of(&sender),
+        own: is_own.then_some(*n_own),
+        bytes: message,
     }
 }
 

@@ -215,7 +215,7 @@ impl Member<'_> {
                 // (The messages are measured, and no state.)
                 Event::StateWanted(wanted) => self.group.give(wanted, Vec::new()),
                 Event::State { .. } => {}
-                Event::Final { .. } | Event::CaughtUp { .. } => {}
+                Event::Final { .. } | Event::CaughtUp { .. } | Event::Ahead { .. } => {}
             }
         }
         Ok(())

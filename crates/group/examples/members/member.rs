@@ -95,7 +95,7 @@ pub(crate) fn run(words: &str) {
             Some(Event::Ended(why)) => return say(&format!("ended: {why}")),
             Some(Event::InadequateSubgroup { .. } | Event::Unsent { .. }) => {}
             Some(Event::Letter { .. } | Event::StateWanted(_) | Event::State { .. }) => {}
-            Some(Event::Final { .. } | Event::CaughtUp { .. }) | None => {}
+            Some(Event::Final { .. } | Event::CaughtUp { .. } | Event::Ahead { .. }) | None => {}
         }
         let next = (chats && n_sent == n_own).then(|| format!("{}.{}", me.seat, n_sent + 1));
         let mut send = |text: &str| {

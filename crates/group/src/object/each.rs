@@ -6,7 +6,7 @@ use super::codec::{decode, encode, encode_each_bytes};
 use super::copy::Part;
 use super::done::{Kind, Known, Once};
 use super::gather::{Gather, Next, NoReply};
-use super::handler::is_in_handler;
+use super::handler::{check_turn, is_in_handler};
 use super::host::{BODY_BYTES_MAX, Host};
 use super::letters::{Again, Letter, NoAnswer};
 use super::pending::{ASK_EVERY, CallError, Outcome};
@@ -160,6 +160,7 @@ impl<S: Replicated> Replica<S> {
         method: u16,
         arguments: &[u8],
     ) -> Result<Made, CallError> {
+        check_turn()?;
         let (host, own) = (self.host(), self.copy.shard());
         let shard = self.shard.or(own).ok_or(CallError::NoCopy)?;
         let shard = ShardId { subgroup: self.subgroup, shard };

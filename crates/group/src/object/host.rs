@@ -1,6 +1,7 @@
 //! A process with objects: one copy for each subgroup that has an object here, and the thread that
 //! executes what is delivered.
 
+use super::aheads::Aheads;
 use super::calls::{Calls, Owed, Waiter, told};
 use super::codec::{Sent, Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
 use super::copy::{Call, Part, Replying};
@@ -62,6 +63,7 @@ pub(super) struct Host {
     again: Mutex<BTreeMap<u64, (Member, Again)>>,
     /// By subgroup, outcomes that others may have leases against, in order, with their tickets.
     owed: Mutex<BTreeMap<u16, VecDeque<(u64, Outcome)>>>,
+    pub(super) aheads: Aheads,
     /// Reads that wait until what was received is executed, and the view in which it is.
     reads: Mutex<BTreeMap<u64, Option<u64>>>,
     /// The latest time that this process knows of (O5).
@@ -93,6 +95,7 @@ impl Owner {
             late: Late::default(),
             again: Mutex::default(),
             owed: Mutex::default(),
+            aheads: Aheads::default(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
         });
@@ -126,7 +129,7 @@ impl Drop for Owner {
 
 impl Host {
     /// Wakes the threads that wait for the view, or for what the process has besides.
-    fn announce(&self) {
+    pub(super) fn announce(&self) {
         // Under the view's lock none of them is between its look and its wait.
         drop(self.view());
         self.next_view.notify_all();
@@ -414,6 +417,7 @@ impl Host {
                 self.announce();
             }
             Event::Final { shard, time } => self.note_final(shard, time),
+            Event::Ahead { token, messages } => self.note_ahead(token, messages),
             Event::Inadequate { .. } | Event::InadequateSubgroup { .. } => {}
         }
         Ok(())
@@ -527,7 +531,7 @@ impl Host {
         self.part_in(shard).is_some()
     }
 
-    fn part_in(&self, shard: ShardId) -> Option<&Arc<dyn Part>> {
+    pub(super) fn part_in(&self, shard: ShardId) -> Option<&Arc<dyn Part>> {
         self.part(shard.subgroup).filter(|part| part.shard() == Some(shard.shard))
     }
 

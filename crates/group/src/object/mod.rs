@@ -26,6 +26,8 @@
 //!   was in the shard replies, or is said not to, and there is an end (`gather`). Tested by
 //!   `o7_each_member_replies_once`, `o7_a_member_that_fails_is_gone_and_the_replies_end`.
 
+mod ahead;
+mod aheads;
 mod calls;
 mod clients;
 mod codec;

@@ -1,6 +1,7 @@
 //! Calls of one member, which executes them alone (`done`).
 
 use super::codec::encode;
+use super::handler::check_turn;
 use super::host::BODY_BYTES_MAX;
 use super::letters::Letter;
 use super::pending::{ASK_EVERY, CallError, Pending, Question, Slot};
@@ -38,6 +39,7 @@ impl<S: Replicated> Replica<S> {
         method: u16,
         arguments: &[u8],
     ) -> Result<Arc<Slot>, CallError> {
+        check_turn()?;
         if arguments.len() > BODY_BYTES_MAX {
             return Err(too_long(arguments).into());
         }

@@ -48,6 +48,12 @@ pub enum CallError {
     /// This process has no copy: it is not in the shard, or in none.
     #[error("no copy of the object here: this process is not in the shard; ask a member that is")]
     NoCopy,
+    /// A query ahead came upon a call that is not delivered yet, and panics when it is executed.
+    #[error("a call of `{method}` that is not delivered yet panics when it is executed")]
+    PanicsAhead {
+        /// The method.
+        method: &'static str,
+    },
     /// A call was executed, or a query answered, by another member, and the result does not fit
     /// into a letter ([`crate::LETTER_BYTES_MAX`]).
     #[error("executed, but its result is too long for a letter between two members")]

@@ -3,7 +3,7 @@
 use super::calls::{Waiter, Wish};
 use super::codec::{decode, encode};
 use super::copy::{Call, Copy, Part};
-use super::handler::is_in_handler;
+use super::handler::{check_turn, is_in_handler};
 use super::host::{BODY_BYTES_MAX, Host, Owner};
 use super::letters::Letter;
 use super::pending::{CallError, Pending, Question, Slot};
@@ -102,6 +102,12 @@ impl<S: Replicated> Replica<S> {
         self.copy.shard().map(usize::from)
     }
 
+    /// The shard that calls are for, if this process is in it.
+    pub(super) fn own_shard_meant(&self) -> Option<ShardId> {
+        let own = self.copy.shard().filter(|own| self.shard.is_none_or(|meant| meant == *own));
+        own.map(|shard| ShardId { subgroup: self.subgroup, shard })
+    }
+
     /// The seats of the members of the shard that calls are for, in the view that this member has
     /// come to.
     pub fn seats(&self) -> Vec<usize> {
@@ -165,6 +171,10 @@ impl<S: Replicated> Replica<S> {
         let own = self.copy.shard();
         let meant = self.shard.or(own);
         let (host, slot) = (self.host(), Arc::<Slot>::default());
+        if let Err(refused) = check_turn() {
+            slot.fill(Err(refused.into()));
+            return slot;
+        }
         let Some(shard) = meant.map(|shard| ShardId { subgroup: self.subgroup, shard }) else {
             slot.fill(Err(CallError::NoCopy));
             return slot;
