@@ -6,7 +6,7 @@
 
 use base::{Rank, SEATS_MAX};
 use proto::rdmc::Schedule;
-use proto::vsync::{self, Candidates, SHARDS_MAX, SUBGROUPS_MAX, ShardId};
+use proto::vsync::{self, Candidates, Mode, SHARDS_MAX, SUBGROUPS_MAX, ShardId};
 use serde::Deserialize;
 
 /// A subgroup of a group: a part of its members, in one or several shards that do not overlap. Each
@@ -219,8 +219,8 @@ impl Subgroup {
             Shards::Tags(tags) => tags.iter().map(|tags| Candidates::Tagged(*tags)).collect(),
         };
         let Subgroup { least, most, in_memory, relay: schedule, .. } = *self;
-        let name = self.name.clone();
-        vsync::Subgroup { name, shards, n_least: least, n_most: most, in_memory, schedule }
+        let (name, mode) = (self.name.clone(), in_memory.then_some(Mode::Ordered));
+        vsync::Subgroup { name, shards, n_least: least, n_most: most, mode, schedule }
     }
 
     /// D1

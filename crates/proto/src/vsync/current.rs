@@ -11,7 +11,7 @@ use super::lease::Lease;
 use super::relaying::Relays;
 use super::view::{Change, Standing, View};
 use super::wire::Message;
-use super::{Config, Position};
+use super::{Config, Mode, Position};
 use crate::sst::{Column, Seen, Table};
 use alloc::vec::Vec;
 use base::{Instant, Port, Rank, SeatSet};
@@ -40,8 +40,8 @@ pub(super) struct Current<P> {
     pub(super) standing: Standing,
     /// Whether the group has no layout: one shard, which has all members.
     pub(super) is_whole: bool,
-    /// By subgroup: whether its messages are on disks.
-    pub(super) durable: Vec<bool>,
+    /// By subgroup: the order of its messages.
+    pub(super) modes: Vec<Mode>,
     /// By subgroup: this member's shard, if it is in one.
     pub(super) lanes: Vec<Option<Lane>>,
     pub(super) table: Table<P>,
@@ -97,7 +97,7 @@ impl<P: Plantings> Current<P> {
             me,
             standing,
             is_whole: config.is_whole(),
-            durable: (0..lanes.len()).map(|at| config.is_durable(at)).collect(),
+            modes: (0..lanes.len()).map(|at| config.mode(at)).collect(),
             lanes,
             table,
             detector: Detector::new(n_seats, config.timing.suspect_after, now),

@@ -37,10 +37,9 @@ use super::bugs::{Bug, Plantings};
 use super::clock::Time;
 use super::current::{Current, Pending};
 use super::journal::{Journal, Record};
-use super::layout::Mode;
 use super::outbox::Outbox;
 use super::records;
-use super::shard::{Shard, ShardId, ViewId};
+use super::shard::{Mode, Shard, ShardId, ViewId};
 use super::view::{Change, Standing};
 use super::{End, Output, Position};
 use alloc::vec::Vec;
@@ -128,7 +127,7 @@ impl<P: Plantings> Current<P> {
 
     /// Whether the messages of a subgroup are.
     pub(super) fn is_durable(&self, subgroup: usize) -> bool {
-        self.durable[subgroup]
+        self.modes[subgroup] == Mode::Durable
     }
 
     /// The shards whose messages are.

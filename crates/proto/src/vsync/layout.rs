@@ -8,30 +8,17 @@ use super::bugs::Plantings;
 use super::columns::Row;
 use super::place::Plan;
 use super::relaying::Relaying;
+use super::shard::Mode;
 use super::slots::Header;
 use crate::node::Layout as Region;
 use crate::sst::bugs::Bug as TableBug;
 use crate::sst::{Columns, Places};
 use base::{At, Rank};
 
-/// The order in which the messages of a group are delivered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
-    /// One order, the same at all members, of what all members have received.
-    #[default]
-    Ordered,
-    /// The same of what all members have synced to their disks (`durable`), but for subgroups that
-    /// are in memory alone.
-    Durable,
-    /// Each sender's order, as soon as a message is received.
-    #[doc(alias = "unreliable")]
-    Unordered,
-}
-
 /// The sizes and the order of a group, the same at every member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The order.
+    /// The order, where a subgroup has none of its own ([`Subgroup::mode`](super::Subgroup)).
     pub mode: Mode,
     /// The number of seats of the fabric: the most members that a view can have.
     pub n_seats: usize,

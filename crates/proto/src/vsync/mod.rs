@@ -90,14 +90,16 @@ mod wire;
 pub use clock::Time;
 pub use delivery::FLIGHT_BYTES_MAX;
 pub use landing::Blank;
-pub use layout::{Mode, Shape};
+pub use layout::Shape;
 pub use machine::status::Ending;
 pub use machine::{Machine, region};
 pub use payload::Payload;
 pub use records::{Accepted, UnreadableError};
 pub use relaying::{Relayed, Relaying};
 pub use roster::TAGS_WORD;
-pub use shard::{Candidates, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId};
+pub use shard::{
+    Candidates, Mode, SHARDS_MAX, SUBGROUPS_MAX, Seating, Shard, ShardId, Subgroup, ViewId,
+};
 pub use slots::WRITE_WORDS_MAX;
 pub use spec::ROW;
 pub use view::{Knock, METADATA_WORDS, Member, Standing, View};
@@ -173,10 +175,10 @@ impl Config {
         self.layout.is_empty()
     }
 
-    /// Whether the messages of a subgroup are on disks (`durable`, W7).
-    pub(crate) fn is_durable(&self, subgroup: usize) -> bool {
+    /// The order of the messages of a subgroup (`durable`, W7).
+    pub(crate) fn mode(&self, subgroup: usize) -> Mode {
         let described = self.layout.get(subgroup);
-        self.shape.mode == Mode::Durable && !described.is_some_and(|of| of.in_memory)
+        described.map_or(self.shape.mode, |of| of.mode_in(self.shape.mode))
     }
 
     /// The schedule of a subgroup's large messages (`relay`).

@@ -42,7 +42,7 @@ use super::records::{self, Found};
 use super::shard::Subgroup;
 use super::view::{Change, Knock, View};
 use super::wire::{Call, Message, Report};
-use super::{Timing, ViewId};
+use super::{Mode, Timing, ViewId};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Instant, Port, Rank, SeatSet};
@@ -477,7 +477,8 @@ fn fresh(
             own.iter().filter_map(|seat| Some((seat, end(seat, subgroup)?))).collect();
         let is_missing = own != shard.members() || shard.since < view.id;
         // W7
-        let is_logged = !subgroups[subgroup].in_memory || planted.has(Bug::MemoryIsWaitedFor);
+        let is_durable = subgroups[subgroup].mode_in(Mode::Durable) == Mode::Durable;
+        let is_logged = is_durable || planted.has(Bug::MemoryIsWaitedFor);
         let is_waited_for = is_logged && ends.is_empty() && is_missing && !shard.seats.is_empty();
         if is_waited_for && !planted.has(Bug::ShardFromNothing) {
             return None;

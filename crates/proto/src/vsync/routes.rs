@@ -2,7 +2,8 @@
 //! (`relay`).
 
 use super::bugs::{Bug, Plantings};
-use super::layout::{Mode, Shape};
+use super::layout::Shape;
+use super::shard::Mode;
 use crate::rdmc::Schedule;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;

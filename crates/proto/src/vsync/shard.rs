@@ -1,4 +1,4 @@
-//! Subgroups and shards, as values: their descriptions, and what they are in a view.
+//! Subgroups and shards, as values: their orders, their descriptions, and what they are in a view.
 
 use crate::codec::{self, Words, numbers};
 use crate::rdmc::Schedule;
@@ -59,6 +59,19 @@ impl Candidates {
     }
 }
 
+/// The order in which the messages of a group are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// One order, the same at all members, of what all members have received. In memory alone.
+    #[default]
+    Ordered,
+    /// The same of what all members have synced to their disks (`durable`).
+    Durable,
+    /// Each sender's order, as soon as a message is received.
+    #[doc(alias = "unreliable")]
+    Unordered,
+}
+
 /// The description of a subgroup, the same at all members.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subgroup {
@@ -70,8 +83,9 @@ pub struct Subgroup {
     pub n_least: usize,
     /// The number of members above which a shard gets no more.
     pub n_most: usize,
-    /// Whether it is in memory alone, in a durable group.
-    pub in_memory: bool,
+    /// The order of its messages, if it is not the group's: what is ordered in memory in a durable
+    /// group, or has no order in one that has an order otherwise.
+    pub mode: Option<Mode>,
     /// The schedule by which its large messages are relayed (`relay`), if it is not the group's.
     pub schedule: Option<Schedule>,
 }
@@ -81,8 +95,13 @@ impl Subgroup {
     pub fn whole() -> Subgroup {
         let shards = [Candidates::All].to_vec();
         let name = "all".to_owned();
-        let (n_most, in_memory, schedule) = (SEATS_MAX, false, None);
-        Subgroup { name, shards, n_least: 1, n_most, in_memory, schedule }
+        let (n_most, mode, schedule) = (SEATS_MAX, None, None);
+        Subgroup { name, shards, n_least: 1, n_most, mode, schedule }
+    }
+
+    /// The order of its messages, in a group of this mode.
+    pub(super) fn mode_in(&self, group: Mode) -> Mode {
+        self.mode.unwrap_or(group)
     }
 }
 

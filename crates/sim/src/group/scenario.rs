@@ -149,7 +149,7 @@ impl Scenario {
     /// The same, with subgroups that are in memory alone.
     fn with_memory(mut self, rng: &mut Rng) -> Scenario {
         for subgroup in &mut self.layout {
-            subgroup.in_memory = rng.chance(1, 3);
+            subgroup.mode = rng.chance(1, 3).then_some(Mode::Ordered);
         }
         self
     }
@@ -271,7 +271,7 @@ fn layout(n_seats: usize, rng: &mut Rng) -> Vec<Subgroup> {
         let n_most = if rng.chance(1, 2) { n_least + 1 } else { SEATS_MAX };
         let name = format!("subgroup {number}");
         let shards = (0..n_shards).map(candidates).collect();
-        Subgroup { name, shards, n_least, n_most, in_memory: false, schedule: None }
+        Subgroup { name, shards, n_least, n_most, mode: None, schedule: None }
     };
     (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect()
 }

@@ -457,7 +457,7 @@ impl Shards {
             shards: firsts.into_iter().map(|first| shard(first, size)).collect(),
             n_least: size,
             n_most: size,
-            in_memory: false,
+            mode: None,
             schedule: None,
         };
         match self {

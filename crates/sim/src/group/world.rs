@@ -19,7 +19,7 @@ use crate::world::net::Net;
 use crate::world::outage::Outages;
 use crate::{Config, Outcome, Property, Provider};
 use base::{Event, Incarnation, Rank, Rng, SeatSet};
-use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, View};
+use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, Subgroup, View};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -90,7 +90,8 @@ impl World {
         let mut rng_of_states = Rng::new(seed ^ 0x7374_6174_6573);
         let is_durable = kind == Kind::Durable;
         let is_unordered = scenario.shape.mode == Mode::Unordered;
-        let in_memory = scenario.layout.iter().map(|subgroup| subgroup.in_memory).collect();
+        let in_memory = |subgroup: &Subgroup| subgroup.mode == Some(Mode::Ordered);
+        let in_memory = scenario.layout.iter().map(in_memory).collect();
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
         World {
             outages: Outages::new(rng.fork(), &scenario.plan),

@@ -8,7 +8,7 @@ use super::super::records;
 use super::super::shard::Shard;
 use super::super::state::{HELD_MAX, Want, follows};
 use super::super::view::{Change, View};
-use super::super::{Delivery, End};
+use super::super::{Delivery, End, Mode};
 use super::{Begun, Inside, Life, Machine, Output};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -123,7 +123,7 @@ impl<P: Plantings> Machine<P> {
             || is_moved;
         *want = (!is_ready).then(|| Want::new(next.id));
         // W6: its own state is on its disk first.
-        is_ready && !self.config.is_durable(subgroup)
+        is_ready && self.config.mode(subgroup) != Mode::Durable
     }
 
     /// Takes the states that have come.
@@ -152,7 +152,7 @@ impl<P: Plantings> Machine<P> {
             return None;
         }
         let shard = current.lane(subgroup).id;
-        if self.config.is_durable(subgroup) {
+        if self.config.mode(subgroup) == Mode::Durable {
             // W6
             let since = current.view.shard(shard)?.since;
             let (kept, journal) = (&mut self.kept[subgroup], &mut self.journal);

@@ -126,7 +126,7 @@ fn r4_the_shortest_log_with_the_state_is_the_trim_and_without_one_the_others_are
 #[test]
 fn w7_no_log_is_waited_for_where_a_shard_is_in_memory_alone() {
     let reports = [report(0, None, None), report(2, None, None)].into_iter().collect();
-    let in_memory = [Subgroup { in_memory: true, ..Subgroup::whole() }];
+    let in_memory = [Subgroup { mode: Some(Mode::Ordered), ..Subgroup::whole() }];
     let fresh = |bug| fresh(&view(7, 3), &reports, &in_memory, Planted(bug));
     let change =
         fresh(Bug::RestartForgets /* not a mistake in this */).expect("its shard begins again");
