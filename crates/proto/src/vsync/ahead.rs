@@ -41,7 +41,8 @@ impl<P: Plantings> Current<P> {
         Ok(held.map(|(stamp, message)| (sender.process, stamp, message)))
     }
 
-    /// V32. (`End::Excluded` if this member was left behind by a view that writes into its rings.)
+    /// V32. (`End::Excluded` if this member was left behind by a view that writes into its rings,
+    /// or uses places again that it holds.)
     pub(super) fn ahead(
         &self,
         subgroup: usize,
@@ -56,6 +57,10 @@ impl<P: Plantings> Current<P> {
             else {
                 continue;
             };
+            // `landing`, V18: messages are looked at before they are stable. They are copied here.
+            if message.bytes().is_none() {
+                return Err(End::Excluded);
+            }
             latest = latest.max(stamp);
             let time = if self.planted.has(Bug::AheadIsStamped) { stamp } else { latest };
             let at = Position { at, ..first };
