@@ -211,6 +211,8 @@ pub enum Mark {
     UnorderedSurvived,
     /// A group with subgroups was whole at the end.
     ShardsSurvived,
+    /// The same, and a subgroup of it has no order.
+    MixedSurvived,
     /// A durable group was whole at the end.
     DurableSurvived,
     /// The same, and a shard of it that is in memory alone had begun again.
@@ -249,7 +251,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 118] = [
+    pub const ALL: [Mark; 119] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -351,6 +353,7 @@ impl Mark {
         Mark::GroupSurvived,
         Mark::UnorderedSurvived,
         Mark::ShardsSurvived,
+        Mark::MixedSurvived,
         Mark::DurableSurvived,
         Mark::MemoryBeganAgain,
         Mark::GroupWentDark,

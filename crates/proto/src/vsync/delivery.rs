@@ -52,8 +52,9 @@ pub(super) struct Read {
 }
 
 impl<P: Plantings> Current<P> {
-    fn mode(&self) -> Mode {
-        self.layout.shape.mode
+    /// Whether the messages of a subgroup have one order.
+    pub(super) fn is_ordered(&self, subgroup: usize) -> bool {
+        self.modes[subgroup] != Mode::Unordered
     }
 
     /// Receives what the others have sent, and delivers what can be delivered, unless the
@@ -66,18 +67,19 @@ impl<P: Plantings> Current<P> {
         port: &mut impl Port,
         out: &mut Vec<Output>,
     ) -> Result<(), End> {
-        match self.mode() {
-            Mode::Ordered | Mode::Durable => {
-                self.note_received(subgroup, port)?;
-                if !is_held && self.is_ready(subgroup) {
-                    let take = |one| out.push(Output::Deliver(one));
-                    let stable = self.stable(subgroup);
-                    self.deliver_before(subgroup, stable, outbox, port, take)?;
-                    self.advance_frontier(subgroup);
-                }
-            }
-            Mode::Unordered if !is_held => self.deliver_received(subgroup, outbox, port, out)?,
-            Mode::Unordered => {}
+        if !self.is_ordered(subgroup) {
+            return if is_held {
+                Ok(())
+            } else {
+                self.deliver_received(subgroup, outbox, port, out)
+            };
+        }
+        self.note_received(subgroup, port)?;
+        if !is_held && self.is_ready(subgroup) {
+            let take = |one| out.push(Output::Deliver(one));
+            let stable = self.stable(subgroup);
+            self.deliver_before(subgroup, stable, outbox, port, take)?;
+            self.advance_frontier(subgroup);
         }
         Ok(())
     }
@@ -201,7 +203,7 @@ impl<P: Plantings> Current<P> {
             while outbox.n_sent() < end
                 && (outbox.bytes_since(received) + self.longest() <= self.flight_bytes_max()
                     || self.planted.has(Bug::FlightUnbounded))
-                && self.send_next(outbox, port)
+                && self.send_next(subgroup, outbox, port)
             {}
         }
         let due = self.due(subgroup).min(end);
@@ -225,10 +227,10 @@ impl<P: Plantings> Current<P> {
     }
 
     /// Notes that the next message is sent (K1); false if none waits.
-    fn send_next(&mut self, outbox: &mut Outbox, port: &impl Port) -> bool {
+    fn send_next(&mut self, subgroup: usize, outbox: &mut Outbox, port: &impl Port) -> bool {
         let is_bug = outbox.is_again() && self.planted.has(Bug::StampKept);
         let stamp = if outbox.n_waiting() == 0 || is_bug { Time(0) } else { self.clock.stamp() };
-        outbox.send_next(|bulk| self.carries(bulk, port), || stamp)
+        outbox.send_next(|bulk| self.carries(subgroup, bulk, port), || stamp)
     }
 
     /// V16
@@ -263,12 +265,11 @@ impl<P: Plantings> Current<P> {
     fn end_of_room(&self, subgroup: usize) -> u64 {
         let delivered = |seat| self.table.get(seat, self.row.delivered, subgroup);
         let turns = |seat| self.turns_before(subgroup, delivered(seat));
-        let done = match self.mode() {
-            Mode::Ordered | Mode::Durable => {
-                self.lane(subgroup).seats.iter().map(turns).min().unwrap_or(0)
-            }
+        let done = if self.is_ordered(subgroup) {
+            self.lane(subgroup).seats.iter().map(turns).min().unwrap_or(0)
+        } else {
             // What was received was delivered (V14).
-            Mode::Unordered => self.received_of_me(subgroup),
+            self.received_of_me(subgroup)
         };
         // The inverted test finds no room while there is some.
         if self.planted.has(Bug::WindowInverted) {
@@ -287,7 +288,7 @@ impl<P: Plantings> Current<P> {
 
     /// V5
     fn due(&self, subgroup: usize) -> u64 {
-        if self.mode() == Mode::Unordered || self.planted.has(Bug::NoNulls) {
+        if !self.is_ordered(subgroup) || self.planted.has(Bug::NoNulls) {
             return 0;
         }
         let lane = self.lane(subgroup);
@@ -316,7 +317,7 @@ impl<P: Plantings> Current<P> {
 
     /// The same of any shard, of which the member on `seat` is one.
     pub(super) fn held_of(&self, subgroup: usize, shard: &Shard, seat: Rank) -> u64 {
-        if self.mode() == Mode::Unordered {
+        if !self.is_ordered(subgroup) {
             return 0;
         }
         let order = RoundRobin::new(shard.seats.len());

@@ -221,6 +221,15 @@ impl<P: Plantings> Landing<P> {
         }
     }
 
+    /// The same of one that goes through rings.
+    pub(super) fn take_back(&mut self, message: Payload) -> Payload {
+        if message.hold().is_none() {
+            return message;
+        }
+        self.give_up(&message);
+        Payload::from(&*message)
+    }
+
     /// Notes a message that the application is given.
     pub(super) fn note(&mut self, message: &Payload) {
         let Some(hold) = message.hold() else { return };

@@ -176,8 +176,7 @@ impl<P: Plantings> Machine<P> {
     /// A process outside.
     fn outside(config: Config, planted: P, now: Instant) -> Machine<P> {
         let layout = Layout::new(&config.shape);
-        let is_ordered = config.shape.mode != Mode::Unordered;
-        assert!(is_ordered || !config.keeps_state, "without an order there is no common state");
+        config.assert_modes();
         assert!(config.me.seat.index() < config.shape.n_seats, "no such seat: {:?}", config.me);
         let subgroups = config.subgroups();
         let n_shards: usize = subgroups.iter().map(|subgroup| subgroup.shards.len()).sum();
@@ -225,6 +224,7 @@ impl<P: Plantings> Machine<P> {
     /// [`Refused`]: nothing happened. [`Machine::accepts`] says it before the message is given.
     pub fn multicast(&mut self, shard: ShardId, message: Payload) -> Result<(), Refused> {
         self.accepts(shard, message.len())?;
+        let message = self.as_it_travels(shard, message);
         self.outboxes[usize::from(shard.subgroup)].put(message);
         Ok(())
     }

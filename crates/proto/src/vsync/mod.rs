@@ -181,8 +181,36 @@ impl Config {
         described.map_or(self.shape.mode, |of| of.mode_in(self.shape.mode))
     }
 
-    /// The schedule of a subgroup's large messages (`relay`).
+    /// Whether a newcomer needs the state of its shard of a subgroup: without an order there is
+    /// none.
+    pub(crate) fn keeps_state(&self, subgroup: usize) -> bool {
+        self.keeps_state && self.mode(subgroup) != Mode::Unordered
+    }
+
+    /// Subgroups have the group's order, or take less. Without an order there is no common state,
+    /// and a subgroup has one shard: a member that is moved could not say of its messages whether
+    /// any member of its old shard has delivered them ([`Output::Unsent`]).
+    fn assert_modes(&self) {
+        let takes = |mode| match mode {
+            Mode::Unordered => 0,
+            Mode::Ordered => 1,
+            Mode::Durable => 2,
+        };
+        let group = self.shape.mode;
+        assert!(!(group == Mode::Unordered && self.keeps_state), "no order, and a state: {self:?}");
+        for subgroup in &self.layout {
+            let (mode, n_shards) = (subgroup.mode_in(group), subgroup.shards.len());
+            assert!(takes(mode) <= takes(group), "{subgroup:?} takes more than {group:?}");
+            assert!(mode != Mode::Unordered || n_shards == 1, "{subgroup:?}: no order, and shards");
+        }
+    }
+
+    /// The schedule of a subgroup's large messages (`relay`). Without an order they go through
+    /// rings.
     pub(crate) fn schedule(&self, subgroup: usize) -> Schedule {
+        if self.mode(subgroup) == Mode::Unordered {
+            return Schedule::Sequential;
+        }
         let own = self.layout.get(subgroup).and_then(|described| described.schedule);
         own.unwrap_or(self.shape.relaying.schedule)
     }

@@ -22,21 +22,20 @@
 //! **Cost.** A copy by `send`; none at receivers, but for short messages, and the few bytes of a
 //! long one that arrive together with its head.
 
+use super::End;
 use super::bugs::{Bug, Plantings};
 use super::current::Current;
 use super::lane::{Lane, Sender};
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::slots::Header;
-use super::{End, Mode};
 use base::{At, Bulk, PARCEL_BYTES_MAX, Parcel, Port, SeatSet};
 use core::ops::Range;
 
 impl<P: Plantings> Current<P> {
     /// Whether a message goes in a parcel.
-    pub(super) fn carries(&self, bulk: &Bulk, port: &impl Port) -> bool {
-        let is_ordered = self.layout.shape.mode != Mode::Unordered;
-        is_ordered && port.has_parcels() && bulk.len() <= PARCEL_BYTES_MAX
+    pub(super) fn carries(&self, subgroup: usize, bulk: &Bulk, port: &impl Port) -> bool {
+        self.is_ordered(subgroup) && port.has_parcels() && bulk.len() <= PARCEL_BYTES_MAX
     }
 
     /// V23: posts the parcels of these own messages to `peers`, but for those that are relayed.

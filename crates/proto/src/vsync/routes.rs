@@ -3,7 +3,6 @@
 
 use super::bugs::{Bug, Plantings};
 use super::layout::Shape;
-use super::shard::Mode;
 use crate::rdmc::Schedule;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -106,9 +105,7 @@ impl Routed {
     /// Those of the member with turn `me` of a shard, whose policy is `schedule`.
     pub(super) fn new(shape: &Shape, schedule: Schedule, me: usize, n_members: usize) -> Routed {
         let relaying = &shape.relaying;
-        let is_relayed = shape.mode != Mode::Unordered
-            && n_members >= MEMBERS_MIN
-            && schedule != Schedule::Sequential;
+        let is_relayed = n_members >= MEMBERS_MIN && schedule != Schedule::Sequential;
         Routed {
             schedule: Some(schedule).filter(|_| is_relayed),
             n_members,

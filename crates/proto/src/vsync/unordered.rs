@@ -14,6 +14,9 @@
 //!
 //! There is no common order and so no common state: a newcomer begins with what is sent, or sent
 //! again, in its first view. A view agrees on members, and its trim means nothing.
+//!
+//! A subgroup can be without an order in a group that has one. It is in memory alone there, and its
+//! large messages go through rings.
 
 use super::bugs::{Bug, Plantings};
 use super::clock::Time;
@@ -43,11 +46,15 @@ impl<P: Plantings> Current<P> {
             }
             let sent = self.sent(subgroup, seat);
             for index in self.received(subgroup, self.me, seat)..sent {
-                if let Some(Read { number, message, .. }) = self.read_slot(&sender, index, port)?
-                    && (self.is_news(subgroup, &sender.process, number)
-                        || self.planted.has(Bug::RepeatedIsNew))
+                if let Some(Read { number, stamp, message }) =
+                    self.read_slot(&sender, index, port)?
                 {
-                    out.push(self.next_delivery(subgroup, sender.process, message));
+                    // K2: where other subgroups have orders.
+                    self.clock.see(stamp);
+                    let is_news = self.is_news(subgroup, &sender.process, number);
+                    if is_news || self.planted.has(Bug::RepeatedIsNew) {
+                        out.push(self.next_delivery(subgroup, sender.process, message));
+                    }
                 }
                 self.table.set(self.row.received, self.row.of(subgroup, seat), index + 1);
             }

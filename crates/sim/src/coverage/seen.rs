@@ -18,6 +18,7 @@ impl Mark {
                 | Mark::GroupSurvived
                 | Mark::UnorderedSurvived
                 | Mark::ShardsSurvived
+                | Mark::MixedSurvived
                 | Mark::FrontierRose
                 | Mark::LookedAhead
                 | Mark::LeasedRead

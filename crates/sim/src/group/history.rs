@@ -2,7 +2,7 @@
 
 use super::accord::Accord;
 use base::{Incarnation, Rank};
-use proto::vsync::{End, Knock, Position, ShardId, Time, View, ViewId};
+use proto::vsync::{End, Knock, Mode, Position, ShardId, Time, View, ViewId};
 use std::collections::BTreeMap;
 
 /// The name of a message: its shard, its sender, and its ordinal of these, from 1.
@@ -142,18 +142,27 @@ pub(super) struct History {
     pub(super) is_unordered: bool,
     /// Whether the group is durable: what it agrees on is on disks.
     pub(super) is_durable: bool,
-    /// By subgroup: whether its messages are in memory alone nevertheless.
-    pub(super) in_memory: Vec<bool>,
+    /// By subgroup: the order of its messages, if it is not the group's.
+    pub(super) modes: Vec<Option<Mode>>,
     pub(super) records: BTreeMap<ProcessId, Record>,
     /// What their rows have said of the ends of views.
     pub(super) accord: Accord,
 }
 
 impl History {
+    /// The order of the messages of a shard, if it is not the group's.
+    fn mode_of(&self, shard: ShardId) -> Option<Mode> {
+        self.modes.get(usize::from(shard.subgroup)).copied().flatten()
+    }
+
     /// Whether what is delivered in a shard is on the disks of all its members.
     pub(super) fn is_logged(&self, shard: ShardId) -> bool {
-        let in_memory = self.in_memory.get(usize::from(shard.subgroup));
-        self.is_durable && in_memory != Some(&true)
+        self.is_durable && self.mode_of(shard).is_none()
+    }
+
+    /// Whether only each sender's messages have an order in a shard.
+    pub(super) fn lacks_order(&self, shard: ShardId) -> bool {
+        self.is_unordered || self.mode_of(shard) == Some(Mode::Unordered)
     }
 
     pub(super) fn record(&mut self, process: ProcessId) -> &mut Record {
@@ -199,7 +208,7 @@ impl History {
                     now.iter().filter(|(id, _)| of.is_none_or(|of| of == **id))
                 {
                     let fresh = || Record {
-                        is_stateless: record.is_stateless,
+                        is_stateless: record.is_stateless || self.lacks_order(*shard),
                         born: Some(*since),
                         ..Record::default()
                     };
@@ -213,7 +222,7 @@ impl History {
                 (ProcessId(seat, Incarnation(n | stay << 32)), record)
             };
             History {
-                is_unordered: self.is_unordered,
+                is_unordered: self.lacks_order(id),
                 is_durable: self.is_logged(id),
                 records: records.into_iter().map(named).collect(),
                 ..History::default()

@@ -11,7 +11,7 @@ use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::Phase;
 use base::Rank;
-use proto::vsync::{Shard, ShardId, View, ViewId};
+use proto::vsync::{Mode, Shard, ShardId, View, ViewId};
 
 /// The time in which late effects of faults end, and suspicions with them.
 const HEALING_NS: u64 = 1_500 * MS;
@@ -75,6 +75,9 @@ impl World {
             }
             if !self.scenario.layout.is_empty() {
                 coverage.hit(Mark::ShardsSurvived);
+            }
+            if self.history.modes.contains(&Some(Mode::Unordered)) {
+                coverage.hit(Mark::MixedSurvived);
             }
             self.phase = Phase::Over;
         }
@@ -157,12 +160,13 @@ impl World {
         let shard = view.shard(id)?;
         let is_late = |process: &Process| {
             let record = &self.history.records[&process.id()];
-            record.is_stateless && self.first_in(process.id(), id) > shard.since
+            (record.is_stateless || self.history.lacks_order(id))
+                && self.first_in(process.id(), id) > shard.since
         };
         let is_in = |one: &&Process| shard.seats.contains(&one.knock.seat);
         let others: Vec<&Process> = self.living().filter(is_in).collect();
         let digest = others.iter().find(|one| !is_late(one)).map(|one| one.digest(subgroup));
-        let has_state = !self.history.is_unordered && !is_late(process);
+        let has_state = !self.history.lacks_order(id) && !is_late(process);
         if has_state && Some(process.digest(subgroup)) != digest {
             return Some(format!("has another state in shard {id}"));
         }

@@ -94,7 +94,18 @@ impl Scenario {
         };
         let shape = Shape { n_places, ..drawn.shape };
         let drawn = Scenario { dates: dates.collect(), has_races, shape, ..drawn };
-        drawn.with_relays(&mut Rng::new(seed ^ 0x7265_6c61_7973))
+        let drawn = drawn.with_relays(&mut Rng::new(seed ^ 0x7265_6c61_7973));
+        drawn.with_unordered(&mut Rng::new(seed ^ 0x0075_6e6f_7264))
+    }
+
+    /// The same, with subgroups that have no order.
+    fn with_unordered(mut self, rng: &mut Rng) -> Scenario {
+        for subgroup in &mut self.layout {
+            if rng.chance(1, 2) && subgroup.shards.len() == 1 {
+                subgroup.mode = Some(Mode::Unordered);
+            }
+        }
+        self
     }
 
     /// The same with messages that are relayed in small blocks, where members are enough and memory

@@ -19,7 +19,7 @@ use crate::world::net::Net;
 use crate::world::outage::Outages;
 use crate::{Config, Outcome, Property, Provider};
 use base::{Event, Incarnation, Rank, Rng, SeatSet};
-use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, Subgroup, View};
+use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, View};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -90,8 +90,7 @@ impl World {
         let mut rng_of_states = Rng::new(seed ^ 0x7374_6174_6573);
         let is_durable = kind == Kind::Durable;
         let is_unordered = scenario.shape.mode == Mode::Unordered;
-        let in_memory = |subgroup: &Subgroup| subgroup.mode == Some(Mode::Ordered);
-        let in_memory = scenario.layout.iter().map(in_memory).collect();
+        let modes = scenario.layout.iter().map(|subgroup| subgroup.mode).collect();
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
         World {
             outages: Outages::new(rng.fork(), &scenario.plan),
@@ -104,7 +103,7 @@ impl World {
             rng_of_news: Rng::new(seed ^ 0x006e_6577_7300),
             readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
-            history: History { is_unordered, is_durable, in_memory, ..History::default() },
+            history: History { is_unordered, is_durable, modes, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
             shared: Shared {
                 areas: Areas::default(),

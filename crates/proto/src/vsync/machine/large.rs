@@ -2,6 +2,8 @@
 
 use super::super::bugs::Plantings;
 use super::super::landing::Blank;
+use super::super::payload::Payload;
+use super::super::shard::{Mode, ShardId};
 use super::{Machine, Output};
 use base::Port;
 
@@ -10,6 +12,14 @@ impl<P: Plantings> Machine<P> {
     /// is filled, and then multicast.
     pub fn blank(&mut self, port: &impl Port) -> Option<Blank> {
         self.landing.blank(port)
+    }
+
+    /// A message as its shard carries it: through rings, where there is no order.
+    pub(super) fn as_it_travels(&mut self, shard: ShardId, message: Payload) -> Payload {
+        match self.config.mode(shard.subgroup.into()) {
+            Mode::Unordered => self.landing.take_back(message),
+            Mode::Ordered | Mode::Durable => message,
+        }
     }
 
     /// Notes what the application is given (`landing`, V22).

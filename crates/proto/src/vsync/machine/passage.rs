@@ -118,7 +118,7 @@ impl<P: Plantings> Machine<P> {
         let Some(new) = new else { return false };
         let is_moved = last.is_some() && self.planted.has(Bug::MovedIsReady);
         let is_ready = since(next, new) == Some(next.id)
-            || !self.config.keeps_state
+            || !self.config.keeps_state(subgroup)
             || self.planted.has(Bug::NoState)
             || is_moved;
         *want = (!is_ready).then(|| Want::new(next.id));

@@ -54,8 +54,8 @@ pub(super) fn judge(history: &History) -> Result<(), (Property, String)> {
     for (property, check) in &OF_ALL {
         check(history).map_err(|detail| (*property, detail))?;
     }
-    let of_ordered = if history.is_unordered { &[][..] } else { &OF_ORDERED };
     for ((shard, since), history) in history.shards() {
+        let of_ordered = if history.is_unordered { &[][..] } else { &OF_ORDERED };
         for (property, check) in OF_SHARDS.iter().chain(of_ordered) {
             let told = |detail| (*property, format!("shard {shard} since view {since}: {detail}"));
             check(&history).map_err(told)?;

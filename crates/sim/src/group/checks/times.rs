@@ -64,10 +64,8 @@ fn stays(
 
 /// Of all shards: a message is later than what led to it.
 pub(super) fn causes(history: &History) -> Result<(), String> {
-    if history.is_unordered {
-        return Ok(());
-    }
-    for (at, time, id) in history.records.values().flat_map(Record::times) {
+    let all = history.records.values().flat_map(Record::times);
+    for (at, time, id) in all.filter(|(_, _, id)| !history.lacks_order(id.shard)) {
         let sender = history.records.get(&ProcessId(id.sender, id.incarnation));
         let cause = sender.and_then(|sender| sender.causes.get(&(id.shard, id.ordinal)));
         if let Some(cause) = cause.filter(|cause| **cause >= time) {
