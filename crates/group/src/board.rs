@@ -13,7 +13,7 @@ use crate::deadline::deadline;
 use crate::error::Refused;
 use crate::event::{Ended, Event, Fate, StateWanted};
 use crate::ground::LETTER_BYTES_MAX;
-use crate::layout;
+use crate::layout::{self, Subgroup};
 use crate::options::{LANDED_BYTES_MIN, Options, Transport};
 use crate::teller::Place;
 use crate::time::Time;
@@ -98,6 +98,30 @@ pub(crate) struct Reads {
     n_ahead: usize,
 }
 
+/// What callers are told of a subgroup, and how its messages travel.
+#[derive(Clone, Debug, Default)]
+struct Described {
+    name: String,
+    /// The least members that its shards need.
+    least: usize,
+    /// Whether large messages go beside its rings (B3).
+    is_ordered: bool,
+}
+
+fn describe(options: &Options) -> Vec<Described> {
+    let is_ordered = options.mode != Mode::Unordered;
+    if options.layout.is_empty() {
+        let names = layout::names(&options.layout).into_iter();
+        return names.map(|name| Described { name, least: 1, is_ordered }).collect();
+    }
+    let described = |one: &Subgroup| Described {
+        name: one.name.clone(),
+        least: one.least,
+        is_ordered: is_ordered && !one.unordered,
+    };
+    options.layout.iter().map(described).collect()
+}
+
 /// The board; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Board {
@@ -114,8 +138,7 @@ pub(crate) struct Board {
     adequate: usize,
     /// Whether the fabric carries large messages as they are.
     is_packed: bool,
-    /// The names of the subgroups, and the least that their shards need.
-    subgroups: Vec<(String, usize)>,
+    subgroups: Vec<Described>,
     pub(crate) events_max: usize,
 }
 
@@ -128,9 +151,8 @@ impl Board {
             places: vec![Place::default(); names.len()],
             ..Notes::default()
         };
-        let least = options.layout.iter().map(|subgroup| subgroup.least);
         Ok(Board {
-            subgroups: names.into_iter().zip(least.chain([1])).collect(),
+            subgroups: describe(options),
             notes: Mutex::new(notes),
             news: Condvar::new(),
             bell: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
@@ -139,8 +161,7 @@ impl Board {
             window: options.window as usize,
             message_bytes: options.message_bytes,
             adequate: options.adequate,
-            is_packed: options.mode != Mode::Unordered
-                && matches!(options.transport, Transport::Tcp { .. }),
+            is_packed: matches!(options.transport, Transport::Tcp { .. }),
             events_max: options.events,
         })
     }
@@ -180,7 +201,8 @@ impl Board {
             self.check_place(id, notes.places.get(subgroup))?;
             Ok(notes.sends[subgroup].len())
         };
-        let until = (bytes >= LANDED_BYTES_MIN).then(|| deadline(patience));
+        let is_ordered = self.subgroups.get(subgroup).is_some_and(|one| one.is_ordered);
+        let until = (bytes >= LANDED_BYTES_MIN && is_ordered).then(|| deadline(patience));
         let mut notes = self.wait_for_room(patience, has_room)?;
         let message = if let Some(until) = until {
             // B3
@@ -211,8 +233,8 @@ impl Board {
         if place.is_some_and(|place| !place.is_inadequate) {
             return Ok(());
         }
-        let named = self.subgroups.get(usize::from(id.subgroup));
-        let (subgroup, least) = named.cloned().unwrap_or_default();
+        let described = self.subgroups.get(usize::from(id.subgroup));
+        let Described { name: subgroup, least, .. } = described.cloned().unwrap_or_default();
         Err(match place {
             Some(_) => Refused::InadequateSubgroup { subgroup, least },
             None => Refused::OtherShard { subgroup, shard: id.shard },

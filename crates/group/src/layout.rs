@@ -20,6 +20,7 @@ use serde::Deserialize;
 ///     Subgroup::new("front").seats(&[&[1, 2], &[3, 4]]),
 ///     Subgroup::new("ledger").tags(&[0b01]).members(1, 2),
 ///     Subgroup::new("presence").in_memory(),
+///     Subgroup::new("gossip").unordered(),
 ///     Subgroup::new("films").relay(Schedule::Chain),
 /// ];
 /// let written = Subgroup::from_toml(
@@ -44,6 +45,10 @@ use serde::Deserialize;
 ///     in_memory = true     # in a durable group: on no disk
 ///
 ///     [[subgroup]]
+///     name = "gossip"
+///     unordered = true     # delivered as it is received
+///
+///     [[subgroup]]
 ///     name = "films"
 ///     relay = "chain"      # or sequential, tree, pipeline; the group's, unless it is given
 ///     "#,
@@ -65,6 +70,10 @@ pub struct Subgroup {
     /// Whether it is in memory alone, in a durable group ([`crate::Options::durable`]): faster, and
     /// its shards begin again when all their members have died.
     pub in_memory: bool,
+    /// Whether its messages have no order but that of each sender, as in a group of
+    /// [`Mode::Unordered`]: they are delivered as they are received, have no time, and are on no
+    /// disk. It has one shard, no state, and so no object.
+    pub unordered: bool,
     /// The schedule by which members relay its large messages over tcp, if it is not that of the
     /// group ([`crate::Options::relay`]).
     pub relay: Option<Schedule>,
@@ -94,6 +103,8 @@ struct Written {
     most: Option<usize>,
     #[serde(default)]
     in_memory: bool,
+    #[serde(default)]
+    unordered: bool,
     relay: Option<WrittenSchedule>,
 }
 
@@ -130,25 +141,40 @@ impl TryFrom<Written> for Subgroup {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Subgroup, String> {
-        let Written { name, shards, seats, tags, least, most, in_memory, relay } = written;
-        let shards = match (shards, seats, tags) {
+        let shards = match (written.shards, written.seats, written.tags) {
             (None, None, None) => Shards::Count(1),
             (Some(count), None, None) => Shards::Count(count),
             (None, Some(seats), None) => Shards::Seats(seats),
             (None, None, Some(tags)) => Shards::Tags(tags),
-            _ => return Err(format!("subgroup {name:?}: one of shards, seats and tags says it")),
+            _ => {
+                let name = written.name;
+                return Err(format!("subgroup {name:?}: one of shards, seats and tags says it"));
+            }
         };
-        let (least, most) = (least.unwrap_or(1), most.unwrap_or(SEATS_MAX));
-        let relay = relay.map(Schedule::from);
-        Ok(Subgroup { name, shards, least, most, in_memory, relay })
+        Ok(Subgroup {
+            name: written.name,
+            shards,
+            least: written.least.unwrap_or(1),
+            most: written.most.unwrap_or(SEATS_MAX),
+            in_memory: written.in_memory,
+            unordered: written.unordered,
+            relay: written.relay.map(Schedule::from),
+        })
     }
 }
 
 impl Subgroup {
     /// A subgroup with one shard of all members.
     pub fn new(name: &str) -> Subgroup {
-        let (name, shards) = (name.to_owned(), Shards::Count(1));
-        Subgroup { name, shards, least: 1, most: SEATS_MAX, in_memory: false, relay: None }
+        Subgroup {
+            name: name.to_owned(),
+            shards: Shards::Count(1),
+            least: 1,
+            most: SEATS_MAX,
+            in_memory: false,
+            unordered: false,
+            relay: None,
+        }
     }
 
     /// With `count` shards of any members.
@@ -180,6 +206,12 @@ impl Subgroup {
     #[must_use]
     pub fn in_memory(self) -> Subgroup {
         Subgroup { in_memory: true, ..self }
+    }
+
+    /// Without an order.
+    #[must_use]
+    pub fn unordered(self) -> Subgroup {
+        Subgroup { unordered: true, ..self }
     }
 
     /// With a schedule of its own by which members relay large messages over tcp.
@@ -218,8 +250,10 @@ impl Subgroup {
             }
             Shards::Tags(tags) => tags.iter().map(|tags| Candidates::Tagged(*tags)).collect(),
         };
-        let Subgroup { least, most, in_memory, relay: schedule, .. } = *self;
-        let (name, mode) = (self.name.clone(), in_memory.then_some(Mode::Ordered));
+        let Subgroup { least, most, in_memory, unordered, relay: schedule, .. } = *self;
+        let mode =
+            if unordered { Some(Mode::Unordered) } else { in_memory.then_some(Mode::Ordered) };
+        let name = self.name.clone();
         vsync::Subgroup { name, shards, n_least: least, n_most: most, mode, schedule }
     }
 
@@ -234,6 +268,17 @@ impl Subgroup {
             return Err(format!(
                 "subgroup {name:?}: shards of {least} to {most} members; the fewest can be 1, and \
                  the most as many"
+            ));
+        }
+        if self.unordered && (self.in_memory || self.relay.is_some()) {
+            return Err(format!(
+                "subgroup {name:?}: without an order it is in memory, and its messages go through \
+                 rings: drop in_memory and relay there"
+            ));
+        }
+        if self.unordered && n_shards > 1 {
+            return Err(format!(
+                "subgroup {name:?}: without an order it has one shard: give each a subgroup"
             ));
         }
         if n_shards * least > seats {
@@ -337,6 +382,9 @@ mod tests {
         assert!(refused(&[cache().shards(0)]).contains("no shard"));
         assert!(refused(&[cache().members(3, 2)]).contains("3 to 2"));
         assert!(refused(&vec![cache(); 9]).contains("9 subgroups"));
+        assert!(refused(&[cache().unordered().in_memory()]).contains("drop in_memory"));
+        assert!(refused(&[cache().unordered().shards(2)]).contains("one shard"));
+        assert!(refused(&[cache().unordered().relay(Schedule::Chain)]).contains("drop in_memory"));
     }
 
     #[test]

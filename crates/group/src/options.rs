@@ -174,7 +174,7 @@ impl Options {
         } else if self.mode == Mode::Unordered && self.keeps_state {
             "an unordered group has no common state: set keeps_state to false, or order it".into()
         } else if self.mode == Mode::Unordered && !self.layout.is_empty() {
-            "an unordered group has no subgroups yet: order it, or leave the layout empty".into()
+            "an unordered group has no subgroups: order it, and say `unordered` of subgroups".into()
         } else if (self.mode == Mode::Durable) != self.data.is_some() {
             "Mode::Durable and Options::data go together: see Options::durable".into()
         } else if self.mode == Mode::Durable && !(self.keeps_state && self.seat.is_some()) {

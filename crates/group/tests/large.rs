@@ -1,6 +1,6 @@
 //! Large messages: read where they are, kept, and outlived; over tcp without copies of receivers.
 
-use group::{Delivered, Event, Group, Mode, Options, Payload, Schedule, Transport};
+use group::{Delivered, Event, Group, Mode, Options, Payload, Schedule, Subgroup, Time, Transport};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,63 @@ fn members<const N: usize>(options: &Options) -> [Group; N] {
         }
     }
     groups
+}
+
+/// Multicasts messages, large ones too, in a subgroup that has an order and in one that has none.
+fn beside_an_order(options: &Options) {
+    let layout = vec![Subgroup::new("ordered"), Subgroup::new("gossip").unordered()];
+    let options = Options { layout, ..options.clone() };
+    let groups = three(&options);
+    let [ordered, gossip] = ["ordered", "gossip"].map(|name| options.shard(name, 0).unwrap());
+    const N: usize = 24;
+    std::thread::scope(|scope| {
+        for (seat, group) in groups.iter().enumerate() {
+            scope.spawn(move || {
+                for n in 0..N {
+                    let sent = if n % 3 == 0 { message(n) } else { vec![n as u8; 8] };
+                    let sent = [&[seat as u8, n as u8], &sent[2..]].concat();
+                    group.send_in(gossip, &sent, PATIENCE).unwrap();
+                    group.send_in(ordered, &sent, PATIENCE).unwrap();
+                }
+            });
+        }
+        let told = groups.each_ref().map(|group| {
+            scope.spawn(|| {
+                let mut told = [Vec::new(), Vec::new()];
+                while told.iter().any(|told| told.len() < 3 * N) {
+                    let one = next(group);
+                    let (bytes, is_gossip) = (read(&one.bytes), one.shard == gossip);
+                    let (seat, n) = (bytes[0], usize::from(bytes[1]));
+                    let is_long = n.is_multiple_of(3);
+                    assert!(bytes[2..] == if is_long { message(n) } else { vec![n as u8; 8] }[2..]);
+                    assert_eq!(one.time == Time::default(), is_gossip, "an order has times");
+                    told[usize::from(is_gossip)].push((seat, n));
+                }
+                told
+            })
+        });
+        let told = told.map(|one| one.join().unwrap());
+        for [of_order, of_gossip] in &told {
+            assert_eq!(*of_order, told[0][0], "one order");
+            for seat in 0..3 {
+                let own = of_gossip.iter().filter(|(from, _)| *from == seat).map(|(_, n)| *n);
+                assert!(own.eq(0..N), "each once, in its sender's order");
+            }
+        }
+    });
+    groups.into_iter().for_each(|group| group.close(PATIENCE).unwrap());
+}
+
+#[test]
+fn a_subgroup_without_an_order_delivers_large_messages_beside_one_that_has_one() {
+    let directory = directory();
+    beside_an_order(&options(directory.path()));
+}
+
+#[test]
+fn a_subgroup_without_an_order_does_so_over_tcp() {
+    let directory = directory();
+    beside_an_order(&over_tcp(directory.path()));
 }
 
 #[test]

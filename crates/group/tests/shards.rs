@@ -281,6 +281,15 @@ fn leave(sites: &mut BTreeMap<usize, Site>, seat: usize) {
 }
 
 #[test]
+fn an_object_without_an_order_is_refused() {
+    let directory = directory();
+    let options = options(directory.path(), &[Subgroup::new("gossip").unordered()]);
+    let refused = Replicas::of(&options).object("gossip", Visits::default).found();
+    let refused = refused.expect_err("copies would differ").to_string();
+    assert!(refused.contains("\"gossip\", which has no order"), "{refused}");
+}
+
+#[test]
 fn a_call_that_a_dead_member_was_to_make_is_unknown() {
     let directory = directory();
     let layout = [Subgroup::new("numbers").seats(&[&[1, 2, 3], &[4, 5]]), Subgroup::new("visits")];

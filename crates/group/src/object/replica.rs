@@ -488,7 +488,11 @@ impl Replicas {
     ) -> Replicas {
         let found = self.options.shard(subgroup, 0).map(|shard| usize::from(shard.subgroup));
         let is_new = |at: &usize| self.objects.iter().all(|object| object.subgroup != *at);
+        let lacks_order = |at: usize| self.options.layout.get(at).is_some_and(|one| one.unordered);
         match found {
+            Some(at) if lacks_order(at) => {
+                self.wrong = Some(format!("an object for {subgroup:?}, which has no order"));
+            }
             Some(subgroup) if is_new(&subgroup) => {
                 let copy = Arc::new(Copy::<S>::new(move || Some(begin())));
                 let (part, agreed) = (Arc::clone(&copy) as _, agreed::<S>());
