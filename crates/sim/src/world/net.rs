@@ -380,7 +380,7 @@ impl Net {
                 if self.processes[to].alive {
                     self.bring(index, n_words, n_bytes as usize);
                     if from != to {
-                        self.has_spoken(from);
+                        self.has_said(from, verb.action);
                     }
                 }
                 self.finish(index, verb, Fate::Written);
@@ -388,6 +388,7 @@ impl Net {
         }
         if from != to && !matches!(verb.action, Action::Read | Action::Message(_)) {
             self.attract(to);
+            self.has_said(from, verb.action);
         }
         true
     }

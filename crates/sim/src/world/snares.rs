@@ -2,9 +2,9 @@
 //!
 //! - A4 *Belated*: exactly one message, READ or WRITE is late by about a second, together with
 //!   everything behind it on its link.
-//! - A9 *Last words*: a process ends as soon as something that it said, or that its memory
-//!   answered, has been heard. So what others conclude from it rests on one that is gone, or that
-//!   comes back without its memory.
+//! - A9 *Last words*: a process ends as soon as something that it said, or wrote into another's
+//!   memory, has arrived, or what its own memory answered. So what others conclude from it rests on
+//!   one that is gone, or that comes back without its memory.
 
 use crate::coverage::Mark;
 use crate::kinds::Kind;
@@ -107,9 +107,9 @@ impl Net {
         }
     }
 
-    /// A9: another node has got a message of `node`.
-    pub(crate) fn has_spoken(&mut self, node: usize) {
-        self.spring_last_words(node, Said::Message);
+    /// A9: another node has got a message of `node`, or its memory what `node` writes there.
+    pub(crate) fn has_said(&mut self, node: usize, action: Action) {
+        self.spring_last_words(node, Said::of(action));
     }
 
     /// A9: another node has got what the memory of `node` answers.
