@@ -91,6 +91,8 @@ pub enum Mark {
     SnapshotFailed,
     /// A new member votes.
     MemberAdded,
+    /// Members changed while no client asked for anything.
+    ChangedInSilence,
     /// A member was removed.
     MemberRemoved,
     /// Another disk is a voter on a member's seat.
@@ -251,7 +253,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 119] = [
+    pub const ALL: [Mark; 120] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -293,6 +295,7 @@ impl Mark {
         Mark::SnapshotTaken,
         Mark::SnapshotFailed,
         Mark::MemberAdded,
+        Mark::ChangedInSilence,
         Mark::MemberRemoved,
         Mark::MemberReplaced,
         Mark::OldDiskBack,
@@ -386,6 +389,7 @@ impl Mark {
             Mark::GiverLagsItself
                 | Mark::CaughtUpMeanwhile
                 | Mark::MemberAdded
+                | Mark::ChangedInSilence
                 | Mark::MemberRemoved
                 | Mark::MemberReplaced
                 | Mark::OldDiskBack

@@ -21,6 +21,7 @@ mod phases;
 pub(crate) mod port;
 mod requests;
 pub(crate) mod saving;
+pub(crate) mod silence;
 pub(crate) mod snares;
 mod travel;
 mod wire;
@@ -126,7 +127,7 @@ pub fn run(subject: &Subject, config: &Config, seed: u64) -> Outcome {
     let operator =
         subject.has_operator.then(|| Operator::draw(seed, config, &mut plan, subject.is_durable));
     let mut world = World::new(subject.equipped(seed), plan, rng, config.trace);
-    world.operator = operator;
+    (world.operator, world.core.silence) = (operator, silence::Silence::draw(seed));
     world.begin();
     world.run_to_the_end();
     world.judge()

@@ -497,7 +497,9 @@ impl<P: Planting<Bug>> Mu<P> {
             // a grant over this link makes `write_missing` write it again.
             term.granted.remove(rank);
             term.introduced.remove(rank);
-            term.published = Prefix::ZERO;
+            if !self.planted.has(Bug::PublishedOutlivesLink) {
+                term.published = Prefix::ZERO;
+            }
             let ballot = term.ballot;
             let _sent = host.send(rank, &self.request(ballot).encode());
         }

@@ -68,6 +68,8 @@ crate::planted_bugs! {
     AnyBase = ANY_BASE: tests,
     /// Begin a change before the voters of the last one have applied everything before its start.
     ChangeUnsettled = CHANGE_UNSETTLED: sweep ["velos-members"],
+    /// Propose no-ops up to the slot before the one with which the next era begins.
+    HastensShort = HASTENS_SHORT: sweep ["velos-members"],
     /// Let a learner vote that does not have the state.
     PromoteBeforeCaughtUp = PROMOTE_BEFORE_CAUGHT_UP: sweep ["velos-members"],
     /// Credit a new incarnation with its predecessor's claims.

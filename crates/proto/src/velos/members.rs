@@ -150,13 +150,14 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
     }
 
     /// Proposes no-ops up to where the next era begins, as far as there is room: until then the old
-    /// era's majority counts, and no other member may join.
+    /// era's majority counts, and no other member may join. Mutant `HASTENS_SHORT`.
     fn hasten<H: Host>(&mut self, host: &mut H) {
         let Some(until) = self.eras.coming().map(|coming| coming.from) else { return };
+        let until = until.0 - u64::from(self.planted.has(Bug::HastensShort));
         loop {
             let Some(term) = &self.term else { return };
             let has_room = term.next.0 - self.applied.0 < self.ring.window;
-            if !term.announced || term.next.0 >= until.0 || !has_room || !self.fill_next(host) {
+            if !term.announced || term.next.0 >= until || !has_room || !self.fill_next(host) {
                 return;
             }
             self.extend_window(2, host);

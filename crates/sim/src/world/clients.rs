@@ -89,6 +89,7 @@ impl World {
     pub(crate) fn on_client(&mut self, index: usize) {
         let now = self.net.now();
         match self.clients[index].current {
+            None if self.is_silent() => {}
             None => self.think(index),
             Some(current) if now >= current.give_up_at => self.give_up(index),
             Some(_) => {
@@ -105,7 +106,7 @@ impl World {
     }
 
     /// Draws an operation and sends it.
-    fn think(&mut self, index: usize) {
+    pub(crate) fn think(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let key = client.rng.below(self.plan.n_keys) as u8;
         let value = u64::from(client.sequence + 1) << 8 | index as u64;

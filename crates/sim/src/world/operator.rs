@@ -259,11 +259,13 @@ impl World {
         self.net.queue.push(at, Happening::Operate);
         self.mind_the_attic();
         let Some((leader, configuration)) = self.ask_a_leader() else { return };
-        if self.operator.as_ref().is_some_and(|operator| operator.goal.is_none()) && !calm {
+        let is_due = !calm || self.owes_last_change();
+        if self.operator.as_ref().is_some_and(|operator| operator.goal.is_none()) && is_due {
             self.set_out(leader, &configuration);
         }
         self.interfere(leader, &configuration);
         self.pursue(leader, &configuration);
+        self.end_silence();
     }
 
     /// Requests another change while one is under way: it has to be refused.
@@ -311,6 +313,8 @@ impl World {
         (operator.goal, operator.is_repair) = (Some(goal), damaged.is_some());
         let wipes_first = operator.rng.chance(1, 2);
         self.note(goal, 0);
+        let (Goal::Add(seat, _) | Goal::Remove(seat) | Goal::Replace(seat, _)) = goal;
+        self.note_last_change(seat);
         if let Goal::Replace(seat, incarnation) = goal
             && wipes_first
             && seat != leader
@@ -432,6 +436,9 @@ impl World {
             Goal::Remove(_) => Mark::MemberRemoved,
             Goal::Replace(..) => Mark::MemberReplaced,
         });
+        if self.is_silent() {
+            self.net.coverage.hit(Mark::ChangedInSilence);
+        }
         if let Some(operator) = &mut self.operator {
             operator.goal = None;
             operator.n_done += 1;

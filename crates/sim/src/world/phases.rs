@@ -8,6 +8,7 @@ use crate::Property;
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
+use crate::world::silence::Silence;
 use crate::world::{N_LIVE_OPERATIONS, Phase, World};
 use base::{MemberSet, Rank, majority};
 
@@ -21,12 +22,13 @@ pub(crate) struct Core {
     pub(crate) members: MemberSet,
     /// The time at which the liveness phase began.
     since: Option<u64>,
+    pub(crate) silence: Silence,
 }
 
 impl Core {
     /// The core before faults have ended.
     pub(crate) const fn of(members: MemberSet) -> Core {
-        Core { members, since: None }
+        Core { members, since: None, silence: Silence::Never }
     }
 
     /// Notes that the liveness phase begins.
@@ -54,6 +56,10 @@ impl World {
                 self.end_long_thoughts();
                 self.ledger.to_be_held = self.ledger.copies.upto();
                 self.net.queue.push(now + LIVENESS_NS * self.plan.pace, Happening::Phase);
+                Phase::Liveness
+            }
+            Phase::Liveness if let Some(until) = self.silent_until() => {
+                self.net.queue.push(until, Happening::Phase);
                 Phase::Liveness
             }
             Phase::Liveness | Phase::Over => {
@@ -84,7 +90,8 @@ impl World {
     fn blame(&mut self) {
         let stuck = self.clients.iter().position(|client| client.n_live < N_LIVE_OPERATIONS);
         let Some(client) = stuck else {
-            if let Some(detail) = self.unachieved().or_else(|| self.unheld()) {
+            let missing = self.unachieved().or_else(|| self.unheld());
+            if let Some(detail) = missing.or_else(|| self.unlearned()) {
                 self.net.violate(Property::Liveness, detail);
             }
             return;
@@ -116,9 +123,11 @@ impl World {
     /// Ends the liveness phase early if all clients have the answers that it asks for.
     pub(crate) fn finish_early(&mut self) {
         if self.phase == Phase::Liveness
+            && !self.is_silent()
             && self.clients.iter().all(|client| client.n_live >= N_LIVE_OPERATIONS)
             && self.unachieved().is_none()
             && self.unheld().is_none()
+            && !self.begin_silence()
         {
             self.phase = Phase::Over;
         }

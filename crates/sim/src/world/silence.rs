@@ -1,0 +1,140 @@
+//! The silence at the end of half of the runs, when all is well and no client asks for anything any
+//! longer: what waits for a command of a client stays undone, and is seen.
+//!
+//! - *Members change*, where there is an operator: one last time.
+//! - *Links break*, and come back, while the last command is executed. So a member may not have
+//!   been told of the last decisions; it has to learn of them all the same.
+//! - I1 Where members change, all that run belong to the core then, and every voter runs, with its
+//!   state: whatever the operator begins, the members that are left can serve.
+
+use crate::Provider;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::world::{Phase, World};
+use base::{Rank, Rng};
+
+/// The time that the last change may take, and members to learn of the last decisions.
+const SILENCE_NS: u64 = 3_000 * MS;
+
+/// The silence at the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    /// The run has none.
+    Never,
+    /// It comes when the clients have all their answers.
+    Due,
+    /// Clients ask for nothing until then.
+    Until { ns: u64, has_begun: bool },
+}
+
+impl Silence {
+    pub(crate) fn draw(seed: u64) -> Silence {
+        let is_due = Rng::new(seed ^ 0x7369_6c65_6e63).chance(1, 2);
+        if is_due { Silence::Due } else { Silence::Never }
+    }
+}
+
+impl World {
+    /// Whether no client asks for anything any longer.
+    pub(crate) const fn is_silent(&self) -> bool {
+        matches!(self.core.silence, Silence::Until { .. })
+    }
+
+    /// Begins the silence, if the run has one.
+    pub(crate) fn begin_silence(&mut self) -> bool {
+        let changes = self.subject.has_operator;
+        // (In runs of a day a while is long.)
+        let can_be = self.plan.pace == 1 && (!changes || self.is_whole());
+        if self.core.silence != Silence::Due || !can_be {
+            return false;
+        }
+        let ns = self.net.now() + SILENCE_NS;
+        self.core.silence = Silence::Until { ns, has_begun: false };
+        if changes {
+            let taken = (0..self.plan.members).filter(|node| self.is_taken(*node));
+            self.core.members = taken.map(Rank::at).collect();
+            self.repair_core();
+        } else {
+            let last = self.rng.below(self.clients.len() as u64) as usize;
+            if !self.clients[last].waits() {
+                self.think(last);
+            }
+            self.break_links_soon();
+            self.net.queue.push(ns, Happening::Phase);
+        }
+        true
+    }
+
+    /// Breaks some connections within the core, about while a command is executed.
+    fn break_links_soon(&mut self) {
+        if self.plan.weather.provider != Provider::Tcp {
+            return;
+        }
+        let (members, core, weather) = (self.plan.members, self.core.members, &self.plan.weather);
+        let while_ns = 6 * (weather.latency_ns + weather.jitter_ns);
+        for from in core.iter() {
+            for to in core.iter().filter(|to| from < *to) {
+                if self.rng.chance(1, 2) {
+                    let wire = from.index() * members + to.index();
+                    let at = self.net.now() + self.rng.below(while_ns);
+                    self.net.queue.push(at, Happening::Reset(wire as u16));
+                }
+            }
+        }
+    }
+
+    /// Whether each seat that is taken can run, with the state that its member had (I1).
+    fn is_whole(&self) -> bool {
+        let mut taken = (0..self.plan.members).filter(|node| self.is_taken(*node));
+        taken.all(|node| {
+            !self.disks[node].is_rotten() && (!self.memories_change() || self.holds_state(node))
+        })
+    }
+
+    /// Whether the last change is to be begun.
+    pub(crate) const fn owes_last_change(&self) -> bool {
+        matches!(self.core.silence, Silence::Until { has_begun: false, .. })
+    }
+
+    /// Notes that the operator has a goal for `seat`, which is in the core.
+    pub(crate) fn note_last_change(&mut self, seat: usize) {
+        if let Silence::Until { has_begun, .. } = &mut self.core.silence {
+            *has_begun = true;
+            self.core.members.insert(Rank::at(seat));
+            self.repair_core();
+        }
+    }
+
+    /// The end of the silence, if it is still to come.
+    pub(crate) fn silent_until(&self) -> Option<u64> {
+        let Silence::Until { ns, .. } = self.core.silence else { return None };
+        (ns > self.net.now()).then_some(ns)
+    }
+
+    /// Ends a silent run whose last change is made.
+    pub(crate) fn end_silence(&mut self) {
+        let is_made = matches!(self.core.silence, Silence::Until { has_begun: true, .. });
+        let is_over = is_made && self.unachieved().is_none() && self.unheld().is_none();
+        if self.phase == Phase::Liveness && is_over {
+            self.phase = Phase::Over;
+        }
+    }
+
+    /// The member of the core that has not executed what another one knows to be decided, at the
+    /// end of a silence.
+    pub(crate) fn unlearned(&self) -> Option<String> {
+        if !self.is_silent() || self.subject.has_operator {
+            return None;
+        }
+        let told = |rank: Rank| Some((rank, self.machines[rank.index()].as_ref()?.status()));
+        let all: Vec<_> = self.core.members.iter().filter_map(told).collect();
+        let (knows, most) = all.iter().max_by_key(|(_, status)| status.committed)?;
+        let (lags, least) = all.iter().min_by_key(|(_, status)| status.applied)?;
+        (least.applied < most.committed).then(|| {
+            format!(
+                "{lags} has executed {} in silence, and {knows} knows that {} is decided",
+                least.applied, most.committed
+            )
+        })
+    }
+}
