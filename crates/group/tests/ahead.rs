@@ -7,6 +7,7 @@ use group::{CallError, Options, Persistent, Refused, Replica, Time, Version, rep
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::{Deserialize, Serialize};
 use std::io::Read;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -61,6 +62,12 @@ impl Sum {
     #[query]
     fn told(&self) -> (u64, u64, Version) {
         (*self.sum, self.n_calls, self.sum.latest().version)
+    }
+
+    #[query]
+    fn at_most(&self, most: u64) -> u64 {
+        assert!(*self.sum <= most, "it is more");
+        *self.sum
     }
 
     #[query]
@@ -160,6 +167,9 @@ fn a_query_ahead_sees_what_is_held_and_not_delivered() {
     assert_eq!(first.times_ordered().wait(), Ok(times));
     assert_eq!(first.told_ahead(), Ok(ahead), "nothing is held, and the answer is that of now");
     assert_eq!(first.in_shard(1).told_ahead(), Err(CallError::NoCopy));
+    let panicked = catch_unwind(AssertUnwindSafe(|| first.at_most_ahead(7)));
+    assert!(panicked.is_err(), "it is the caller's");
+    assert_eq!(first.at_most_ahead(8), Ok(8), "and harms no later one");
 }
 
 #[test]
