@@ -343,8 +343,12 @@ impl Board {
         }
         notes.has_taken = true;
         let rings = notes.events.len() >= self.events_max;
+        if notes.reads.n_ahead > 0 {
+            let is_look = |event: &&Event| matches!(event, Event::Ahead { .. });
+            let n_looks = notes.events.iter().filter(is_look).count();
+            notes.reads.n_ahead -= n_looks;
+        }
         move_all(&mut notes.events, into);
-        notes.reads.n_ahead = notes.reads.ahead.len();
         drop(notes);
         if rings {
             self.ring(); // there is room again
