@@ -153,6 +153,7 @@ fn begin(
         is_inside: false,
         n_taken: vec![0; options.layout.len().max(1)],
         reads: Vec::new(),
+        aheads: Vec::new(),
     })
 }
 
@@ -179,6 +180,8 @@ struct Node {
     n_taken: Vec<u64>,
     /// Reads that wait for deliveries: the subgroup, the token, and the position.
     reads: Vec<(u16, u64, Option<Position>)>,
+    /// Looks ahead that were asked for: the subgroup, and the token.
+    aheads: Vec<(u16, u64)>,
 }
 
 impl Node {
@@ -335,6 +338,8 @@ impl Node {
             self.reads.push((subgroup, token, None));
             worked = true;
         }
+        worked |= !notes.reads.ahead.is_empty();
+        self.aheads.append(&mut notes.reads.ahead);
         for seat in std::mem::replace(&mut notes.suspects, SeatSet::EMPTY).iter() {
             self.process.suspect(seat);
             worked = true;
@@ -406,8 +411,7 @@ impl Node {
 
     /// Tells what is held and not delivered, where that was asked for.
     fn show_ahead(&mut self, place: &Place) {
-        let asked = std::mem::take(&mut self.board.notes().reads.ahead);
-        for (subgroup, token) in asked {
+        for (subgroup, token) in self.aheads.drain(..) {
             let ahead = self.process.ahead(subgroup.into(), place);
             self.app.show_ahead(token, subgroup, ahead);
         }
