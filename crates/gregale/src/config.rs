@@ -9,7 +9,7 @@ mod shared;
 
 pub(crate) use args::ServeArgs;
 pub(crate) use program::{
-    Attach, COMPARE, Chance, Confine, InputOrder, Output, Program, ReadsOf, RestBy, STALL_S,
+    Attach, COMPARE, Chance, Confine, EndBy, InputOrder, Output, Program, ReadsOf, RestBy, STALL_S,
     SaveBy, Time, WhenSplit, check_kind, find,
 };
 pub(crate) use protocol::Protocol;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) use saving::SaveBy;
+pub(crate) use saving::{EndBy, SaveBy};
 
 /// The order in which a copy of the program sees the input of different connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -194,6 +194,9 @@ pub(crate) struct Program {
     /// See [`SaveBy`]; by default as the program's rest is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) save: Option<SaveBy>,
+    /// See [`EndBy`].
+    #[serde(default)]
+    pub(crate) end: EndBy,
     /// The seconds after which all clients are closed that put a checkpoint off; never without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) close_s: Option<u64>,
@@ -250,6 +253,7 @@ impl Program {
             compare: COMPARE,
             checkpoint: None,
             save: None,
+            end: EndBy::default(),
             close_s: None,
             stall_s: STALL_S,
             split: WhenSplit::default(),

@@ -30,7 +30,7 @@ impl Config {
 
 impl Program {
     fn shared(&self) -> String {
-        let Program { order, save, chance, time, compare, output, .. } = self;
+        let Program { order, save, end, chance, time, compare, output, .. } = self;
         // A copy begins with what another one has saved.
         let save = match save {
             Some(SaveBy::Files) => "files",
@@ -39,14 +39,14 @@ impl Program {
         };
         format!(
             "program: order = {order:?}, chance = {chance:?}, time = {time:?}, compare = {compare}, \
-             output = {output:?}, save = {save:?}"
+             output = {output:?}, save = {save:?}, end = {end:?}"
         )
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Chance, InputOrder, Order, Output, Partitioning, Time};
+    use super::super::{Chance, EndBy, InputOrder, Order, Output, Partitioning, Time};
     use super::*;
 
     fn config() -> Config {
@@ -73,7 +73,7 @@ mod tests {
         assert!(differs(|it| it.partitions = order(Order::Signals), &partitioned));
         let program = Config { program: Some(Program::of("p {socket}")), ..config() };
         assert!(differs(|it| it.program = None, &program));
-        let changes: [fn(&mut Program); 7] = [
+        let changes: [fn(&mut Program); 8] = [
             |it| it.order = InputOrder::Loop,
             |it| it.chance = Chance::Kernel,
             |it| it.time = Time::Log,
@@ -81,6 +81,7 @@ mod tests {
             |it| it.output = Output::Strict,
             |it| it.save = Some(SaveBy::Files),
             |it| it.save = Some(SaveBy::Criu),
+            |it| it.end = EndBy::Term,
         ];
         for (at, change) in changes.into_iter().enumerate() {
             let of = |it: &mut Config| change(it.program.as_mut().unwrap());

@@ -9,7 +9,7 @@ use super::inside::{Inside, write_library};
 use super::place::{Address, Place};
 use super::renewal::{Renewals, Start};
 use super::save::{Loading, Restored, Saved, Saver};
-use crate::config::{Attach, InputOrder, Program as Settings, RestBy, Time};
+use crate::config::{Attach, EndBy, InputOrder, Program as Settings, RestBy, Time};
 use console::{Failure, Outcome};
 use replicate::program::{Broken, Connected, Interest, Program, Received, Repose};
 use runtime::Poller;
@@ -101,6 +101,7 @@ impl Copy {
             seed,
             is_in_turns,
             speaks_resp: settings.speaks_resp(),
+            asks: settings.end == EndBy::Term,
             dumps: settings.saves_processes(),
         });
         let inside = match settings.attach() {
@@ -127,7 +128,8 @@ impl Copy {
             is_restored: false,
             flags,
             inside,
-            needs_inside: settings.rest() == RestBy::Waits || settings.time == Time::Log,
+            needs_inside: settings.rest() == RestBy::Waits
+                || settings.time == Time::Log,
             failure: None,
         })
     }
@@ -413,11 +415,14 @@ impl Program for Copy {
     }
 
     fn end_for_renewal(&mut self, saves: bool) -> Result<bool, String> {
-        let Copy { renewals, child, words, .. } = self;
+        let Copy { renewals, child, words, inside, .. } = self;
         let of = renewals.as_mut().ok_or("the program is not saved by its files")?;
         if of.dumps {
             let (child, _) = child.as_ref().ok_or("the program was not started")?;
             return if saves { of.dump(child.id(), &self.place) } else { Ok(true) };
+        }
+        if let Some(inside) = inside.as_mut().filter(|_| of.asks) {
+            inside.let_go(); // one that is held cannot hear that it is to end
         }
         let is_over = of.end(child, saves, &self.place.dir(), &words[0])?;
         if is_over {

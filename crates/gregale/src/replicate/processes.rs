@@ -12,6 +12,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 
 /// An end of all processes of a copy under way. No call blocks.
 #[derive(Debug)]
@@ -65,6 +66,15 @@ impl Ending {
 /// The process that `launch` has become the parent of: the first one of the program.
 pub(super) fn program_of(launch: u32) -> Option<u32> {
     family(launch).get(1).copied()
+}
+
+/// Asks a program to end, by the signal TERM to its first process: that which `launch` has become,
+/// or is the parent of.
+pub(super) fn ask_to_end(launch: u32) {
+    let file = |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|it| (it.dev(), it.ino()));
+    let waits = file("self").is_ok_and(|own| file(&launch.to_string()).is_ok_and(|of| of == own));
+    let program = if waits { program_of(launch) } else { Some(launch) };
+    program.into_iter().for_each(|pid| send(pid, Signal::TERM));
 }
 
 /// Lets a process, and all that it has begun, run again.

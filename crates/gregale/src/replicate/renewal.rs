@@ -1,15 +1,18 @@
-//! The renewal of a copy: the program is killed, and begins again with its own files. One that is
-//! saved by a dump of its processes continues instead.
+//! The renewal of a copy: the program is killed, or asked to end, and begins again with its own
+//! files. One that is saved by a dump of its processes continues instead.
 
 use super::criu::{Dump, IMAGE};
 use super::files::{Files, replace};
 use super::place::Place;
-use super::processes::{Ending, let_go};
+use super::processes::{Ending, ask_to_end, let_go};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
+/// The time in which a program ends that was asked to; it is killed then.
+const ASKED_FOR: Duration = Duration::from_secs(30);
 /// The time in which all processes of a program have to end that were killed.
 const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// The time between the first moment at which a program that recovers is at rest, and its first
@@ -56,6 +59,8 @@ impl Start {
 /// A renewal under way.
 #[derive(Debug)]
 pub(super) enum Stage {
+    /// The program was asked to end.
+    Asked { program: Killed, ends_by: Instant },
     /// The processes end.
     Ending {
         /// The first of them.
@@ -69,12 +74,28 @@ pub(super) enum Stage {
     Copying,
 }
 
+impl Stage {
+    fn killing(program: Killed) -> Stage {
+        let ending = Ending::of(program.child.id());
+        Stage::Ending { program, ending, ends_by: Instant::now() + ENDS_WITHIN }
+    }
+}
+
 /// A process that is about to be killed, and is when this is dropped.
 #[derive(Debug)]
 pub(super) struct Killed {
     child: Child,
-    /// It keeps the process's id.
-    _pidfd: OwnedFd,
+    /// It keeps the process's id, and tells when the process has ended.
+    pidfd: OwnedFd,
+}
+
+impl Killed {
+    fn has_ended(&self) -> Result<bool, String> {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
+        let n = poll(&mut fds, Some(&now));
+        n.map(|n| n > 0).map_err(|error| format!("cannot watch the program: {error}"))
+    }
 }
 
 impl Drop for Killed {
@@ -94,6 +115,8 @@ pub(super) struct Renewals {
     pub(super) seed: u64,
     pub(super) is_in_turns: bool,
     pub(super) speaks_resp: bool,
+    /// Whether the program is asked to end, before it is killed.
+    pub(super) asks: bool,
     /// Whether the processes are dumped.
     pub(super) dumps: bool,
 }
@@ -123,10 +146,20 @@ impl Renewals {
             match self.stage.take() {
                 None => {
                     let (child, pidfd) = child.take().ok_or("the program was not started")?;
-                    let ending = Ending::of(child.id());
-                    let program = Killed { child, _pidfd: pidfd };
-                    let ends_by = Instant::now() + ENDS_WITHIN;
-                    self.stage = Some(Stage::Ending { program, ending, ends_by });
+                    let program = Killed { child, pidfd };
+                    self.stage = Some(if self.asks {
+                        ask_to_end(program.child.id());
+                        Stage::Asked { program, ends_by: Instant::now() + ASKED_FOR }
+                    } else {
+                        Stage::killing(program)
+                    });
+                }
+                Some(Stage::Asked { program, ends_by }) => {
+                    if !program.has_ended()? && Instant::now() < ends_by {
+                        self.stage = Some(Stage::Asked { program, ends_by });
+                        return Ok(false);
+                    }
+                    self.stage = Some(Stage::killing(program));
                 }
                 Some(Stage::Ending { program, mut ending, ends_by }) => {
                     if !ending.poll()? {
@@ -193,7 +226,9 @@ impl Renewals {
                     }
                     return Ok(is_done);
                 }
-                Some(Stage::Ending { .. }) => return Err("the program ends".to_owned()),
+                Some(Stage::Asked { .. } | Stage::Ending { .. }) => {
+                    return Err("the program ends".to_owned());
+                }
             }
         }
     }

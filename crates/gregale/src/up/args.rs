@@ -1,8 +1,8 @@
 //! `gregale up` on the command line.
 
 use crate::config::{
-    self, Attach, Chance, Confine, Durability, FabricKind, InputOrder, Order, Output, Partitioning,
-    Program, Protocol, ReadsOf, RestBy, SaveBy, Time, WhenSplit,
+    self, Attach, Chance, Confine, Durability, EndBy, FabricKind, InputOrder, Order, Output,
+    Partitioning, Program, Protocol, ReadsOf, RestBy, SaveBy, Time, WhenSplit,
 };
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -138,6 +138,10 @@ pub(crate) struct ProgramArgs {
     /// root and the program criu, and loads no library into the program.
     #[arg(long, requires = "replicate", value_enum)]
     pub(crate) program_save: Option<SaveBy>,
+    /// How all copies end where one is saved by its files. term: the program is asked to end, and
+    /// writes what it has in memory; it is killed half a minute later.
+    #[arg(long, requires = "replicate", value_enum, default_value_t = EndBy::Kill)]
+    pub(crate) program_end: EndBy,
     /// Close all clients when open connections have put a checkpoint off for so many seconds.
     /// They connect again. Without it, a checkpoint waits until the connections allow it.
     #[arg(long, requires = "replicate", value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -189,6 +193,7 @@ impl ProgramArgs {
             compare: self.program_compare,
             checkpoint: self.program_checkpoint,
             save: self.program_save,
+            end: self.program_end,
             close_s: self.program_close,
             stall_s: self.program_stall,
             split: self.program_split,

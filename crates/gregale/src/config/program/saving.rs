@@ -1,6 +1,6 @@
 //! How copies of the program are saved, and what that takes.
 
-use super::{Attach, CHECKPOINT, Confine, Program, RestBy};
+use super::{Attach, CHECKPOINT, Confine, Program, RestBy, Time};
 use clap::ValueEnum;
 use console::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,18 @@ pub(crate) enum SaveBy {
     /// By a dump of its processes with their memory, which CRIU makes and restores. Takes root,
     /// and no library in the program: its time and its chance are the kernel's.
     Criu,
+}
+
+/// The way in which a copy ends that is saved by its files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum EndBy {
+    /// By the signal KILL.
+    #[default]
+    Kill,
+    /// By the signal TERM, at which a program may write what it has in memory. One that has not
+    /// ended half a minute later is killed.
+    Term,
 }
 
 impl Program {
@@ -63,6 +75,18 @@ impl Program {
             return Err(Failure::new(
                 "--program-close: clients are closed for checkpoints, and there are none: say \
                  --program-save files, or leave it out",
+            ));
+        }
+        if self.end == EndBy::Term && !self.saves_files() {
+            return Err(Failure::new(
+                "--program-end term: a copy ends where it is saved by its files: say \
+                 --program-save files, or leave it out",
+            ));
+        }
+        if self.end == EndBy::Term && self.time == Time::Log {
+            return Err(Failure::new(
+                "--program-end term: a program that ends may wait for a time, and the log's stands \
+                 still until it has ended: say --program-time kernel, or --program-end kill",
             ));
         }
         if self.saves_processes() { self.check_dumps() } else { Ok(()) }

@@ -73,6 +73,17 @@ fn a_dump_of_processes_takes_what_it_can_put_back() {
 }
 
 #[test]
+fn a_program_is_asked_to_end_where_it_is_saved_by_its_files() {
+    let asked = Program { end: EndBy::Term, ..program("sh {socket}") };
+    let refusal = |of: &Program| of.check_checkpoints().unwrap_err().to_string();
+    assert!(refusal(&asked).contains("--program-save files"));
+    let saved = Program { save: Some(SaveBy::Files), ..asked };
+    assert!(saved.check_checkpoints().is_ok());
+    let timed = Program { time: Time::Log, ..saved };
+    assert!(refusal(&timed).contains("--program-time kernel"));
+}
+
+#[test]
 fn reads_beside_the_log_take_known_replies_and_change_nothing() {
     let reads = |command: &str, reads| Program { reads, ..program(command) };
     let refusal = |of: Program| of.check_reads(&of.words().unwrap()).unwrap_err().to_string();
