@@ -4,8 +4,9 @@
 //! - C1 what a client sends becomes entries in its order, with consecutive indices.
 //! - C2 a client is read only while there is room: on the desk, in its own share of what is not
 //!   decided ([`IN_FLIGHT_BYTES_MAX`]), and while the own copy keeps up ([`LAG_BYTES_MAX`]) and a
-//!   majority's do (`pace`). A client that does not take its output is closed when
-//!   [`OUTPUT_BYTES_MAX`] bytes wait for it.
+//!   majority's do (`pace`). The own copy has been fed all that own clients have said and that was
+//!   executed: while it works, what they say next gathers, and becomes one value of the log. A
+//!   client that does not take its output is closed when [`OUTPUT_BYTES_MAX`] bytes wait for it.
 //! - C3 a connection of which the fate of one entry is unknown is closed, and aborted by an entry,
 //!   so that what the client sent before is executed up to some point, or not at all.
 //! - C4 each connection that was opened is ended by one entry that is decided: a Close or Abort
@@ -319,7 +320,7 @@ impl<B: Planting<Bug>> Clients<B> {
         streams: &mut S,
         desk: &mut Desk,
     ) {
-        let mut budget = TURN_BYTES_MAX;
+        let (mut budget, piece_bytes) = (TURN_BYTES_MAX, piece.len());
         let held_bytes_max = self.held.bytes_max();
         loop {
             let Some(client) = self.clients.get_mut(&number) else { return };
@@ -331,7 +332,9 @@ impl<B: Planting<Bug>> Clients<B> {
             let has_room = desk.has_room() && may_be_read && room.is_in_step;
             if !has_room {
                 self.waiting.insert(number);
-                self.watch(number, streams);
+                if !self.can_watch(number, streams) {
+                    self.leave(number, streams, desk);
+                }
                 return;
             }
             if budget == 0 {
@@ -363,6 +366,9 @@ impl<B: Planting<Bug>> Clients<B> {
             client.in_flight_bytes += asker.request as usize;
             client.has_ended = matches!(entry, Entry::HalfClose { .. });
             self.say(asker, &entry, desk);
+            if matches!(entry, Entry::Input { bytes, .. } if bytes.len() < piece_bytes) {
+                return; // that was all; what comes later makes the stream ready again
+            }
         }
     }
 
@@ -495,9 +501,16 @@ impl<B: Planting<Bug>> Clients<B> {
         !self.has_word_under_way
     }
 
-    /// Watches a client's stream for what it may do now.
+    /// Watches a client's stream for what it may do now. A broken one is aborted.
     fn watch<S: Streams>(&mut self, number: u64, streams: &mut S) {
-        let Some(client) = self.clients.get_mut(&number) else { return };
+        if !self.can_watch(number, streams) {
+            self.to_abort.insert(number);
+        }
+    }
+
+    /// Watches a client's stream for what it may do now, unless it is broken.
+    fn can_watch<S: Streams>(&mut self, number: u64, streams: &mut S) -> bool {
+        let Some(client) = self.clients.get_mut(&number) else { return true };
         let reads = !client.has_ended && !client.is_over && !self.waiting.contains(&number);
         let writes = !client.output.to_send().is_empty();
         let interest = match (reads, writes) {
@@ -506,11 +519,7 @@ impl<B: Planting<Bug>> Clients<B> {
             (false, true) => Interest::Write,
             (false, false) => Interest::Nothing,
         };
-        if interest != client.interest {
-            client.interest = interest;
-            if streams.watch(client.key, interest).is_err() {
-                self.to_abort.insert(number);
-            }
-        }
+        let has_changed = std::mem::replace(&mut client.interest, interest) != interest;
+        !has_changed || streams.watch(client.key, interest).is_ok()
     }
 }

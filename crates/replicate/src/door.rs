@@ -329,7 +329,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
     /// A client's stream is ready.
     pub fn on_client<H: Transcript>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
-        let is_in_step = self.is_in_step(state.transcript());
+        let is_in_step = self.is_in_step(state);
         let room = Room { is_in_step, takes_reads: self.feeder.takes_reads() };
         self.clients.on_ready(ready, room, &mut self.streams, desk);
         if self.planted.has(Bug::ReadUnchecked) {
@@ -344,10 +344,13 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     }
 
     /// Whether clients may be read: neither the own copy nor a majority's are far behind.
-    fn is_in_step(&self, transcript: &impl Transcript) -> bool {
+    fn is_in_step<H: Transcript>(&self, state: &State<H, B>) -> bool {
         let is_held = self.pace.holds() && !self.planted.has(Bug::MajorityOutrun);
         let is_full = is_held || self.clients.holds_much();
-        self.feeder.lag_bytes(transcript) < LAG_BYTES_MAX && !is_full
+        let lag_bytes = self.feeder.lag_bytes(state.transcript());
+        let fed_until = state.transcript().len() - lag_bytes;
+        let is_level = fed_until >= state.said_until(self.clients.process().0);
+        lag_bytes < LAG_BYTES_MAX && is_level && !is_full
     }
 
     /// The reads of a client are fed next, when the copy is as far as that (D7).
@@ -552,7 +555,7 @@ impl<H: Transcript, S: Streams, P: Program, B: Planting<Bug>> Door<State<H, B>>
         let judge = state.judge();
         worked |= self.clients.release(judge, self.now);
         self.pace.look(judge.agreed().at, judge.position(), judge.ahead_max(), self.now);
-        let is_in_step = self.is_in_step(state.transcript());
+        let is_in_step = self.is_in_step(state);
         worked | self.clients.resume(word, is_in_step, &mut self.streams, desk)
     }
 

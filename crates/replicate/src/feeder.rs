@@ -517,6 +517,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             framing,
             session: has_session.then(Session::default),
             answers: Answers::default(),
+            interest: Interest::Read, // as it was opened
             n_owed: 0,
             is_reading: false,
             is_stuck: false,
@@ -561,7 +562,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             n = program.write(key, rest).unwrap_or(rest.len());
             leg.n_written += n;
             let interest = if leg.is_written() { Interest::Read } else { Interest::ReadWrite };
-            let _ = program.watch(key, interest);
+            if std::mem::replace(&mut leg.interest, interest) != interest {
+                let _ = program.watch(key, interest);
+            }
         }
         if leg.has_ended && leg.is_written() && !std::mem::replace(&mut leg.is_end_told, true) {
             program.end(key);

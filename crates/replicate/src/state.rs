@@ -27,7 +27,7 @@ use crate::table::{Table, Verdict};
 use crate::transcript::{Record, Transcript};
 use crate::verdict::{Judge, Output};
 use crate::words;
-use base::Slot;
+use base::{MAX_MEMBERS, Rank, Slot};
 use engine::{Answers, Appended, Application, Origin, Performed, Saving, Sequence};
 use proto::planted::{Planting, Sound};
 use std::collections::BTreeMap;
@@ -298,6 +298,8 @@ pub struct State<H, B = Sound> {
     state_ms: u64,
     /// The time that the own copy waits for.
     awaited_ms: Option<u64>,
+    /// See [`State::said_until`].
+    said_until: [u64; MAX_MEMBERS],
     /// The scratch of a record.
     record: Vec<u8>,
     saves: BTreeMap<u64, Save>,
@@ -316,6 +318,7 @@ impl<H: Transcript, B: Planting<Bug>> State<H, B> {
             body: Body { ground, transcript, base: Base::default(), next_base: None },
             state_ms: 0,
             awaited_ms: None,
+            said_until: [0; MAX_MEMBERS],
             record: Vec::new(),
             saves: BTreeMap::new(),
             n_saves: 0,
@@ -357,6 +360,12 @@ impl<H: Transcript, B: Planting<Bug>> State<H, B> {
     /// What was executed.
     pub fn transcript(&self) -> &H {
         &self.body.transcript
+    }
+
+    /// The bytes of the transcript up to the last input of `owner`'s clients that was executed
+    /// here.
+    pub(crate) fn said_until(&self, owner: Rank) -> u64 {
+        self.said_until[owner.index()]
     }
 
     /// The own copy does not need the bytes of the transcript before `cursor` (I5).
@@ -458,6 +467,9 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
             let verdict = self.body.execute(Some(&item.entry), moves_to, self.planted, keep);
             if verdict == Verdict::Execute {
                 continues = true;
+                if let Entry::Input { id, .. } = item.entry {
+                    self.said_until[id.owner.index()] = self.body.transcript.len();
+                }
                 time_ms = time_ms.filter(|_| moves_to.is_none());
             }
             if verdict != Verdict::TooEarly || self.planted.has(Bug::TooEarlyAnswered) {

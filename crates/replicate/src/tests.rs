@@ -230,6 +230,21 @@ fn two_clients<B: Planting<Bug>>(rig: &mut Rig<B>) -> [PipeId; 2] {
 }
 
 #[test]
+fn c2_what_clients_say_gathers_while_their_copy_works() {
+    let mut rig = Rig::begun(Sound);
+    let [first, second] = two_clients(&mut rig);
+    rig.answer_all();
+    assert_eq!(rig.heard(first), b":5\r\n");
+    rig.ask(first, b"SET c\r\n");
+    assert_eq!(rig.decide().len(), 1, "the copy was given what was said before");
+    rig.ask(first, b"SET d\r\n");
+    assert!(rig.decide().is_empty(), "it was not given c");
+    rig.answer_all();
+    rig.ask(second, b"SET e\r\n");
+    assert_eq!(rig.decide().len(), 2, "one value");
+}
+
+#[test]
 fn a_request_is_answered_by_the_own_copy_after_it_was_decided() {
     let mut rig = Rig::begun(Sound);
     let client = rig.client();

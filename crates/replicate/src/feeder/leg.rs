@@ -4,6 +4,7 @@ use crate::entry::ConnectionId;
 use crate::framing::Framing;
 use crate::hash::Answers;
 use crate::session::Session;
+use engine::streams::Interest;
 
 /// See `feeder`, I5.
 pub const STUCK_BYTES_MAX: usize = 1 << 20;
@@ -18,6 +19,8 @@ pub(super) struct Leg {
     pub(super) framing: Option<Framing>,
     pub(super) session: Option<Session>,
     pub(super) answers: Answers,
+    /// What it is watched for.
+    pub(super) interest: Interest,
     /// The requests without a reply.
     pub(super) n_owed: u64,
     /// Those are reads, which the log does not have (the feeder's I10).

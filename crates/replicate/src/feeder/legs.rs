@@ -140,6 +140,7 @@ mod tests {
             framing: None,
             session: None,
             answers: Answers::default(),
+            interest: engine::streams::Interest::Read,
             n_owed: 0,
             is_reading: false,
             is_stuck: false,

@@ -35,6 +35,9 @@ impl<B: Planting<Bug>> Feeder<B> {
                     self.moved_at = now;
                     self.n_read += 1;
                     self.take_output(key, &piece[..n], audience);
+                    if n < READ_BYTES {
+                        return; // that was all; what comes later makes the leg ready again
+                    }
                 }
                 Ok(Received::Nothing) => return,
                 Ok(Received::End) | Err(_) => {
