@@ -41,6 +41,8 @@ pub struct Replicated {
     pub command: &'static str,
     /// `--program-order`.
     pub order: &'static str,
+    /// `--program-rest`, if it is said.
+    pub rest: Option<&'static str>,
     /// `--program-compare`.
     pub compare: u64,
     /// `--program-reads`.
@@ -136,6 +138,7 @@ impl Cluster {
             command.args(["--replicate", program.command, "--program-order", program.order]);
             command.args(["--program-compare", &program.compare.to_string()]);
             command.args(["--program-reads", program.reads]);
+            command.args(program.rest.iter().flat_map(|rest| ["--program-rest", rest]));
         }
         let mut up = Running::start(&mut command)?;
         up.wait_for("ready", PATIENCE)?;

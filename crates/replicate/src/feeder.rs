@@ -26,7 +26,8 @@
 //!   whether more has come before that. (PostgreSQL ends a connection with bytes behind a request
 //!   for TLS that it has not answered.) Another copy may be behind, or execute all of it again.
 //! - I8 under [`Order::Loop`] what one value of the log says about open connections lies before the
-//!   program when it looks: it is held while that is fed, and it is at rest before. What begins or
+//!   program when it looks: it is held while that is fed, and it is at rest before. (No look splits
+//!   one entry: where replies are known, a value with one is fed without holding.) What begins or
 //!   ends several connections is fed alone, as is each end where answers are compared, and a point
 //!   (I6) ends a turn. So if what a program does is a function of what it finds at each turn, all
 //!   copies do the same: where a value ends is the same at all members, and what the entries of a
@@ -333,10 +334,11 @@ impl<B: Planting<Bug>> Feeder<B> {
                 if !record.continues {
                     self.end_turn_of_value(input.is_some(), program);
                 }
+                let ends_value = self.ends_value(at + record.len(), &ahead, transcript);
                 may_go_on = (n_fed < ENTRIES_MAX || self.asking.is_held)
                     && self.pass_time(record.time_ms, program, now)
                     && input.is_none_or(|entry| {
-                        self.begin_turn(entry, program, now)
+                        self.begin_turn(entry, ends_value, program, now)
                             && self.feed(entry, program, audience, now)
                     });
                 if may_go_on {
@@ -351,7 +353,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                         self.hashes.halt();
                     }
                 }
-                if may_go_on && self.has_ended_value(at, &ahead, transcript) {
+                if may_go_on && ends_value && self.hashes.counts_values() {
                     self.hashes.end_value();
                 }
                 if self.hashes.is_due() {
@@ -370,20 +372,6 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(self.moved_at.plus(self.patience()));
         }
         n_fed > 0 || has_fed_reads
-    }
-
-    /// I11: whether the entry before byte `at` of what was read `ahead` is the last of its value,
-    /// if that matters. The transcript ends with a value.
-    fn has_ended_value(&self, at: usize, ahead: &[u8], transcript: &impl Transcript) -> bool {
-        if !self.hashes.counts_values() {
-            return false;
-        }
-        let continues = Record::continues(&ahead[at..]).or_else(|| {
-            let mut header = [0; 4];
-            let n = transcript.read(self.cursor + at as u64, &mut header);
-            Record::continues(&header[..n])
-        });
-        !continues.unwrap_or(false)
     }
 
     /// Reads the transcript on, if what was read holds no whole entry. Returns whether it holds

@@ -14,7 +14,7 @@ pub(crate) struct ProgramArgs {
     program: Vec<OneProgram>,
     /// The orders; each program is run in those that it takes.
     #[arg(long, value_enum, value_delimiter = ',')]
-    #[arg(default_values_t = [OneOrder::Serial, OneOrder::Loop])]
+    #[arg(default_values_t = [OneOrder::Serial, OneOrder::Loop, OneOrder::LoopByReplies])]
     order: Vec<OneOrder>,
     /// The numbers of connections, each with one request under way.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
@@ -46,6 +46,7 @@ enum OneProgram {
 enum OneOrder {
     Serial,
     Loop,
+    LoopByReplies,
 }
 
 impl ProgramArgs {
@@ -63,6 +64,7 @@ impl ProgramArgs {
         let order = |of: &OneOrder| match of {
             OneOrder::Serial => Order::Serial,
             OneOrder::Loop => Order::Loop,
+            OneOrder::LoopByReplies => Order::LoopByReplies,
         };
         Setting {
             gregale,

@@ -81,8 +81,9 @@ impl Setting {
             snapshot_log_bytes: None,
             program: Some(Replicated {
                 command: program.command(),
-                order: order.name(),
-                compare: if order == Order::Serial { self.compare } else { 0 },
+                order: order.flag(),
+                rest: program.rest(order),
+                compare: if order == Order::Loop { 0 } else { self.compare },
                 reads: if place == Reads::Beside { program.protocol() } else { "none" },
             }),
         };

@@ -24,8 +24,11 @@ pub enum Program {
 pub enum Order {
     /// The next connection's input when the program is at rest.
     Serial,
-    /// The rest of a value of the log with each turn of the program's loop.
+    /// The rest of a value of the log with each turn of the program's loop, which ends when all its
+    /// threads wait.
     Loop,
+    /// The same, of turns that end when every request has its reply.
+    LoopByReplies,
 }
 
 impl Order {
@@ -34,6 +37,15 @@ impl Order {
         match self {
             Order::Serial => "serial",
             Order::Loop => "loop",
+            Order::LoopByReplies => "loop by replies",
+        }
+    }
+
+    /// `--program-order`.
+    pub(super) const fn flag(self) -> &'static str {
+        match self {
+            Order::Serial => "serial",
+            Order::Loop | Order::LoopByReplies => "loop",
         }
     }
 }
@@ -50,6 +62,11 @@ impl Program {
     /// Whether copies of it agree under the order: several loops have no turns to share.
     pub(super) fn takes(self, order: Order) -> bool {
         order == Order::Serial || self == Program::Redis
+    }
+
+    /// `--program-rest`, where it is not the usual one.
+    pub(super) fn rest(self, order: Order) -> Option<&'static str> {
+        (order == Order::LoopByReplies).then(|| self.protocol())
     }
 
     /// The command line to replicate.
@@ -90,7 +107,7 @@ impl Program {
         }
     }
 
-    /// `--program-reads` for reads beside the log.
+    /// Its protocol, as `--program-reads` and `--program-rest` name it.
     pub(super) const fn protocol(self) -> &'static str {
         match self {
             Program::Redis => "resp",

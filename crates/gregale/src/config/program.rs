@@ -381,11 +381,11 @@ impl Program {
                  say --program-time kernel, or --program-attach preload",
             ));
         }
-        let is_held = self.rest() == RestBy::Waits && self.attach() == Attach::Preload;
+        let is_held = self.rest() != RestBy::Quiet && self.attach() == Attach::Preload;
         if self.order == InputOrder::Loop && !is_held {
             return Err(Failure::new(
                 "--program-order loop holds the program's loop by the preloaded library: say \
-                 --program-rest waits, and --program-attach preload",
+                 --program-rest waits (or resp, or memcached), and --program-attach preload",
             ));
         }
         // A datagram that finds no room is lost, in one copy alone: the next is fed at rest.

@@ -129,7 +129,8 @@ impl Copy {
             flags,
             inside,
             needs_inside: settings.rest() == RestBy::Waits
-                || settings.time == Time::Log,
+                || settings.time == Time::Log
+                || is_in_turns,
             failure: None,
         })
     }

@@ -330,7 +330,18 @@ fn a_subscriber_of_nats_hears_each_acknowledged_message_once() {
 /// loop finds decides in which order they are executed.
 #[test]
 fn redis_by_the_turn_does_the_same_at_every_copy() {
-    let mut cluster = Cluster::start_with(&["--replicate", REDIS, "--program-order", "loop"]);
+    does_the_same_by_the_turn(&[]);
+}
+
+/// The same, of turns that are over when each request has its reply.
+#[test]
+fn redis_by_the_turn_and_its_replies_does_the_same_at_every_copy() {
+    does_the_same_by_the_turn(&["--program-rest", "resp"]);
+}
+
+fn does_the_same_by_the_turn(rest: &[&str]) {
+    let order = ["--replicate", REDIS, "--program-order", "loop"];
+    let mut cluster = Cluster::start_with(&[&order[..], rest].concat());
     std::thread::scope(|scope| {
         for writer in 0..6u16 {
             let mut connection = cluster.connect(writer % 3 + 1);

@@ -4,16 +4,18 @@ use super::{BLOCKED_AFTER, Feeder, HELD_WITHIN, LOOK_EVERY, Order, QUIET_AFTER, 
 use crate::bugs::Bug;
 use crate::entry::Entry;
 use crate::program::{Program, Repose};
+use crate::transcript::{Record, Transcript};
 use base::Instant;
 use core::time::Duration;
 use proto::planted::Planting;
 
 impl<B: Planting<Bug>> Feeder<B> {
     /// Whether `entry` may be fed, as far as turns tell (I8). The program is held if it is one of
-    /// several that a turn finds.
+    /// several that a turn finds. `ends_value` says that it is the last of its value.
     pub(super) fn begin_turn(
         &mut self,
         entry: &Entry<'_>,
+        ends_value: bool,
         program: &mut impl Program,
         now: Instant,
     ) -> bool {
@@ -40,7 +42,10 @@ impl<B: Planting<Bug>> Feeder<B> {
         if self.is_awaited() && !self.planted.has(Bug::TurnBeforeRest) {
             return false;
         }
-        if is_alone {
+        // What is fed in one piece is found in one, whenever the program looks. What the turn
+        // before has found was answered.
+        let is_whole = ends_value && self.config.replies.is_some();
+        if is_alone || is_whole {
             return true;
         }
         self.asking.is_held = self.planted.has(Bug::TurnIsNotHeld) || program.hold();
@@ -60,6 +65,20 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(now.plus(LOOK_EVERY));
         }
         self.asking.is_held
+    }
+
+    /// Whether the entry before byte `at` of what was read `ahead` is the last of its value, if
+    /// that matters (I8, I11). The transcript ends with a value.
+    pub(super) fn ends_value(&self, at: usize, ahead: &[u8], transcript: &impl Transcript) -> bool {
+        if self.config.order != Order::Loop && !self.hashes.counts_values() {
+            return false;
+        }
+        let continues = Record::continues(&ahead[at..]).or_else(|| {
+            let mut header = [0; 4];
+            let n = transcript.read(self.cursor + at as u64, &mut header);
+            Record::continues(&header[..n])
+        });
+        !continues.unwrap_or(false)
     }
 
     /// Another value of the log begins (I8): with input, or with a hash, which no turn finds.

@@ -138,6 +138,26 @@ fn i8_a_program_that_moves_is_given_no_turn() {
     assert!(finds(Some(Bug::TurnIsNotHeld)), "the mistake shows");
 }
 
+/// Where replies tell, one entry is found in one piece though the program moves. Several are not.
+#[test]
+fn i8_a_value_with_one_entry_needs_no_program_that_is_held() {
+    let finds = |inputs: &[Vec<u8>], planted: Option<Bug>| {
+        let by = (Rest::Waits, Some(Protocol::Resp));
+        let mut rig = Rig::told(planted, Order::Loop, by, 0);
+        rig.apply(&[begin(), open(1), open(2)]);
+        (0..6).for_each(|_| rig.turn());
+        rig.door.program.is_busy = true;
+        rig.apply(inputs);
+        rig.turn();
+        rig.door.program.n_unread()
+    };
+    let [first, second] = [input(1, 1, b"a\r\n"), input(2, 1, b"b\r\n")];
+    assert_eq!(finds(std::slice::from_ref(&first), None), 1);
+    assert_eq!(finds(&[first.clone(), second.clone()], None), 0);
+    let split = finds(&[first, second], Some(Bug::TurnIsNotHeld));
+    assert_eq!(split, 2, "the mistake shows");
+}
+
 /// What lies before a program of two values, the second of which begins with the hash of a copy.
 fn turn_before_a_hash<B: Planting<Bug>>(planted: B) -> Vec<u8> {
     let mut rig = by_the_turn(1, 2, planted);

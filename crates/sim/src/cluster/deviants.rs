@@ -34,6 +34,8 @@ pub(super) struct Deviants {
     makers: SharedMakers,
     reads: bool,
     /// See `Around`.
+    counts: bool,
+    /// See `Around`.
     strict: Option<(Copies, SharedSent)>,
 }
 
@@ -64,6 +66,7 @@ impl Deviants {
         let mut rng = Rng::new(seed ^ 0x0073_7472_6179_7300);
         let strays = are_alike && checkpoint > 0 && !renews && rng.chance(2, 3);
         let strays = strays.then(|| rng.below(members as u64) as usize);
+        let counts = Rng::new(seed ^ 0x636f_756e_7473).chance(1, 2);
         Deviants {
             compare,
             checkpoint,
@@ -77,6 +80,7 @@ impl Deviants {
             strays,
             makers: SharedMakers::default(),
             reads,
+            counts,
             strict: None,
         }
     }
@@ -124,7 +128,7 @@ impl Deviants {
         let [deviates_after, stalls_after] =
             [&self.after, &self.stalls_after].map(|after| after[node].filter(|_| life == 1));
         let Deviants { compare, checkpoint, time_step_ms, stalled_after, reads, .. } = *self;
-        let Deviants { renews, closes_after, .. } = *self;
+        let Deviants { renews, closes_after, counts, .. } = *self;
         Around {
             compare,
             checkpoint,
@@ -137,6 +141,7 @@ impl Deviants {
             strays: self.strays == Some(node) && life == 1,
             makers: self.makers.clone(),
             reads,
+            counts,
             strict: self.strict.clone(),
         }
     }

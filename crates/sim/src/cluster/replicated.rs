@@ -34,6 +34,15 @@ pub(super) struct Feeding {
     pub(super) replies: Option<framing::Protocol>,
 }
 
+impl Feeding {
+    /// The protocol of reads beside the log, if there are some: they have a place in the serial
+    /// order alone, and what one copy alone has answered cannot be compared.
+    pub(super) fn reads(&self, around: &Around) -> Option<framing::Protocol> {
+        let may_be = self.order == feeder::Order::Serial && around.strict.is_none();
+        self.replies.filter(|_| around.reads && may_be)
+    }
+}
+
 /// The door of such a member.
 type Door = ReplicateDoor<Tapped, SimProgram, Option<Bug>>;
 /// The family of such a member.
@@ -67,6 +76,8 @@ pub(super) struct Around {
     pub(super) closes_after: Option<Duration>,
     /// Whether reads run beside the log.
     pub(super) reads: bool,
+    /// Whether a program with a loop is at rest by its replies, where they tell.
+    pub(super) counts: bool,
     /// Of answers that are held until they are compared: the manner of the copies, and what they
     /// have sent.
     pub(super) strict: Option<(Copies, SharedSent)>,
@@ -289,7 +300,7 @@ pub(super) fn copied<S: LogSpec>(
         run,
         clients_max: 1000,
         input_bytes_max: plan.shape.value_bytes as usize - ENTRY_OVERHEAD_BYTES,
-        reads: feeding.replies.filter(|_| around.reads && around.strict.is_none()),
+        reads: feeding.reads(&around),
         output,
     };
     let Feeding { order, rest, replies } = feeding;

@@ -147,7 +147,10 @@ impl Copies {
         let manner = around.strict.as_ref().map_or(self, |(manner, _)| *manner);
         let (order, rest, replies) = match manner {
             Copies::AtRest => (Order::Serial, Rest::Waits, None),
-            Copies::InTurns => (Order::Loop, Rest::Waits, None),
+            Copies::InTurns => {
+                let replies = around.counts.then_some(framing::Protocol::Resp);
+                (Order::Loop, Rest::Waits, replies)
+            }
             // By replies, of a program that has loaded the library, or has not.
             Copies::InMemory | Copies::Strict => {
                 (Order::Serial, Rest::Waits, Some(framing::Protocol::Resp))
@@ -158,13 +161,14 @@ impl Copies {
         let program =
             SimProgram::new(rng, manner, around.deviates_after).stalling_after(around.stalls_after);
         let sent = around.strict.as_ref().map(|(_, sent)| (copy, Rc::clone(sent)));
-        let reads = around.reads && replies.is_some() && sent.is_none();
+        let feeding = Feeding { order, rest, replies };
+        let reads = feeding.reads(&around).is_some();
         let program = program
             .straying(around.strays)
             .reading_beside(reads)
             .noting(sent)
             .saved_by_files(around.renews);
-        (program, around, Feeding { order, rest, replies })
+        (program, around, feeding)
     }
 }
 

@@ -126,8 +126,19 @@ fn the_program_names_how_its_rest_is_known() {
     let turns = Program { order: InputOrder::Loop, ..redis.clone() };
     assert_eq!((redis.speaks_resp(), turns.rest()), (true, RestBy::Waits));
     assert!(turns.speaks_resp() && !waits.speaks_resp());
-    let turns = Program { order: InputOrder::Loop, ..proxy };
-    assert!(turns.check().unwrap_err().to_string().contains("--program-rest waits"));
+    let refused = |of: Program| of.check().unwrap_err().to_string();
+    for of in
+        [proxy, Program { rest: Some(RestBy::Resp), attach: Some(Attach::Proxy), ..redis.clone() }]
+    {
+        let turns = Program { order: InputOrder::Loop, ..of };
+        assert!(refused(turns).contains("--program-attach preload"));
+    }
+    // Replies tell when a turn is over, as the library does.
+    let counted =
+        Program { rest: Some(RestBy::Resp), order: InputOrder::Loop, ..program("sh {socket}") };
+    assert!(counted.check().is_ok());
+    let silent = Program { rest: Some(RestBy::Quiet), ..counted };
+    assert!(refused(silent).contains("--program-rest waits"));
     let said = Program { rest: Some(RestBy::Resp), ..program("mine {socket}") };
     assert_eq!(said.rest(), RestBy::Resp);
 }
