@@ -43,8 +43,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             return false;
         }
         // What is fed in one piece is found in one, whenever the program looks. What the turn
-        // before has found was answered.
-        let is_whole = ends_value && self.config.replies.is_some();
+        // before has found was answered, and no leg that is blocked may have been woken by it.
+        let is_answered = self.config.replies.is_some() && self.legs.blocked().is_empty();
+        let is_whole = ends_value && is_answered;
         if is_alone || is_whole {
             return true;
         }

@@ -158,6 +158,26 @@ fn i8_a_value_with_one_entry_needs_no_program_that_is_held() {
     assert_eq!(split, 2, "the mistake shows");
 }
 
+/// A leg that is blocked may be woken by an entry, and nothing tells when it has done what follows.
+#[test]
+fn i8_a_value_with_one_entry_waits_for_rest_while_a_leg_is_blocked() {
+    let by = (Rest::Waits, Some(Protocol::Resp));
+    let mut rig = Rig::told(Sound, Order::Loop, by, 0);
+    rig.apply(&[begin(), open(1), open(2)]);
+    (0..6).for_each(|_| rig.turn());
+    rig.apply(&[input(1, 1, b"a\r\n")]);
+    rig.door.program.legs.values_mut().for_each(|(input, ..)| input.clear()); // no answer
+    rig.turn_after(BLOCKED_AFTER);
+    rig.door.program.is_busy = true;
+    rig.apply(&[input(2, 1, b"b\r\n")]);
+    rig.turn();
+    assert_eq!(rig.door.program.n_unread(), 0, "the first one waits for something");
+    rig.door.program.is_busy = false;
+    rig.turn();
+    rig.turn_after(Duration::from_millis(1));
+    assert_eq!(rig.door.program.n_unread(), 1);
+}
+
 /// What lies before a program of two values, the second of which begins with the hash of a copy.
 fn turn_before_a_hash<B: Planting<Bug>>(planted: B) -> Vec<u8> {
     let mut rig = by_the_turn(1, 2, planted);
