@@ -93,9 +93,9 @@ pub(crate) fn dumps(database: &impl Database, cluster: &Cluster) -> Vec<String> 
 pub(crate) fn dump_of_all(database: &impl Database, cluster: &Cluster) -> String {
     let mut dumps = dumps(database, cluster);
     let first = dumps.swap_remove(0);
-    for other in dumps.into_iter().filter(|other| *other != first) {
-        let only = |of: &str, in_vain: &str| {
-            let there: BTreeSet<&str> = in_vain.lines().collect();
+    if let Some(other) = dumps.into_iter().find(|other| *other != first) {
+        let only = |of: &str, other: &str| {
+            let there: BTreeSet<&str> = other.lines().collect();
             of.lines().filter(|line| !there.contains(line)).map(str::to_owned).collect::<Vec<_>>()
         };
         let (here, there) = (only(&first, &other), only(&other, &first));
