@@ -332,7 +332,7 @@ impl<B: Planting<Bug>> Clients<B> {
             let has_room = desk.has_room() && may_be_read && room.is_in_step;
             if !has_room {
                 self.waiting.insert(number);
-                if !self.can_watch(number, streams) {
+                if self.try_watch(number, streams).is_err() {
                     self.leave(number, streams, desk);
                 }
                 return;
@@ -503,14 +503,17 @@ impl<B: Planting<Bug>> Clients<B> {
 
     /// Watches a client's stream for what it may do now. A broken one is aborted.
     fn watch<S: Streams>(&mut self, number: u64, streams: &mut S) {
-        if !self.can_watch(number, streams) {
+        if self.try_watch(number, streams).is_err() {
             self.to_abort.insert(number);
         }
     }
 
-    /// Watches a client's stream for what it may do now, unless it is broken.
-    fn can_watch<S: Streams>(&mut self, number: u64, streams: &mut S) -> bool {
-        let Some(client) = self.clients.get_mut(&number) else { return true };
+    /// Watches a client's stream for what it may do now.
+    ///
+    /// # Errors
+    /// It is broken.
+    fn try_watch<S: Streams>(&mut self, number: u64, streams: &mut S) -> Result<(), Broken> {
+        let Some(client) = self.clients.get_mut(&number) else { return Ok(()) };
         let reads = !client.has_ended && !client.is_over && !self.waiting.contains(&number);
         let writes = !client.output.to_send().is_empty();
         let interest = match (reads, writes) {
@@ -519,7 +522,9 @@ impl<B: Planting<Bug>> Clients<B> {
             (false, true) => Interest::Write,
             (false, false) => Interest::Nothing,
         };
-        let has_changed = std::mem::replace(&mut client.interest, interest) != interest;
-        !has_changed || streams.watch(client.key, interest).is_ok()
+        match std::mem::replace(&mut client.interest, interest) == interest {
+            true => Ok(()),
+            false => streams.watch(client.key, interest),
+        }
     }
 }

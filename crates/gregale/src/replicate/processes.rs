@@ -55,12 +55,20 @@ impl Ending {
             *self = Ending::Killing(killed);
         }
         let Ending::Killing(killed) = self else { return Ok(false) };
-        let mut fds: Vec<PollFd<'_>> =
-            killed.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut fds, Some(&now)).map_err(|error| format!("cannot watch the program: {error}"))?;
-        Ok(fds.iter().all(|fd| fd.revents().contains(PollFlags::IN))) // F2
+        have_ended(killed)
     }
+}
+
+/// F2: whether all these processes have ended.
+///
+/// # Errors
+/// The kernel's.
+pub(super) fn have_ended(pidfds: &[OwnedFd]) -> Result<bool, String> {
+    let mut fds: Vec<PollFd<'_>> =
+        pidfds.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut fds, Some(&now)).map_err(|error| format!("cannot watch the program: {error}"))?;
+    Ok(fds.iter().all(|fd| fd.revents().contains(PollFlags::IN)))
 }
 
 /// The process that `launch` has become the parent of: the first one of the program.

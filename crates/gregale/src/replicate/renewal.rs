@@ -4,8 +4,7 @@
 use super::criu::{Dump, IMAGE};
 use super::files::{Files, replace};
 use super::place::Place;
-use super::processes::{Ending, ask_to_end, let_go};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use super::processes::{Ending, ask_to_end, have_ended, let_go};
 use rustix::fd::OwnedFd;
 use std::path::Path;
 use std::process::Child;
@@ -89,15 +88,6 @@ pub(super) struct Killed {
     pidfd: OwnedFd,
 }
 
-impl Killed {
-    fn has_ended(&self) -> Result<bool, String> {
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let mut fds = [PollFd::new(&self.pidfd, PollFlags::IN)];
-        let n = poll(&mut fds, Some(&now));
-        n.map(|n| n > 0).map_err(|error| format!("cannot watch the program: {error}"))
-    }
-}
-
 impl Drop for Killed {
     fn drop(&mut self) {
         // It may have ended.
@@ -155,7 +145,9 @@ impl Renewals {
                     });
                 }
                 Some(Stage::Asked { program, ends_by }) => {
-                    if !program.has_ended()? && Instant::now() < ends_by {
+                    if !have_ended(std::slice::from_ref(&program.pidfd))?
+                        && Instant::now() < ends_by
+                    {
                         self.stage = Some(Stage::Asked { program, ends_by });
                         return Ok(false);
                     }
