@@ -37,6 +37,9 @@ crate::planted_bugs! {
     ServeAsLearner = SERVE_AS_LEARNER: sweep ["mu"],
     /// A follower fetches an entry from any majority that answers, although a log has recycled it.
     FetchFromRecycled = FETCH_FROM_RECYCLED: sweep ["mu"],
+    /// A new leader recovers each slot that the logs may still hold, though an interrupted WRITE
+    /// may have taken its entry.
+    RecoverReused = RECOVER_REUSED: sweep ["mu"],
     /// What was decided last is told once, though the link breaks on which it was.
     PublishedOutlivesLink = PUBLISHED_OUTLIVES_LINK: sweep ["mu"],
     /// A fetch forgets at its next round what it has found torn, and reads the same entry for ever.

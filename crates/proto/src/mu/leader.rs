@@ -1,4 +1,4 @@
-//! The leader: requests for the logs, recovery of a predecessor's entries, writes of new ones.
+//! The leader: requests for the logs, writes of new entries. See `recovery` for a predecessor's.
 
 use super::wire::Message;
 use super::*;
@@ -26,11 +26,11 @@ pub(super) struct Cell {
     pub(super) term: u32,
     pub(super) phase: Phase,
     /// The logs whose entry has been read, and the ballot of each.
-    read: MemberSet,
-    found: [Ballot; MAX_MEMBERS],
+    pub(super) read: MemberSet,
+    pub(super) found: [Ballot; MAX_MEMBERS],
     /// The logs that hold this term's entry.
-    held: MemberSet,
-    value: Vec<u64>,
+    pub(super) held: MemberSet,
+    pub(super) value: Vec<u64>,
 }
 
 /// One attempt to lead.
@@ -40,7 +40,9 @@ pub(super) struct Term {
     pub(super) granted: MemberSet,
     /// The first slot from which no log of the granted majority has an entry. `None` before that
     /// majority.
-    recover_until: Option<Slot>,
+    pub(super) recover_until: Option<Slot>,
+    /// The owners of granted logs that have not said how much they have applied (M7).
+    pub(super) unheard: MemberSet,
     top: Slot,
     pub(super) next: Slot,
     pub(super) announced: bool,
@@ -100,6 +102,7 @@ pub(super) const ADOPT: u8 = 3;
 pub(super) const PROBE: u8 = 4;
 pub(super) const FETCH_LABEL: u8 = 5;
 pub(super) const FETCH_VALUE: u8 = 6;
+pub(super) const APPLIED: u8 = 7;
 
 /// A token of kind, bits of the term's number (see [`Terms`]) or none, slot or number.
 pub(super) const fn token(kind: u8, bits: u32, low: u64) -> Token {
@@ -119,6 +122,7 @@ impl<P: Planting<Bug>> Mu<P> {
             ballot,
             granted: MemberSet::EMPTY,
             recover_until: None,
+            unheard: MemberSet::EMPTY,
             top: next,
             next,
             announced: false,
@@ -245,6 +249,9 @@ impl<P: Planting<Bug>> Mu<P> {
         if !is_of_use || !term.granted.insert(from) {
             return;
         }
+        if !term.unheard.is_empty() {
+            return self.ask_applied(from, host);
+        }
         if term.recover_until.is_some() {
             // The grant is late: the entries under way are written there too.
             return self.write_missing(from, host);
@@ -257,28 +264,6 @@ impl<P: Planting<Bug>> Mu<P> {
                 host.notify(Note::Leading { ballot });
             }
             self.recover(host);
-        }
-    }
-
-    /// Reads the granted logs for entries that a predecessor may have decided.
-    fn recover<H: Host>(&mut self, host: &mut H) {
-        let Some(term) = &self.term else { return };
-        let (granted, number) = (term.granted, self.terms.newest());
-        let half = Half::before(term.ballot, self.planted);
-        let until = term.recover_until.unwrap_or(term.next);
-        let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
-        if self.applied < oldest {
-            // This member is more than a ring behind: no log holds its next slot any longer.
-            self.request_state(oldest, host);
-            return self.depose(host);
-        }
-        for slot in (self.applied.0..until.0).map(Slot) {
-            *self.cell(slot) =
-                Cell { slot, term: number, phase: Phase::Reading, ..Cell::default() };
-            for rank in granted.iter() {
-                let label = token(LABEL, self.terms.post(rank), slot.0);
-                host.read(rank, self.places.entry(slot, half), value::HEADER_WORDS, label);
-            }
         }
     }
 
@@ -301,6 +286,12 @@ impl<P: Planting<Bug>> Mu<P> {
         let slot = Slot(low);
         let of = self.terms.settle(from, bits);
         let is_present = self.term.is_some() && of == self.terms.newest();
+        if kind == APPLIED {
+            if is_present {
+                self.on_applied(from, outcome, host);
+            }
+            return;
+        }
         let cell = self.cell(slot);
         if !is_present || cell.term != of || cell.slot != slot {
             return;
@@ -313,70 +304,7 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
-    fn on_label<H: Host>(&mut self, from: Rank, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
-        let Outcome::Read(words) = outcome else {
-            // That log is out of reach: the next attempt asks the logs that are within reach.
-            return self.depose(host);
-        };
-        let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
-        let label = value::label(words);
-        if label.is_some_and(|label| label.slot > slot) {
-            // The slot is recycled: a majority applied it long ago, and this member did not.
-            self.request_state(slot.prefix_through(), host);
-            return self.depose(host);
-        }
-        let cell = self.cell(slot);
-        cell.read.insert(from);
-        cell.found[from.index()] =
-            label.filter(|label| label.slot == slot).map_or(Ballot::NONE, |label| label.ballot);
-        if cell.read.len() >= quorum {
-            self.resolve(slot, host);
-        }
-    }
-
-    /// Proposes the highest entry of a granted majority, or a no-op if there is no entry (M3).
-    fn resolve<H: Host>(&mut self, slot: Slot, host: &mut H) {
-        let Some(term) = &self.term else { return };
-        let at = self.places.entry(slot, Half::before(term.ballot, self.planted));
-        let n_words = self.places.area_words as usize;
-        let planted = self.planted;
-        let cell = self.cell(slot);
-        let found = |rank: &Rank| cell.found[rank.index()];
-        let holders = cell.read.iter().filter(|rank| found(rank) != Ballot::NONE);
-        let best = match planted.has(Bug::AdoptLowest) {
-            false => holders.max_by_key(found),
-            true => holders.min_by_key(found),
-        };
-        match best.filter(|_| !planted.has(Bug::IgnoreFoundValue)) {
-            Some(rank) => {
-                cell.phase = Phase::Fetching;
-                let adopt = token(ADOPT, self.terms.post(rank), slot.0);
-                host.read(rank, at, n_words, adopt);
-            }
-            None => self.begin_write(slot, &[], host),
-        }
-    }
-
-    fn on_adopted<H: Host>(&mut self, slot: Slot, outcome: Outcome<'_>, host: &mut H) {
-        // The grant excluded every other writer before this READ, so the entry no longer changes.
-        // If its payload is not whole, its writer was interrupted, and this log has not helped to
-        // decide anything of this slot (M5).
-        let Outcome::Read(words) = outcome else { return self.depose(host) };
-        let whole = value::decode(words).filter(|(label, _)| label.slot == slot);
-        match whole {
-            Some((_, payload)) => self.begin_write(slot, payload, host),
-            None => {
-                let cell = self.cell(slot);
-                let highest = cell.read.iter().max_by_key(|rank| cell.found[rank.index()]);
-                if let Some(torn) = highest {
-                    cell.found[torn.index()] = Ballot::NONE;
-                }
-                self.resolve(slot, host);
-            }
-        }
-    }
-
-    fn begin_write<H: Host>(&mut self, slot: Slot, payload: &[u8], host: &mut H) {
+    pub(super) fn begin_write<H: Host>(&mut self, slot: Slot, payload: &[u8], host: &mut H) {
         let Some(term) = &mut self.term else { return };
         let (ballot, content) = (term.ballot, Content::Value);
         let label = Label { slot, ballot, decided: self.applied, content };

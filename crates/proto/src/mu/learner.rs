@@ -68,15 +68,17 @@ impl Learner {
         self.lacks_state
     }
 
-    /// Notes that an entry was delivered: the state that was requested is not needed.
+    /// Notes that an entry was delivered, or a newer state has come: the one that was requested is
+    /// not needed.
     pub(super) const fn advance(&mut self) {
         self.state_asked_at = None;
     }
 
-    /// Continues from a state that covers `applied`.
+    /// Continues from a state that covers `applied`. (If it brings nothing, another one is not
+    /// requested at once.)
     pub(super) fn install(&mut self, applied: Prefix) {
         self.lacks_state = applied < self.claimed;
-        (self.fetch, self.state_asked_at) = (None, None);
+        self.fetch = None;
     }
 
     /// Whether to request a state now: at intervals.

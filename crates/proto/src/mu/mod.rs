@@ -26,6 +26,12 @@
 //! - M6 A log's owner can always write to it, so a log is granted only when everything that its
 //!   owner has posted to it as a leader is over. Otherwise a late WRITE of its own would replace
 //!   another leader's entry. By construction in `on_request`; mutant `GRANT_WHILE_WRITING`.
+//! - M7 A new leader recovers no slot whose place may have been used again: a WRITE that was
+//!   interrupted there leaves no trace of the entry before. A leader that writes slot s + ring has
+//!   applied all but the window before it, so the granted majority names an entry of slot
+//!   s + ring - window or later. And a majority has applied s, so one of the granted members has,
+//!   and had stored so before that WRITE was posted. By construction: `recover` asks them all, once
+//!   they have granted, where such an entry is named; mutant `RECOVER_REUSED`.
 //!
 //! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ
 //! and one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where
@@ -43,6 +49,7 @@ mod golden;
 mod grants;
 mod leader;
 mod learner;
+mod recovery;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -417,6 +424,7 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
             // M4: a later ballot may have decided these slots; this term must not vouch for what it
             // wrote there, nor continue where it was.
             self.depose(host);
+            self.learner.advance();
         }
         self.applied = applied;
         self.learner.install(applied);
