@@ -519,6 +519,10 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     ) {
         assert!(applied >= self.progress.applied, "a state is not replaced by an older one");
         self.now = now;
+        if applied > self.progress.applied {
+            // (One that brings nothing is not asked for again at once.)
+            self.state_asked_at = None;
+        }
         if applied > self.progress.committed {
             // It is unknown here whether the own log agrees with the state.
             self.depose(host);
@@ -528,7 +532,6 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
         self.progress.applied = applied;
         self.progress.committed = self.progress.committed.max(applied);
         self.progress.lacks = self.progress.lacks.filter(|lacks| applied < *lacks);
-        self.state_asked_at = None;
         self.flush(host);
         self.go_on_after(applied, host);
         self.wake(host);

@@ -386,12 +386,14 @@ impl<P: Planting<Bug>> Replicator for MultiPaxos<P> {
             // The leader is told where this member stands when it asks once more.
             self.following = None;
             self.installed = applied;
+            // (A state that brings nothing is not asked for again at once: the others may have no
+            // more for as long as another member is away.)
+            self.alarms.state_asked = None;
         }
         self.is_learner = applied < self.claimed;
         self.applied = applied;
         self.committed = self.committed.max(applied);
         self.acceptor.decide(applied, host);
-        self.alarms.state_asked = None;
         self.settle(host);
     }
 

@@ -80,12 +80,17 @@ impl Learner {
     }
 
     /// Continues from a state that covers `applied`, of a member that knows the members if
-    /// `is_known`.
+    /// `is_known`. (If it brings nothing, and more is lacking, another one is not requested at
+    /// once.)
     pub(super) fn install(&mut self, applied: Prefix, is_known: bool) {
         self.stateless = !is_known;
+        let is_news = applied.next_slot() > self.scanned;
         self.scanned = self.scanned.max(applied.next_slot());
         self.fetches.clear();
-        (self.state_asked_at, self.short_since) = (None, None);
+        self.short_since = None;
+        if is_news || !self.lacks(applied) {
+            self.state_asked_at = None;
+        }
     }
 
     /// The words of the value of `slot`, if they were fetched whole; earlier ones are dropped.

@@ -94,6 +94,7 @@ pub(super) enum Action<'a> {
     Lead,
     Propose(&'a [u8]),
     Read(Ticket),
+    Install(Prefix),
     Event(Event<'a>),
 }
 
@@ -109,6 +110,7 @@ impl<P: Planting<Bug>> Member for MultiPaxos<P> {
             Action::Lead => self.lead(now, host),
             Action::Propose(value) => return self.propose(value, now, host),
             Action::Read(ticket) => self.read(ticket, now, host),
+            Action::Install(applied) => self.install(applied, None, now, host),
             Action::Event(event) => self.on_event(event, now, host),
         }
         Ok(Slot::ZERO)

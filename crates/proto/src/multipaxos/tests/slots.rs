@@ -151,3 +151,28 @@ fn a3_nothing_takes_the_place_of_what_is_open() {
     assert!(!accept(None));
     assert!(accept(Some(Bug::OverrunRing)));
 }
+
+/// How often a member that lacks what its earlier life had asks for a state, when the others give
+/// it what it has already.
+#[test]
+fn a_state_that_brings_nothing_is_not_asked_for_again_at_once() {
+    let mut group = Group::led(None, 3, 0);
+    group.propose(0, b"x");
+    group.run(3);
+    group.kill(2);
+    group.start(2, Start::Reattach);
+    let mut n_given = 0;
+    for _ in 0..250 {
+        group.clocks[2] = group.clocks[2].plus(Duration::from_millis(1));
+        let _slot = group.act(2, Action::Poll);
+        let is_asked = |note: &&Note| matches!(note, Note::NeedState(_));
+        if group.world.notes[2].iter().filter(is_asked).count() > n_given {
+            n_given += 1;
+            let _slot = group.act(2, Action::Install(Prefix::ZERO));
+        }
+    }
+    assert_eq!(group.status(2).role, Role::Learner);
+    assert_eq!(n_given, 3, "at once, and each tenth of a second");
+    let _slot = group.act(2, Action::Install(Prefix(1)));
+    assert_eq!(group.status(2).role, Role::Follower);
+}
