@@ -33,13 +33,19 @@ impl Makers {
         self.shown.entry(copy).or_insert(at);
     }
 
-    /// What M1 does not hold for, in words; a point is behind so many entries each.
+    /// What M1 does not hold for, in words; a point is behind so many entries each, and where a
+    /// checkpoint was made at a halt.
     pub(super) fn finding(&self, compare: u64) -> Option<String> {
         let is_wrong = |(at, maker): &&(u64, CopyId)| {
-            self.shown.get(maker).is_some_and(|shown| *at < *shown && *shown <= at + compare)
+            let next = (at / compare + 1) * compare;
+            self.shown.get(maker).is_some_and(|shown| *at < *shown && *shown <= next)
         };
-        let (at, (rank, _)) = self.counted.iter().find(is_wrong)?;
-        Some(format!("M1: the checkpoint at {at} counts, and its maker {rank} differs behind it"))
+        let (at, maker) = self.counted.iter().find(is_wrong)?;
+        Some(format!(
+            "M1: the checkpoint at {at} counts, and its maker {} differs from {} on, of points \
+             behind {compare} entries each",
+            maker.0, self.shown[maker]
+        ))
     }
 }
 
@@ -61,6 +67,7 @@ mod tests {
         assert!(finds(16, maker, 17) && finds(16, maker, 24));
         assert!(!finds(16, maker, 16), "K2 judges that");
         assert!(!finds(16, maker, 25), "it agreed at the next point");
+        assert!(finds(14, maker, 16) && !finds(14, maker, 17), "it was made at a halt");
         assert!(!finds(16, (Rank::at(1), Incarnation(2)), 17), "another process");
     }
 }

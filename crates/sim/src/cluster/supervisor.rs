@@ -57,10 +57,11 @@ impl World {
         if of.is_decided {
             verdict = verdict.and(ledger.decided(of.at, &of.members));
         } else {
-            let base = ledger.newest().map(|(at, _)| at);
-            let base = before.map(|before| before.of.at).filter(|at| *at < of.at).or(base);
+            // (A member that is behind may report one that is over long since.)
+            let bases = [before.map(|before| before.of.at), ledger.newest().map(|(at, _)| at)];
+            let base = bases.into_iter().flatten().find(|at| *at < of.at);
             ledger.began(of.at, of.members);
-            base.inspect(|base| ledger.made(*base, of.members));
+            base.into_iter().for_each(|base| ledger.made(base, of.members));
         }
         if let Err(detail) = verdict {
             self.violate(Property::Membership, format!("r{node}: {detail}"));

@@ -294,7 +294,7 @@ impl World {
     fn still_mends(&self, fault: Fault) -> bool {
         match fault {
             // A life or a direction outside the core may come back at any time, or never.
-            Fault::Crash(node) | Fault::Pause(node) => node % 2 == 0,
+            Fault::Crash(node) | Fault::Pause(node) => self.in_core(node.into()) || node % 2 == 0,
             Fault::Disk(_) | Fault::Wall(_) => true,
             Fault::Cut(_) | Fault::Slow(_) | Fault::Sluggish(_) | Fault::Partition => true,
         }
@@ -308,14 +308,17 @@ impl World {
             let (from, to) = (wire / members, wire % members);
             if self.in_core(from) && self.in_core(to) {
                 self.faults.outages.repair_wire(&mut self.net, wire);
+            } else {
+                // (A leader outside the core that hears everything, late and steadily, leads on.)
+                self.net.wires[wire].repair();
             }
         }
         for node in 0..members {
+            self.net.processes[node].effort = 500;
             if self.in_core(node) {
                 self.restart(node);
                 self.resume(node);
                 self.release_disk(node);
-                self.net.processes[node].effort = 500;
                 let now = self.net.queue.now();
                 self.net.processes[node].clock.run_at(now, crate::clock::TRUE_RATE);
                 self.net.arm_run(node, now);
