@@ -181,6 +181,12 @@ pub enum Mark {
     InputEnded,
     /// A follower and its leader were cut off from each other, while all else was well.
     LeaderOutOfSight,
+    /// A member died while no client asked for anything any longer.
+    DiedInSilence,
+    /// A turn was stopped when it had been told the time.
+    ToldLate,
+    /// Links broke while no client asked for anything any longer.
+    LostInSilence,
     /// A session that was idle for long has expired.
     SessionExpired,
     /// A client was told how many members hold its writes.
@@ -253,7 +259,7 @@ pub enum Mark {
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 120] = [
+    pub const ALL: [Mark; 123] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -340,6 +346,9 @@ impl Mark {
         Mark::AllFlushed,
         Mark::InputEnded,
         Mark::LeaderOutOfSight,
+        Mark::DiedInSilence,
+        Mark::ToldLate,
+        Mark::LostInSilence,
         Mark::SessionExpired,
         Mark::WaitAnswered,
         Mark::ToldByAllDisks,

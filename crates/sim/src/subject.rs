@@ -297,6 +297,8 @@ impl Subject {
     pub fn can_reach(&self, mark: Mark, is_long: bool) -> bool {
         (self.has_operator || !mark.needs_operator())
             && (is_long || !mark.needs_long())
+            // Where members change, the last change ends the run.
+            && (!self.has_operator || mark != Mark::DiedInSilence)
             // Files exist with the released log, also in one of four seeds where members change.
             && (self.store == Store::Log || self.has_operator || !mark.needs_files())
             && (self.store != Store::Log || mark != Mark::DiedHalfway)

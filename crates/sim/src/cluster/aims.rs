@@ -4,6 +4,7 @@ use super::kinds::Protocol;
 use crate::Provider;
 use crate::kinds::{KINDS, Kind};
 use crate::plan::{MS, Plan};
+use crate::world::silence::Silence;
 use base::Rng;
 
 /// The next targets.
@@ -33,6 +34,7 @@ pub(super) struct Aims {
     pub(super) is_to_hide: bool,
     /// The two that are.
     pub(super) hidden: Option<(usize, usize)>,
+    pub(super) silence: Silence,
     /// The node that has stopped by itself last, and is started again.
     pub(super) stopped: Option<usize>,
     /// The leader that did.

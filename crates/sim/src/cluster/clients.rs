@@ -92,7 +92,8 @@ impl World {
             return self.lose(client);
         }
         let one = &self.clients[client];
-        if self.phase == Phase::Liveness && one.counts.n_refused > 0 {
+        let is_well = self.phase == Phase::Liveness && !self.is_silent();
+        if is_well && one.counts.n_refused > 0 {
             let n = one.counts.n_refused;
             let member = self.members[node].as_ref();
             let standing = member.map(|member| member.standing()).unwrap_or_default();
@@ -109,8 +110,11 @@ impl World {
         if waits && now >= one.waits_since + patience {
             if self.phase == Phase::Liveness {
                 let (since, n) = (one.waits_since / MS, one.n_waiting());
-                let detail =
-                    format!("client {client} waits for {n} replies of r{node} since {since} ms");
+                let member = self.members[node].as_ref();
+                let standing = member.map(|member| member.standing()).unwrap_or_default();
+                let detail = format!(
+                    "client {client} waits for {n} replies of r{node} since {since} ms {standing}"
+                );
                 return self.violate(Property::Liveness, detail);
             }
             member_gone(&mut self.members[node], pipe);
@@ -261,6 +265,7 @@ impl World {
         } else if let Some(act) = self.talk.times.think() {
             vec![Ask::Time(act)]
         } else {
+            self.fall_silent(client);
             match self.talk.feast().filter(|_| self.phase == Phase::Safety) {
                 Some(asks) => {
                     self.clients[client].reads_at = now + self.rng.below(50 * MS);

@@ -83,6 +83,7 @@ mod scripts;
 mod seats;
 mod several;
 mod shelf;
+mod silence;
 mod start;
 mod states;
 mod storms;

@@ -44,6 +44,7 @@ impl World {
                 }
                 self.push_in(LIVENESS_NS * self.plan.pace, Happening::Phase);
             }
+            Phase::Liveness if self.silent_until().is_some() => return,
             Phase::Liveness | Phase::Over => {
                 if let Some(detail) = self.unachieved() {
                     self.violate(Property::Liveness, detail);
@@ -160,7 +161,7 @@ impl World {
     /// Continues when the liveness phase has all that it requires: the leader dies once more,
     /// during requests, and the same is required again (I6).
     pub(super) fn finish_early(&mut self) {
-        let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes;
+        let is_asked_for = self.phase == Phase::Liveness && !self.aims.deposes && !self.is_silent();
         if is_asked_for && self.laggard().is_none() && self.unhide() {
             return;
         }
@@ -191,7 +192,9 @@ impl World {
             (0..self.clients.len()).for_each(|client| self.wake_client(client, now + 1));
             return;
         }
-        self.phase = Phase::Over;
+        if !self.begin_silence() {
+            self.phase = Phase::Over;
+        }
     }
 
     /// Judges the properties of a whole history.

@@ -28,6 +28,7 @@ use crate::trace::{Topic, Trace};
 use crate::world::Phase;
 use crate::world::net::Net;
 use crate::world::outage::Outages;
+use crate::world::silence::Silence;
 use crate::{Config, Outcome, Property, Provider, Shape};
 use base::{Incarnation, Prefix, Rank, Rng};
 use core::time::Duration;
@@ -208,6 +209,7 @@ impl World {
                 n_to_leave: rng.below(5),
                 n_to_end: aims::draw_ends(seed, kind.protocol),
                 is_to_hide: aims::hides(seed, kind.protocol),
+                silence: Silence::draw(seed),
                 ..Aims::default()
             },
             patience: patience(kind.protocol, &plan, rng.below(4)),

@@ -62,6 +62,7 @@ impl Mark {
                     | Mark::Partitioned
                     | Mark::OneLate
                     | Mark::LastWords
+                    | Mark::LostInSilence
             )
     }
 
@@ -90,6 +91,7 @@ impl Mark {
                 | Mark::AllFlushed
                 | Mark::InputEnded
                 | Mark::LeaderOutOfSight
+                | Mark::LostInSilence
                 | Mark::SessionExpired
                 | Mark::WaitAnswered
                 | Mark::ToldByAllDisks

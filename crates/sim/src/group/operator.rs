@@ -16,7 +16,7 @@ impl World {
     pub(super) fn on_operate(&mut self) {
         match self.phase {
             Phase::Safety => self.act(),
-            Phase::Liveness if !self.is_quiet => self.multicast(2),
+            Phase::Liveness if self.quiet_until.is_none() => self.multicast(2),
             Phase::Healing | Phase::Liveness | Phase::Over => {}
         }
         self.read_by_lease();

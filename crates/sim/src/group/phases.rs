@@ -10,6 +10,7 @@ use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
 use crate::world::Phase;
+use crate::world::silence::break_links_soon;
 use base::Rank;
 use proto::vsync::{Mode, Shard, ShardId, View, ViewId};
 
@@ -19,6 +20,8 @@ const HEALING_NS: u64 = 1_500 * MS;
 const BUSY_NS: u64 = 200 * MS;
 /// ... and the time after it in which everything must become well.
 const QUIET_NS: u64 = 2_000 * MS;
+/// The time in which links may break meanwhile.
+const BREAKS_NS: u64 = 100 * MS;
 
 impl World {
     pub(super) fn on_phase(&mut self) {
@@ -32,8 +35,8 @@ impl World {
                 self.phase = Phase::Liveness;
                 self.push_in(BUSY_NS, Happening::Phase);
             }
-            Phase::Liveness if !self.is_quiet => {
-                self.is_quiet = true;
+            Phase::Liveness if self.quiet_until.is_none() => {
+                self.fall_quiet();
                 self.push_in(QUIET_NS, Happening::Phase);
             }
             Phase::Liveness | Phase::Over => {
@@ -47,6 +50,20 @@ impl World {
         net.trace.record(net.queue.now(), 0, Topic::Phase, self.phase as u64, 0);
     }
 
+    /// Ends the messages. In half of the runs links break then, and come back: what the last
+    /// messages, or changes, lacked there must be told again without others.
+    fn fall_quiet(&mut self) {
+        let now = self.net.borrow().now();
+        self.quiet_until = Some(now);
+        if !self.rng_of_news.chance(1, 2) {
+            return;
+        }
+        let among: Vec<usize> = self.living().map(|one| one.knock.seat.index()).collect();
+        let (net, rng) = (&mut *self.net.borrow_mut(), &mut self.outages.rng);
+        break_links_soon(net, rng, &among, &self.scenario.plan.weather);
+        self.quiet_until = Some(now + BREAKS_NS);
+    }
+
     /// Whether no process is in the group any longer.
     fn is_dead(&self) -> bool {
         self.living().all(|process| process.view().is_none())
@@ -55,7 +72,8 @@ impl World {
     /// Ends a run that has all that is required; and one whose group has ended, which a mild one
     /// must not.
     pub(super) fn finish_early(&mut self) {
-        if self.is_quiet && self.phase != Phase::Over && self.unachieved().is_none() {
+        let may_end = self.quiet_until.is_some_and(|until| self.net.borrow().now() >= until);
+        if may_end && self.phase != Phase::Over && self.unachieved().is_none() {
             let has_begun_again = |(id, shard): (_, &Shard)| {
                 self.history.is_durable
                     && !self.history.is_logged(id)

@@ -59,8 +59,8 @@ pub(super) struct World {
     /// By seat, in a durable group.
     pub(super) disks: Vec<Disk>,
     pub(super) phase: Phase,
-    /// Whether no new messages come.
-    pub(super) is_quiet: bool,
+    /// The time from which a run without new messages may end (`phases`).
+    pub(super) quiet_until: Option<u64>,
     /// Seats on which a process will be started.
     pub(super) awaited: SeatSet,
     /// Seats whose processes die when their ambush springs (`aims`, A2).
@@ -112,7 +112,7 @@ impl World {
                 rng_of_states: rng_of_states.chance(1, 4).then_some(rng_of_states),
             },
             phase: Phase::Safety,
-            is_quiet: false,
+            quiet_until: None,
             awaited: SeatSet::EMPTY,
             doomed: SeatSet::EMPTY,
             stopped_proposer: None,

@@ -4,12 +4,15 @@
 //! - *Members change*, where there is an operator: one last time.
 //! - *Links break*, and come back, while the last command is executed. So a member may not have
 //!   been told of the last decisions; it has to learn of them all the same.
+//! - *A member dies*, and its next process finds the others at rest.
 //! - I1 Where members change, all that run belong to the core then, and every voter runs, with its
 //!   state: whatever the operator begins, the members that are left can serve.
 
 use crate::Provider;
-use crate::plan::MS;
-use crate::queue::Happening;
+use crate::coverage::Mark;
+use crate::plan::{MS, Weather};
+use crate::queue::{Fault, Happening};
+use crate::world::net::Net;
 use crate::world::{Phase, World};
 use base::{Rank, Rng};
 
@@ -17,9 +20,10 @@ use base::{Rank, Rng};
 const SILENCE_NS: u64 = 3_000 * MS;
 
 /// The silence at the end of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Silence {
     /// The run has none.
+    #[default]
     Never,
     /// It comes when the clients have all their answers.
     Due,
@@ -31,6 +35,23 @@ impl Silence {
     pub(crate) fn draw(seed: u64) -> Silence {
         let is_due = Rng::new(seed ^ 0x7369_6c65_6e63).chance(1, 2);
         if is_due { Silence::Due } else { Silence::Never }
+    }
+}
+
+/// Breaks some connections among these members, about while a command is executed.
+pub(crate) fn break_links_soon(net: &mut Net, rng: &mut Rng, among: &[usize], weather: &Weather) {
+    if weather.provider != Provider::Tcp {
+        return;
+    }
+    let while_ns = 6 * (weather.latency_ns + weather.jitter_ns);
+    for from in among {
+        for to in among.iter().filter(|to| from < *to) {
+            if rng.chance(1, 2) {
+                net.coverage.hit(Mark::LostInSilence);
+                let at = net.now() + rng.below(while_ns);
+                net.queue.push(at, Happening::Reset((from * net.members + to) as u16));
+            }
+        }
     }
 }
 
@@ -59,27 +80,22 @@ impl World {
             if !self.clients[last].waits() {
                 self.think(last);
             }
-            self.break_links_soon();
+            let core: Vec<usize> = self.core.members.iter().map(Rank::index).collect();
+            break_links_soon(&mut self.net, &mut self.rng, &core, &self.plan.weather);
+            self.strike_in_silence(&core);
             self.net.queue.push(ns, Happening::Phase);
         }
         true
     }
 
-    /// Breaks some connections within the core, about while a command is executed.
-    fn break_links_soon(&mut self) {
-        if self.plan.weather.provider != Provider::Tcp {
-            return;
-        }
-        let (members, core, weather) = (self.plan.members, self.core.members, &self.plan.weather);
-        let while_ns = 6 * (weather.latency_ns + weather.jitter_ns);
-        for from in core.iter() {
-            for to in core.iter().filter(|to| from < *to) {
-                if self.rng.chance(1, 2) {
-                    let wire = from.index() * members + to.index();
-                    let at = self.net.now() + self.rng.below(while_ns);
-                    self.net.queue.push(at, Happening::Reset(wire as u16));
-                }
-            }
+    /// In half of the runs a member of the core dies and comes back, whether it leads or not.
+    fn strike_in_silence(&mut self, core: &[usize]) {
+        let any = core[self.rng.below(core.len() as u64) as usize];
+        if self.rng.chance(1, 2) && self.may_die(any) {
+            self.net.coverage.hit(Mark::DiedInSilence);
+            self.crash(any);
+            let back = self.net.now() + 1 + self.rng.below(100 * MS);
+            self.net.queue.push(back, Happening::Mend(Fault::Crash(any as u8)));
         }
     }
 

@@ -1,0 +1,57 @@
+//! The silence at the end of half of the runs, when all is well (see `world::silence`): one client
+//! asks for something a last time, and links break meanwhile and come back. The client has an
+//! answer in the end, or hears that its outcome is unknown, and every member has executed what the
+//! others have, though no later request brings it there.
+
+use super::world::World;
+use crate::plan::MS;
+use crate::queue::Happening;
+use crate::world::silence::{Silence, break_links_soon};
+
+/// The time that members have to tell each other what is decided, and the client its answer.
+const SILENCE_NS: u64 = 3_000 * MS;
+
+impl World {
+    /// Whether no client asks for anything any longer, but for what it has begun.
+    pub(super) const fn is_silent(&self) -> bool {
+        matches!(self.aims.silence, Silence::Until { .. })
+    }
+
+    /// Begins the silence, if the run has one.
+    pub(super) fn begin_silence(&mut self) -> bool {
+        if self.aims.silence != Silence::Due || self.plan.lasts_a_day() {
+            return false;
+        }
+        let patience = 2 * self.patience.as_nanos() as u64;
+        let ns = self.now() + SILENCE_NS + patience;
+        self.aims.silence = Silence::Until { ns, has_begun: false };
+        let last = self.outages.rng.below(self.clients.len() as u64) as usize;
+        self.clients[last].counts.n_live -= 1;
+        self.clients[last].asks_at = 0;
+        let now = self.now();
+        self.wake_client(last, now + 1);
+        let among: Vec<usize> = self.seated().collect();
+        break_links_soon(
+            &mut self.net.borrow_mut(),
+            &mut self.outages.rng,
+            &among,
+            &self.plan.weather,
+        );
+        self.push_in(ns - now, Happening::Phase);
+        true
+    }
+
+    /// The end of the silence, if it is still to come.
+    pub(super) fn silent_until(&self) -> Option<u64> {
+        let Silence::Until { ns, .. } = self.aims.silence else { return None };
+        (ns > self.now()).then_some(ns)
+    }
+
+    /// Notes that the client has asked: in silence no client asks again.
+    pub(super) fn fall_silent(&mut self, client: usize) {
+        if self.is_silent() {
+            let counts = &mut self.clients[client].counts;
+            counts.n_live = counts.n_live.max(super::world::N_LIVE);
+        }
+    }
+}
