@@ -11,6 +11,7 @@ mod clients;
 mod disk_faults;
 mod faults;
 pub(crate) mod flushes;
+pub(crate) mod late;
 mod memories;
 pub(crate) mod net;
 pub(crate) mod nics;
@@ -408,7 +409,10 @@ impl World {
             self.attend_disk(node, &mut *machine);
         }
         if !self.is_gone(node) {
-            self.with_inbox(node, |host, clock, inbox| machine.run(inbox, clock, host));
+            let late = self.net.take_late(node);
+            self.with_inbox(node, |host, clock, inbox| {
+                machine.run(inbox, late.unwrap_or(clock), host);
+            });
         }
         self.taken_in.clear();
         if !self.is_gone(node) {

@@ -67,9 +67,7 @@ pub(crate) fn run(args: &SimArgs) -> Outcome {
         let mutant = match args.protocol {
             SimProtocol::Log(subject) => subject.mutant_named(name),
             SimProtocol::Cluster(protocol) => cluster::mutant_named(protocol, name),
-            SimProtocol::Group(kind) => {
-                group::mutants(kind).into_iter().find(|one| one.name == name)
-            }
+            SimProtocol::Group(kind) => group::mutant_named(kind, name),
             SimProtocol::Multicast(_) => unreachable!("it has a command of its own"),
         };
         let hunted = mutant.map(|mutant| {

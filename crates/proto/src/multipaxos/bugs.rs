@@ -46,7 +46,7 @@ crate::planted_bugs! {
     /// Count a lease as long as it was granted, whatever the clocks' rates.
     IgnoreRate = IGNORE_RATE: sweep ["multipaxos"],
     /// Let a grant run from a time that was told before the question came.
-    GrantFromOldTime = GRANT_FROM_OLD_TIME: tests,
+    GrantFromOldTime = GRANT_FROM_OLD_TIME: sweep ["multipaxos"],
     /// The grant of one peer is a lease, also where a majority takes more of them.
     LeaseOfOne = LEASE_OF_ONE: sweep ["multipaxos"],
 }

@@ -8,8 +8,7 @@
 //! - L1 A member that grants promises nothing to another proposer until [`LEASE`] has passed on its
 //!   clock, counted from a time that was told *after* the question came: what a turn is told at its
 //!   beginning may be long ago when its messages are read. By construction: `Grant::tick`, the
-//!   one place where a grant's end is set. Simulated (`IGNORE_GRANT`), tested
-//!   (`GRANT_FROM_OLD_TIME`).
+//!   one place where a grant's end is set. Simulated (`IGNORE_GRANT`, `GRANT_FROM_OLD_TIME`).
 //! - L2 A leader counts a grant for [`COUNTED`] on its clock from when its question left: with both
 //!   clocks' rates at most [`CLOCK_RATE_PERMILLE`] from true that ends before the grant does.
 //!   Simulated (`LEASE_FROM_ANSWER`, `IGNORE_RATE`).

@@ -113,6 +113,8 @@ crate::planted_bugs! {
     LeaseRateIgnored = LEASE_RATE_IGNORED: tests,
     /// A view answers at once, whatever leases those have that it has lost.
     AnswersAtOnce = ANSWERS_AT_ONCE: sweep ["vsync"],
+    /// A view waits for leases from the time that its turn was told at the beginning.
+    HoldFromOldTime = HOLD_FROM_OLD_TIME: tests,
     /// A read sees what is delivered, and not all that its member holds.
     ReadsWhatIsThere = READS_WHAT_IS_THERE: sweep ["vsync"],
     /// A member says that a message is persisted before the disk has synced it.

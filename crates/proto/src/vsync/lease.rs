@@ -19,7 +19,7 @@
 //!   the members that decided had wedged by then (C4). Neither updates nor reads. (The time of the
 //!   turn in which it began was told before: a process can sleep in between.) One that ends answers
 //!   no sooner what it has delivered. Mutants `ANSWERS_AT_ONCE`,
-//!   `NEWCOMER_ANSWERS`, `HOLD_FORGOTTEN`.
+//!   `NEWCOMER_ANSWERS`, `HOLD_FORGOTTEN`, `HOLD_FROM_OLD_TIME`.
 //! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
 //!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
 //! - E4 *Held is delivered.* What was answered before a read came had been received by every member

@@ -26,9 +26,9 @@ impl<P: Plantings> Current<P> {
 
     /// E2: what this member may answer in its shards, behind the `last` view.
     pub(super) fn hold_answers(&mut self, last: Option<&Current<P>>, now: Instant) {
-        if self.lease.span().is_none() || self.planted.has(Bug::AnswersAtOnce) {
+        let Some(span) = self.lease.span().filter(|_| !self.planted.has(Bug::AnswersAtOnce)) else {
             return;
-        }
+        };
         for at in 0..self.lanes.len() {
             let old = last.and_then(|last| last.lanes[at].as_ref());
             let Some(lane) = &self.lanes[at] else { continue };
@@ -40,6 +40,7 @@ impl<P: Plantings> Current<P> {
                 }
                 None if self.planted.has(Bug::NewcomerAnswers) => Answers::Free,
                 None if last.is_none() && self.view.id == ViewId::FIRST => Answers::Free,
+                _ if self.planted.has(Bug::HoldFromOldTime) => Answers::From(now.plus(span)),
                 _ => Answers::Behind(now),
             };
             self.lanes[at].as_mut().expect("it is there").answers = answers;

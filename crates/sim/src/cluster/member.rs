@@ -132,6 +132,7 @@ pub(super) fn turn<C: Family<Plant = SimPlant>>(
 ) -> Duration {
     engine.begin_turn();
     engine.begin_slice();
+    engine.parts().plant.wake();
     engine.at_the_door(come_in);
     engine.work();
     let idle = if engine.advance() { Duration::ZERO } else { engine.idle_for() };

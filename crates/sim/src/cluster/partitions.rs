@@ -267,6 +267,7 @@ impl Member for Partitioned {
     fn turn(&mut self) -> Duration {
         let now = Plant::now(&self.ground.plant);
         self.node.begin_round(now);
+        self.ground.plant.wake();
         let (door, desk) = self.node.at_desk();
         door.poll(desk);
         let mut worked = true;

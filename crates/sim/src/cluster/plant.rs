@@ -44,6 +44,11 @@ impl SimPlant {
         SimPlant { port, bug, served: RefCell::default(), stamped: Stamped::default() }
     }
 
+    /// The turn continues that was stopped when it had been told the time, if it was.
+    pub(super) fn wake(&self) {
+        self.port.net().borrow_mut().take_late(self.port.me().index());
+    }
+
     /// Notes that the reports of breaks have been handled (fabric T10).
     pub(super) fn breaks_are_heard(&mut self) {
         self.port.breaks_are_heard();
@@ -66,7 +71,8 @@ impl Plant for SimPlant {
     type Disk = Platter;
 
     fn now(&self) -> Instant {
-        let now = self.port.now();
+        let late = self.port.net().borrow().processes[self.port.me().index()].late;
+        let now = late.unwrap_or_else(|| self.port.now());
         self.served.borrow_mut().told(now, self.port.net().borrow().executed);
         now
     }

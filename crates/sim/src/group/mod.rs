@@ -38,7 +38,7 @@ mod world;
 
 use crate::coverage::Mark;
 pub(crate) use bugs::Bug;
-pub use sweeps::{mutants, replay, sweep};
+pub use sweeps::{mutant_named, mutants, replay, sweep};
 pub(crate) use world::run;
 
 /// The kind of a group.

@@ -108,7 +108,8 @@ impl Process {
 
     /// One turn of its loop. Returns the time at which the next one is due.
     pub(super) fn turn(&mut self, record: &mut Record, disk: Option<&mut Disk>) -> Instant {
-        let now = self.port.now();
+        let late = self.port.net().borrow_mut().take_late(self.knock.seat.index());
+        let now = late.unwrap_or_else(|| self.port.now());
         self.n_turns += 1;
         let ends = self.owed.waits_for_end() && self.is_ending();
         for state in self.owed.due(now, ends) {

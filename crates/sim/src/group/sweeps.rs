@@ -23,10 +23,19 @@ pub fn replay(kind: Kind, config: &Config, seed: u64) -> Outcome {
 
 /// Every planted bug of views and of the table below them that a sweep must find.
 pub fn mutants(kind: Kind) -> Vec<Mutant> {
-    let mutant = move |bug: Bug| Mutant {
+    let hunted = Bug::all().filter(|bug| bug.caught().is_hunted_in(kind.name()));
+    hunted.map(|bug| mutant(kind, bug)).collect()
+}
+
+/// The planted bug of this name: whether or not a sweep has to find it.
+pub fn mutant_named(kind: Kind, name: &str) -> Option<Mutant> {
+    Bug::all().find(|bug| bug.name() == name).map(|bug| mutant(kind, bug))
+}
+
+fn mutant(kind: Kind, bug: Bug) -> Mutant {
+    Mutant {
         name: bug.name(),
         broken: Runner::Group(kind, Some(bug)),
         sound: Runner::Group(kind, None),
-    };
-    Bug::all().filter(|bug| bug.caught().is_hunted_in(kind.name())).map(mutant).collect()
+    }
 }

@@ -31,7 +31,7 @@ use crate::trace::{Topic, Trace};
 use crate::world::snares::Snares;
 use crate::world::wire::Wire;
 use crate::{Property, Provider, Violation, Weather};
-use base::{At, Event, Inbox, Outcome, Prefix, Rank, Rng, Token};
+use base::{At, Event, Inbox, Instant, Outcome, Prefix, Rank, Rng, Token};
 use proto::claims::Reads;
 
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
@@ -47,6 +47,8 @@ pub(crate) struct Process {
     pub(crate) life: u32,
     pub(crate) clock: Clock,
     pub(crate) wall: Wall,
+    /// What the next turn is told, if it was stopped then (`late`).
+    pub(crate) late: Option<Instant>,
     /// The nanoseconds that one run of its loop takes.
     pub(crate) effort: u64,
     /// The time until which its processor is taken.
@@ -108,6 +110,7 @@ impl Net {
             life: 0,
             clock: Clock::new(origin),
             wall: Wall::new(),
+            late: None,
             effort: 500,
             busy_until: 0,
             inbox: Inbox::new(),

@@ -154,6 +154,7 @@ impl Outages {
         process.alive = true;
         process.life += 1;
         process.busy_until = now;
+        process.late = None;
         process.inbox.clear();
         process.permitted = None;
         process.leads = false;
@@ -223,6 +224,7 @@ impl Outages {
     pub(crate) fn pause(&mut self, net: &mut Net, node: usize) {
         net.trace.record(net.now(), node, Topic::Pause, 0, 0);
         self.paused[node] = true;
+        net.stop_late(node);
         net.processes[node].n_stops += 1;
         net.queue.set_run(node, NEVER);
         let tcp = net.weather.provider == Provider::Tcp;

@@ -97,3 +97,23 @@ fn e1_a_lease_counts_from_the_beat_that_a_majority_has_seen() {
     assert_eq!(leased(2, Planted(Bug::LeaseFromEcho)), 210);
     assert_eq!(leased(2, Planted(Bug::LeaseRateIgnored)), 210);
 }
+
+/// The time from which a member answers in a shard that is new to it, by a turn that was told 100
+/// at its beginning, and one that was told 130.
+fn answers_from<P: Plantings>(planted: P) -> [Instant; 2] {
+    let ms = |ms: u64| Instant(ms * 1_000_000);
+    let mut current = Rows::of(3).read_by(0, planted);
+    current.lease = Lease::new(Some(Duration::from_millis(50)));
+    current.view.id = ViewId(2);
+    current.hold_answers(None, ms(100));
+    let before = current.lane(0).answers.from();
+    current.tick_answers(ms(130));
+    [before, current.lane(0).answers.from()]
+}
+
+#[test]
+fn e2_a_new_view_waits_for_leases_from_a_time_that_is_told_behind_its_beginning() {
+    let ms = |ms: u64| Instant(ms * 1_000_000);
+    assert_eq!(answers_from(Sound), [Instant(u64::MAX), ms(180)]);
+    assert_eq!(answers_from(Planted(Bug::HoldFromOldTime)), [ms(150), ms(150)]);
+}
