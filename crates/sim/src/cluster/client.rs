@@ -211,7 +211,8 @@ impl Client {
                 self.guard.is_on = true;
             }
             Ask::Do { words, commands, last } => {
-                let is_transaction = matches!(last, Last::List | Last::Compared | Last::Wiped);
+                let is_transaction =
+                    matches!(last, Last::List | Last::Compared | Last::Beside | Last::Wiped);
                 if last == Last::Wiped {
                     self.unwatch(&mut bytes);
                 }
@@ -456,14 +457,15 @@ impl Client {
                         self.counts.n_transactions += 1;
                         Some(list.into_iter().map(Reply::try_from).collect::<Result<_, _>>()?)
                     }
-                    (Last::Compared, Value::List(None)) => {
+                    (Last::Compared | Last::Beside, Value::List(None)) => {
                         self.counts.n_touched += 1;
                         None
                     }
-                    (Last::Compared, Value::List(Some(list)))
+                    (Last::Compared | Last::Beside, Value::List(Some(list)))
                         if list == [Value::Text("OK".to_owned())] =>
                     {
-                        Some(vec![Reply::Done(true)])
+                        let set = (last == Last::Beside).then_some(Reply::Ok);
+                        Some([Reply::Done(true)].into_iter().chain(set).collect())
                     }
                     (Last::Same(n), Value::Text(word)) if word == "OK" => Some(vec![Reply::Ok; n]),
                     (Last::Wiped, Value::List(Some(list))) => Some(Wipes::replies(list)?),

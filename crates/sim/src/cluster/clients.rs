@@ -248,8 +248,7 @@ impl World {
         let asks = if self.clients[client].guard.is_open {
             vec![Ask::Time(times::Act::End)]
         } else if let Some((key, seen)) = self.clients[client].take_seen() {
-            let value = self.talk.value();
-            vec![Ask::compare(key, seen, value)]
+            vec![self.talk.compare(key, seen)]
         } else if let Some(key) = self.clients[client].lease() {
             vec![Ask::Lease(key, self.talk.leases.exec())]
         } else if let Some(next) = self.last_reads.next_member(client) {

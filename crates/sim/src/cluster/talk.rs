@@ -26,6 +26,8 @@ pub(super) enum Last {
     Unguarded,
     /// As those of a transaction that sets a watched key: whether it did.
     Compared,
+    /// As those of a transaction that sets another key than the watched one: whether it did.
+    Beside,
     /// As the one reply to so many writes.
     Same(usize),
     /// As a list with a reply for each read.
@@ -72,6 +74,8 @@ pub(super) struct Talk {
     pub(super) times: Times,
     /// Whether all commands have one order. If not, clients only read and write registers.
     orders_all: bool,
+    /// The number of transactions that have set another key than the watched one.
+    n_beside: u32,
     n_keys: u64,
     /// The share of operations that are reads, in eighths.
     reads: u64,
@@ -147,7 +151,19 @@ impl Ask {
         let words = vec![word("SET"), key.clone(), value.clone()];
         Ask::one(words, key, Action::Cas { expect, value }, Last::Compared)
     }
+
+    /// The same, where another key than the watched one is set.
+    fn set_beside(key: Vec<u8>, seen: Vec<u8>, other: Vec<u8>, value: Vec<u8>) -> Ask {
+        let words = vec![vec![word("SET"), other.clone(), value.clone()]];
+        let is_there = Action::Cas { expect: Some(seen.clone()), value: seen };
+        let set = Command::new(other, Action::Set(value));
+        Ask::Do { words, commands: vec![Command::new(key, is_there), set], last: Last::Beside }
+    }
 }
+
+/// The most transactions of a run that set another key than the watched one: the judge sees none of
+/// these keys by itself.
+const N_BESIDE_MAX: u32 = 4;
 
 /// The keys that clients share in every run.
 fn keys_of_all(n_keys: u64, n_ballast: u64) -> impl Iterator<Item = Vec<u8>> {
@@ -182,6 +198,7 @@ impl Talk {
             wipes,
             times,
             orders_all,
+            n_beside: 0,
             n_keys,
             reads,
             n_values,
@@ -193,6 +210,20 @@ impl Talk {
     }
 
     /// A value that no client has written yet.
+    /// The transaction after a WATCH of `key`. The first ones of a run whose key was there set
+    /// another one: in partitions the two may be apart.
+    pub(super) fn compare(&mut self, key: Vec<u8>, seen: Option<Vec<u8>>) -> Ask {
+        let value = self.value();
+        let beside = if key == b"register:0" { "register:1" } else { "register:0" };
+        match seen {
+            Some(seen) if self.orders_all && self.n_beside < N_BESIDE_MAX => {
+                self.n_beside += 1;
+                Ask::set_beside(key, seen, beside.into(), value)
+            }
+            seen => Ask::compare(key, seen, value),
+        }
+    }
+
     pub(super) fn value(&mut self) -> Vec<u8> {
         self.n_values += 1;
         let mut value = self.n_values.to_string().into_bytes();
