@@ -8,6 +8,8 @@ const ON_DISK: [&str; 1] = ["cluster-on-disk"];
 /// A member that comes back with its disk is hardly ever without the state, nor so soon; and a sync
 /// takes longer than what would be mistaken.
 const IN_MEMORY: [&str; 1] = ["cluster-in-memory"];
+/// A leader with a lease answers reads by itself.
+const LEASED: [&str; 1] = ["multipaxos-cluster"];
 /// Each key is kept by itself.
 const KEYED: [&str; 1] = ["abd-cluster"];
 
@@ -20,6 +22,8 @@ proto::planted_bugs! {
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ANYWHERE,
     /// A read whose check was refused is performed nevertheless.
     RefusedReadsServed = REFUSED_READS_SERVED: sweep ANYWHERE,
+    /// A check is made with the time that its turn was told at the beginning: a lease may have ended.
+    CheckedInOldTime = CHECKED_IN_OLD_TIME: sweep LEASED,
     /// Reads for which there is no room on the way to the leader are tried again in each turn.
     TriesEachTurn = TRIES_EACH_TURN: tests,
     /// A member without the present state performs reads of it.

@@ -57,7 +57,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             }
             // Told after these reads came: what the turn was told at its beginning may be long ago,
             // and a leader's lease may have ended meanwhile.
-            let told = self.host.plant.now();
+            let is_old = self.host.plant.has_planted(Bug::CheckedInOldTime);
+            let told = if is_old { now } else { self.host.plant.now() };
             self.host.plant.claim(Claim::CheckBegins(ticket));
             self.node.read(ticket, told, &mut self.host);
             worked = true;
