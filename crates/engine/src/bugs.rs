@@ -22,7 +22,7 @@ proto::planted_bugs! {
     ReadWithoutCheck = READ_WITHOUT_CHECK: sweep ANYWHERE,
     /// A read whose check was refused is performed nevertheless.
     RefusedReadsServed = REFUSED_READS_SERVED: sweep ANYWHERE,
-    /// A check is made with the time that its turn was told at the beginning: a lease may have ended.
+    /// A check is made with the time that its turn was told at the beginning: a lease may be over.
     CheckedInOldTime = CHECKED_IN_OLD_TIME: sweep LEASED,
     /// Reads for which there is no room on the way to the leader are tried again in each turn.
     TriesEachTurn = TRIES_EACH_TURN: tests,
