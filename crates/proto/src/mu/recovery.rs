@@ -9,13 +9,13 @@ impl<P: Planting<Bug>> Mu<P> {
         let Some(term) = &self.term else { return };
         let granted = term.granted;
         let until = term.recover_until.unwrap_or(term.next);
-        let oldest = Prefix(until.0.saturating_sub(self.places.ring_slots()));
+        let ring = self.places.ring_slots();
+        let oldest = Prefix(until.0.saturating_sub(ring));
         if self.applied < oldest {
             // This member is more than a ring behind: no log holds its next slot any longer.
             self.request_state(oldest, host);
             return self.depose(host);
         }
-        let ring = self.places.ring_slots();
         let is_near = self.applied.0 >= (until.0 + self.window).saturating_sub(ring);
         if is_near || self.planted.has(Bug::RecoverReused) {
             return self.read_labels(host);

@@ -34,6 +34,7 @@ pub(super) struct Aims {
     pub(super) is_to_hide: bool,
     /// The two that are.
     pub(super) hidden: Option<(usize, usize)>,
+    /// Whether the run ends in silence (`silence`).
     pub(super) silence: Silence,
     /// The node that has stopped by itself last, and is started again.
     pub(super) stopped: Option<usize>,

@@ -53,6 +53,11 @@ impl World {
         self.clients[client].connection.filter(|one| one.node == node && one.life == life)
     }
 
+    /// What the member of `node` says of itself, for a report.
+    fn standing(&self, node: usize) -> String {
+        self.members[node].as_ref().map(|member| member.standing()).unwrap_or_default()
+    }
+
     pub(super) fn on_client(&mut self, client: usize) {
         let now = self.now();
         self.clients[client].wakes_at = 0;
@@ -95,8 +100,7 @@ impl World {
         let is_well = self.phase == Phase::Liveness && !self.is_silent();
         if is_well && one.counts.n_refused > 0 {
             let n = one.counts.n_refused;
-            let member = self.members[node].as_ref();
-            let standing = member.map(|member| member.standing()).unwrap_or_default();
+            let standing = self.standing(node);
             let detail = format!(
                 "client {client} was refused {n} answers by r{node}, and all is well {standing}"
             );
@@ -110,8 +114,7 @@ impl World {
         if waits && now >= one.waits_since + patience {
             if self.phase == Phase::Liveness {
                 let (since, n) = (one.waits_since / MS, one.n_waiting());
-                let member = self.members[node].as_ref();
-                let standing = member.map(|member| member.standing()).unwrap_or_default();
+                let standing = self.standing(node);
                 let detail = format!(
                     "client {client} waits for {n} replies of r{node} since {since} ms {standing}"
                 );

@@ -44,7 +44,7 @@ impl World {
                 }
                 self.push_in(LIVENESS_NS * self.plan.pace, Happening::Phase);
             }
-            Phase::Liveness if self.silent_until().is_some() => return,
+            Phase::Liveness if self.aims.silence.lasts_until(self.now()).is_some() => return,
             Phase::Liveness | Phase::Over => {
                 if let Some(detail) = self.unachieved() {
                     self.violate(Property::Liveness, detail);

@@ -3,7 +3,7 @@
 //! answer in the end, or hears that its outcome is unknown, and every member has executed what the
 //! others have, though no later request brings it there.
 
-use super::world::World;
+use super::world::{N_LIVE, World};
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::world::silence::{Silence, break_links_soon};
@@ -14,7 +14,7 @@ const SILENCE_NS: u64 = 3_000 * MS;
 impl World {
     /// Whether no client asks for anything any longer, but for what it has begun.
     pub(super) const fn is_silent(&self) -> bool {
-        matches!(self.aims.silence, Silence::Until { .. })
+        self.aims.silence.has_come()
     }
 
     /// Begins the silence, if the run has one.
@@ -41,17 +41,11 @@ impl World {
         true
     }
 
-    /// The end of the silence, if it is still to come.
-    pub(super) fn silent_until(&self) -> Option<u64> {
-        let Silence::Until { ns, .. } = self.aims.silence else { return None };
-        (ns > self.now()).then_some(ns)
-    }
-
     /// Notes that the client has asked: in silence no client asks again.
     pub(super) fn fall_silent(&mut self, client: usize) {
         if self.is_silent() {
             let counts = &mut self.clients[client].counts;
-            counts.n_live = counts.n_live.max(super::world::N_LIVE);
+            counts.n_live = counts.n_live.max(N_LIVE);
         }
     }
 }

@@ -58,7 +58,7 @@ impl World {
                 self.net.queue.push(now + LIVENESS_NS * self.plan.pace, Happening::Phase);
                 Phase::Liveness
             }
-            Phase::Liveness if let Some(until) = self.silent_until() => {
+            Phase::Liveness if let Some(until) = self.core.silence.lasts_until(now) => {
                 self.net.queue.push(until, Happening::Phase);
                 Phase::Liveness
             }

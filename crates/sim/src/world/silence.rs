@@ -36,6 +36,17 @@ impl Silence {
         let is_due = Rng::new(seed ^ 0x7369_6c65_6e63).chance(1, 2);
         if is_due { Silence::Due } else { Silence::Never }
     }
+
+    /// Whether no client asks for anything any longer.
+    pub(crate) const fn has_come(self) -> bool {
+        matches!(self, Silence::Until { .. })
+    }
+
+    /// Its end, if that is still to come.
+    pub(crate) fn lasts_until(self, now: u64) -> Option<u64> {
+        let Silence::Until { ns, .. } = self else { return None };
+        (ns > now).then_some(ns)
+    }
 }
 
 /// Breaks some connections among these members, about while a command is executed.
@@ -58,7 +69,7 @@ pub(crate) fn break_links_soon(net: &mut Net, rng: &mut Rng, among: &[usize], we
 impl World {
     /// Whether no client asks for anything any longer.
     pub(crate) const fn is_silent(&self) -> bool {
-        matches!(self.core.silence, Silence::Until { .. })
+        self.core.silence.has_come()
     }
 
     /// Begins the silence, if the run has one.
@@ -119,12 +130,6 @@ impl World {
             self.core.members.insert(Rank::at(seat));
             self.repair_core();
         }
-    }
-
-    /// The end of the silence, if it is still to come.
-    pub(crate) fn silent_until(&self) -> Option<u64> {
-        let Silence::Until { ns, .. } = self.core.silence else { return None };
-        (ns > self.net.now()).then_some(ns)
     }
 
     /// Ends a silent run whose last change is made.
