@@ -7,7 +7,7 @@
 use super::front::End;
 use super::index::Index;
 use super::record::{self, Flaw, HEADER, Head, Kind, Position};
-use super::segment::{self, SPARE, UNBORN};
+use super::segment::{self, SPARES, UNBORN};
 use super::writer::Files;
 use super::{Damage, Log, OpenError, Options, Prepared, SEGMENT_MAX, WriteError, Writer};
 use crate::media::{Media, SECTOR};
@@ -275,7 +275,7 @@ pub fn open<M: Media>(media: &M, options: &Options, log: u64) -> Result<Opened<M
         slot: found.index.end(),
         why: found.why,
     });
-    let has_spare = clear(media, options, &found).map_err(io_error(media, "clearing the log"))?;
+    let spares = clear(media, options, &found).map_err(io_error(media, "clearing the log"))?;
     settle(media, &found).map_err(io_error(media, "repairing the log"))?;
     let tail = found.end;
     let current = current(media, &found);
@@ -285,7 +285,7 @@ pub fn open<M: Media>(media: &M, options: &Options, log: u64) -> Result<Opened<M
     let (index, meta, link) = (found.index, found.meta, found.link);
     let end = End { index, meta, tail, link, oldest, segment_bytes };
     let current = current.map(|(file, _)| file);
-    let files = Files { current, synced: tail, oldest, has_spare };
+    let files = Files { current, synced: tail, oldest, spares };
     Ok(Opened {
         log: Log::new(media.clone(), options.clone(), log, end),
         writer: Writer::new(media.clone(), options.clone(), log, files),
@@ -334,17 +334,18 @@ pub(crate) fn begin<M: Media>(media: &M, options: &Options, log: u64) -> Result<
     }
 }
 
-/// Removes the files behind the end, last first (I5); true if a spare segment can be used.
-fn clear<M: Media>(media: &M, options: &Options, found: &Survey) -> io::Result<bool> {
+/// Removes the files behind the end, last first (I5). Returns the spare segments that can be used.
+fn clear<M: Media>(media: &M, options: &Options, found: &Survey) -> io::Result<Vec<&'static str>> {
     let names = media.list()?;
     if names.iter().any(|name| name == UNBORN) {
         media.remove(UNBORN)?;
     }
-    let mut has_spare = false;
-    if names.iter().any(|name| name == SPARE) {
-        has_spare = media.len(&media.open(SPARE)?)? == u64::from(options.segment_bytes);
-        if !has_spare {
-            media.remove(SPARE)?;
+    let mut spares = Vec::new();
+    for spare in SPARES.into_iter().filter(|spare| names.iter().any(|name| name == spare)) {
+        if media.len(&media.open(spare)?)? == u64::from(options.segment_bytes) {
+            spares.push(spare);
+        } else {
+            media.remove(spare)?;
         }
     }
     media.sync_dir()?;
@@ -353,7 +354,7 @@ fn clear<M: Media>(media: &M, options: &Options, found: &Survey) -> io::Result<b
         media.remove(&segment::name(number))?;
         media.sync_dir()?;
     }
-    Ok(has_spare)
+    Ok(spares)
 }
 
 /// Erases the bytes behind the end, and makes those before it durable.

@@ -17,8 +17,10 @@ const CRC_AT: usize = FIRST_BLOCK as usize - 4;
 
 /// A segment that is being filled with zeros; worthless after a crash.
 pub(crate) const UNBORN: &str = "log.next";
-/// A segment that was freed and waits for its next use.
-pub(crate) const SPARE: &str = "log.spare";
+/// Segments that were freed and wait for their next use. Their number is that of the segments which
+/// a log frees at once, in the usual case: a user that keeps as many bytes behind each snapshot
+/// writes no zeros once it has begun.
+pub(crate) const SPARES: [&str; 4] = ["log.spare", "log.spare-1", "log.spare-2", "log.spare-3"];
 
 /// The file name of a segment.
 pub fn name(segment: u32) -> String {
@@ -100,7 +102,8 @@ mod tests {
     #[test]
     fn names_round_trip_and_strangers_are_none() {
         assert_eq!(number(&name(0x1f)), Some(0x1f));
-        for stranger in ["log-1", "log-0000000G", "log-+0000001", "log-0000001F", UNBORN, SPARE] {
+        let misspelt = ["log-1", "log-0000000G", "log-+0000001", "log-0000001F", UNBORN];
+        for stranger in misspelt.into_iter().chain(SPARES) {
             assert_eq!(number(stranger), None, "{stranger}");
         }
     }

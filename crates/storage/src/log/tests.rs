@@ -2,6 +2,7 @@
 //! tests/crash.rs.
 
 use super::record::{self, Head, Kind, Position};
+use super::segment::SPARES;
 use super::*;
 use crate::media::{Media as _, SECTOR, Simulated};
 use base::{Ballot, Rng};
@@ -300,13 +301,57 @@ fn segments_are_given_back_and_reused_so_that_space_is_bounded() {
         n_files_max = n_files_max.max(disk.list().unwrap().len());
     }
     assert!(opened.writer.synced().segment() > 30);
-    assert!(n_files_max <= 4, "the old, the current, the next, and one spare: {n_files_max}");
+    let n_most = 3 + SPARES.len();
+    assert!(n_files_max <= n_most, "the old, the current, the next, and spares: {n_files_max}");
     disk.power_cut(&mut Rng::new(2));
     let mut opened = open_it(&disk);
     assert_eq!(opened.log.end(), Slot(2000));
     let mut payload = Vec::new();
     assert!(opened.log.read(Slot(1999), &mut payload).unwrap().is_some());
     assert_eq!(payload, [1999_u64 as u8; 500]);
+}
+
+#[test]
+fn segments_that_are_freed_together_are_used_again_without_zeros() {
+    let disk = Simulated::new();
+    let mut opened = open_it(&disk);
+    let spares = || disk.list().unwrap().into_iter().filter(|n| n.contains("spare")).count();
+    let fill = |opened: &mut Opened<Simulated>, n_segments: u32| {
+        let end = opened.writer.synced().segment() + n_segments;
+        while opened.writer.synced().segment() < end {
+            append(opened, &[7; 5000]);
+            commit(opened).unwrap();
+        }
+    };
+    fill(&mut opened, SPARES.len() as u32 + 2);
+    opened.log.free_below(opened.log.end());
+    let oldest = opened.log.take_release().expect("several segments");
+    opened.writer.release(oldest).unwrap();
+    assert_eq!(spares(), SPARES.len(), "as many as there are names, and no more");
+    let mut opened = open_it(&disk);
+    for left in (0..SPARES.len()).rev() {
+        assert_eq!(opened.writer.prepare().unwrap(), Prepared::Ready, "in one step");
+        fill(&mut opened, 1);
+        assert_eq!(spares(), left);
+    }
+    assert_eq!(opened.writer.prepare().unwrap(), Prepared::More, "a new one is made");
+}
+
+#[test]
+fn a_batch_that_waits_for_a_segment_does_not_wait_for_zeros() {
+    let disk = Simulated::new();
+    let sizes = Options { segment_bytes: 8 << 20, unsynced_bytes: 8 << 20, ..small() };
+    let mut opened = open(&disk, &sizes, LOG).expect("sound");
+    // Of the first segment a step is made before, which does not count.
+    assert_eq!(opened.writer.prepare().unwrap(), Prepared::More);
+    assert_eq!(opened.writer.prepare().unwrap(), Prepared::More);
+    append(&mut opened, b"waits");
+    let before = disk.counts().1;
+    commit(&mut opened).unwrap();
+    assert_eq!(disk.counts().1 - before, 2, "its first block, and the batch");
+    disk.power_cut(&mut Rng::new(3));
+    let opened = open(&disk, &sizes, LOG).expect("sound");
+    assert_eq!(opened.log.end(), Slot(1), "the rest of the segment reads as zeros");
 }
 
 #[test]

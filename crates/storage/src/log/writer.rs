@@ -1,7 +1,7 @@
 //! The disk's part: writes batches, and makes, frees and reuses segments.
 
 use super::record::{HEADER, Position};
-use super::segment::{self, SPARE, UNBORN};
+use super::segment::{self, SPARES, UNBORN};
 use super::{Batch, Options, WriteError};
 use crate::media::{Media, is_full};
 use std::io;
@@ -44,7 +44,8 @@ pub struct Writer<M: Media> {
     synced: Position,
     /// The oldest segment that has a name.
     oldest: u32,
-    has_spare: bool,
+    /// The names of the spare segments that there are.
+    spares: Vec<&'static str>,
     zeros: Vec<u8>,
 }
 
@@ -55,14 +56,14 @@ pub(super) struct Files<F> {
     pub(super) current: Option<F>,
     pub(super) synced: Position,
     pub(super) oldest: u32,
-    pub(super) has_spare: bool,
+    pub(super) spares: Vec<&'static str>,
 }
 
 impl<M: Media> Writer<M> {
     pub(super) fn new(media: M, options: Options, log: u64, files: Files<M::File>) -> Writer<M> {
-        let Files { current, synced, oldest, has_spare } = files;
+        let Files { current, synced, oldest, spares } = files;
         let (next, zeros) = (Next::Missing, Vec::new());
-        Writer { media, options, log, current, next, synced, oldest, has_spare, zeros }
+        Writer { media, options, log, current, next, synced, oldest, spares, zeros }
     }
 
     /// The position below which everything is durable.
@@ -78,7 +79,12 @@ impl<M: Media> Writer<M> {
         assert!(batch.start.offset().is_multiple_of(sector), "I2: no synced sector is touched");
         assert!(batch.bytes.len() >= HEADER, "a batch has a record");
         if self.current.is_none() {
-            while self.prepare()? == Prepared::More {}
+            loop {
+                self.skip_zeros();
+                if self.prepare()? == Prepared::Ready {
+                    break;
+                }
+            }
             if let Next::Ready(file) = std::mem::replace(&mut self.next, Next::Missing) {
                 self.current = Some(file);
             }
@@ -111,13 +117,14 @@ impl<M: Media> Writer<M> {
                 self.next = Next::Ready(file);
                 return Ok(Prepared::Ready);
             }
-            Next::Missing if self.has_spare => {
-                let file = self.media.open(SPARE).map_err(|e| self.fatal("a spare segment", e))?;
-                self.name(&file, SPARE)?;
-                self.has_spare = false;
-                self.next = Next::Ready(file);
-            }
             Next::Missing => {
+                if let Some(spare) = self.spares.pop() {
+                    let file = self.media.open(spare);
+                    let file = file.map_err(|e| self.fatal("a spare segment", e))?;
+                    self.name(&file, spare)?;
+                    self.next = Next::Ready(file);
+                    return Ok(Prepared::Ready);
+                }
                 let file = self.media.create(UNBORN, len).map_err(|error| {
                     if is_full(&error) {
                         WriteError::Full { place: self.media.place(), error }
@@ -154,6 +161,15 @@ impl<M: Media> Writer<M> {
         Ok(if self.wants_preparation() { Prepared::More } else { Prepared::Ready })
     }
 
+    /// Leaves out the zeros of the next segment, since a batch waits for it: blocks that are
+    /// allocated read as zeros, and a log that is written without a pause has long batches, beside
+    /// which the journaling of their blocks costs less than zeros do.
+    fn skip_zeros(&mut self) {
+        if let Next::Unborn { n_zeros, .. } = &mut self.next {
+            *n_zeros = u64::from(self.options.segment_bytes);
+        }
+    }
+
     /// Makes the file called `from` the segment after the current one. I7: its name is durable
     /// before anything is written behind it, and its first block before its name.
     fn name(&self, file: &M::File, from: &str) -> Result<(), WriteError> {
@@ -170,20 +186,23 @@ impl<M: Media> Writer<M> {
             .map_err(|e| self.fatal("naming a segment", e))
     }
 
-    /// Frees the segments below `oldest`: one is kept for reuse, which avoids writing zeros.
+    /// Frees the segments below `oldest`: some are kept for reuse, which avoids writing zeros.
     pub fn release(&mut self, oldest: u32) -> Result<(), WriteError> {
         assert!(oldest <= self.synced.segment(), "a segment in use is not given back");
         while self.oldest < oldest {
             let name = segment::name(self.oldest);
             let len = self.media.open(&name).and_then(|file| self.media.len(&file));
             let len = len.map_err(|e| self.fatal("looking at an old segment", e))?;
-            let is_kept = !self.has_spare && len == u64::from(self.options.segment_bytes);
-            let gone =
-                if is_kept { self.media.rename(&name, SPARE) } else { self.media.remove(&name) };
+            let free = SPARES.into_iter().find(|spare| !self.spares.contains(spare));
+            let kept = free.filter(|_| len == u64::from(self.options.segment_bytes));
+            let gone = match kept {
+                Some(spare) => self.media.rename(&name, spare),
+                None => self.media.remove(&name),
+            };
             // I7: the names are removed one at a time, so that a power cut leaves no gap.
             gone.and_then(|()| self.media.sync_dir())
                 .map_err(|e| self.fatal("giving back a segment", e))?;
-            self.has_spare |= is_kept;
+            self.spares.extend(kept);
             self.oldest += 1;
         }
         Ok(())
