@@ -165,9 +165,8 @@ impl<P: Plantings> Current<P> {
             lane.logged_time = lane.logged_time.max(stamp);
             let time = lane.logged_time;
             let record = journal.put(|| {
-                let mut record = records::message((shard, since), at, time, &sender);
-                record.extend_from_slice(bytes);
-                record
+                let head = records::message((shard, since), at, time, &sender);
+                [&head, bytes].concat()
             });
             lane.note_logged(Some(record));
         }

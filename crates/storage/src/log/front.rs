@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// The most open files for reading old segments. A follower that catches up reads in one of them.
 const READERS_MAX: usize = 4;
 
+/// The longest buffer of a batch that is kept for another one.
+const BUFFER_MAX: usize = 4 << 20;
+
 /// An entry without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EntryHead {
@@ -74,6 +77,8 @@ pub struct Log<M: Media> {
     /// The bytes of the batch under construction, and the position at which it begins.
     open: Vec<u8>,
     open_start: Position,
+    /// An empty buffer for the next batch: memory that was written before costs no page faults.
+    buffer: Vec<u8>,
     /// The offset in `open` of its last record, which is incomplete until its padding is known.
     last: Option<usize>,
     /// The complete batches that were not taken yet.
@@ -106,6 +111,7 @@ impl<M: Media> Log<M> {
             link: end.link,
             open: Vec::new(),
             open_start: end.tail,
+            buffer: Vec::new(),
             last: None,
             closed: VecDeque::new(),
             recent: VecDeque::new(),
@@ -257,6 +263,13 @@ impl<M: Media> Log<M> {
             && let Some(oldest) = self.recent.pop_front_if(|batch| batch.end <= self.synced)
         {
             self.recent_bytes -= oldest.n_bytes();
+            // (The committer may still have it: then its memory is freed there.)
+            if let Some(Batch { mut bytes, .. }) = Arc::into_inner(oldest)
+                && (self.buffer.capacity()..=BUFFER_MAX).contains(&bytes.capacity())
+            {
+                bytes.clear();
+                self.buffer = bytes;
+            }
         }
     }
 
@@ -403,7 +416,8 @@ impl<M: Media> Log<M> {
             self.tail = segment::first(next);
             self.segment_bytes = self.options.segment_bytes;
         }
-        let bytes = std::mem::take(&mut self.open);
+        let next = std::mem::take(&mut self.buffer);
+        let bytes = std::mem::replace(&mut self.open, next);
         self.unsynced_bytes += bytes.len();
         self.recent_bytes += bytes.len();
         let batch = Arc::new(Batch { start: self.open_start, end: self.tail, bytes });
