@@ -50,8 +50,9 @@ pub struct Data {
 }
 
 impl Data {
-    /// The usual bytes of messages of a shard.
-    pub const KEEP_BYTES: u64 = 16 << 20;
+    /// The usual bytes of messages of a shard: a few segments of the log, so that states of some
+    /// megabytes are a small part of what is written.
+    pub const KEEP_BYTES: u64 = 64 << 20;
 
     /// A log in this directory, with the usual bound.
     pub fn at(directory: impl Into<PathBuf>) -> Data {
