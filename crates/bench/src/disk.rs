@@ -8,14 +8,18 @@
 use crate::group::Error;
 use crate::run::Effort;
 use rustix::fs::{Advice, CWD, Mode, OFlags};
+use std::fs::File;
 use std::io::{Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The bytes of a plain append, and the most pieces that are synced one by one.
 const APPENDED_BYTES: usize = 64 << 20;
 const SYNCED_MAX: usize = 200;
+const PAGE_BYTES: usize = 4096;
 
 /// The file systems that keep everything in memory, by their statfs numbers (linux/magic.h): tmpfs
 /// and ramfs.
@@ -114,6 +118,44 @@ impl Place {
         Ok(report::median(&times).unwrap_or(f64::NAN))
     }
 
+    /// The floor of `n` logs on one disk: the time until the last one of `n` threads has written
+    /// 4 KiB into a file of its own and synced it, where all begin at once.
+    ///
+    /// # Errors
+    /// Those of the disk.
+    pub fn floor_syncs_at_once_ns(&self, n: usize, effort: &Effort) -> Result<f64, Error> {
+        let failed = |source| Error::os(format!("sync in {}", self.path().display()), source);
+        let rounds = (effort.span.as_micros() / 1000).clamp(10, 500) as usize;
+        let make = |_| {
+            let file = tempfile::tempfile_in(self.path())?;
+            file.write_all_at(&[0; PAGE_BYTES * SYNCED_MAX], 0)?;
+            file.sync_all().map(|()| file)
+        };
+        let files: Vec<File> = (0..n).map(make).collect::<Result<_, _>>().map_err(failed)?;
+        let begin = Barrier::new(n);
+        // (One that fails takes part in all rounds: the others wait for it.)
+        let sync = |file: &File, round: usize| {
+            let at = round % SYNCED_MAX * PAGE_BYTES;
+            begin.wait();
+            let start = Instant::now();
+            file.write_all_at(&[0x5a; PAGE_BYTES], at as u64)?;
+            file.sync_data().map(|()| start.elapsed())
+        };
+        let syncs = |file| (0..rounds).map(|round| sync(file, round)).collect::<Vec<_>>();
+        let times: Vec<Vec<Result<Duration, _>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = files.iter().map(|file| scope.spawn(|| syncs(file))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+        });
+        let times: Result<Vec<Vec<Duration>>, _> =
+            times.into_iter().map(|of| of.into_iter().collect()).collect();
+        let (times, mut slowest) = (times.map_err(failed)?, report::Latency::new());
+        for round in 0..rounds {
+            let last = times.iter().map(|of| of[round]).max();
+            last.into_iter().for_each(|time| slowest.record(time));
+        }
+        Ok(slowest.percentile_ns(50.0) as f64)
+    }
+
     /// The floors of what is written in pieces of `n_bytes`: the time to write one into a file
     /// that has room for it and to sync it, which one in ten takes at most; and the bytes a second
     /// of a file that is appended to and synced once, at its end.
@@ -167,7 +209,7 @@ pub fn forget_cached(path: &Path) -> Result<(), Error> {
 pub fn read_all(path: &Path) -> Result<(), Error> {
     for file in files(path)? {
         let failed = |source| Error::os(format!("read {}", file.display()), source);
-        let mut open = std::fs::File::open(&file).map_err(failed)?;
+        let mut open = File::open(&file).map_err(failed)?;
         std::io::copy(&mut open, &mut std::io::sink()).map_err(failed)?;
     }
     Ok(())
@@ -228,6 +270,8 @@ mod tests {
         assert_eq!(std::fs::read(fresh.join("a")).expect("still there"), [1; 5000]);
         let (piece_ns, per_s) = place.floor_pieces(1 << 20).expect("there is room");
         assert!(piece_ns > 0.0 && per_s > 0.0);
+        let quick = Effort { span: Duration::from_millis(1), ..Effort::QUICK };
+        assert!(place.floor_syncs_at_once_ns(2, &quick).expect("there is room") > 0.0);
         drop(place);
         assert!(!fresh.exists());
     }

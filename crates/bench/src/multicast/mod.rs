@@ -104,9 +104,13 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
         let row = row(case, &tooks)?;
         let Some(place) = &place else { return Ok(row) };
         let (floor_ns, p50_ns) = (place.floor_fdatasync_ns(effort)?, row.number("p50_ns"));
+        let at_once_ns = place.floor_syncs_at_once_ns(members, effort)?;
+        let over = |floor_ns| p50_ns.unwrap_or(f64::NAN) / floor_ns;
         Ok(row
             .with("floor_fdatasync_ns", floor_ns)
-            .with("p50_over_fdatasync", p50_ns.unwrap_or(f64::NAN) / floor_ns))
+            .with("p50_over_fdatasync", over(floor_ns))
+            .with("floor_syncs_at_once_ns", at_once_ns)
+            .with("p50_over_syncs_at_once", over(at_once_ns)))
     })
 }
 
