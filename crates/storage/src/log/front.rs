@@ -48,6 +48,18 @@ impl Batch {
     }
 }
 
+/// The batch under construction.
+#[derive(Debug)]
+struct Open {
+    bytes: Vec<u8>,
+    /// The position at which it begins.
+    start: Position,
+    /// The offset of its last record, which is incomplete until its padding is known.
+    last: Option<usize>,
+    /// An empty buffer for the next one: memory that was written before costs no page faults.
+    spare: Vec<u8>,
+}
+
 /// The end of the log, as recovery found it.
 #[derive(Debug)]
 pub(super) struct End {
@@ -74,13 +86,7 @@ pub struct Log<M: Media> {
     segment_bytes: u32,
     /// The hash of the last complete record.
     link: u64,
-    /// The bytes of the batch under construction, and the position at which it begins.
-    open: Vec<u8>,
-    open_start: Position,
-    /// An empty buffer for the next batch: memory that was written before costs no page faults.
-    buffer: Vec<u8>,
-    /// The offset in `open` of its last record, which is incomplete until its padding is known.
-    last: Option<usize>,
+    open: Open,
     /// The complete batches that were not taken yet.
     closed: VecDeque<Arc<Batch>>,
     /// The batches not yet durable, and durable ones as far as the cache reaches; by position.
@@ -109,10 +115,7 @@ impl<M: Media> Log<M> {
             tail: end.tail,
             segment_bytes: end.segment_bytes,
             link: end.link,
-            open: Vec::new(),
-            open_start: end.tail,
-            buffer: Vec::new(),
-            last: None,
+            open: Open { bytes: Vec::new(), start: end.tail, last: None, spare: Vec::new() },
             closed: VecDeque::new(),
             recent: VecDeque::new(),
             recent_bytes: 0,
@@ -163,7 +166,7 @@ impl<M: Media> Log<M> {
 
     /// The number of bytes that are not durable.
     pub fn n_unsynced(&self) -> usize {
-        self.unsynced_bytes + self.open.len()
+        self.unsynced_bytes + self.open.bytes.len()
     }
 
     /// Appends the entry of slot [`Log::end`].
@@ -236,12 +239,12 @@ impl<M: Media> Log<M> {
     /// The number of bytes that [`Log::take`] would hand over.
     pub fn n_wanted(&self) -> usize {
         let closed: usize = self.closed.iter().map(|batch| batch.n_bytes()).sum();
-        closed + if self.is_open_wanted() { self.open.len() } else { 0 }
+        closed + if self.is_open_wanted() { self.open.bytes.len() } else { 0 }
     }
 
     /// Whether a request covers a part of the batch under construction.
     fn is_open_wanted(&self) -> bool {
-        !self.open.is_empty() && self.flushes.reach_beyond(self.open_start)
+        !self.open.bytes.is_empty() && self.flushes.reach_beyond(self.open.start)
     }
 
     /// The next batch for the writer, if a request waits for one. Batches are written in the order
@@ -255,7 +258,7 @@ impl<M: Media> Log<M> {
 
     /// Notes that the batch which ends at `end` is durable.
     pub fn done(&mut self, end: Position) {
-        assert!(end >= self.synced && end <= self.open_start, "{end} was not taken");
+        assert!(end >= self.synced && end <= self.open.start, "{end} was not taken");
         let finished = self.recent.iter().filter(|b| b.start >= self.synced && b.start < end);
         self.unsynced_bytes -= finished.map(|batch| batch.n_bytes()).sum::<usize>();
         self.synced = end;
@@ -265,10 +268,10 @@ impl<M: Media> Log<M> {
             self.recent_bytes -= oldest.n_bytes();
             // (The committer may still have it: then its memory is freed there.)
             if let Some(Batch { mut bytes, .. }) = Arc::into_inner(oldest)
-                && (self.buffer.capacity()..=BUFFER_MAX).contains(&bytes.capacity())
+                && (self.open.spare.capacity()..=BUFFER_MAX).contains(&bytes.capacity())
             {
                 bytes.clear();
-                self.buffer = bytes;
+                self.open.spare = bytes;
             }
         }
     }
@@ -297,8 +300,8 @@ impl<M: Media> Log<M> {
         into.clear();
         let Some(place) = self.index.at(slot) else { return Ok(None) };
         let at = place.position;
-        let in_memory = if at >= self.open_start {
-            Some((&self.open[..], self.open_start))
+        let in_memory = if at >= self.open.start {
+            Some((&self.open.bytes[..], self.open.start))
         } else {
             let after = self.recent.partition_point(|batch| batch.start <= at);
             let batch = after.checked_sub(1).and_then(|n| self.recent.get(n));
@@ -384,23 +387,23 @@ impl<M: Media> Log<M> {
             payload: payload.len() as u32,
             position: self.tail,
             // By I1 this batch is written when everything before it is durable, not earlier.
-            synced_upto: self.open_start,
+            synced_upto: self.open.start,
             link: self.link,
             slot,
             ballot,
             view,
         };
-        self.last = Some(self.open.len());
-        head.put(payload, &mut self.open);
+        self.open.last = Some(self.open.bytes.len());
+        head.put(payload, &mut self.open.bytes);
         self.tail = self.tail.plus(head.total);
         self.index.apply(&head, false).expect("our own records make sense");
     }
 
     /// Completes the last record: no bytes are added to it later.
     fn complete(&mut self) {
-        if let Some(last) = self.last.take() {
-            record::seal(&mut self.open[last..], self.salt);
-            self.link = record::link(&self.open[last..]);
+        if let Some(last) = self.open.last.take() {
+            record::seal(&mut self.open.bytes[last..], self.salt);
+            self.link = record::link(&self.open.bytes[last..]);
         }
     }
 
@@ -410,18 +413,18 @@ impl<M: Media> Log<M> {
         let padded = self.tail.offset().next_multiple_of(self.options.align);
         let padding = padded.min(self.segment_bytes) - self.tail.offset();
         self.tail = self.tail.plus(padding);
-        self.open.resize(self.open.len() + padding as usize, 0);
+        self.open.bytes.resize(self.open.bytes.len() + padding as usize, 0);
         self.complete();
         if next != self.tail.segment() {
             self.tail = segment::first(next);
             self.segment_bytes = self.options.segment_bytes;
         }
-        let next = std::mem::take(&mut self.buffer);
-        let bytes = std::mem::replace(&mut self.open, next);
+        let next = std::mem::take(&mut self.open.spare);
+        let bytes = std::mem::replace(&mut self.open.bytes, next);
         self.unsynced_bytes += bytes.len();
         self.recent_bytes += bytes.len();
-        let batch = Arc::new(Batch { start: self.open_start, end: self.tail, bytes });
-        self.open_start = self.tail;
+        let batch = Arc::new(Batch { start: self.open.start, end: self.tail, bytes });
+        self.open.start = self.tail;
         self.recent.push_back(Arc::clone(&batch));
         self.closed.push_back(batch);
     }
