@@ -42,7 +42,9 @@ proto::planted_bugs! {
     /// A life gives its messages the names of an earlier one's.
     NamesRepeat = NAMES_REPEAT: sweep ANYWHERE,
     /// A message counts as delivered when it is sent.
-    CompletedEarly = COMPLETED_EARLY: tests,
+    CompletedEarly = COMPLETED_EARLY: sweep ANYWHERE,
+    /// The delivery of an earlier life's message ends the message with that number of this one.
+    EarlierLifeEnds = EARLIER_LIFE_ENDS: sweep ON_DISK,
     /// Deadlines of members pass unnoticed.
     NeverTicks = NEVER_TICKS: sweep ANYWHERE,
 }

@@ -527,7 +527,7 @@ impl Desk {
     }
 
     /// The sender's name in its messages.
-    pub(crate) const fn sender(&self) -> u64 {
+    pub const fn sender(&self) -> u64 {
         self.sender
     }
 

@@ -32,7 +32,7 @@ pub use begin::{Beginning, Origin, Setup};
 use crate::ground::Ground;
 use crate::multicast::application::{Application, Delivery};
 use crate::multicast::bugs::Bug;
-use crate::multicast::desk::{Desk, Snapshot};
+use crate::multicast::desk::{Desk, Snapshot, node_of_sender};
 use crate::multicast::journal::{Held, Journal};
 use crate::multicast::member::{Member, whole};
 use crate::multicast::repeats::Repeats;
@@ -41,7 +41,7 @@ use crate::multicast::stream::End;
 use crate::multicast::world::{ByMember, Handed, Parcel, Record, Stage, World};
 use base::{Inbox, Instant, Rank, SEATS_MAX, SeatSet};
 use core::time::Duration;
-use proto::amcast::{AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, Multicast, Timestamp};
+use proto::amcast::{AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, MessageId, Multicast, Timestamp};
 use proto::disk::DiskEvent;
 use proto::omega;
 use proto::planted::{Planting, Sound};
@@ -288,7 +288,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         self.desk.figures.records += 1;
         match record {
             Record::Parcel(to, parcel) => self.hand(to, &parcel),
-            Record::Done(id, at) => self.desk.complete(id, at),
+            Record::Done(id, at) => self.complete(id, at),
             Record::Remove(node, incarnation) => self.want_removed(node, incarnation),
             Record::Ask(n, stands) => self.give_states(from, n, &stands),
             Record::Next(n, at) => self.give_piece(from, n, at),
@@ -414,8 +414,16 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let (id, ts) = (delivery.message.id, delivery.at);
         let of = delivery.group;
         self.app.deliver(delivery, &mut self.desk);
-        self.desk.complete(id, ts);
+        self.complete(id, ts);
         self.desk.settle(id.sender, &[id.sequence], of);
+    }
+
+    /// Ends an own message that was delivered somewhere.
+    fn complete(&mut self, id: MessageId, at: Timestamp) {
+        let own = self.desk.sender();
+        let is_of_this_node = node_of_sender(id.sender) == node_of_sender(own);
+        let is_mistaken = is_of_this_node && self.world.planted.has(Bug::EarlierLifeEnds);
+        self.desk.complete(if is_mistaken { MessageId { sender: own, ..id } } else { id }, at);
     }
 
     /// Refreshes the members' states; only messages that were handed over count as delivered.

@@ -72,6 +72,7 @@ mod leases;
 mod makers;
 mod member;
 mod operator;
+mod outcomes;
 mod own;
 mod partitions;
 mod phases;

@@ -7,6 +7,7 @@
 use super::disk::Platter;
 use super::kinds::Replicas;
 use super::member::Member;
+use super::outcomes::{Delivered, Judged};
 use super::plant::{SimPlant, UNREAD_BYTES_MAX, seats_of};
 use crate::Property;
 use crate::plan::MS;
@@ -38,8 +39,8 @@ const UNSYNCED_BYTES_MAX: usize = 512 << 10;
 /// The bytes of a log in one message.
 const PART_BYTES: usize = 4 << 10;
 
-/// The shape of a run's keyspace.
-#[derive(Clone, Copy, Debug)]
+/// The shape of a run's keyspace, and what is known of its messages.
+#[derive(Clone, Debug)]
 pub(super) struct Keyspace {
     pub(super) n_partitions: usize,
     order: Order,
@@ -51,6 +52,7 @@ pub(super) struct Keyspace {
     /// The bytes kept for a peer that takes nothing, and for one that lags.
     kept: (usize, usize),
     sizes: Sizes,
+    delivered: Delivered,
 }
 
 impl Keyspace {
@@ -71,6 +73,7 @@ impl Keyspace {
                 behind_bytes: 16384 << rng.below(4),
                 whole_after_bytes: 1 << rng.range(12, 18),
             },
+            delivered: Delivered::default(),
         }
     }
 
@@ -182,7 +185,7 @@ type Machine = <primcast::Spec as MulticastSpec>::Machine<Sound>;
 
 /// The member of the module's text.
 struct Partitioned {
-    node: Node<Machine, PartitionDoor<Around, Pipes>, Option<Bug>>,
+    node: Node<Machine, Judged<PartitionDoor<Around, Pipes>>, Option<Bug>>,
     ground: SimGround,
     view: View,
     stats: Stats,
@@ -212,7 +215,7 @@ pub(super) fn partitioned(
     mut disk: Option<Platter>,
     net: &Rc<RefCell<Net>>,
 ) -> Result<Box<dyn Member>, String> {
-    let &Birth { me, members, life, founds, patience, bug, keyspace } = birth;
+    let &Birth { me, members, life, founds, patience, bug, ref keyspace } = birth;
     if let Some(platter) = &mut disk {
         platter.log.let_wait(UNSYNCED_BYTES_MAX);
     }
@@ -237,6 +240,7 @@ pub(super) fn partitioned(
     let of_clients = door::Config { members: seats_of(members), ..door::Config::default() };
     let pipes = Pipes::new("member", UNREAD_BYTES_MAX);
     let door = PartitionDoor::new(config, of_clients, outside, pipes);
+    let door = Judged::new(door, me, net, &keyspace.delivered);
     let unix_us = wall_ms * 1000;
     let beginning = Beginning { origin, life: u64::from(life), unix_us, now };
     let setup = keyspace.setup(me, members);
@@ -252,7 +256,7 @@ impl Partitioned {
     /// Notes how it stands after a turn.
     fn look(&mut self) {
         let desk = self.node.desk();
-        let mut view = self.node.app().view(desk);
+        let mut view = self.node.app().door.view(desk);
         let is_seated = desk.members().iter().all(|member| member.is_seated);
         if !is_seated || desk.members().is_empty() || self.node.is_behind() {
             view.role = Role::Learner;
@@ -269,7 +273,7 @@ impl Member for Partitioned {
         self.node.begin_round(now);
         self.ground.plant.wake();
         let (door, desk) = self.node.at_desk();
-        door.poll(desk);
+        door.door.poll(desk);
         let mut worked = true;
         for _ in 0..TURNS_MAX {
             match self.node.turn(now, &mut self.ground) {
@@ -296,7 +300,7 @@ impl Member for Partitioned {
     }
 
     fn pipes(&mut self) -> &mut Pipes {
-        &mut self.node.application().streams
+        &mut self.node.application().door.streams
     }
 
     fn plant(&mut self) -> &mut SimPlant {
@@ -334,12 +338,12 @@ impl Member for Partitioned {
     }
 
     fn executed(&self) -> Vec<u64> {
-        let executor = self.node.app().executor();
+        let executor = self.node.app().door.executor();
         (0..executor.map().n).map(|at| executor.figures(at).executed).collect()
     }
 
     fn digests(&self) -> Vec<u64> {
-        let executor = self.node.app().executor();
+        let executor = self.node.app().door.executor();
         let states = (0..executor.map().n).map(|at| executor.digest(at));
         // What waits for a partition's replica follows from what has been executed.
         states.chain([executor.waiting() as u64]).collect()

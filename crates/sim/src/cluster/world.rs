@@ -380,7 +380,7 @@ impl World {
             patience: self.patience,
             waits_for_all: self.waits_for_all,
             around: self.deviants.around(node, life),
-            keyspace: self.keyspace,
+            keyspace: self.keyspace.clone(),
         };
         match self.kind.protocol.start(beginning, &self.plan, &self.net) {
             Ok(member) => self.members[node] = Some(member),
