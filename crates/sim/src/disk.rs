@@ -107,6 +107,36 @@ impl Content {
     }
 }
 
+/// The requests to a disk, by their numbers.
+#[derive(Default)]
+struct Flushes {
+    /// Those under way, each with the number of requested records that it covers.
+    under_way: VecDeque<(Flush, u64)>,
+    /// The records that were requested, and those that are durable.
+    n_asked: u64,
+    n_stable: u64,
+    n_requested: u64,
+    /// The number of flushes whose completion is not planned yet.
+    n_unplanned: usize,
+}
+
+/// What ails a disk.
+#[derive(Default)]
+struct Ails {
+    /// The number of faults that keep flushes from completing.
+    n_holds: u32,
+    /// The bytes of entries that still fit, if there is a bound. (The released log keeps its own.)
+    room: Option<u64>,
+    /// The number of syncs before the one that fails. (The released log counts its own.)
+    fails_after: Option<u64>,
+    /// Whether a sync has failed in this life.
+    has_failed: bool,
+    /// Whether that was ignored: what is reported as durable from there on is not.
+    lies: bool,
+    /// Whether there is a bound, or a sync is going to fail, and that has not ended.
+    is_ailing: bool,
+}
+
 /// The simulated disk of one node, over all its lives.
 #[derive(Default)]
 pub struct Disk {
@@ -123,30 +153,13 @@ pub struct Disk {
     stable: Content,
     /// The difference, in order.
     pending: VecDeque<Record>,
-    /// The flushes under way, each with the number of requested records that it covers.
-    flushes: VecDeque<(Flush, u64)>,
-    n_asked: u64,
-    n_stable: u64,
-    n_flushes: u64,
-    /// The number of flushes whose completion is not planned yet.
-    n_unplanned: usize,
+    flushes: Flushes,
     /// The events for the machine, when its loop runs next.
     pub(crate) events: Vec<DiskEvent>,
-    /// The number of faults that keep flushes from completing.
-    n_holds: u32,
     /// Whether it has reported that it is full.
     pub(crate) is_full: bool,
     is_stalled: bool,
-    /// The bytes of entries that still fit, if there is a bound. (The released log keeps its own.)
-    room: Option<u64>,
-    /// The number of syncs before the one that fails. (The released log counts its own.)
-    fails_after: Option<u64>,
-    /// Whether a sync has failed in this life.
-    has_failed: bool,
-    /// Whether that was ignored: what is reported as durable from there on is not.
-    lies: bool,
-    /// Whether there is a bound, or a sync is going to fail, and that has not ended.
-    is_ailing: bool,
+    ails: Ails,
     /// The slot of a flipped bit in what was durable, where records show it.
     damage: Option<Slot>,
     /// The prefix that it gave back when it was last damaged, and the newest ballot in which its
@@ -210,7 +223,7 @@ impl Disk {
         };
         self.live = content;
         self.pending.truncate(n);
-        self.n_asked = self.n_stable + n as u64;
+        self.flushes.n_asked = self.flushes.n_stable + n as u64;
         self.find_snapshot()
     }
 
@@ -257,7 +270,7 @@ impl Disk {
 
     /// Whether the thread that writes can take its next step.
     pub(crate) fn can_step(&self) -> bool {
-        self.n_holds == 0 && self.log.as_ref().is_some_and(|log| log.states_ref().has_work())
+        self.ails.n_holds == 0 && self.log.as_ref().is_some_and(|log| log.states_ref().has_work())
     }
 
     pub(crate) fn step(&mut self) {
@@ -286,7 +299,7 @@ impl Disk {
                 self.pending.clear();
                 self.stable.entries.truncate((slot.0 - self.stable.start) as usize);
                 self.live = self.stable.clone();
-                self.n_asked = self.n_stable;
+                self.flushes.n_asked = self.flushes.n_stable;
                 Ok(())
             }
             Some(slot) => Err(Unusable::Damaged(format!("its entry for slot {slot} is damaged"))),
@@ -305,7 +318,7 @@ impl Disk {
     fn ask(&mut self, record: Record) {
         self.live.apply(&record);
         self.pending.push_back(record);
-        self.n_asked += 1;
+        self.flushes.n_asked += 1;
     }
 
     /// Whether nothing was ever made durable here, so that nothing can have left.
@@ -315,29 +328,31 @@ impl Disk {
 
     /// The number of flushes that were requested since the last call.
     pub(crate) fn take_unplanned(&mut self) -> usize {
-        std::mem::take(&mut self.n_unplanned)
+        std::mem::take(&mut self.flushes.n_unplanned)
     }
 
     /// Completes the oldest flush under way, unless a fault holds it. Returns whether it did.
     pub(crate) fn complete(&mut self) -> Result<bool, SyncFailed> {
-        assert!(!self.has_failed, "I5: nothing is asked of a disk after a failed sync");
-        if self.n_holds > 0 || (self.flushes.is_empty() && !self.is_full) {
+        assert!(!self.ails.has_failed, "I5: nothing is asked of a disk after a failed sync");
+        if self.ails.n_holds > 0 || (self.flushes.under_way.is_empty() && !self.is_full) {
             return Ok(false);
         }
-        let n_covered = self.flushes.front().map_or(0, |(_, n_covered)| *n_covered);
-        let n = n_covered.saturating_sub(self.n_stable) as usize;
+        let n_covered = self.flushes.under_way.front().map_or(0, |(_, n_covered)| *n_covered);
+        let n = n_covered.saturating_sub(self.flushes.n_stable) as usize;
         let worked = match &mut self.log {
             Some(log) => log.work(),
             None => self.work(n),
         };
-        self.has_failed = worked.is_err();
+        self.ails.has_failed = worked.is_err();
         let Worked { is_done, has_room } = worked?;
         if has_room == self.is_full {
             self.is_full = !has_room;
             self.events.push(if has_room { DiskEvent::Room } else { DiskEvent::Full });
         }
-        let Some((flush, _)) = self.flushes.pop_front_if(|_| is_done) else { return Ok(false) };
-        if !self.lies {
+        let Some((flush, _)) = self.flushes.under_way.pop_front_if(|_| is_done) else {
+            return Ok(false);
+        };
+        if !self.ails.lies {
             self.settle(n);
         }
         self.events.push(DiskEvent::Synced(flush));
@@ -346,18 +361,18 @@ impl Disk {
 
     /// Works as the released log does, without one.
     fn work(&mut self, n: usize) -> Result<Worked, SyncFailed> {
-        if let Some(room) = &mut self.room {
+        if let Some(room) = &mut self.ails.room {
             let needed = self.pending.iter().take(n).map(Record::n_bytes).sum();
             match room.checked_sub(needed) {
                 Some(left) => *room = left,
                 None => return Ok(Worked { is_done: false, has_room: false }),
             }
         }
-        match &mut self.fails_after {
+        match &mut self.ails.fails_after {
             Some(0) => {
-                self.fails_after = None;
-                self.lies = self.store == Store::ModelIgnoringSyncErrors;
-                if !self.lies {
+                self.ails.fails_after = None;
+                self.ails.lies = self.store == Store::ModelIgnoringSyncErrors;
+                if !self.ails.lies {
                     return Err(SyncFailed);
                 }
             }
@@ -372,8 +387,8 @@ impl Disk {
         for record in self.pending.drain(..n) {
             let before = self.stable.entries.len();
             self.stable.apply(&record);
-            self.n_stable += 1;
-            if let (Some(room), Record::FreeBelow(_)) = (&mut self.room, &record) {
+            self.flushes.n_stable += 1;
+            if let (Some(room), Record::FreeBelow(_)) = (&mut self.ails.room, &record) {
                 *room += ENTRY_BYTES * (before - self.stable.entries.len()) as u64;
             }
         }
@@ -385,10 +400,10 @@ impl Disk {
 
     /// Loses the process: what it had handed over may be in the page cache, or not.
     pub(crate) fn lose_process(&mut self, rng: &mut Rng) {
-        self.flushes.clear();
+        self.flushes.under_way.clear();
         self.events.clear();
-        self.n_unplanned = 0;
-        (self.is_full, self.has_failed, self.lies) = (false, false, false);
+        self.flushes.n_unplanned = 0;
+        (self.is_full, self.ails.has_failed, self.ails.lies) = (false, false, false);
         self.watched_until = 0;
         (self.is_step_planned, self.snapshot_retry_at) = (false, 0);
         if let Some(log) = &mut self.log {
@@ -400,7 +415,7 @@ impl Disk {
         for record in &self.pending {
             self.live.apply(record);
         }
-        self.n_asked = self.n_stable + kept as u64;
+        self.flushes.n_asked = self.flushes.n_stable + kept as u64;
     }
 
     /// Loses the power: what was written back before stays.
@@ -413,7 +428,7 @@ impl Disk {
         self.settle(written);
         self.pending.clear();
         self.live = self.stable.clone();
-        self.n_asked = self.n_stable;
+        self.flushes.n_asked = self.flushes.n_stable;
     }
 
     /// The first slot that is not freed, and the end of what is durable.
@@ -468,10 +483,10 @@ impl proto::disk::Disk for Disk {
         if let Some(log) = &mut self.log {
             log.ask_sync();
         }
-        self.n_flushes += 1;
-        self.n_unplanned += 1;
-        let flush = Flush(self.n_flushes);
-        self.flushes.push_back((flush, self.n_asked));
+        self.flushes.n_requested += 1;
+        self.flushes.n_unplanned += 1;
+        let flush = Flush(self.flushes.n_requested);
+        self.flushes.under_way.push_back((flush, self.flushes.n_asked));
         flush
     }
 

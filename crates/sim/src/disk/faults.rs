@@ -60,7 +60,7 @@ impl Disk {
 
     /// Stops syncs; after a while it reports that.
     pub(crate) fn stall(&mut self, is_long: bool) {
-        self.n_holds += 1;
+        self.ails.n_holds += 1;
         self.is_stalled = is_long;
         if is_long {
             self.events.push(DiskEvent::Stalled);
@@ -69,19 +69,19 @@ impl Disk {
 
     /// Bounds the room to `n_segments` from now on.
     pub(super) fn confine(&mut self, n_segments: u64) {
-        self.is_ailing = true;
+        self.ails.is_ailing = true;
         match &mut self.log {
             Some(log) => log.confine(Some(n_segments)),
-            None => self.room = Some(n_segments * SEGMENT_BYTES),
+            None => self.ails.room = Some(n_segments * SEGMENT_BYTES),
         }
     }
 
     /// Makes the sync after `after` more fail.
     pub(super) fn fail_sync(&mut self, after: u64) {
-        self.is_ailing = true;
+        self.ails.is_ailing = true;
         match &mut self.log {
             Some(log) => log.fail_sync(Some(after)),
-            None => self.fails_after = Some(after),
+            None => self.ails.fails_after = Some(after),
         }
     }
 
@@ -97,14 +97,14 @@ impl Disk {
 
     /// Whether it has no fault that ends by itself.
     pub(crate) fn is_well(&self) -> bool {
-        self.n_holds == 0 && !self.is_ailing
+        self.ails.n_holds == 0 && !self.ails.is_ailing
     }
 
     /// Ends every fault that ends by itself.
     pub(crate) fn mend(&mut self) {
-        self.n_holds = 0;
-        self.is_ailing = false;
-        (self.room, self.fails_after) = (None, None);
+        self.ails.n_holds = 0;
+        self.ails.is_ailing = false;
+        (self.ails.room, self.ails.fails_after) = (None, None);
         if let Some(log) = &mut self.log {
             log.confine(None);
             log.fail_sync(None);

@@ -60,7 +60,7 @@ fn a_held_disk_completes_nothing() {
     let mut disk = Disk::default();
     append(&mut disk, 1);
     disk.sync();
-    disk.n_holds = 1;
+    disk.ails.n_holds = 1;
     assert_eq!(disk.complete(), Ok(false));
     disk.mend();
     assert_eq!((disk.complete(), disk.complete()), (Ok(true), Ok(false)));
