@@ -2,26 +2,20 @@
 //! their outcomes.
 //!
 //! - D1 Every accepted message gets exactly one outcome: delivered, or unknown at its deadline. By
-//!   `Desk::complete` and `Desk::sweep`, which both remove it.
+//!   [`Own`], which has the messages that are under way.
 //! - D2 A refused message was not multicast: nothing of it left this node. By construction: the
 //!   checks come first.
 
+use crate::multicast::own::Own;
+pub use crate::multicast::own::{Options, Outcome};
 use crate::multicast::places::Places;
-use crate::multicast::span::{Span, Urgency};
 use base::{Instant, Rank, SeatSet};
-use core::time::Duration;
 use proto::amcast::wire::is_addressable;
-use proto::amcast::{
-    AFTER_MAX, Footprint, GroupId, GroupSet, Layout, Message, MessageId, Timestamp, WINDOW,
-};
-use std::collections::VecDeque;
+use proto::amcast::{AFTER_MAX, GroupId, GroupSet, Layout, MessageId, Timestamp, WINDOW};
 use std::sync::Arc;
 
 /// The longest payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
-
-/// The interval at which deadlines are checked: an outcome becomes unknown at most this much late.
-pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(5);
 
 /// The number of bits that the node's rank takes in a sender's name.
 const RANK_BITS: u32 = 5;
@@ -36,38 +30,6 @@ pub(crate) const fn sender_of(node: Rank, incarnation: u64) -> u64 {
 /// The node of a sender's name.
 pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
     Rank::seat((sender & ((1 << RANK_BITS) - 1)) as usize)
-}
-
-/// The options of a multicast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// A timestamp that the final one must exceed (4.4.2): the highest that its sender has seen.
-    pub after: Timestamp,
-    /// The keys that the message touches: where [`proto::amcast::Config::commutes`] is set it may
-    /// overtake, and be overtaken by, messages that touch other keys.
-    pub footprint: Footprint,
-    /// The time after which its outcome is reported as unknown.
-    pub patience: Duration,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            after: Timestamp::ZERO,
-            footprint: Footprint::ALL,
-            patience: Duration::from_secs(10),
-        }
-    }
-}
-
-/// The outcome of a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It was delivered at a destination, at this final timestamp: therefore every correct member
-    /// of every destination delivers it.
-    Delivered(Timestamp),
-    /// Its deadline came first. It may still be delivered, everywhere, or never be.
-    Unknown,
 }
 
 /// The reason why a message was not multicast. Nothing happened (D2).
@@ -233,13 +195,6 @@ pub struct Figures {
     pub states: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Open {
-    /// The deadline of the outcome; `None` once it was reported as unknown.
-    deadline: Option<Instant>,
-    message: Arc<Message>,
-}
-
 /// The application's side of the loop; see the module's text.
 #[derive(Debug)]
 pub struct Desk {
@@ -257,8 +212,6 @@ pub struct Desk {
     pub(crate) changes_members: bool,
     /// The nodes that the application wants removed.
     pub(crate) removals: SeatSet,
-    pub(crate) started: Vec<Arc<Message>>,
-    pub(crate) outcomes: Vec<(MessageId, Outcome)>,
     /// The snapshots that are not begun yet.
     pub(crate) asked: Vec<(Snapshot, GroupSet)>,
     /// The number of snapshots that are begun and not over in all their groups.
@@ -266,18 +219,7 @@ pub struct Desk {
     next_snapshot: u64,
     pub(crate) figures: Figures,
     places: Places,
-    sender: u64,
-    window: usize,
-    /// The own messages by sequence, from `first` on. Delivered messages leave a hole, and so do
-    /// messages of unknown outcome where each name is remembered.
-    open: VecDeque<Option<Open>>,
-    n_open: usize,
-    /// The number of messages of unknown outcome that may still have to be sent again.
-    n_unknown: usize,
-    first: u64,
-    next_sweep_at: Instant,
-    /// The bound on running ahead; `None` where the protocol remembers each name.
-    pub(crate) span: Option<Span>,
+    pub(crate) own: Own,
 }
 
 impl Desk {
@@ -292,21 +234,12 @@ impl Desk {
             is_seated: true,
             changes_members: false,
             removals: SeatSet::EMPTY,
-            started: Vec::new(),
-            outcomes: Vec::new(),
             asked: Vec::new(),
             n_snapshots: 0,
             next_snapshot: 1,
             figures: Figures::default(),
             places: places.clone(),
-            sender,
-            window,
-            open: VecDeque::new(),
-            n_open: 0,
-            n_unknown: 0,
-            first: 1,
-            next_sweep_at: Instant::ZERO,
-            span: Some(Span::new(1)),
+            own: Own::new(sender, window),
         }
     }
 
@@ -337,7 +270,7 @@ impl Desk {
 
     /// The number of own messages without an outcome.
     pub const fn n_open(&self) -> usize {
-        self.n_open
+        self.own.n_open()
     }
 
     /// Multicasts `payload` to `dest`. Returns its name; its outcome follows.
@@ -364,11 +297,11 @@ impl Desk {
         if options.after > AFTER_MAX {
             return Err(Refused::AfterTooHigh { after: options.after });
         }
-        if self.n_open + self.n_unknown >= self.window {
-            return Err(Refused::WindowFull { window: self.window });
+        if let Some(window) = self.own.full_window() {
+            return Err(Refused::WindowFull { window });
         }
-        if let Some(span) = self.span.as_ref().filter(|span| span.is_full()) {
-            return Err(Refused::TooFarAhead { groups: span.waits_for() });
+        if let Some(groups) = self.own.too_far_ahead_of() {
+            return Err(Refused::TooFarAhead { groups });
         }
         if dest.meets(self.lagging) {
             return Err(Refused::Lagging { groups: dest.intersection(self.lagging) });
@@ -379,18 +312,7 @@ impl Desk {
         if self.is_full {
             return Err(Refused::DeliveriesFull);
         }
-        let sequence = self.first + self.open.len() as u64;
-        let id = MessageId { sender: self.sender, sequence };
-        let Options { after, footprint, .. } = *options;
-        let message = Arc::new(Message { id, dest, after, footprint, payload });
-        let deadline = Some(self.now.plus(options.patience));
-        self.open.push_back(Some(Open { deadline, message: message.clone() }));
-        self.n_open += 1;
-        if let Some(span) = &mut self.span {
-            span.issue(sequence, dest);
-        }
-        self.started.push(message);
-        Ok(id)
+        Ok(self.own.start(dest, payload, options, self.now))
     }
 
     /// Requests a snapshot of the members of `groups` that live here at one timestamp (4.4.2),
@@ -448,103 +370,14 @@ impl Desk {
         Ok(())
     }
 
-    /// Notes that one of this node's messages was delivered somewhere (D1).
-    pub(crate) fn complete(&mut self, id: MessageId, at: Timestamp) {
-        if id.sender == self.sender && self.take(id.sequence) {
-            self.outcomes.push((id, Outcome::Delivered(at)));
-        }
-    }
-
-    /// Notes that a member of `group` has delivered these messages, if they are this node's (W2).
-    /// If the outcome of one is unknown, it need not be sent again.
-    pub(crate) fn settle(&mut self, sender: u64, sequences: &[u64], group: GroupId) {
-        let Some(span) = self.span.as_mut().filter(|_| sender == self.sender) else { return };
-        sequences.iter().for_each(|sequence| span.delivered(*sequence, group));
-        for sequence in sequences {
-            let slot = self.slot(*sequence);
-            if slot.is_some_and(|slot| slot.as_ref().is_some_and(|open| open.deadline.is_none())) {
-                self.take(*sequence);
-            }
-        }
-    }
-
-    /// The own messages to ask others about: many have followed the oldest, or an outcome is
-    /// unknown.
-    pub(crate) fn next_to_ask(&mut self) -> Vec<(u64, GroupSet)> {
-        let urges = if self.n_unknown > 0 { Urgency::NothingKnown } else { Urgency::Many };
-        self.span.as_mut().map_or_else(Vec::new, |span| span.next_to_ask(self.now, urges))
-    }
-
-    fn slot(&mut self, sequence: u64) -> Option<&mut Option<Open>> {
-        let at = usize::try_from(sequence.checked_sub(self.first)?).ok()?;
-        self.open.get_mut(at)
-    }
-
-    /// Removes a message. True if it had no outcome.
-    fn take(&mut self, sequence: u64) -> bool {
-        let Some(open) = self.slot(sequence).and_then(Option::take) else { return false };
-        let was_open = open.deadline.is_some();
-        match was_open {
-            true => self.n_open -= 1,
-            false => self.n_unknown -= 1,
-        }
-        while self.open.front().is_some_and(Option::is_none) {
-            self.open.pop_front();
-            self.first += 1;
-        }
-        was_open
-    }
-
-    /// Ends the messages whose deadline has passed (D1).
-    pub(crate) fn sweep(&mut self) {
-        if self.n_open == 0 || self.now < self.next_sweep_at {
-            return;
-        }
-        self.next_sweep_at = self.now.plus(SWEEP_EVERY);
-        let is_late = |open: &Open| open.deadline.is_some_and(|at| at <= self.now);
-        let late: Vec<u64> = (self.first..)
-            .zip(&self.open)
-            .filter(|(_, open)| open.as_ref().is_some_and(is_late))
-            .map(|(sequence, _)| sequence)
-            .collect();
-        for sequence in late {
-            self.give_up(sequence);
-            let id = MessageId { sender: self.sender, sequence };
-            self.outcomes.push((id, Outcome::Unknown));
-        }
-    }
-
-    /// Reports a message as unknown. Where W1 waits for it, it is still sent to nodes that come
-    /// back: otherwise it might never be delivered, and block all later ones for good.
-    fn give_up(&mut self, sequence: u64) {
-        if self.span.is_none() {
-            self.take(sequence);
-        } else if let Some(open) = self.slot(sequence).and_then(Option::as_mut) {
-            open.deadline = None;
-            self.n_open -= 1;
-            self.n_unknown += 1;
-        }
-    }
-
     /// The sender's name in its messages.
     pub const fn sender(&self) -> u64 {
-        self.sender
+        self.own.sender
     }
 
     /// The number in that name which no two lives of the node have.
     pub(crate) const fn lives(&self) -> u64 {
-        self.sender >> RANK_BITS
-    }
-
-    /// The own messages that were delivered nowhere, as far as is known.
-    pub(crate) fn open(&self) -> impl Iterator<Item = &Arc<Message>> {
-        self.open.iter().flatten().map(|open| &open.message)
-    }
-
-    /// The time at which [`Desk::sweep`] has something to do.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        let first = self.open.iter().flatten().filter_map(|open| open.deadline).min();
-        first.map(|at| at.max(self.next_sweep_at))
+        self.own.sender >> RANK_BITS
     }
 }
 

@@ -15,6 +15,7 @@ mod desk;
 mod journal;
 mod member;
 mod node;
+mod own;
 mod places;
 mod repeats;
 mod span;

@@ -32,7 +32,7 @@ pub use begin::{Beginning, Origin, Setup};
 use crate::ground::Ground;
 use crate::multicast::application::{Application, Delivery};
 use crate::multicast::bugs::Bug;
-use crate::multicast::desk::{Desk, Snapshot, node_of_sender};
+use crate::multicast::desk::{Desk, node_of_sender};
 use crate::multicast::journal::{Held, Journal};
 use crate::multicast::member::{Member, whole};
 use crate::multicast::repeats::Repeats;
@@ -45,7 +45,6 @@ use proto::amcast::{AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, MessageId, Multica
 use proto::disk::DiskEvent;
 use proto::omega;
 use proto::planted::{Planting, Sound};
-use std::collections::BTreeMap;
 
 /// The interval at which members' deadlines are checked while there is work.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -70,10 +69,7 @@ pub struct Node<M: Multicast, A, P = Sound> {
     app: A,
     /// The deliveries that are being handed over.
     deliveries: Vec<Handed>,
-    /// The snapshots that wait for a cut of one group at one timestamp.
-    cuts: BTreeMap<(GroupId, Timestamp), Vec<Snapshot>>,
-    /// The number of groups that are still missing in each snapshot.
-    snapshots: BTreeMap<Snapshot, usize>,
+    cuts: snapshots::Cuts,
     /// The records on the node's disk, for everything that it has to remember.
     journal: Option<Journal>,
     /// The number of deliveries that may be handed over.
@@ -265,22 +261,22 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
 
     /// Sends the application's messages to their destinations.
     fn start(&mut self) -> bool {
-        let worked = !self.desk.started.is_empty();
+        let worked = !self.desk.own.started.is_empty();
         // This comes before anything new, so that messages under way are sent in their order.
         for node in self.world.streams.take_renewed().iter() {
             if !self.world.planted.has(Bug::NothingIsStartedAgain) {
-                self.world.start_again(node, self.desk.open());
+                self.world.start_again(node, self.desk.own.open());
             }
         }
-        let started = std::mem::take(&mut self.desk.started);
+        let started = std::mem::take(&mut self.desk.own.started);
         for message in &started {
             self.world.start(message);
             if self.world.planted.has(Bug::CompletedEarly) {
-                self.desk.complete(message.id, Timestamp::ZERO);
+                self.desk.own.complete(message.id, Timestamp::ZERO);
             }
         }
-        self.desk.started = started;
-        self.desk.started.clear();
+        self.desk.own.started = started;
+        self.desk.own.started.clear();
         worked
     }
 
@@ -335,7 +331,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Handles Ω, deadlines of members, deadlines of senders, and lagging nodes.
     fn mind_time(&mut self, ground: &mut impl Ground) {
         let now = self.desk.now;
-        self.desk.sweep();
+        self.desk.own.sweep(self.desk.now);
         self.look_behind();
         if now < self.look_at {
             return;
@@ -380,7 +376,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             journal.hand(self.n_handed);
         }
         self.deliveries.extend(self.world.delivered.drain(..n));
-        let worked = !self.deliveries.is_empty() || !self.desk.outcomes.is_empty();
+        let worked = !self.deliveries.is_empty() || !self.desk.own.outcomes.is_empty();
         let mut deliveries = std::mem::take(&mut self.deliveries);
         for handed in deliveries.drain(..) {
             match handed {
@@ -395,12 +391,12 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             }
         }
         self.deliveries = deliveries;
-        let mut outcomes = std::mem::take(&mut self.desk.outcomes);
+        let mut outcomes = std::mem::take(&mut self.desk.own.outcomes);
         for (id, outcome) in outcomes.drain(..) {
             self.app.outcome(id, outcome, &mut self.desk);
         }
-        outcomes.append(&mut self.desk.outcomes);
-        self.desk.outcomes = outcomes;
+        outcomes.append(&mut self.desk.own.outcomes);
+        self.desk.own.outcomes = outcomes;
         self.refresh_views();
         worked
     }
@@ -415,7 +411,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let of = delivery.group;
         self.app.deliver(delivery, &mut self.desk);
         self.complete(id, ts);
-        self.desk.settle(id.sender, &[id.sequence], of);
+        self.desk.own.settle(id.sender, &[id.sequence], of);
     }
 
     /// Ends an own message that was delivered somewhere.
@@ -423,7 +419,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let own = self.desk.sender();
         let is_of_this_node = node_of_sender(id.sender) == node_of_sender(own);
         let is_mistaken = is_of_this_node && self.world.planted.has(Bug::EarlierLifeEnds);
-        self.desk.complete(if is_mistaken { MessageId { sender: own, ..id } } else { id }, at);
+        self.desk.own.complete(if is_mistaken { MessageId { sender: own, ..id } } else { id }, at);
     }
 
     /// Refreshes the members' states; only messages that were handed over count as delivered.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::multicast::places::Places;
+use core::time::Duration;
 
 fn desk(window: usize) -> Desk {
     let alone = vec![Rank::at(0)];
@@ -16,20 +17,20 @@ fn d1_each_message_gets_one_outcome() {
     let dest = GroupSet::all(2);
     let ids: Vec<_> = (0..3).map(|_| desk.multicast(dest, *b"x", &options).unwrap()).collect();
     let of_an_earlier_life = MessageId { sender: sender_of(Rank::at(0), 0), ..ids[0] };
-    desk.complete(of_an_earlier_life, Timestamp(3));
-    desk.complete(ids[1], Timestamp(4));
-    desk.complete(ids[1], Timestamp(4));
+    desk.own.complete(of_an_earlier_life, Timestamp(3));
+    desk.own.complete(ids[1], Timestamp(4));
+    desk.own.complete(ids[1], Timestamp(4));
     desk.now = Instant::ZERO.plus(Duration::from_millis(20));
-    assert!(desk.deadline().is_some_and(|at| at <= desk.now));
-    desk.sweep();
-    desk.complete(ids[0], Timestamp(5));
+    assert!(desk.own.deadline().is_some_and(|at| at <= desk.now));
+    desk.own.sweep(desk.now);
+    desk.own.complete(ids[0], Timestamp(5));
     let expected = [
         (ids[1], Outcome::Delivered(Timestamp(4))),
         (ids[0], Outcome::Unknown),
         (ids[2], Outcome::Unknown),
     ];
-    assert_eq!(desk.outcomes, expected);
-    assert_eq!((desk.n_open(), desk.deadline()), (0, None));
+    assert_eq!(desk.own.outcomes, expected);
+    assert_eq!((desk.n_open(), desk.own.deadline()), (0, None));
     assert!(desk.multicast(dest, *b"x", &options).unwrap() > ids[2], "names rise");
 }
 
@@ -50,11 +51,11 @@ fn d2_what_is_refused_leaves_nothing_behind() {
     assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Lagging { groups }));
     (desk.lagging, desk.kept) = (GroupSet::EMPTY, groups);
     assert_eq!(desk.multicast(both, *b"x", &options), Err(Refused::Kept { groups }));
-    assert!(desk.started.is_empty() && desk.n_open() == 0, "D2");
+    assert!(desk.own.started.is_empty() && desk.n_open() == 0, "D2");
     assert!(desk.multicast(GroupId::at(0).alone(), *b"x", &options).is_ok());
     let refused = desk.multicast(GroupId::at(0).alone(), *b"x", &options);
     assert_eq!(refused, Err(Refused::WindowFull { window: 1 }));
-    assert_eq!(desk.started.len(), 1, "D2");
+    assert_eq!(desk.own.started.len(), 1, "D2");
 }
 
 #[test]
@@ -64,21 +65,21 @@ fn w1_a_message_whose_outcome_is_unknown_holds_later_ones_back() {
     let (near, far) = (GroupId::at(0), GroupId::at(1));
     let old = desk.multicast(GroupSet::all(2), *b"x", &options).unwrap();
     desk.now = Instant::ZERO.plus(Duration::from_millis(20));
-    desk.sweep();
-    assert_eq!(desk.outcomes, [(old, Outcome::Unknown)]);
+    desk.own.sweep(desk.now);
+    assert_eq!(desk.own.outcomes, [(old, Outcome::Unknown)]);
     for _ in 1..WINDOW - 1 {
         let id = desk.multicast(near.alone(), *b"x", &options).unwrap();
-        desk.complete(id, Timestamp(1));
-        desk.settle(id.sender, &[id.sequence], near);
+        desk.own.complete(id, Timestamp(1));
+        desk.own.settle(id.sender, &[id.sequence], near);
     }
-    assert_eq!(desk.open().map(|message| message.id).collect::<Vec<_>>(), [old], "said again");
-    let n_started = desk.started.len();
-    desk.settle(old.sender, &[old.sequence], near);
-    assert_eq!(desk.open().count(), 0, "who has delivered it has it");
+    assert_eq!(desk.own.open().map(|message| message.id).collect::<Vec<_>>(), [old], "said again");
+    let n_started = desk.own.started.len();
+    desk.own.settle(old.sender, &[old.sequence], near);
+    assert_eq!(desk.own.open().count(), 0, "who has delivered it has it");
     let refused = desk.multicast(near.alone(), *b"x", &options);
     assert_eq!(refused, Err(Refused::TooFarAhead { groups: far.alone() }));
-    assert_eq!(desk.started.len(), n_started, "D2");
-    desk.settle(old.sender, &[old.sequence], far);
+    assert_eq!(desk.own.started.len(), n_started, "D2");
+    desk.own.settle(old.sender, &[old.sequence], far);
     assert!(desk.multicast(near.alone(), *b"x", &options).is_ok());
 }
 
@@ -89,12 +90,12 @@ fn messages_whose_outcome_is_unknown_fill_the_window() {
     let near = GroupId::at(0);
     let old = desk.multicast(near.alone(), *b"x", &options).unwrap();
     desk.now = Instant::ZERO.plus(Duration::from_millis(20));
-    desk.sweep();
-    assert_eq!(desk.outcomes, [(old, Outcome::Unknown)]);
+    desk.own.sweep(desk.now);
+    assert_eq!(desk.own.outcomes, [(old, Outcome::Unknown)]);
     assert!(desk.multicast(near.alone(), *b"x", &options).is_ok());
     let refused = desk.multicast(near.alone(), *b"x", &options);
     assert_eq!(refused, Err(Refused::WindowFull { window: 2 }), "it is still said again");
-    desk.settle(old.sender, &[old.sequence], near);
+    desk.own.settle(old.sender, &[old.sequence], near);
     assert!(desk.multicast(near.alone(), *b"x", &options).is_ok());
 }
 
@@ -116,7 +117,7 @@ fn d2_who_has_no_seat_yet_multicasts_nothing() {
     desk.is_seated = false;
     let dest = GroupSet::all(2);
     assert_eq!(desk.multicast(dest, *b"x", &Options::default()), Err(Refused::NoSeat));
-    assert!(desk.started.is_empty(), "D2");
+    assert!(desk.own.started.is_empty(), "D2");
     desk.is_seated = true;
     assert!(desk.multicast(dest, *b"x", &Options::default()).is_ok());
 }

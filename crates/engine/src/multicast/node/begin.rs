@@ -1,6 +1,6 @@
 //! The beginning of a node: with its system, as another incarnation, or from its disk.
 
-use super::{Node, joint, lives};
+use super::{Node, joint, lives, snapshots};
 use crate::ground::Ground;
 use crate::multicast::application::Application;
 use crate::multicast::bugs::Bug;
@@ -17,7 +17,6 @@ use core::time::Duration;
 use proto::amcast::{Config, FOUNDER, GroupSet, MAX_GROUPS, Multicast};
 use proto::omega::{self, Omega, Timing};
 use proto::planted::{Planting, Sound};
-use std::collections::BTreeMap;
 
 /// The parameters of a node. All but `me` are the same at every node of a system.
 #[derive(Clone, Debug)]
@@ -138,7 +137,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
         let of_names = if planted.has(Bug::NamesRepeat) { FOUNDER.0 } else { lives };
         let mut desk = Desk::new(places, sender_of(me, of_names), setup.window);
         desk.changes_members = changes_members;
-        desk.span = desk.span.filter(|_| M::FORGETS_NAMES);
+        desk.own.span = desk.own.span.filter(|_| M::FORGETS_NAMES);
         desk.is_seated = members.iter().all(|member| member.is_seated);
         let mut node = Node {
             members,
@@ -152,8 +151,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             removals: [0; SEATS_MAX],
             app,
             deliveries: Vec::new(),
-            cuts: BTreeMap::new(),
-            snapshots: BTreeMap::new(),
+            cuts: snapshots::Cuts::default(),
             inbox: Inbox::new(),
             of_disk: Vec::new(),
             joint: joint::Joint::default(),

@@ -23,7 +23,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
 
     /// Asks about own messages that many later ones have followed (W2).
     pub(super) fn look_behind(&mut self) {
-        let oldest = self.desk.next_to_ask();
+        let oldest = self.desk.own.next_to_ask(self.desk.now);
         let (me, sender) = (self.world.me, self.desk.sender());
         let left = oldest.iter().fold(GroupSet::EMPTY, |all, (_, left)| all.union(*left));
         for group in left.iter() {
@@ -32,7 +32,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             let mut named = Named { group, sender, sequences };
             if self.world.places.hosted(me).contains(group) {
                 self.keep_delivered(&mut named);
-                self.desk.settle(sender, &named.sequences, group);
+                self.desk.own.settle(sender, &named.sequences, group);
             } else {
                 self.world.ask(&named);
             }
@@ -47,9 +47,9 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
 
     /// Handles the answer of a member of another group.
     pub(super) fn on_has(&mut self, named: &Named) {
-        self.desk.settle(named.sender, &named.sequences, named.group);
+        self.desk.own.settle(named.sender, &named.sequences, named.group);
         let now = self.desk.now;
-        if let Some(span) = self.desk.span.as_mut().filter(|_| !named.sequences.is_empty()) {
+        if let Some(span) = self.desk.own.span.as_mut().filter(|_| !named.sequences.is_empty()) {
             span.ask_more(now);
         }
     }

@@ -30,7 +30,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         end = end.max(self.look_at);
         let mut consider = |at: Option<Instant>| end = end.min(at.unwrap_or(end));
-        consider(self.desk.deadline());
+        consider(self.desk.own.deadline());
         consider(self.app.deadline());
         if self.world.streams.is_pending() || self.desk.is_full {
             consider(Some(now.plus(LOOK_EVERY)));
