@@ -31,12 +31,14 @@ pub(super) struct Fetch {
     witnesses: MemberSet,
     words: [SlotWord; MAX_MEMBERS],
     stage: Stage,
+    /// The time since when it is in this stage.
+    since: Instant,
 }
 
 #[derive(Clone, Debug, Hash)]
 enum Stage {
     Words,
-    Value { accepted: Ballot, since: Instant },
+    Value { accepted: Ballot },
     Whole(Vec<u64>),
     Retry,
 }
@@ -247,13 +249,20 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             return;
         }
         for at in 0..self.learner.fetches.len() {
-            if let Stage::Value { since, .. } = self.learner.fetches[at].stage {
+            let Fetch { slot, stage, since, answered, witnesses, .. } = &self.learner.fetches[at];
+            let (slot, due) = (*slot, since.plus(SOURCE_PATIENCE));
+            let is_late = self.clock.now >= due;
+            match stage {
+                Stage::Value { .. } if !is_late => self.clock.nudge(due),
                 // The member that was asked is paused, and will not be a witness the next time.
-                if self.clock.now.since(since) >= SOURCE_PATIENCE {
-                    self.learner.fetches[at].stage = Stage::Retry;
-                } else {
-                    self.clock.nudge(since.plus(SOURCE_PATIENCE));
+                Stage::Value { .. } => self.learner.fetches[at].stage = Stage::Retry,
+                // A member that could still testify is silent, and one that has answered has gone
+                // on: it has a state.
+                Stage::Words if answered != witnesses && is_late => {
+                    return self.request_state(slot.prefix_through(), host);
                 }
+                Stage::Words if answered != witnesses => self.clock.nudge(due),
+                Stage::Words | Stage::Whole(_) | Stage::Retry => {}
             }
             if matches!(self.learner.fetches[at].stage, Stage::Retry) {
                 let (slot, tries) = (self.learner.fetches[at].slot, self.learner.fetches[at].tries);
@@ -294,6 +303,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             witnesses: MemberSet::EMPTY,
             words: [SlotWord::default(); MAX_MEMBERS],
             stage: Stage::Words,
+            since: self.clock.now,
         }
     }
 
@@ -368,7 +378,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             fetch.stage = Stage::Retry;
             return;
         };
-        fetch.stage = Stage::Value { accepted: word.accepted_proposal, since: now };
+        (fetch.stage, fetch.since) = (Stage::Value { accepted: word.accepted_proposal }, now);
         let token = tokens::make(tokens::FETCH_VALUE, number, slot.0);
         let (area_at, n_words) = (self.places.area(slot, proposer, area), self.places.area_words);
         host.read(rank, area_at, n_words as usize, token);
@@ -382,7 +392,7 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         outcome: Outcome<'_>,
     ) {
         let Some(fetch) = self.learner.fetch_of(slot, number) else { return };
-        let Stage::Value { accepted, .. } = fetch.stage else { return };
+        let Stage::Value { accepted } = fetch.stage else { return };
         let whole = match outcome {
             Outcome::Read(words) => value::decode(words)
                 .filter(|(label, _)| label.slot == slot && label.ballot >= accepted)
@@ -434,6 +444,7 @@ mod tests {
             witnesses: MemberSet::EMPTY,
             words: [SlotWord::default(); MAX_MEMBERS],
             stage,
+            since: Instant::ZERO,
         }
     }
 

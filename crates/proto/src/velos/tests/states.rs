@@ -1,5 +1,6 @@
 //! Transfers of states.
 
+use super::super::slot::SOURCE_PATIENCE;
 use super::*;
 use crate::members::Change;
 
@@ -137,4 +138,60 @@ fn a_state_is_asked_for_although_a_member_is_silent() {
         group.now = group.now.plus(Duration::from_millis(1));
         group.step(2);
     }
+}
+
+#[test]
+fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    for n in 0..8u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    // The news comes without the accepts: the words have to be read elsewhere.
+    let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
+    group.world.memory[2][fact] = group.machines[0].news.of(0).ballot.0;
+    group.world.memory[2][fact + 1] = 8;
+    group.settle(&[2]);
+    assert_eq!(group.values(2).len(), 8);
+    assert_eq!(group.machines[2].counters.applied_from_fetch, 8);
+    for n in 8..60u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    group.world.memory[2][fact + 1] = 60;
+    group.settle(&[2]);
+    assert!(group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_))));
+    let mut view = View { world: &mut group.world, me: 2 };
+    group.machines[2].install(Prefix(60), Some(head()), group.now, &mut view);
+    group.release(0, 2);
+    group.propose(0, b"after").expect("room");
+    group.settle(&EVERYBODY);
+    assert_eq!(group.values(2).last(), Some(&&b"after"[..]));
+}
+
+#[test]
+fn a_lagging_follower_does_not_wait_for_a_silent_witness() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    group.hold(2, 1);
+    for n in 0..60u8 {
+        group.propose(0, &[n]).expect("room");
+        group.settle(&[0, 1]);
+    }
+    let fact = group.machines[0].places.fact(Rank::at(0)).0 as usize;
+    group.world.memory[2][fact] = group.machines[0].news.of(0).ballot.0;
+    group.world.memory[2][fact + 1] = 60;
+    let asks = |group: &Group<Sound>| {
+        group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_)))
+    };
+    group.settle(&[2]);
+    assert!(!asks(&group), "r0 has used the slots again, and r1 may answer that it has not");
+    group.now = group.now.plus(SOURCE_PATIENCE);
+    group.settle(&[2]);
+    assert!(asks(&group), "r0 has a state, and r1 is silent");
 }
