@@ -17,6 +17,10 @@ pub(super) struct Fetch {
     slot: Slot,
     number: u64,
     began_at: Instant,
+    /// The time at which the first round for this slot began.
+    since: Instant,
+    /// Whether a log has answered that has recycled the slot: its member has a state.
+    is_recycled: bool,
     asked: MemberSet,
     /// The logs whose entries have been read, by half.
     read: [MemberSet; 2],
@@ -178,7 +182,14 @@ impl<P: Planting<Bug>> Mu<P> {
         if is_under_way || self.learner.state_asked_at.is_some_and(is_awaited) {
             return;
         }
-        let before = self.learner.fetch.take().filter(|_| !self.planted.has(Bug::ForgetTorn));
+        let before = self.learner.fetch.take();
+        let since = before.as_ref().map_or(self.clock.now, |before| before.since);
+        let is_late = self.clock.now.since(since) >= STATE_EVERY;
+        if is_late && before.as_ref().is_some_and(|before| before.is_recycled) {
+            // A member whose log could still testify is silent.
+            return self.request_state(slot.prefix_through(), host);
+        }
+        let before = before.filter(|_| !self.planted.has(Bug::ForgetTorn));
         let void = before.map_or(Vec::new(), |before| before.void);
         self.learner.n_fetches += 1;
         let number = self.learner.n_fetches;
@@ -192,6 +203,8 @@ impl<P: Planting<Bug>> Mu<P> {
             slot,
             number,
             began_at: self.clock.now,
+            since,
+            is_recycled: false,
             asked: self.links,
             read: [MemberSet::EMPTY; 2],
             labels: [[(Slot::ZERO, Ballot::NONE); 2]; MAX_MEMBERS],
@@ -252,6 +265,7 @@ impl<P: Planting<Bug>> Mu<P> {
         if witnesses.len() < quorum {
             // A silent member may stay silent: the test is that no majority can come together.
             let recycled = answered.difference(witnesses);
+            fetch.is_recycled |= !recycled.is_empty();
             if !recycled.is_empty() && fetch.asked.difference(recycled).len() < quorum {
                 self.learner.fetch = None;
                 self.request_state(slot.prefix_through(), host);

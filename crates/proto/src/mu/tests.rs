@@ -178,6 +178,30 @@ fn decided_without_member_2<P: Planting<Bug>>(group: &mut Group<P>) -> Slot {
     Slot(group.machines[0].applied.0 - 1)
 }
 
+#[test]
+fn a_follower_far_behind_does_not_wait_for_a_silent_log() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    [1, 2].into_iter().for_each(|other| group.follow(other));
+    group.world.held.push((0, 2));
+    for n in 0..40u8 {
+        group.propose(0, &[n]);
+        group.settle(&[0, 1]);
+    }
+    // The news comes without the entries.
+    group.world.held = [(2, 1)].into_iter().collect();
+    group.world.links[0][2].retain(|verb| !matches!(verb, Verb::Write { token: Some(_), .. }));
+    group.world.let_through(0, 2, usize::MAX);
+    let asks = |group: &Group<Sound>| {
+        group.world.notes[2].iter().any(|note| matches!(note, Note::NeedState(_)))
+    };
+    group.settle(&[2]);
+    assert!(!asks(&group), "the log of 0 has recycled the entries, and that of 1 may not have");
+    (0..3).for_each(|_| group.settle(&[2]));
+    assert!(asks(&group), "0 has a state, and 1 is silent");
+}
+
 /// Puts an entry for `slot` into the log of `of`, under the next ballot after `above` that names
 /// `half`; of an interrupted WRITE the label alone.
 fn plant<P: Planting<Bug>>(
