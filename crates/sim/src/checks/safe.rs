@@ -2,12 +2,16 @@
 //!
 //! - *One value*: what is accepted for one slot under one ballot is one value.
 //! - *Safe*: when it is accepted first, a majority has promised its ballot, and of what that
-//!   majority had accepted before, this is the value of the highest ballot, if there is one.
+//!   majority had accepted before, and perhaps others that have promised, this is the value of the
+//!   highest ballot, if there is one.
 //!
 //! Why it matters: a proposer that overlooks a value is right as long as that one was not decided.
 //! Why no false alarm: this is the rule of Paxos for a proposal, and any majority will do. A
 //! promise freezes what was accepted below its ballot, so what is found later is what was found
 //! then.
+//! Members without a vote may be asked too, and a value of theirs be adopted: one of a higher
+//! ballot than the majority's was proposed under that ballot, so it is what was decided below it,
+//! and above it nothing was.
 //!
 //! - I1 Everything that a memory accepts is noted when it is there, so nothing is lost when it is
 //!   overwritten.
@@ -77,7 +81,7 @@ impl Accepted {
     }
 }
 
-/// A voter when a value is accepted first.
+/// An acceptor when a value is accepted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Voter {
     /// It has not promised the ballot.
@@ -86,8 +90,9 @@ pub(crate) enum Voter {
     Promised(Option<(Ballot, u64)>),
 }
 
-/// Checks that `value` is safe, whatever else the `voters` may decide.
-pub(crate) fn check(value: u64, voters: &[Voter]) -> Result<(), String> {
+/// Checks that `value` is safe, whatever else the `voters` may decide; the `others` are acceptors
+/// without a vote.
+pub(crate) fn check(value: u64, voters: &[Voter], others: &[Voter]) -> Result<(), String> {
     let is_majority_upto = |limit: Ballot| {
         let is_upto = |voter: &&Voter| match voter {
             Voter::Promised(held) => held.is_none_or(|(ballot, _)| ballot <= limit),
@@ -99,10 +104,10 @@ pub(crate) fn check(value: u64, voters: &[Voter]) -> Result<(), String> {
         Voter::Promised(Some((ballot, held))) => *held == value && is_majority_upto(*ballot),
         Voter::Promised(None) | Voter::Unpromised => false,
     };
-    if is_majority_upto(Ballot::NONE) || voters.iter().any(makes_safe) {
+    if is_majority_upto(Ballot::NONE) || voters.iter().chain(others).any(makes_safe) {
         return Ok(());
     }
-    Err(format!("{value:#x} is accepted, and is not safe: {voters:x?}"))
+    Err(format!("{value:#x} is accepted, and is not safe: {voters:x?}, without a vote {others:x?}"))
 }
 
 #[cfg(test)]
@@ -134,17 +139,29 @@ mod tests {
 
     #[test]
     fn a_proposal_needs_a_majority_of_promises() {
-        assert!(check(7, &[EMPTY, EMPTY, UNPROMISED]).is_ok());
-        assert!(check(7, &[EMPTY, UNPROMISED, UNPROMISED]).is_err());
+        assert!(check(7, &[EMPTY, EMPTY, UNPROMISED], &[]).is_ok());
+        assert!(check(7, &[EMPTY, UNPROMISED, UNPROMISED], &[]).is_err());
     }
 
     #[test]
     fn the_value_of_the_highest_ballot_in_some_majority_is_safe() {
-        assert!(check(7, &[EMPTY, EMPTY, held(5, 8)]).is_ok(), "the third was not asked");
-        assert!(check(7, &[EMPTY, held(5, 7), UNPROMISED]).is_ok());
-        assert!(check(7, &[EMPTY, held(5, 8), UNPROMISED]).is_err());
-        assert!(check(7, &[held(4, 7), held(5, 8), EMPTY]).is_ok(), "the second was not asked");
-        assert!(check(8, &[held(4, 7), held(5, 8), UNPROMISED]).is_ok());
-        assert!(check(7, &[held(4, 7), held(5, 8), UNPROMISED]).is_err());
+        assert!(check(7, &[EMPTY, EMPTY, held(5, 8)], &[]).is_ok(), "the third was not asked");
+        assert!(check(7, &[EMPTY, held(5, 7), UNPROMISED], &[]).is_ok());
+        assert!(check(7, &[EMPTY, held(5, 8), UNPROMISED], &[]).is_err());
+        assert!(
+            check(7, &[held(4, 7), held(5, 8), EMPTY], &[]).is_ok(),
+            "the second was not asked"
+        );
+        assert!(check(8, &[held(4, 7), held(5, 8), UNPROMISED], &[]).is_ok());
+        assert!(check(7, &[held(4, 7), held(5, 8), UNPROMISED], &[]).is_err());
+    }
+
+    #[test]
+    fn a_value_of_one_without_a_vote_is_safe_if_no_voter_has_a_later_one() {
+        let voters = [EMPTY, held(5, 8), UNPROMISED];
+        assert!(check(7, &voters, &[held(6, 7)]).is_ok());
+        assert!(check(8, &voters, &[held(6, 7)]).is_ok(), "it was not asked");
+        assert!(check(7, &voters, &[held(4, 7)]).is_err());
+        assert!(check(7, &voters, &[UNPROMISED, EMPTY]).is_err());
     }
 }

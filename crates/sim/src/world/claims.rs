@@ -131,7 +131,9 @@ impl World {
         let verdict = self.under_any(slot, |members| {
             let voter = |rank: Rank| self.voter((rank, members.incarnation(rank)), of);
             let voters: Vec<Voter> = members.voters.iter().map(voter).collect();
-            safe::check(value, &voters)
+            let others = MemberSet::all(self.plan.members).difference(members.voters);
+            let other = |rank: Rank| self.voter((rank, self.incarnation(rank.index())), of);
+            safe::check(value, &voters, &others.iter().map(other).collect::<Vec<_>>())
         });
         verdict.map_err(named)
     }
