@@ -139,6 +139,21 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
     }
 
+    /// Ends the term of a candidate that finds no free place for its first slot (I3), although more
+    /// is decided than is applied here: it learns that first. Those that have applied enough may be
+    /// gone, and will never say so.
+    pub(super) fn learn_first<H: Host>(&mut self, host: &mut H) {
+        let next = self.applied.next_slot();
+        let has_begun = |term: &Term| term.announced || term.prepared_until > next;
+        if self.term.as_ref().is_none_or(has_begun) || next.0 < self.ring.free_below() {
+            return;
+        }
+        self.weigh_rumour();
+        if self.decided_known().contains(next) {
+            self.depose(self.candidacy.highest(), host);
+        }
+    }
+
     /// Extends the window: a candidate prepares only what it needs to serve; a leader prepares the
     /// rest, in steps, so that the first value does not wait for the whole window.
     pub(super) fn extend_window_at_poll<H: Host>(&mut self, host: &mut H) {

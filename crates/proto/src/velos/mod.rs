@@ -388,6 +388,7 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         }
         if self.term.is_some() {
             self.ring.recycle(self.applied_by_majority());
+            self.learn_first(host);
             self.extend_window_at_poll(host);
             self.advance(host);
             self.tend_members(host);

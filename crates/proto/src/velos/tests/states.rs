@@ -102,31 +102,56 @@ fn tell_decided(group: &mut Group<Sound>, n_decided: u64) {
     group.world.memory[2][fact + 1] = n_decided;
 }
 
-/// Members 0 and 1 have recycled slots of which member 2 has the news alone.
-fn left_behind() -> Group<Sound> {
+/// Members 0 and 1 have recycled slots, of which member 2 knows the first few.
+fn left_behind(n_known: u8) -> Group<Sound> {
     let mut group = Group::new(Sound);
     group.lead(0);
     group.settle(&EVERYBODY);
-    group.hold(0, 2);
     for n in 0..60u8 {
+        if n == n_known {
+            group.hold(0, 2);
+            group.hold(1, 2);
+        }
         group.propose(0, &[n]).expect("room");
-        group.settle(&[0, 1]);
+        group.settle(if n < n_known { &EVERYBODY } else { &[0, 1] });
     }
-    tell_decided(&mut group, 60);
     group
+}
+
+/// Steps member 2 until it has asked for a state several times.
+fn ask_on(group: &mut Group<Sound>) {
+    for n in 1..5 {
+        let until = group.now.plus(Duration::from_secs(1));
+        while asked(group) < n {
+            assert!(group.now < until, "asked {} times, and not again", asked(group));
+            group.now = group.now.plus(Duration::from_millis(1));
+            group.step(2);
+        }
+    }
 }
 
 /// The member that was asked for a state may lag as well.
 #[test]
 fn a_state_is_asked_for_until_there_is_one_that_helps() {
-    let mut group = left_behind();
-    for n in 1..5 {
-        let until = group.now.plus(Duration::from_secs(1));
-        while asked(&group) < n {
-            assert!(group.now < until, "asked {} times, and not again", asked(&group));
-            group.now = group.now.plus(Duration::from_millis(1));
-            group.step(2);
+    let mut group = left_behind(0);
+    tell_decided(&mut group, 60);
+    ask_on(&mut group);
+}
+
+/// With the processes died the claims that would free its places.
+#[test]
+fn i3_a_candidate_without_a_free_place_asks_for_a_state() {
+    for is_told_first in [true, false] {
+        let mut group = left_behind(20);
+        assert!(u64::from(SHAPE.ring_slots) < group.machines[2].applied.0);
+        (0..2).for_each(|peer| group.event(2, Event::ProcessFailed(Rank::at(peer))));
+        if is_told_first {
+            tell_decided(&mut group, 60);
         }
+        group.lead(2);
+        group.step(2);
+        tell_decided(&mut group, 60);
+        ask_on(&mut group);
     }
 }
 
@@ -181,7 +206,8 @@ fn a_lagging_follower_catches_up_by_read_and_by_state_when_the_slots_are_gone() 
 
 #[test]
 fn a_lagging_follower_does_not_wait_for_a_silent_witness() {
-    let mut group = left_behind();
+    let mut group = left_behind(0);
+    tell_decided(&mut group, 60);
     group.hold(2, 1);
     group.settle(&[2]);
     assert_eq!(asked(&group), 0, "r0 has used the slots again, and r1 may answer that it has not");
