@@ -171,7 +171,8 @@ pub struct Disk {
     pub(crate) watched_until: u64,
     /// The last durable snapshot, if there is one.
     pub(crate) snapshot: Option<State>,
-    /// Whether the newest snapshot in a file is damaged, and none was written since.
+    /// Whether the newest snapshot in a file is damaged, and none that makes up for it was written
+    /// since.
     is_spoiled: bool,
     /// Whether the next step of the thread that writes a snapshot is planned.
     pub(crate) is_step_planned: bool,
@@ -283,10 +284,12 @@ impl Disk {
 
     /// The result of the last snapshot, once.
     pub(crate) fn snapshot_end(&mut self) -> Option<End> {
-        let end = self.log.as_mut()?.states().take_end();
+        let log = self.log.as_mut()?;
+        let end = log.states().take_end();
         if let Some(End::Written(state)) = &end {
             self.snapshot = Some(State::clone(state));
-            self.is_spoiled = false;
+            // (A donor that lags may give less than what is before the log.)
+            self.is_spoiled &= state.prefix < log.start().prefix_before();
         }
         end
     }
