@@ -102,6 +102,16 @@ fn set(ranks: &[usize]) -> MemberSet {
     ranks.iter().map(|rank| Rank::at(*rank)).collect()
 }
 
+#[test]
+fn those_that_are_heard_and_say_that_they_hold_the_state_are_able() {
+    let mut group = Group::new();
+    group.members[1].set_able(false);
+    group.run(&[0, 1, 2]);
+    assert_eq!(group.members[0].able(), set(&[0, 2]));
+    group.run(&[0]);
+    assert_eq!(group.members[0].able(), set(&[0]));
+}
+
 // I3
 #[test]
 fn a_majority_is_one_of_the_voters() {
@@ -255,6 +265,21 @@ fn whoever_resigns_or_lacks_the_state_is_not_trusted() {
     group.run(&[0, 1, 2]);
     let left = group.leader();
     assert!(left != unable && left != old);
+}
+
+/// A beat that was to come while the member slept is late, and another one is lost.
+#[test]
+fn a_pause_shorter_than_a_suspicion_gives_the_others_time() {
+    let mut group = Group::new();
+    group.run(&[0, 1, 2]);
+    group.world.cuts.push((1, 0));
+    let suspect_after = Timing::default().suspect_after;
+    for pause in [suspect_after * 2 / 3, suspect_after / 2, suspect_after / 2] {
+        assert!(group.members[0].heard().contains(Rank::at(1)));
+        group.now = group.now.plus(pause);
+        group.members[0].poll(group.now, &mut View(&mut group.world, 0));
+    }
+    assert!(!group.members[0].heard().contains(Rank::at(1)), "its time is over");
 }
 
 #[test]

@@ -35,6 +35,15 @@ fn what_is_proposed_is_delivered_everywhere_and_a_leaders_death_loses_nothing() 
     }
 }
 
+/// Both are told to lead, and the first is not told to follow.
+#[test]
+fn a_leader_that_is_deposed_lets_the_other_one_lead_for_a_while() {
+    let mut group = Group::led(None, 3, 0);
+    let _slot = group.act(1, Action::Lead);
+    group.run(4);
+    assert_eq!((group.status(0).role, group.status(1).role), (Role::Follower, Role::Leader));
+}
+
 #[test]
 fn a_full_ring_refuses_until_a_majority_has_applied() {
     let mut group = Group::led(None, 3, 0);
