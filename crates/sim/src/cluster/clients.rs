@@ -3,6 +3,7 @@
 
 use super::client::{Client, Connection, Input};
 use super::expiry::Act;
+use super::leg;
 use super::member::Member;
 use super::plant::UNREAD_BYTES_MAX;
 use super::talk::Ask;
@@ -162,7 +163,10 @@ impl World {
 
     /// Lets a client that has just asked say that it sends nothing more, perhaps.
     fn end_input(&mut self, client: usize, node: usize, pipe: PipeId) {
-        let may_end = self.phase == Phase::Safety && self.aims.n_to_end > 0;
+        // (A program that holds on closes nothing.)
+        let is_held = self.kind.protocol.replicates_program()
+            && leg::holds_on_to(&self.clients[client].list());
+        let may_end = self.phase == Phase::Safety && self.aims.n_to_end > 0 && !is_held;
         if may_end && self.clients[client].ends_input(&mut self.outages.rng) {
             self.aims.n_to_end -= 1;
             self.net.borrow_mut().coverage.hit(Mark::InputEnded);

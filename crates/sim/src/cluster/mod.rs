@@ -69,6 +69,7 @@ mod idle;
 mod kinds;
 mod last_reads;
 mod leases;
+mod leg;
 mod makers;
 mod member;
 mod operator;

@@ -26,10 +26,15 @@
 //!   that it has answered before shows that. It answers a request of another member's client for
 //!   one of these values otherwise, until that is written again. (What it hands over is right:
 //!   `makers` judges whether that may count.)
+//! - P11 a program sees that a connection is over, once all that came before is executed: that is a
+//!   thing that it has seen (`timers`), so it must come at the same place at all copies. One that
+//!   *holds on* does not close its end then. It sees that the connection is gone when it is taken
+//!   away, and in its own time.
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
 use super::compared::{CopyId, SharedSent};
+use super::leg::{self, Leg, TURN_BYTES, TURN_MAX, Turns};
 use super::resp::{self, Value};
 use super::timers::Timers;
 use super::times;
@@ -38,15 +43,10 @@ use base::Rng;
 use engine::streams::{Broken, Interest, Received};
 use replicate::entry::ConnectionId;
 use replicate::program::{Connected, Program, Repose};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The most steps of a program in one turn of its member.
 const STEPS_MAX: u64 = 32;
-
-/// The most connections of one turn of a loop.
-const TURN_MAX: usize = 3;
-/// The most bytes that a loop reads of a connection in one turn.
-const TURN_BYTES: usize = 40;
 
 /// The most bytes of a value of the log (`World::new`).
 const VALUE_BYTES_MAX: usize = 1024;
@@ -85,41 +85,6 @@ impl Stray {
         {
             keys.remove(&words[1]);
         }
-    }
-}
-
-/// A loop of a program.
-#[derive(Debug, Default)]
-struct Turns {
-    /// The legs that are ready, and those of the present turn.
-    queue: VecDeque<u64>,
-    turn: VecDeque<u64>,
-    is_held: bool,
-}
-
-/// A connection, as the program has it.
-#[derive(Debug, Default)]
-struct Leg {
-    /// What was sent to the program, and what it has read of that.
-    input: VecDeque<u8>,
-    read: Vec<u8>,
-    has_ended: bool,
-    /// The replies that the program has not sent, and those that were not fetched.
-    replies: VecDeque<u8>,
-    output: VecDeque<u8>,
-    /// All replies, sent or not.
-    n_reply_bytes: usize,
-    is_closed: bool,
-    /// The commands of a transaction.
-    queue: Option<Vec<Words>>,
-    /// The watched keys, with their versions.
-    watched: Vec<(Vec<u8>, u64)>,
-    wants_room: bool,
-}
-
-impl Leg {
-    fn is_at_rest(&self) -> bool {
-        self.input.is_empty() && self.replies.is_empty() && (!self.has_ended || self.is_closed)
     }
 }
 
@@ -272,6 +237,9 @@ impl SimProgram {
             return;
         }
         for _ in 0..self.rng.below(STEPS_MAX) {
+            if self.turns.n_taken_away > 0 && self.rng.chance(1, 4) {
+                self.see_taken_away();
+            }
             let able: Vec<u64> = self
                 .legs
                 .iter()
@@ -303,7 +271,7 @@ impl SimProgram {
             self.send_some(key);
             return;
         }
-        let Turns { queue, turn, is_held } = &mut self.turns;
+        let Turns { queue, turn, is_held, .. } = &mut self.turns;
         let Some(key) = turn.pop_front() else {
             if !*is_held {
                 let n = queue.len().min(TURN_MAX);
@@ -311,15 +279,17 @@ impl SimProgram {
             }
             return;
         };
+        if key == leg::TAKEN_AWAY {
+            return self.see_taken_away();
+        }
         let Some(leg) = self.legs.get_mut(&key) else { return };
         let n = leg.input.len().min(TURN_BYTES);
-        if n == 0 {
-            leg.is_closed |= leg.has_ended && leg.replies.is_empty();
+        if n == 0 && leg.see_end() {
+            self.timers.see_end();
         }
         leg.read.extend(leg.input.drain(..n));
         self.execute_read(key);
-        let leg = &self.legs[&key];
-        if !leg.input.is_empty() || leg.has_ended && !leg.is_closed {
+        if self.legs[&key].is_to_be_read() {
             self.is_ready(key);
         }
     }
@@ -354,9 +324,15 @@ impl SimProgram {
             let n = 1 + rng.below(leg.input.len() as u64) as usize;
             leg.read.extend(leg.input.drain(..n));
             self.execute_read(key);
-        } else if leg.has_ended && leg.replies.is_empty() {
-            leg.is_closed = true;
+        } else if leg.see_end() {
+            self.timers.see_end();
         }
+    }
+
+    /// P11
+    fn see_taken_away(&mut self) {
+        self.turns.n_taken_away -= 1;
+        self.timers.see_end();
     }
 
     fn execute(&mut self, key: u64, words: Words) {
@@ -391,7 +367,10 @@ impl SimProgram {
                 queue.push(words);
                 reply.extend(b"+QUEUED\r\n");
             }
-            (_, None) => self.command(key, &words, &mut reply),
+            (_, None) => {
+                leg.holds_on |= leg::holds_on(&words);
+                self.command(key, &words, &mut reply);
+            }
         }
         self.n_executed += 1;
         let deviates = self.deviates_after.is_some_and(|n| self.n_executed > n);
@@ -431,7 +410,8 @@ impl SimProgram {
     }
 
     fn waits(&self) -> bool {
-        !self.is_stalled() && self.legs.values().all(Leg::is_at_rest) && !self.timers.is_over()
+        let is_at_rest = self.legs.values().all(Leg::is_at_rest) && self.turns.n_taken_away == 0;
+        !self.is_stalled() && is_at_rest && !self.timers.is_over()
     }
 }
 
@@ -546,8 +526,12 @@ impl Program for SimProgram {
         Ok(())
     }
 
+    /// P11
     fn close(&mut self, key: u64) {
-        self.legs.remove(&key);
+        if self.legs.remove(&key).is_some_and(|leg| !leg.has_seen_end) {
+            self.turns.n_taken_away += 1;
+            self.turns.queue.push_back(leg::TAKEN_AWAY);
+        }
     }
 
     /// P2

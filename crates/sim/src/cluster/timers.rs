@@ -55,6 +55,11 @@ impl Timers {
         }
     }
 
+    /// A connection is over.
+    pub(super) fn see_end(&mut self) {
+        self.see(3);
+    }
+
     /// Whether the timer is over, and was not taken.
     pub(super) fn is_over(&self) -> bool {
         self.ends_at_ms.is_some_and(|at| at <= self.time_ms)
