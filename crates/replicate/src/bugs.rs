@@ -26,6 +26,8 @@ proto::planted_bugs! {
     RestAfterOneReply = REST_AFTER_ONE_REPLY: sweep ANYWHERE,
     /// A copy that moves is taken to be blocked.
     BusyIsBlocked = BUSY_IS_BLOCKED: sweep ANYWHERE,
+    /// A copy is fed on before it has noticed that a connection was taken from it.
+    LossUnawaited = LOSS_UNAWAITED: sweep ANYWHERE,
     /// An entry that was executed is executed again when it is decided again.
     RepeatsExecute = REPEATS_EXECUTE: sweep ANYWHERE,
     /// An entry is executed though an earlier one of its connection is missing.
@@ -39,7 +41,7 @@ proto::planted_bugs! {
     /// A connection of which the fate of one entry is unknown stays open.
     UnknownStaysOpen = UNKNOWN_STAYS_OPEN: tests,
     /// An abort whose fate is unknown is not said again.
-    AbortSaidOnce = ABORT_SAID_ONCE: tests,
+    AbortSaidOnce = ABORT_SAID_ONCE: sweep ANYWHERE,
     /// A state is installed without the table of its connections.
     StateWithoutTable = STATE_WITHOUT_TABLE: sweep ANYWHERE,
     /// The connections of a member that is dead stay open.
@@ -91,7 +93,7 @@ proto::planted_bugs! {
     /// A checkpoint counts when its maker's copy agrees at the checkpoint's own point.
     CheckpointByOwnPoint = CHECKPOINT_BY_OWN_POINT: tests,
     /// A copy is saved before it has answered everything.
-    SavedBeforeRest = SAVED_BEFORE_REST: tests,
+    SavedBeforeRest = SAVED_BEFORE_REST: sweep ANYWHERE,
     /// The transcript is forgotten up to its end, not up to the checkpoint.
     FreedTooFar = FREED_TOO_FAR: sweep ANYWHERE,
     /// A copy does not begin again at a halt, though what is saved there begins so.
@@ -145,7 +147,7 @@ proto::planted_bugs! {
     /// A value that begins with a hash does not end the turn before it.
     HashesJoinTurns = HASHES_JOIN_TURNS: sweep IN_TURNS,
     /// The next turn begins before the program is at rest.
-    TurnBeforeRest = TURN_BEFORE_REST: tests,
+    TurnBeforeRest = TURN_BEFORE_REST: sweep IN_TURNS,
 }
 
 #[cfg(test)]

@@ -181,8 +181,9 @@ impl<B: Planting<Bug>> Feeder<B> {
             leg.is_stuck = !leg.is_written();
             if leg.is_over && !leg.is_stuck {
                 self.drop_leg(key, program);
-                (self.has_slept, self.has_lost_leg) = (false, true);
-                self.asking.is_restless = self.config.rest == Rest::Waits;
+                let awaits = !self.planted.has(Bug::LossUnawaited);
+                (self.has_slept, self.has_lost_leg) = (false, awaits);
+                self.asking.is_restless = awaits && self.config.rest == Rest::Waits;
             } else if leg.n_owed > 0 || leg.is_stuck {
                 self.legs.block(key);
             }
