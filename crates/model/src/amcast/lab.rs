@@ -7,7 +7,8 @@
 //! - I1 Equal numbers mean equal hashes of the printed text, and hence equal things (64 bits, as
 //!   everywhere here). Equal things have equal numbers.
 
-use proto::amcast::{Host, Message, Multicast, Pid, RealClock, Timestamp, To};
+use proto::amcast::outbox::Outbox;
+use proto::amcast::{Message, Multicast, Pid, RealClock, Timestamp, To};
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
@@ -117,26 +118,6 @@ pub(super) struct Lab<M: Multicast> {
 /// The reading of a process's clock and its error, if the clock is attested.
 pub(super) type Clock = Option<(u32, u32)>;
 
-struct Outbox<W> {
-    clock: Clock,
-    sent: Vec<(To, W)>,
-    delivered: Vec<(u8, Timestamp)>,
-}
-
-impl<W: Clone> Host<W> for Outbox<W> {
-    fn send(&mut self, to: To, wire: &W) {
-        self.sent.push((to, wire.clone()));
-    }
-
-    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
-        self.delivered.push((message.id.sender as u8, at));
-    }
-
-    fn real_clock(&mut self) -> Option<RealClock> {
-        self.clock.map(|(now, error)| RealClock { now: now.into(), error: error.into() })
-    }
-}
-
 impl<M: Multicast + Clone + Debug> Lab<M>
 where
     M::Wire: Debug,
@@ -177,7 +158,8 @@ where
         let now = base::Instant(0);
         let at = usize::from(self.owners[machine as usize]);
         let mut next = self.machines.all[machine as usize].clone();
-        let mut out = Outbox { clock, sent: Vec::new(), delivered: Vec::new() };
+        let reading = |(now, error): (u32, u32)| RealClock { now: now.into(), error: error.into() };
+        let mut out = Outbox::new(Vec::new(), clock.map(reading));
         match &self.parcels.all[parcel as usize] {
             Parcel::Start(message) => next.on_start(message, now, &mut out),
             Parcel::Wire(from, wire) => next.on_wire(*from, wire, now, &mut out),
@@ -196,8 +178,10 @@ where
             let receivers = self.pids.iter().enumerate().filter(|(_, pid)| is_meant(pid));
             sent.extend(receivers.filter(|(to, _)| *to != at).map(|(to, _)| (to, parcel)));
         }
+        let delivered = out.deliveries.into_iter();
+        let delivered = delivered.map(|(id, at)| (id.sender as u8, at)).collect();
         let machine_after = self.machine(at, next);
-        let turn = Arc::new(Turn { machine: machine_after, sent, delivered: out.delivered });
+        let turn = Arc::new(Turn { machine: machine_after, sent, delivered });
         let known = &mut self.turns[machine as usize];
         let place = find(known, &(parcel, clock)).unwrap_or_else(|place| place);
         known.insert(place, ((parcel, clock), turn.clone()));

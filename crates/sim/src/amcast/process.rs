@@ -6,10 +6,11 @@
 
 use base::{Incarnation, Instant, Rank};
 use proto::amcast::bugs::Bug;
+use proto::amcast::outbox::{self, Deliveries};
 use proto::amcast::wire::{Reader, Wire, list};
 use proto::amcast::{
-    About, Config, Cut, Host, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid, Place,
-    RealClock, Timestamp, To,
+    About, Config, Cut, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid, Place,
+    Timestamp,
 };
 use proto::registry::MulticastSpec;
 use std::sync::Arc;
@@ -175,8 +176,11 @@ pub(super) fn protocol<S: MulticastSpec>(bug: Option<Bug>) -> Protocol<WireOf<S>
 }
 
 /// The results of a machine's step.
-pub(super) struct Outbox<W> {
-    pub(super) sent: Vec<(To, W)>,
+pub(super) type Outbox<W> = outbox::Outbox<W, Delivered>;
+
+/// What was delivered to a process: its application's whole state.
+#[derive(Default)]
+pub(super) struct Delivered {
     pub(super) applied: Applied,
     /// The number of deliveries before this step.
     pub(super) n_before: usize,
@@ -185,14 +189,9 @@ pub(super) struct Outbox<W> {
     pub(super) cuts: Vec<(usize, Timestamp, Cut)>,
     /// Whether orders may differ between processes.
     pub(super) commutes: bool,
-    pub(super) clock: Option<RealClock>,
 }
 
-impl<W: Wire> Host<W> for Outbox<W> {
-    fn send(&mut self, to: To, wire: &W) {
-        self.sent.push((to, wire.clone()));
-    }
-
+impl Deliveries for Delivered {
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
         self.applied.push((message.id, at));
     }
@@ -232,9 +231,5 @@ impl<W: Wire> Host<W> for Outbox<W> {
             self.applied = applied;
         }
         self.n_states += 1;
-    }
-
-    fn real_clock(&mut self) -> Option<RealClock> {
-        self.clock
     }
 }

@@ -120,7 +120,7 @@ impl<W: Wire> World<W> {
             }
             other => format!("{other:?}"),
         };
-        let delivered = &out.applied[out.n_before..];
+        let delivered = &out.deliveries.applied[out.deliveries.n_before..];
         self.note(|text| write!(text, "{pid:?} {cause} -> {:?} delivers {delivered:?}", out.sent));
     }
 }

@@ -13,7 +13,7 @@ pub(super) mod recovery;
 use super::bytes::round_trip;
 use super::counts::Counts;
 use super::history::{Happened, History, Meant};
-use super::process::{Applied, Outbox, Process, Protocol};
+use super::process::{Applied, Delivered, Outbox, Process, Protocol};
 use super::questions::Questions;
 use super::trace::Trace;
 use base::{Incarnation, Instant, Rank, Rng};
@@ -411,15 +411,8 @@ impl<W: Wire> World<W> {
         let applied = std::mem::take(&mut self.processes[process].applied);
         let n_before = applied.len();
         let commutes = self.commutes;
-        let mut out = Outbox {
-            sent: Vec::new(),
-            applied,
-            n_before,
-            n_states: 0,
-            cuts: Vec::new(),
-            commutes,
-            clock,
-        };
+        let delivered = Delivered { applied, n_before, commutes, ..Delivered::default() };
+        let mut out = Outbox::new(delivered, clock);
         let machine = &mut self.processes[process].machine;
         match &what {
             What::Arrive { parcel: Parcel::Start(message), .. } => {
@@ -445,7 +438,7 @@ impl<W: Wire> World<W> {
             }
             What::Tick(_) => {
                 if self.processes[process].tick_at != Some(self.now) {
-                    self.processes[process].applied = out.applied;
+                    self.processes[process].applied = out.deliveries.applied;
                     return;
                 }
                 self.processes[process].tick_at = None;
@@ -490,14 +483,15 @@ impl<W: Wire> World<W> {
 
     fn take(&mut self, process: usize, was_primary: bool, out: Outbox<W>) {
         let pid = self.processes[process].pid;
-        self.counts.states += out.n_states;
-        self.processes[process].cuts.extend(out.cuts);
-        self.processes[process].applied = out.applied;
+        let Outbox { sent, deliveries: Delivered { applied, n_states, cuts, .. }, .. } = out;
+        self.counts.states += n_states;
+        self.processes[process].cuts.extend(cuts);
+        self.processes[process].applied = applied;
         let of = &self.processes[process];
         let unrecorded = of.machine.unrecorded(&of.applied);
         assert_eq!(unrecorded, None, "P7: {pid:?} has delivered it above the floor of its log");
         self.check_marks(process);
-        self.hold_back(process, out.sent);
+        self.hold_back(process, sent);
         self.note_members(process);
         let machine = &self.processes[process].machine;
         if machine.is_primary() && !was_primary {

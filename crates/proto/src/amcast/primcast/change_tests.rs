@@ -2,32 +2,21 @@
 //! forbids.
 
 use super::clocks::Clocks;
+use super::tests::Stateful;
 use super::*;
 use crate::amcast::FOUNDER;
+use crate::amcast::outbox::Outbox;
 use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 use base::MemberSet;
 
 /// A host that keeps the messages sent, and could hand over states.
-#[derive(Default)]
-struct Sent(Vec<(To, PrimcastWire)>);
-
-impl Host<PrimcastWire> for Sent {
-    fn send(&mut self, to: To, wire: &PrimcastWire) {
-        self.0.push((to, wire.clone()));
-    }
-
-    fn deliver(&mut self, _: &Arc<Message>, _: Timestamp) {}
-
-    fn keeps_states(&self) -> bool {
-        true
-    }
-}
+type Sent = Outbox<PrimcastWire, Stateful>;
 
 impl Sent {
     /// The members of the last epoch that was established.
     fn established(&self) -> Option<Members> {
-        self.0.iter().rev().find_map(|(_, wire)| match wire {
+        self.sent.iter().rev().find_map(|(_, wire)| match wire {
             PrimcastWire::NewState(beginning) => Some(beginning.members),
             _ => None,
         })
@@ -75,7 +64,7 @@ fn asks(epoch: Ballot) -> PrimcastWire {
 struct Group<P: Planting<Bug>> {
     machine: Machine<P>,
     now: u64,
-    sent: Sent,
+    out: Sent,
 }
 
 impl<P: Planting<Bug>> Group<P> {
@@ -85,13 +74,13 @@ impl<P: Planting<Bug>> Group<P> {
 
     fn of(planted: P, config: &Config, rank: usize) -> Group<P> {
         let machine = Machine::new(config, pid(rank), planted);
-        Group { machine, now: 0, sent: Sent::default() }
+        Group { machine, now: 0, out: Sent::default() }
     }
 
     fn hears(&mut self, from: usize, wire: &PrimcastWire) {
         self.now += 1;
-        self.machine.on_wire(pid(from), wire, Instant(self.now), &mut self.sent);
-        self.machine.settle(Instant(self.now), &mut self.sent);
+        self.machine.on_wire(pid(from), wire, Instant(self.now), &mut self.out);
+        self.machine.settle(Instant(self.now), &mut self.out);
     }
 
     /// Makes a newcomer ask for the third seat.
@@ -149,16 +138,16 @@ fn removed<P: Planting<Bug>>(planted: P) -> Group<P> {
 #[test]
 fn p20_a_seat_changes_hands_by_two_changes() {
     let mut group = removed(Sound);
-    assert_eq!(group.sent.established().map(|members| members.voters), Some(seats(&[0, 1])));
+    assert_eq!(group.out.established().map(|members| members.voters), Some(seats(&[0, 1])));
     assert!(!group.machine.is_primary(), "P20: nothing else before it has begun");
     group.is_accepted(1, Place::default());
     assert_eq!(group.machine.office.phase, Phase::Candidate, "the addition follows at once");
     let (current, members) = (group.machine.office.current, group.machine.seat.members);
     group.is_promised(1, current, members);
-    let members = group.sent.established().expect("a quorum promised");
+    let members = group.out.established().expect("a quorum promised");
     assert!(members.has(Rank::at(2), NEWCOMER) && members.voters.len() == 3);
     // {0, 2} of the founders and {1, 2} of the new ones have no common member.
-    let broken = removed(Planted(Bug::ReplaceAtOnce)).sent.established();
+    let broken = removed(Planted(Bug::ReplaceAtOnce)).out.established();
     assert!(broken.is_some_and(|members| members.has(Rank::at(2), NEWCOMER)), "the bug");
 }
 
@@ -170,7 +159,7 @@ fn p20_the_present_members_quorum_has_to_promise() {
         assert_eq!(group.machine.office.phase, Phase::Candidate);
         // The newcomer and the primary: a quorum of the new ones, and one of two of the present.
         group.is_promised(2, Ballot::NONE, Members::default());
-        group.sent.established().filter(|members| members.voters.len() == 3)
+        group.out.established().filter(|members| members.voters.len() == 3)
     }
     assert_eq!(added(Sound), None);
     assert!(added(Planted(Bug::NewQuorumOnly)).is_some(), "the bug asks too few");
@@ -182,11 +171,11 @@ fn p20_the_present_members_quorum_has_to_promise() {
 fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
     let mut group = Group::new(Sound, 1);
     let (current, founders) = (group.machine.office.current, group.machine.seat.members);
-    group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
+    group.machine.trust(Rank::at(1), Instant(1), &mut group.out);
     let earlier = group.machine.office.promised;
     let outbid = Ballot::above(earlier, Rank::at(0));
     group.hears(0, &asks(outbid));
-    group.machine.stand(Instant(9), &mut group.sent);
+    group.machine.stand(Instant(9), &mut group.out);
     assert_eq!(group.machine.office.phase, Phase::Candidate);
     assert!(group.machine.office.promised > outbid, "it stands again");
     let late = PrimcastWire::Promise {
@@ -200,9 +189,9 @@ fn p20_a_promise_of_an_earlier_candidacy_counts_for_no_later_one() {
         part: whole(Vec::new()),
     };
     group.hears(2, &late);
-    assert_eq!(group.sent.established(), None, "that was for {earlier:?}");
+    assert_eq!(group.out.established(), None, "that was for {earlier:?}");
     group.is_promised(2, current, founders);
-    assert!(group.sent.established().is_some());
+    assert!(group.out.established().is_some());
 }
 
 #[test]
@@ -210,12 +199,12 @@ fn p20_a_candidate_goes_by_the_newest_members_that_it_is_told() {
     fn established<P: Planting<Bug>>(planted: P) -> Option<Members> {
         let mut group = Group::new(planted, 1);
         let newer = Ballot::above(group.machine.office.promised, Rank::at(0));
-        group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
+        group.machine.trust(Rank::at(1), Instant(1), &mut group.out);
         // 0 and 2 continue without 1's vote; 2 tells of it, and is one of two.
         let three = Members::founders(3, group.machine.office.current);
         let members = Members { since: newer, ..three.without(Rank::at(1)) };
         group.is_promised(2, newer, members);
-        group.sent.established()
+        group.out.established()
     }
     assert_eq!(established(Sound), None);
     assert!(established(Planted(Bug::OlderMembers)).is_some(), "the bug goes by its own");
@@ -261,16 +250,16 @@ fn p20_a_predecessors_promise_counts_for_nobody_who_comes_after_it() {
     let config = config_of(&[5]);
     let mut group = Group::of(Sound, &config, 1);
     let (first, founders) = (group.machine.office.current, group.machine.seat.members);
-    group.machine.trust(Rank::at(1), Instant(1), &mut group.sent);
+    group.machine.trust(Rank::at(1), Instant(1), &mut group.out);
     group.is_promised(2, first, founders);
     group.machine.meet(pid(2), NEWCOMER);
     // 0 has seen 2 seated again.
     let since = Ballot::above(first, Rank::at(0));
     let seated = founders.without(Rank::at(2)).with(Rank::at(2), NEWCOMER);
     group.is_promised(0, since, Members { since, ..seated });
-    assert_eq!(group.sent.established(), None, "0 and 1 are two of five");
+    assert_eq!(group.out.established(), None, "0 and 1 are two of five");
     group.is_promised(2, since, Members { since, ..seated });
-    assert!(group.sent.established().is_some());
+    assert!(group.out.established().is_some());
 }
 
 #[test]
@@ -297,7 +286,7 @@ fn p19_what_a_changed_epoch_began_with_is_decided() {
         group.hears(0, &PrimcastWire::NewState(beginning));
         group.is_accepted(0, Place::default());
         assert_eq!(group.machine.office.phase, Phase::Follower);
-        let said = group.sent.0.iter().any(
+        let said = group.out.sent.iter().any(
             |(_, wire)| matches!(wire, PrimcastWire::Ack { id: of, chosen: true, .. } if *of == id),
         );
         let record = group.machine.records.get(id).expect("it stands in the log");
@@ -347,16 +336,16 @@ fn p22_who_was_removed_is_told_and_stops() {
     founder.machine.seat.members = founder.machine.seat.members.without(Rank::at(2));
     founder.hears(2, &asked);
     let parted = PrimcastWire::Parted(FOUNDER);
-    assert_eq!(founder.sent.0.last(), Some(&(To::One(pid(2)), parted.clone())));
+    assert_eq!(founder.out.sent.last(), Some(&(To::One(pid(2)), parted.clone())));
     removed.hears(0, &PrimcastWire::Parted(NEWCOMER));
     assert!(!removed.machine.has_parted(), "that was another life");
     removed.hears(0, &parted);
     assert!(removed.machine.has_parted());
-    let n_said = removed.sent.0.len();
-    removed.machine.trust(Rank::at(2), Instant(9), &mut removed.sent);
+    let n_said = removed.out.sent.len();
+    removed.machine.trust(Rank::at(2), Instant(9), &mut removed.out);
     removed.hears(0, &asks(Ballot(70)));
-    removed.machine.tick(Instant(u64::MAX / 2), &mut removed.sent);
-    assert_eq!((removed.sent.0.len(), removed.machine.deadline()), (n_said, None));
+    removed.machine.tick(Instant(u64::MAX / 2), &mut removed.out);
+    assert_eq!((removed.out.sent.len(), removed.machine.deadline()), (n_said, None));
 }
 
 #[test]
@@ -368,7 +357,7 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     let seated = founders.without(Rank::at(2)).with(Rank::at(2), NEWCOMER);
     let now = Instant::ZERO;
     let machine = Machine::join(&config(), pid(2), Sound, NEWCOMER, now).expect("it may");
-    let mut newcomer = Group { machine, now: 0, sent: Sent::default() };
+    let mut newcomer = Group { machine, now: 0, out: Sent::default() };
     let epoch = Ballot::above(first, Rank::at(0));
     let members = Members { since: epoch, ..seated };
     let (length, floor, clock) = (0, Place::default(), Timestamp(4));
@@ -377,14 +366,14 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     newcomer.hears(0, &PrimcastWire::NewState(beginning));
     assert_eq!(newcomer.machine.office.phase, Phase::Follower);
     let promised = Ballot::above(epoch, Rank::at(1));
-    newcomer.machine.trust(Rank::at(1), Instant(newcomer.now), &mut newcomer.sent);
+    newcomer.machine.trust(Rank::at(1), Instant(newcomer.now), &mut newcomer.out);
     newcomer.hears(1, &asks(promised));
     assert_eq!(newcomer.machine.office.phase, Phase::Promised);
-    newcomer.sent.0.clear();
+    newcomer.out.sent.clear();
     let later = Instant(newcomer.now).plus(config().patience);
-    newcomer.machine.tick(later, &mut newcomer.sent);
+    newcomer.machine.tick(later, &mut newcomer.out);
     let asks = PrimcastWire::Join { incarnation: NEWCOMER, promised };
-    assert!(newcomer.sent.0.contains(&(To::One(pid(1)), asks)), "{:?}", newcomer.sent.0);
+    assert!(newcomer.out.sent.contains(&(To::One(pid(1)), asks)), "{:?}", newcomer.out.sent);
 
     // The leader of that time sends it again.
     let mut primary = removed(Sound);
@@ -393,14 +382,14 @@ fn a_newcomer_whose_beginning_was_lost_asks_for_it_and_gets_it() {
     primary.is_promised(1, current, members);
     primary.is_accepted(1, Place::default());
     assert!(primary.machine.is_primary());
-    primary.sent.0.clear();
+    primary.out.sent.clear();
     let promised = primary.machine.office.promised;
     primary.hears(2, &PrimcastWire::Join { incarnation: NEWCOMER, promised });
     let again = |(to, wire): &(To, PrimcastWire)| {
         let is_it = |it: &Beginning| it.has_begun && it.epoch == promised;
         *to == To::One(pid(2)) && matches!(wire, PrimcastWire::NewState(it) if is_it(it))
     };
-    assert!(primary.sent.0.iter().any(again), "{:?}", primary.sent.0);
+    assert!(primary.out.sent.iter().any(again), "{:?}", primary.out.sent);
 }
 
 /// P21: each change has its own mark, which is taken when the change begins to wait.
@@ -424,8 +413,8 @@ fn a_change_that_was_given_up_is_given_more_time() {
     let (founders, patience) = (group.machine.seat.members, config().patience);
     let passes = |group: &mut Group<Sound>, patiences: u32| {
         group.now = Instant(group.now).plus(patiences * patience).0;
-        group.machine.tick(Instant(group.now), &mut group.sent);
-        group.machine.settle(Instant(group.now), &mut group.sent);
+        group.machine.tick(Instant(group.now), &mut group.out);
+        group.machine.settle(Instant(group.now), &mut group.out);
     };
     group.machine.ask_for_removal(Rank::at(2)).expect("it is the primary");
     for n_allowed in [1, 2, 4] {

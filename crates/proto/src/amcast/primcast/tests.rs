@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::amcast::linear::Level;
+use crate::amcast::outbox::{Deliveries, Outbox};
 use crate::amcast::{GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 use crate::stage::bytes::golden_bytes;
@@ -89,21 +90,24 @@ fn golden_bytes_of_each_message() {
 }
 
 /// A host that keeps the messages sent.
-#[derive(Default)]
-struct Sent(Vec<(To, PrimcastWire)>);
+type Sent = Outbox<PrimcastWire, Vec<(MessageId, Timestamp)>>;
 
-impl Host<PrimcastWire> for Sent {
-    fn send(&mut self, to: To, wire: &PrimcastWire) {
-        self.0.push((to, wire.clone()));
-    }
+/// Deliveries to an application with states that no test asks for.
+#[derive(Debug, Default)]
+pub(super) struct Stateful;
 
+impl Deliveries for Stateful {
     fn deliver(&mut self, _: &Arc<Message>, _: Timestamp) {}
+
+    fn keeps_states(&self) -> bool {
+        true
+    }
 }
 
 impl Sent {
     /// The clock reports among the messages sent.
     fn reports(&self) -> impl Iterator<Item = (To, &Report)> {
-        self.0.iter().filter_map(|(to, wire)| match wire {
+        self.sent.iter().filter_map(|(to, wire)| match wire {
             PrimcastWire::Clock(report) => Some((*to, report)),
             _ => None,
         })
@@ -155,7 +159,7 @@ fn remote_proposal() -> PrimcastWire {
 /// again and again. The others' bodies never came, and the group stood still for ever.
 #[test]
 fn each_undelivered_message_is_asked_about_in_turn() {
-    let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
+    let (mut machine, mut out) = (machine(pid(0, 1)), Sent::default());
     let n_messages = 2 * PULLS_MAX as u64 + 1;
     for sequence in 1..=n_messages {
         let PrimcastWire::Ack { dest, epoch, chosen, report, .. } = remote_proposal() else {
@@ -163,15 +167,14 @@ fn each_undelivered_message_is_asked_about_in_turn() {
         };
         let (id, ts) = (MessageId { sender: 1, sequence }, Timestamp(9 + sequence));
         let ack = PrimcastWire::Ack { id, dest, epoch, ts, chosen, report };
-        machine.on_wire(pid(1, 0), &ack, Instant(1), &mut sent);
+        machine.on_wire(pid(1, 0), &ack, Instant(1), &mut out);
     }
-    machine.settle(Instant(1), &mut sent);
+    machine.settle(Instant(1), &mut out);
     let mut asked = BTreeSet::new();
     for n_ticks in 1..=3 {
-        let mut sent = Sent::default();
-        machine
-            .tick(Instant::ZERO.plus(core::time::Duration::from_millis(50) * n_ticks), &mut sent);
-        asked.extend(sent.0.iter().filter_map(|(_, wire)| match wire {
+        let mut out = Sent::default();
+        machine.tick(Instant::ZERO.plus(core::time::Duration::from_millis(50) * n_ticks), &mut out);
+        asked.extend(out.sent.iter().filter_map(|(_, wire)| match wire {
             PrimcastWire::Pull { id, .. } => Some(id.sequence),
             _ => None,
         }));
@@ -187,31 +190,31 @@ fn founders() -> Members {
 /// Line 50: a process that has promised must not lend its clock to the epoch before.
 #[test]
 fn a_clock_is_reported_under_the_promised_epoch() {
-    let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
+    let (mut machine, mut out) = (machine(pid(0, 1)), Sent::default());
     let epoch = Ballot::above(machine.office.promised, Rank::at(2));
     machine.on_wire(
         pid(0, 2),
         &PrimcastWire::NewEpoch { epoch, held: Held::default() },
         Instant(1),
-        &mut sent,
+        &mut out,
     );
-    machine.settle(Instant(1), &mut sent);
-    machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut sent);
-    machine.settle(Instant(2), &mut sent);
-    let (_, report) = sent.reports().next().expect("its clock was raised");
+    machine.settle(Instant(1), &mut out);
+    machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut out);
+    machine.settle(Instant(2), &mut out);
+    let (_, report) = out.reports().next().expect("its clock was raised");
     assert_eq!((report.epoch, report.clock), (epoch, Timestamp(9)));
 }
 
 /// A candidate's reports prove nothing, so it repeats them once it leads.
 #[test]
 fn a_new_primary_reports_again() {
-    let (mut machine, mut sent) = (machine(pid(0, 1)), Sent::default());
-    machine.trust(Rank::at(1), Instant(1), &mut sent);
-    machine.settle(Instant(1), &mut sent);
+    let (mut machine, mut out) = (machine(pid(0, 1)), Sent::default());
+    machine.trust(Rank::at(1), Instant(1), &mut out);
+    machine.settle(Instant(1), &mut out);
     let epoch = machine.office.promised;
-    machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut sent);
-    machine.settle(Instant(2), &mut sent);
-    assert!(sent.reports().all(|(_, report)| !report.as_primary), "it is a candidate");
+    machine.on_wire(pid(1, 0), &remote_proposal(), Instant(2), &mut out);
+    machine.settle(Instant(2), &mut out);
+    assert!(out.reports().all(|(_, report)| !report.as_primary), "it is a candidate");
     let promise = PrimcastWire::Promise {
         epoch,
         clock: Timestamp(3),
@@ -222,8 +225,8 @@ fn a_new_primary_reports_again() {
         upto: Timestamp::ZERO,
         part: Part { is_last: true, ..Part::default() },
     };
-    machine.on_wire(pid(0, 2), &promise, Instant(3), &mut sent);
-    machine.settle(Instant(3), &mut sent);
+    machine.on_wire(pid(0, 2), &promise, Instant(3), &mut out);
+    machine.settle(Instant(3), &mut out);
     assert!(!machine.is_primary(), "a quorum has to accept first");
     let report = Report {
         epoch,
@@ -234,21 +237,21 @@ fn a_new_primary_reports_again() {
         members: None,
     };
     let accept = PrimcastWire::Accept { epoch, report };
-    machine.on_wire(pid(0, 2), &accept, Instant(4), &mut sent);
-    machine.settle(Instant(4), &mut sent);
+    machine.on_wire(pid(0, 2), &accept, Instant(4), &mut out);
+    machine.settle(Instant(4), &mut out);
     assert!(machine.is_primary());
-    let (to, report) = sent.reports().last().expect("it reports again");
+    let (to, report) = out.reports().last().expect("it reports again");
     assert!(report.as_primary && report.clock == Timestamp(9));
     assert_eq!(to, To::Groups(GroupId::at(1).alone()));
 }
 
-fn acks(sent: &Sent) -> usize {
-    sent.0.iter().filter(|(_, wire)| matches!(wire, PrimcastWire::Ack { .. })).count()
+fn acks(out: &Sent) -> usize {
+    out.sent.iter().filter(|(_, wire)| matches!(wire, PrimcastWire::Ack { .. })).count()
 }
 
 /// Reads back a machine's stable storage, and asks about a message that NEW-STATE had brought.
 fn acknowledges_after_a_crash<P: Planting<Bug>>(planted: P, has_begun: bool) -> bool {
-    let mut sent = Sent::default();
+    let mut out = Sent::default();
     let mut machine = Machine::new(&config(), pid(0, 1), planted);
     let (mut whole, mut changes) = (Vec::new(), Vec::new());
     machine.stable(&mut whole);
@@ -258,7 +261,7 @@ fn acknowledges_after_a_crash<P: Planting<Bug>>(planted: P, has_begun: bool) -> 
         pid(0, 2),
         &PrimcastWire::NewEpoch { epoch, held: Held::default() },
         Instant(1),
-        &mut sent,
+        &mut out,
     );
     let id = MessageId { sender: 1, sequence: 1 };
     let dest = GroupId::at(0).alone();
@@ -277,28 +280,28 @@ fn acknowledges_after_a_crash<P: Planting<Bug>>(planted: P, has_begun: bool) -> 
         members,
         has_begun: has_begun_before,
     });
-    machine.on_wire(pid(0, 2), &state, Instant(2), &mut sent);
+    machine.on_wire(pid(0, 2), &state, Instant(2), &mut out);
     if has_begun {
         let (clock, delivered) = (Timestamp(4), Place::default());
         let (as_primary, listed, members) = (false, Vec::new(), None);
         let report = Report { epoch, clock, as_primary, delivered, listed, members };
         let accept = PrimcastWire::Accept { epoch, report };
-        machine.on_wire(pid(0, 2), &accept, Instant(3), &mut sent);
+        machine.on_wire(pid(0, 2), &accept, Instant(3), &mut out);
     }
-    machine.settle(Instant(4), &mut sent);
+    machine.settle(Instant(4), &mut out);
     machine.changes(&mut changes);
-    let mut sent = Sent::default();
+    let mut out = Sent::default();
     let all: [&[u8]; 1] = [&changes];
     let (config, now) = (config(), Instant(5));
-    let restored = Machine::restore(&config, pid(0, 1), planted, &whole, &all, now, &mut sent);
+    let restored = Machine::restore(&config, pid(0, 1), planted, &whole, &all, now, &mut out);
     let mut machine = restored.expect("it wrote that");
     assert_eq!((machine.office.promised, machine.office.current), (epoch, epoch), "P10");
-    machine.settle(Instant(5), &mut sent);
-    let returned = sent.0.iter().filter(|(_, wire)| *wire == PrimcastWire::Returned);
+    machine.settle(Instant(5), &mut out);
+    let returned = out.sent.iter().filter(|(_, wire)| *wire == PrimcastWire::Returned);
     assert_eq!(returned.count(), 1, "P12");
     let pull = PrimcastWire::Pull { id, dest, body: false };
-    machine.on_wire(pid(0, 2), &pull, Instant(6), &mut sent);
-    acks(&sent) > 0
+    machine.on_wire(pid(0, 2), &pull, Instant(6), &mut out);
+    acks(&out) > 0
 }
 
 #[test]
@@ -311,21 +314,21 @@ fn p13_what_an_epoch_that_has_not_begun_brought_is_not_acknowledged() {
 /// Whether a member asks for another epoch, two patiences after it came back with nothing, or after
 /// the NEW-EPOCH that it heard then.
 fn asks_for_another_epoch(is_asked: bool) -> bool {
-    let (mut whole, mut sent) = (Vec::new(), Sent::default());
+    let (mut whole, mut out) = (Vec::new(), Sent::default());
     let mut before = machine(pid(0, 1));
     before.stable(&mut whole);
     let epoch = Ballot::above(before.office.promised, Rank::at(2));
     let (config, now) = (config(), Instant(1));
-    let restored = Machine::restore(&config, pid(0, 1), Sound, &whole, &[], now, &mut sent);
+    let restored = Machine::restore(&config, pid(0, 1), Sound, &whole, &[], now, &mut out);
     let mut machine = restored.expect("it wrote that");
-    machine.trust(Rank::at(2), Instant(2), &mut sent);
+    machine.trust(Rank::at(2), Instant(2), &mut out);
     if is_asked {
         let asks = PrimcastWire::NewEpoch { epoch, held: Held::default() };
-        machine.on_wire(pid(0, 2), &asks, Instant(3), &mut sent);
+        machine.on_wire(pid(0, 2), &asks, Instant(3), &mut out);
     }
     let later = Instant(4).plus(2 * config.patience);
-    machine.tick(later, &mut sent);
-    sent.0.iter().any(|(_, wire)| matches!(wire, PrimcastWire::Stand(_)))
+    machine.tick(later, &mut out);
+    out.sent.iter().any(|(_, wire)| matches!(wire, PrimcastWire::Stand(_)))
 }
 
 /// Else an epoch that takes longer to begin than a patience never begins.
@@ -339,13 +342,13 @@ fn one_that_came_back_waits_for_an_epoch_that_it_promised_since() {
 /// for ever, although the epoch had begun.
 #[test]
 fn p24_a_member_that_lacks_accepts_learns_that_its_epoch_has_begun() {
-    let (mut primary, mut sent) = (machine(pid(0, 0)), Sent::default());
+    let (mut primary, mut out) = (machine(pid(0, 0)), Sent::default());
     let epoch = primary.office.current;
     let held = Held { epoch, upto: Timestamp(3) };
     let waits = PrimcastWire::NewEpoch { epoch, held };
-    primary.on_wire(pid(0, 1), &waits, Instant(1), &mut sent);
-    let [(To::One(to), PrimcastWire::NewState(beginning))] = &sent.0[..] else {
-        panic!("{:?}", sent.0);
+    primary.on_wire(pid(0, 1), &waits, Instant(1), &mut out);
+    let [(To::One(to), PrimcastWire::NewState(beginning))] = &out.sent[..] else {
+        panic!("{:?}", out.sent);
     };
     assert!(*to == pid(0, 1) && beginning.epoch == epoch && beginning.has_begun);
 }
@@ -370,12 +373,12 @@ fn what_nobody_wrote_is_refused() {
 fn a_proposal_is_listed_for_a_group_that_is_told_together_with_a_destination() {
     let config = Config { layout: Layout::new(&[1, 1, 1]), ..config() };
     let mut machine = Machine::new(&config, pid(0, 0), Sound);
-    let mut sent = Sent::default();
+    let mut out = Sent::default();
     let [own, destination, other] = [0, 1, 2].map(|group| GroupId::at(group).alone());
     let id = MessageId { sender: 1, sequence: 1 };
     let message = Arc::new(Message::new(id, own.union(destination), *b"x"));
-    machine.on_start(&message, Instant(1), &mut sent);
-    machine.settle(Instant(1), &mut sent);
+    machine.on_start(&message, Instant(1), &mut out);
+    machine.settle(Instant(1), &mut out);
     let mut list = |to| machine.list(to).iter().map(|one| one.id).collect::<Vec<_>>();
     assert_eq!(list(destination), [], "it stands in the log there");
     assert_eq!(list(other), [id]);

@@ -1,6 +1,7 @@
 //! Logs that are longer than a part, between machines of one group.
 
 use super::*;
+use crate::amcast::outbox::Outbox;
 use crate::amcast::wire::Wire;
 use crate::amcast::{GroupId, Layout, To};
 use alloc::collections::VecDeque;
@@ -12,21 +13,7 @@ const N_MESSAGES: u64 = 40;
 const WIRE_BYTES_MAX: usize = PART_BYTES + 1024;
 
 /// A host that keeps the messages sent, and counts the deliveries.
-#[derive(Default)]
-struct Sent {
-    wires: Vec<(To, PrimcastWire)>,
-    delivered: Vec<MessageId>,
-}
-
-impl Host<PrimcastWire> for Sent {
-    fn send(&mut self, to: To, wire: &PrimcastWire) {
-        self.wires.push((to, wire.clone()));
-    }
-
-    fn deliver(&mut self, message: &Arc<Message>, _: Timestamp) {
-        self.delivered.push(message.id);
-    }
-}
+type Sent = Outbox<PrimcastWire, Vec<(MessageId, Timestamp)>>;
 
 fn pid(rank: usize) -> Pid {
     Pid { group: GroupId::at(0), rank: Rank::at(rank) }
@@ -78,7 +65,7 @@ impl Group {
     fn act(&mut self, rank: usize, act: impl FnOnce(&mut Machine, Instant, &mut Sent)) {
         act(&mut self.machines[rank], self.now, &mut self.hosts[rank]);
         self.machines[rank].settle(self.now, &mut self.hosts[rank]);
-        for (to, wire) in core::mem::take(&mut self.hosts[rank].wires) {
+        for (to, wire) in core::mem::take(&mut self.hosts[rank].sent) {
             for other in (0..3).filter(|other| *other != rank) {
                 if to == To::One(pid(other)) || matches!(to, To::Groups(_)) {
                     self.links.push_back((rank, other, wire.clone()));
@@ -147,7 +134,7 @@ fn p23_members_with_the_same_log_change_their_primary_without_sending_it() {
     assert!(group.machines[1].is_primary());
     assert!(group.longest < 1024, "{} bytes in one wire", group.longest);
     group.start(N_MESSAGES + 1);
-    assert_eq!(group.hosts[0].delivered.len() as u64, N_MESSAGES + 1);
+    assert_eq!(group.hosts[0].deliveries.len() as u64, N_MESSAGES + 1);
 }
 
 #[test]
@@ -159,7 +146,7 @@ fn p23_who_was_away_leads_when_it_has_what_it_lacked_in_parts() {
     assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
     group.pass(20);
     for rank in 0..3 {
-        assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
+        assert_eq!(group.hosts[rank].deliveries.len() as u64, N_MESSAGES, "{rank}");
         assert_eq!(group.machines[rank].log.length, N_MESSAGES, "{rank}");
     }
 }
@@ -174,7 +161,7 @@ fn p23_who_was_away_follows_when_it_has_what_it_lacked_in_parts() {
     group.pass(20);
     assert!(group.longest > PAYLOAD_BYTES && group.longest <= WIRE_BYTES_MAX, "{}", group.longest);
     for rank in 0..3 {
-        assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES + 1, "{rank}");
+        assert_eq!(group.hosts[rank].deliveries.len() as u64, N_MESSAGES + 1, "{rank}");
         assert_eq!(group.machines[rank].log.length, N_MESSAGES + 1, "{rank}");
     }
 }
@@ -197,7 +184,7 @@ fn p23_who_falls_silent_in_the_middle_of_its_log_is_asked_again() {
     group.pass(20);
     assert!(group.machines[2].is_primary(), "{:?}", group.machines[2].office.phase);
     for rank in 0..3 {
-        assert_eq!(group.hosts[rank].delivered.len() as u64, N_MESSAGES, "{rank}");
+        assert_eq!(group.hosts[rank].deliveries.len() as u64, N_MESSAGES, "{rank}");
     }
 }
 

@@ -11,7 +11,7 @@
 //!   again.
 
 use super::{MS, Parcel, What, World};
-use crate::amcast::process::{Applied, Outbox, Protocol, Restore};
+use crate::amcast::process::{Applied, Delivered, Outbox, Protocol, Restore};
 use base::{Instant, Rng};
 use proto::amcast::bugs::Bug;
 use proto::amcast::wire::Wire;
@@ -213,15 +213,7 @@ impl<W: Wire> World<W> {
         }
         let changes: Vec<&[u8]> = of.disk.changes.iter().map(Vec::as_slice).collect();
         let applied = of.disk.applied.clone();
-        let mut out = Outbox {
-            sent: Vec::new(),
-            n_before: 0,
-            applied,
-            n_states: 0,
-            cuts: Vec::new(),
-            commutes: false,
-            clock: None,
-        };
+        let mut out = Outbox::new(Delivered { applied, ..Delivered::default() }, None);
         let (disk, now) = (&of.disk.whole, Instant(self.now));
         of.machine = (recovery.restore)(
             &recovery.config,
@@ -233,7 +225,7 @@ impl<W: Wire> World<W> {
             &mut out,
         );
         assert!(out.sent.is_empty(), "D1: nothing is said before it is written");
-        of.applied = out.applied;
+        of.applied = out.deliveries.applied;
         of.alive = true;
         // It repeats the deliveries that it had reported and no longer knows: the judges see that.
         of.n_told = of.n_told.min(of.applied.len());
