@@ -319,6 +319,25 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_that_takes_nothing_has_no_room_after_a_while() {
+        let mut outgoing = Outgoing::new(1);
+        let mut wire = Wire { room: 0, ..Wire::default() };
+        let bytes = vec![7; MESSAGE_BYTES_MAX];
+        let piece = Frame::StateChunk { transfer: 0, offset: 9, check: 0, bytes: &bytes };
+        let most = OUT_BYTES_SOFT_MAX / MESSAGE_BYTES_MAX;
+        let room_for = (0..2 * most).take_while(|_| {
+            let has_room = outgoing.has_room(TO);
+            outgoing.push(TO, &piece);
+            outgoing.send(&mut wire);
+            has_room
+        });
+        assert!((most - 1..=most).contains(&room_for.count()) && outgoing.has_room(FROM));
+        wire.room = usize::MAX;
+        outgoing.send(&mut wire);
+        assert!(outgoing.has_room(TO), "it has taken everything");
+    }
+
+    #[test]
     fn what_the_fabric_does_not_take_is_sent_later() {
         let (mut outgoing, mut incoming) = (Outgoing::new(1), Incoming::default());
         let mut wire = Wire { room: 1, ..Wire::default() };

@@ -396,5 +396,13 @@ mod tests {
         for change in [Change::Remove(third), Change::Remove(OTHER)] {
             assert_eq!(core.begin_change(change), Err(NoChange::Renewing(OTHER)), "{change:?}");
         }
+        // One that learns has no vote: it may go.
+        core.node.poll(Instant(1), &mut core.host);
+        let learns = of(&[ME], &[OTHER]);
+        core.node.machine().configuration.set(Some(learns));
+        core.host.desk.view.configuration = Some(learns);
+        let promoted = core.begin_change(Change::Promote(OTHER));
+        assert_eq!(promoted, Err(NoChange::Renewing(OTHER)));
+        assert_eq!(core.begin_change(Change::Remove(OTHER)), Ok(()));
     }
 }

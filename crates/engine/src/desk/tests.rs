@@ -21,6 +21,19 @@ fn reads_in_words_keep_their_words_when_rounds_are_joined() {
 }
 
 #[test]
+fn a_desk_with_as_many_reads_as_it_may_have_takes_no_more() {
+    let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
+    desk.bounds.reads = 3;
+    for request in 0..3 {
+        assert!(desk.has_room(), "with {request}");
+        desk.read(Asker { connection: 1, request });
+    }
+    assert!(!desk.has_room());
+    desk.begin_round().expect("they are asked about");
+    assert!(!desk.has_room(), "they are under way");
+}
+
+#[test]
 fn i3_what_a_turn_does_not_answer_of_a_round_is_first_in_the_next() {
     let mut desk = Desk::new(View::new(Rank::at(0), 3), PATIENCE);
     let asker = |request| Asker { connection: 1, request };

@@ -3,8 +3,8 @@
 use super::*;
 use crate::mock::Wire;
 use crate::multicast::{Options, Outcome, Places};
-use base::Event;
 use base::verb::Relay;
+use base::{Event, Incarnation};
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, MessageId, Place, primcast};
 use proto::disk::NoDisk;
@@ -92,8 +92,17 @@ struct Town<P> {
 
 const N: usize = 3;
 
-fn node<P: Planting<Bug>>(me: usize, life: u64, planted: P) -> (Node<Machine, App, P>, Lan) {
-    let places = Places::new(N, vec![Rank::all(N).collect()]);
+/// One group on all nodes.
+fn everywhere() -> Places {
+    Places::new(N, vec![Rank::all(N).collect()])
+}
+
+fn node<P: Planting<Bug>>(
+    me: usize,
+    life: u64,
+    places: Places,
+    planted: P,
+) -> (Node<Machine, App, P>, Lan) {
     let config = Config {
         layout: places.layout().clone(),
         rule: Rule::Plain,
@@ -124,7 +133,11 @@ fn node<P: Planting<Bug>>(me: usize, life: u64, planted: P) -> (Node<Machine, Ap
 
 impl<P: Planting<Bug>> Town<P> {
     fn new(planted: P) -> Town<P> {
-        let (nodes, lans) = (0..N).map(|me| node(me, 1, planted)).unzip();
+        Town::of(&everywhere(), planted)
+    }
+
+    fn of(places: &Places, planted: P) -> Town<P> {
+        let (nodes, lans) = (0..N).map(|me| node(me, 1, places.clone(), planted)).unzip();
         let mut town = Town { nodes, lans, now: Instant(1), planted };
         for (a, b) in [(0, 1), (0, 2), (1, 2)] {
             town.link(a, b);
@@ -159,8 +172,12 @@ impl<P: Planting<Bug>> Town<P> {
     }
 
     fn multicast(&mut self, at: usize, payload: &[u8]) -> MessageId {
+        self.multicast_to(at, GroupId::at(0), payload)
+    }
+
+    fn multicast_to(&mut self, at: usize, group: GroupId, payload: &[u8]) -> MessageId {
         let (_, desk) = self.nodes[at].at_desk();
-        desk.multicast(GroupSet::all(1), payload, &Options::default()).expect("there is room")
+        desk.multicast(group.alone(), payload, &Options::default()).expect("there is room")
     }
 }
 
@@ -182,6 +199,34 @@ fn outcomes<P: Planting<Bug>>(planted: P) -> (usize, usize) {
 fn d1_an_outcome_waits_for_the_delivery() {
     assert_eq!(outcomes(Sound), (0, 1));
     assert_eq!(outcomes(Planted(Bug::CompletedEarly)), (1, 1), "a planted bug reports it at once");
+}
+
+/// Else it would be refused one day: its messages would be too far ahead of the first.
+#[test]
+fn w2_a_node_asks_what_a_group_has_delivered_that_has_no_member_here() {
+    let elsewhere = [1, 2].into_iter().map(Rank::at).collect();
+    let mut town = Town::of(&Places::new(N, vec![Rank::all(N).collect(), elsewhere]), Sound);
+    for n in 0..10_000_u32 {
+        town.multicast_to(0, GroupId::at(1), &n.to_le_bytes());
+        if n % 8 == 7 {
+            (0..6).for_each(|_| town.turn_all());
+        }
+    }
+    (0..100).for_each(|_| town.turn_all());
+    assert_eq!(town.nodes[1].app.n_delivered, 10_000);
+    let later = town.now.plus(Duration::from_secs(60));
+    let unknown = town.nodes[0].desk.own.next_to_ask(later);
+    assert!(unknown.is_empty(), "most are known to be delivered");
+}
+
+#[test]
+fn n8_other_nodes_hear_which_one_is_to_be_removed() {
+    let mut town = Town::new(Sound);
+    town.nodes.iter_mut().for_each(|node| node.desk.changes_members = true);
+    town.nodes[0].world.ask_removal(Rank::at(2), Incarnation(1));
+    (0..3).for_each(|_| town.turn_all());
+    let wanted = |node: &Node<_, _, _>| node.removals[2];
+    assert_eq!([wanted(&town.nodes[1]), wanted(&town.nodes[2])], [1, 1]);
 }
 
 /// Whether a node that asks for states from `place` on is given any.
@@ -213,7 +258,7 @@ fn is_started_again<P: Planting<Bug>>(planted: P) -> bool {
         sent.iter().any(|frame| frame.windows(6).any(|six| six == b"needle"))
     };
     assert!(on_its_way(&mut town));
-    let (node, lan) = node(2, 7, town.planted);
+    let (node, lan) = node(2, 7, everywhere(), town.planted);
     (town.nodes[2], town.lans[2]) = (node, lan);
     town.lans[0].links.push((Rank::at(2), false));
     town.link(0, 2);
