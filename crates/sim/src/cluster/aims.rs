@@ -1,6 +1,7 @@
 //! The targets of storms.
 
 use super::kinds::Protocol;
+use super::rest::Rest;
 use crate::Provider;
 use crate::kinds::{KINDS, Kind};
 use crate::plan::{MS, Plan};
@@ -36,6 +37,8 @@ pub(super) struct Aims {
     pub(super) hidden: Option<(usize, usize)>,
     /// Whether the run ends in silence (`silence`).
     pub(super) silence: Silence,
+    /// The turns of members that have nothing to do then.
+    pub(super) rest: Rest,
     /// The node that has stopped by itself last, and is started again.
     pub(super) stopped: Option<usize>,
     /// The leader that did.

@@ -81,6 +81,7 @@ mod plant;
 mod program;
 mod replicated;
 mod resp;
+mod rest;
 mod scripts;
 mod seats;
 mod several;

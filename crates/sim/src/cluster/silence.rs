@@ -3,7 +3,9 @@
 //! answer in the end, or hears that its outcome is unknown, and every member has executed what the
 //! others have, though no later request brings it there.
 
+use super::rest::TURNS_MAX;
 use super::world::{N_LIVE, World};
+use crate::Property;
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::world::silence::{Silence, break_links_soon};
@@ -46,6 +48,15 @@ impl World {
         if self.is_silent() {
             let counts = &mut self.clients[client].counts;
             counts.n_live = counts.n_live.max(N_LIVE);
+        }
+    }
+
+    /// Judges a turn of `node` (R1 of `rest`).
+    pub(super) fn look_at_rest(&mut self, node: usize) {
+        let left_ns = self.aims.silence.left_ns(self.now());
+        if left_ns.is_some_and(|left_ns| left_ns < 1_000 * MS) && self.aims.rest.turn(node) {
+            let detail = format!("r{node} has nothing to do, and takes {TURNS_MAX} turns a second");
+            self.violate(Property::Liveness, detail);
         }
     }
 }

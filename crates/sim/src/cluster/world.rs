@@ -461,6 +461,7 @@ impl World {
         self.spring_unsynced(node, n_posted);
         self.look_at_members(node);
         self.look_at_told(node);
+        self.look_at_rest(node);
         {
             let net = &mut *self.net.borrow_mut();
             let now = net.now();

@@ -42,6 +42,11 @@ impl Silence {
         matches!(self, Silence::Until { .. })
     }
 
+    /// The time to its end, if it has come and has one.
+    pub(crate) fn left_ns(self, now: u64) -> Option<u64> {
+        Some(self.lasts_until(now)? - now)
+    }
+
     /// Its end, if that is still to come.
     pub(crate) fn lasts_until(self, now: u64) -> Option<u64> {
         let Silence::Until { ns, .. } = self else { return None };
