@@ -277,6 +277,7 @@ mod tests {
         assert_eq!(order, [0, 3, 31]);
         assert_eq!(set.len(), 3);
         assert!(GroupId::at(3).alone().is_within(set) && !set.is_within(GroupSet::all(31)));
+        assert!(set.meets(GroupSet::all(1)) && !set.meets(GroupId::at(4).alone()));
         assert_eq!(GroupSet::all(MAX_GROUPS).len(), MAX_GROUPS);
         assert_eq!(GroupSet::EMPTY.iter().count(), 0);
     }
