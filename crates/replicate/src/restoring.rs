@@ -123,3 +123,44 @@ impl Restoring {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::lines::Lines;
+    use crate::transcript::InMemory;
+
+    const POINT: u64 = 9;
+
+    fn put(transcript: &mut InMemory, at: u64, offset: u64, bytes: &[u8], len: usize) {
+        let (owner, run, len) = (Rank::at(1), Incarnation(1), len as u64);
+        let mut entry = Vec::new();
+        Entry::Piece { owner, run, at, offset, len, bytes }.write(&mut entry);
+        let record = Record { bytes: &entry, continues: false, time_ms: None };
+        record.put(&mut Vec::new(), transcript);
+    }
+
+    #[test]
+    fn pieces_of_another_checkpoint_are_passed_over() {
+        let content = [&Header::default().bytes()[..], b"state"].concat();
+        let (first, rest) = content.split_at(content.len() - 2);
+        let mut transcript = InMemory::default();
+        put(&mut transcript, POINT - 4, 0, b"given up", 100);
+        put(&mut transcript, POINT, 0, first, content.len());
+        put(&mut transcript, POINT - 4, 8, b"late", 100);
+        put(&mut transcript, POINT, first.len() as u64, rest, content.len());
+        let mut restoring = Restoring {
+            position: POINT,
+            offset: 0,
+            time_ms: 0,
+            cursor: 0,
+            n_found: 0,
+            header: Vec::new(),
+            legs: VecDeque::new(),
+            is_started: false,
+        };
+        let mut program = Lines::default();
+        assert_eq!(restoring.find(&transcript, &mut program), Ok(true));
+        assert_eq!((restoring.read_header(), &program.restored[..]), (Ok(()), &b"state"[..]));
+    }
+}

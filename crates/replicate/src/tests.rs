@@ -4,7 +4,7 @@
 mod beside;
 mod copies;
 mod halts;
-mod lines;
+pub(crate) mod lines;
 mod seats;
 mod strict;
 mod times;

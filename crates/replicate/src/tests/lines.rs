@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// A program that answers "$N" with the length of each line in Redis's framing, when it is told to.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     pub(super) legs: BTreeMap<u64, (Vec<u8>, Vec<u8>, bool)>,
     /// Every line that was read, in order.
     pub(super) seen: Vec<Vec<u8>>,
     pub(super) is_started: bool,
-    pub(super) restored: Vec<u8>,
+    pub(crate) restored: Vec<u8>,
     pub(super) saved: Vec<u8>,
     pub(super) is_busy: bool,
     /// The bytes of one leg that it leaves unread, at most; 0 for any number.
