@@ -365,6 +365,7 @@ mod tests {
         differ(|r| r.boolean(true), ":1\r\n", "#t\r\n");
         differ(|r| r.boolean(false), ":0\r\n", "#f\r\n");
         differ(|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n");
+        differ(|r| r.double(f64::INFINITY), "$3\r\ninf\r\n", ",inf\r\n");
         differ(|r| r.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
         differ(|r| r.big_number("12"), "$2\r\n12\r\n", "(12\r\n");
         differ(|r| r.verbatim("hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n");

@@ -117,6 +117,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn bytes_have_the_units_of_redis() {
+        for (unit, factor) in [("", 1), ("k", 1000), ("M", 1_000_000), ("g", 1_000_000_000)] {
+            assert_eq!(bytes_of(&format!("3{unit}")), Some(3 * factor), "{unit}");
+        }
+        for (unit, shift) in [("b", 0), ("kB", 10), ("mb", 20), ("Gb", 30)] {
+            assert_eq!(bytes_of(&format!("3{unit}")), Some(3 << shift), "{unit}");
+        }
+        for wrong in ["", "k", "-1", "3t", "3 k", "99999999999g"] {
+            assert_eq!(bytes_of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
     fn limits_are_set_by_class_and_all_or_none() {
         let limits = OutputLimits::default();
         limits.set(b"normal 2mb 1k 7 replica 0 0 0").unwrap();

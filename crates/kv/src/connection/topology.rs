@@ -401,6 +401,17 @@ mod tests {
             let said = ask(args);
             assert!(said.contains("\r\nmymaster\r\n") && said.contains("\r\n7001\r\n"), "{said}");
         }
+        // One master, by each of its names.
+        let masters = |name: &str| {
+            let topology = Topology { name: name.to_owned(), ..topology([true; 3]) };
+            text(&topology, "sentinel", &["masters"])
+        };
+        let named = |said: &str, name: &str| said.matches(&format!("\r\n{name}\r\n")).count();
+        let both = masters("cluster");
+        assert!(both.starts_with("*2\r\n"), "{both}");
+        assert_eq!((named(&both, "mymaster"), named(&both, "cluster")), (1, 1));
+        let one = masters("mymaster");
+        assert!(one.starts_with("*1\r\n") && named(&one, "mymaster") == 1, "{one}");
         for (word, own) in [("sentinels", "7000"), ("replicas", "7001")] {
             let said = ask(&[word, "mymaster"]);
             let port = |port: &str| said.contains(&format!("$4\r\nport\r\n$4\r\n{port}\r\n"));
