@@ -310,6 +310,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             return self.begin(state, program, audience, now);
         }
         if !self.renew(program, now) {
+            self.look_at = None; // what it would be looked at for is over
             return false;
         }
         self.ask(program, now);

@@ -102,6 +102,10 @@ fn k7_a_copy_that_is_saved_by_its_files_begins_again_with_them() {
     assert_eq!(halts(&rig.agree()), [true]);
     let at = rig.state.checkpoints().making().expect("a checkpoint is made").at;
     assert!(rig.door.streams.is_closed(client) && !rig.door.program.starts.contains(&at));
+    // Its member's loop sleeps meanwhile.
+    rig.now = rig.now.plus(LIMIT);
+    rig.agree();
+    assert!(rig.door.feeder().deadline().is_some_and(|at| at > rig.now));
     rig.door.program.ends_slowly = false;
     let next = rig.client();
     rig.asks(next, &[b"SET later\r\n"]);
