@@ -21,7 +21,8 @@ use crate::multicast::stream::Streams;
 use base::{Incarnation, Port, Rank};
 use proto::amcast::wire::{Malformed, Reader, Wire, list, number};
 use proto::amcast::{
-    Cut, GroupId, GroupSet, Host, Message, MessageId, Pid, Place, RealClock, Timestamp, To,
+    Cut, Deliveries, GroupId, GroupSet, Host, Message, MessageId, Pid, Place, RealClock, Timestamp,
+    To,
 };
 use proto::codec::{Coded, Out, Varints};
 use proto::planted::{Planting, Sound};
@@ -390,6 +391,12 @@ impl<W: Wire, A: Application, P: Planting<Bug>> Host<W> for Stage<'_, W, A, P> {
         self.world.send(to, wire);
     }
 
+    fn real_clock(&mut self) -> Option<RealClock> {
+        self.world.clock
+    }
+}
+
+impl<W: Wire, A: Application, P: Planting<Bug>> Deliveries for Stage<'_, W, A, P> {
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
         let group = self.world.acting.group;
         let delivery = Delivery { group, message: message.clone(), at };
@@ -418,10 +425,6 @@ impl<W: Wire, A: Application, P: Planting<Bug>> Host<W> for Stage<'_, W, A, P> {
         if !self.app.states_are_joint() {
             self.world.install(state);
         }
-    }
-
-    fn real_clock(&mut self) -> Option<RealClock> {
-        self.world.clock
     }
 }
 

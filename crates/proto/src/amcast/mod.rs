@@ -146,10 +146,19 @@ pub struct RealClock {
 }
 
 /// The environment of a machine.
-pub trait Host<W> {
+pub trait Host<W>: Deliveries {
     /// Sends (T1, T2).
     fn send(&mut self, to: To, wire: &W);
 
+    /// The reading of the synchronized clock, if there is one whose error is bounded and attested
+    /// now.
+    fn real_clock(&mut self) -> Option<RealClock> {
+        None
+    }
+}
+
+/// The part of a machine's environment that its deliveries go to.
+pub trait Deliveries {
     /// Delivers `message`, which is next in the order, at this final timestamp.
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp);
 
@@ -159,14 +168,8 @@ pub trait Host<W> {
         let _ = (at, cut);
     }
 
-    /// The reading of the synchronized clock, if there is one whose error is bounded and attested
-    /// now.
-    fn real_clock(&mut self) -> Option<RealClock> {
-        None
-    }
-
-    /// Whether [`Host::state`] gives states: without them the messages that a dead member lacks are
-    /// kept for it, for ever.
+    /// Whether [`Deliveries::state`] gives states: without them the messages that a dead member
+    /// lacks are kept for it, for ever.
     fn keeps_states(&self) -> bool {
         false
     }
@@ -202,7 +205,7 @@ pub struct Config {
     /// The bytes of a log in one message of the protocol, unless one entry is longer.
     pub part_bytes: usize,
     /// The number of delivered messages that a process keeps for members that have not delivered
-    /// them, where states can be handed over instead ([`Host::keeps_states`]).
+    /// them, where states can be handed over instead ([`Deliveries::keeps_states`]).
     pub retain: usize,
     /// The bytes of those messages.
     pub retain_bytes: usize,
@@ -300,8 +303,8 @@ pub trait Multicast: Sized + 'static {
         None
     }
 
-    /// Requests a cut at `at`: [`Host::cut`] reports the moment at which exactly the messages to
-    /// this group with a final timestamp up to it have been delivered here (4.4.2). A repeated
+    /// Requests a cut at `at`: [`Deliveries::cut`] reports the moment at which exactly the messages
+    /// to this group with a final timestamp up to it have been delivered here (4.4.2). A repeated
     /// request gets one report. The group's clocks are raised to `at`, so it should not be far
     /// above them.
     ///
@@ -443,8 +446,8 @@ pub trait Multicast: Sized + 'static {
     fn rest(&mut self, _rests: bool) {}
 
     /// Appends what another member needs besides the application's state to reach this one's
-    /// position: for hosts that bring states themselves (they keep states, and [`Host::state`]
-    /// gives none).
+    /// position: for hosts that bring states themselves (they keep states, and
+    /// [`Deliveries::state`] gives none).
     fn give_state(&self, _out: &mut Vec<u8>) {}
 
     /// Takes another member's state, unless it is no further than this one's; the host has its

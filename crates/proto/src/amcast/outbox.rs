@@ -1,7 +1,7 @@
 //! A host that keeps what a step of a machine sends until the step is over, for worlds that look at
 //! it then: the simulator's, the explorer's, and those of tests.
 
-use super::{Cut, Host, Message, MessageId, Place, RealClock, Timestamp, To};
+use super::{Cut, Deliveries, Host, Message, MessageId, Place, RealClock, Timestamp, To};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -14,33 +14,6 @@ pub struct Outbox<W, D> {
     pub deliveries: D,
     /// The reading of the synchronized clock.
     pub clock: Option<RealClock>,
-}
-
-/// What the deliveries of a process go to: that part of a [`Host`].
-pub trait Deliveries {
-    /// See [`Host::deliver`].
-    fn deliver(&mut self, message: &Arc<Message>, at: Timestamp);
-
-    /// See [`Host::cut`].
-    fn cut(&mut self, at: Timestamp, cut: Cut) {
-        let _ = (at, cut);
-    }
-
-    /// See [`Host::keeps_states`].
-    fn keeps_states(&self) -> bool {
-        false
-    }
-
-    /// See [`Host::state`].
-    fn state(&mut self) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// See [`Host::install`].
-    fn install(&mut self, state: &[u8], through: Place) {
-        let _ = (state, through);
-        debug_assert!(self.keeps_states(), "a state came to a host that keeps none");
-    }
 }
 
 /// The names of the messages, in the order of their delivery.
@@ -63,11 +36,7 @@ impl<W, D: Default> Default for Outbox<W, D> {
     }
 }
 
-impl<W: Clone, D: Deliveries> Host<W> for Outbox<W, D> {
-    fn send(&mut self, to: To, wire: &W) {
-        self.sent.push((to, wire.clone()));
-    }
-
+impl<W, D: Deliveries> Deliveries for Outbox<W, D> {
     fn deliver(&mut self, message: &Arc<Message>, at: Timestamp) {
         self.deliveries.deliver(message, at);
     }
@@ -86,6 +55,12 @@ impl<W: Clone, D: Deliveries> Host<W> for Outbox<W, D> {
 
     fn install(&mut self, state: &[u8], through: Place) {
         self.deliveries.install(state, through);
+    }
+}
+
+impl<W: Clone, D: Deliveries> Host<W> for Outbox<W, D> {
+    fn send(&mut self, to: To, wire: &W) {
+        self.sent.push((to, wire.clone()));
     }
 
     fn real_clock(&mut self) -> Option<RealClock> {

@@ -6,11 +6,11 @@
 
 use base::{Incarnation, Instant, Rank};
 use proto::amcast::bugs::Bug;
-use proto::amcast::outbox::{self, Deliveries};
+use proto::amcast::outbox;
 use proto::amcast::wire::{Reader, Wire, list};
 use proto::amcast::{
-    About, Config, Cut, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid, Place,
-    Timestamp,
+    About, Config, Cut, Deliveries, Members, Message, MessageId, Multicast, NoChange, NoCut, Pid,
+    Place, Timestamp,
 };
 use proto::registry::MulticastSpec;
 use std::sync::Arc;

@@ -1,12 +1,12 @@
 //! Snapshots at a timestamp (4.4.2): the moment at which exactly the messages up to it were
 //! delivered.
 //!
-//! - P16 When [`Host::cut`] says that the cut at t is exact, what this process has delivered is
-//!   every message to its group with a final timestamp up to t, and no other. Nothing is missing,
-//!   since `safe_ts` has reached t, or the first pending message that may be delivered is above it;
-//!   nothing is too much, since every message above t is delivered after the cut. Cuts of several
-//!   groups at one t together are therefore one prefix of the order of all messages. Global: sim
-//!   checker `snapshots`.
+//! - P16 When `Deliveries::cut` says that the cut at t is exact, what this process has
+//!   delivered is every message to its group with a final timestamp up to t, and no other. Nothing
+//!   is missing, since `safe_ts` has reached t, or the first pending message that may be delivered
+//!   is above it; nothing is too much, since every message above t is delivered after the cut. Cuts
+//!   of several groups at one t together are therefore one prefix of the order of all messages.
+//!   Global: sim checker `snapshots`.
 //!
 //! An idle group's clocks stand still, and a cut above them would never come. A process with a cut
 //! to take asks its group to raise them (Raise, which only ever skips timestamps), and repeats that

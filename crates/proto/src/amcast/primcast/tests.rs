@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::amcast::linear::Level;
-use crate::amcast::outbox::{Deliveries, Outbox};
-use crate::amcast::{GroupId, Layout, Seen, To};
+use crate::amcast::outbox::Outbox;
+use crate::amcast::{Deliveries, GroupId, Layout, Seen, To};
 use crate::planted::Planted;
 use crate::stage::bytes::golden_bytes;
 use alloc::collections::BTreeSet;
