@@ -9,7 +9,7 @@
 //!                     replace: the old incarnation is out, the new one learns    (one entry)
 //!               <== log, or a state and then the log ==
 //!                     promote: it votes                                          (one entry)
-//! the old one   --- Seat(old incarnation) ------>  leader
+//! the old one   --- Seat(old incarnation) ------>  any member
 //!               <-- Parted ----------------------
 //! ```
 //! - I1 one change at a time: a leader begins none while one is not decided, and an operator's none
@@ -22,6 +22,11 @@
 //! - I5 a newcomer is heard by the leader though it trusts no member: it does not know the voters,
 //!   and those that vote may be a minority of the seats. By `Core::say_seat`; seed 43 of
 //!   `durable-cluster`.
+//! - I6 a member that has parted hears so whichever members its old configuration names: one that
+//!   does not lead says so too, and one that trusts itself asks all that it hears. (A decided
+//!   configuration that ends an incarnation ends it for good, so an old one does as well.) By
+//!   `Core::on_seat`, `Core::say_seat`; seed 661300000038 of `durable-cluster`: the removed member
+//!   trusted a member that did not lead, and the leader was none of those that it knew.
 //! - I4 an operator's change ends in an answer, at the latest when its deadline has passed; what
 //!   became of it is then not known, and said to be unknown.
 
@@ -254,14 +259,14 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// `from` says which disk sits there, and perhaps asks for the seat.
     pub(crate) fn on_seat(&mut self, from: Rank, incarnation: Incarnation, wants: bool) {
-        if !self.host.leads {
-            return; // the leader hears it too
-        }
         let Some(configuration) = self.node.configuration() else { return };
         if let Some(parted) = Parted::of(&configuration, from, incarnation) {
             let Parted { is_replaced, last } = parted;
             let frame = Frame::Parted { incarnation: incarnation.0, last: last.0, is_replaced };
-            return self.host.flows.push(from, &frame);
+            return self.host.flows.push(from, &frame); // I6
+        }
+        if !self.host.leads {
+            return; // the leader hears it too
         }
         let members = &configuration.members;
         let sits = members.all().contains(from);
@@ -305,9 +310,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let me: MemberSet = [self.host.origin.rank].into_iter().collect();
         // A newcomer does not know the voters. Where they are a minority of the seats it trusts
         // no member, and the leader has to hear it nevertheless.
-        let heard = self.node.heard();
-        let leader = self.node.trusted().map_or(heard, |leader| [leader].into_iter().collect());
-        for to in leader.difference(me).iter() {
+        let leader = self.node.trusted().map(|leader| [leader].into_iter().collect());
+        let leader = leader.filter(|leader| *leader != me); // I6
+        for to in leader.unwrap_or(self.node.heard()).difference(me).iter() {
             if !self.host.flows.has_room(to) {
                 continue;
             }
@@ -331,6 +336,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::Incoming;
+    use crate::host::HostState;
     use crate::mock;
     use base::{MAX_MEMBERS, Prefix};
     use proto::members::Members;
@@ -361,6 +368,35 @@ mod tests {
         assert_eq!(promotes, Err(NoChange::NoMajority), "one of two that then vote is heard");
         assert_eq!(admits(Change::Add(OTHER, Incarnation::FIRST), &of(&[ME], &[])), Ok(()));
         assert_eq!(admits(Change::Remove(OTHER), &of(&[ME, OTHER], &[])), Ok(()));
+    }
+
+    #[test]
+    fn i6_one_that_does_not_lead_says_that_an_incarnation_has_parted_and_nothing_else() {
+        let mut core = mock::core(0, Default::default());
+        let (gone, sits) = (Rank::at(2), of(&[ME, OTHER], &[]));
+        let hears = |core: &mut mock::Member, from: Rank, incarnation| {
+            core.on_seat(from, incarnation, true);
+            let HostState { flows, plant, .. } = &mut core.host;
+            flows.send(plant);
+            let (mut incoming, mut parted) = (Incoming::default(), Vec::new());
+            for message in plant.take(from) {
+                let unread = incoming.on_message(ME, &message, |frame| match frame {
+                    Frame::Parted { incarnation, is_replaced, .. } => {
+                        parted.push((incarnation, is_replaced));
+                    }
+                    other => panic!("{other:?}"),
+                });
+                assert_eq!(unread, None);
+            }
+            parted
+        };
+        core.node.machine().configuration.set(Some(Configuration { is_decided: false, ..sits }));
+        assert_eq!(hears(&mut core, gone, Incarnation::FIRST), [], "it may be undone");
+        core.node.machine().configuration.set(Some(sits));
+        assert_eq!(hears(&mut core, gone, Incarnation::FIRST), [(1, false)]);
+        assert_eq!(hears(&mut core, gone, Incarnation(2)), [], "a leader seats it");
+        assert_eq!(hears(&mut core, OTHER, Incarnation::FIRST), [], "it sits there");
+        assert_eq!(core.host.stats.seats_refused + core.host.stats.seats_given, 0);
     }
 
     #[test]
