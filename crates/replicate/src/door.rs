@@ -221,6 +221,11 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
         self.serves && !self.is_put_down
     }
 
+    /// Whether clients were let in once (D1): a copy that stalls before is never dropped (D6).
+    pub fn has_served(&self) -> bool {
+        self.serves
+    }
+
     /// The member, and its process.
     pub fn process(&self) -> (Rank, Incarnation) {
         self.clients.process()

@@ -41,7 +41,9 @@ use crate::multicast::stream::End;
 use crate::multicast::world::{ByMember, Handed, Parcel, Record, Stage, World};
 use base::{Inbox, Instant, Rank, SEATS_MAX, SeatSet};
 use core::time::Duration;
-use proto::amcast::{AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, MessageId, Multicast, Timestamp};
+use proto::amcast::{
+    AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, MessageId, Multicast, Place, Timestamp,
+};
 use proto::disk::DiskEvent;
 use proto::omega;
 use proto::planted::{Planting, Sound};
@@ -128,6 +130,15 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Whether others have dropped messages that members here have not delivered.
     pub fn is_behind(&self) -> bool {
         self.members.iter().any(|member| member.machine.is_behind())
+    }
+
+    /// The groups of the members here, with the place up to which each has delivered, and the one
+    /// below which others of its group may have forgotten, as far as it knows.
+    pub fn stands(&self) -> impl Iterator<Item = (GroupId, Place, Place)> + '_ {
+        let stand = |member: &Member<M>| {
+            (member.pid.group, member.machine.delivered_upto(), member.machine.floor())
+        };
+        self.members.iter().map(stand)
     }
 
     /// Ends the node.

@@ -436,6 +436,12 @@ pub trait Multicast: Sized + 'static {
         Place::default()
     }
 
+    /// The place below which members of the own group may have forgotten messages, as far as this
+    /// process knows.
+    fn floor(&self) -> Place {
+        Place::default()
+    }
+
     /// The bytes of delivered messages that this process keeps for members that lack them.
     fn n_kept_bytes(&self) -> usize {
         0

@@ -97,8 +97,14 @@ impl World {
             }
             return self.lose(client);
         }
-        let one = &self.clients[client];
         let is_well = self.phase == Phase::Liveness && !self.is_silent();
+        if is_well && !self.seats.votes(node) {
+            // A process without a seat that has not heard so: it refuses what it is asked.
+            self.clients[client].counts.n_refused = 0;
+            member_gone(&mut self.members[node], pipe);
+            return self.lose(client);
+        }
+        let one = &self.clients[client];
         if is_well && one.counts.n_refused > 0 {
             let n = one.counts.n_refused;
             let standing = self.standing(node);

@@ -40,7 +40,8 @@ pub(super) struct Deviants {
 }
 
 impl Deviants {
-    pub(super) fn draw(seed: u64, members: usize) -> Deviants {
+    /// Those of a run with so many members and clients.
+    pub(super) fn draw(seed: u64, members: usize, n_clients: usize) -> Deviants {
         let mut rng = Rng::new(seed ^ 0x0064_6576_6961_6e74);
         let mut after = vec![None; members];
         let n = if rng.chance(1, 2) { rng.below(members.div_ceil(2) as u64) } else { 0 };
@@ -61,6 +62,9 @@ impl Deviants {
         let renews = checkpoint > 0 && rng.chance(1, 2);
         let closes = checkpoint > 0 && rng.chance(3, 4);
         let closes_after = closes.then(|| Duration::from_millis(rng.range(1, 300)));
+        // (Each client comes back by an entry: that alone is not to make a checkpoint due.)
+        let least = if closes { (2 * n_clients as u64).next_multiple_of(compare) } else { 0 };
+        let checkpoint = checkpoint.max(least);
         // (Of two copies that differ none is known to be the wrong one.)
         let are_alike = n == 0 && stalls_after.iter().all(Option::is_none) && members > 2;
         let mut rng = Rng::new(seed ^ 0x0073_7472_6179_7300);

@@ -3,6 +3,11 @@
 //! - L1 A planned read is left, or under way, until it is answered: an interrupted one is left
 //!   again. By construction: [`LastReads::begin`] and [`LastReads::interrupt`] move reads between
 //!   the two, and only [`LastReads::finish`] drops any.
+//! - L2 A client asks for [`READS_MAX`] keys at once. Where connections are closed again and again
+//!   for checkpoints, it has some answers of each.
+
+/// See L2.
+const READS_MAX: usize = 64;
 
 /// A key, and the member that is to be asked for it.
 type Read = (usize, Vec<u8>);
@@ -49,12 +54,13 @@ impl LastReads {
         self.left[client].last().map(|(member, _)| *member)
     }
 
-    /// Begins the reads of `client` at its next member; the result is their keys.
+    /// Begins reads of `client` at its next member; the result is their keys.
     pub(super) fn begin(&mut self, client: usize) -> Vec<Vec<u8>> {
         let left = &mut self.left[client];
         let next = left.last().map(|(member, _)| *member);
         let is_elsewhere = |(member, _): &Read| Some(*member) != next;
         let from = left.iter().rposition(is_elsewhere).map_or(0, |at| at + 1);
+        let from = from.max(left.len().saturating_sub(READS_MAX));
         self.under_way[client] = left.drain(from..).collect();
         self.under_way[client].iter().map(|(_, key)| key.clone()).collect()
     }
@@ -89,5 +95,17 @@ mod tests {
         assert_eq!(reads.begin(0).len(), 2);
         reads.finish(0);
         assert_eq!((reads.n_left(0), reads.next_member(0)), (2, Some(0)));
+    }
+
+    #[test]
+    fn l2_many_reads_are_made_in_pieces() {
+        let mut reads = LastReads::new(1);
+        reads.plan(vec![b"key".to_vec(); READS_MAX + 1], [0].into_iter());
+        for left in [READS_MAX + 1, 1] {
+            assert_eq!(reads.n_left(0), left);
+            assert_eq!(reads.begin(0).len(), left.min(READS_MAX));
+            reads.finish(0);
+        }
+        assert_eq!((reads.n_left(0), reads.next_member(0)), (0, None));
     }
 }

@@ -14,6 +14,7 @@ use engine::{
 use kv::door::{self, Pipes, Serves};
 use kv::keyed::Keys;
 use proto::Replicator;
+use proto::amcast::{GroupId, Place};
 use proto::keyed::{KeyedConfig, KeyedMachine};
 use proto::members::Configuration;
 use proto::node::NodeConfig;
@@ -95,6 +96,11 @@ pub(super) trait Member {
     fn take_waited(&mut self) -> Vec<(Prefix, usize)> {
         Vec::new()
     }
+    /// The groups of atomic multicast that it is in, with the place up to which it has delivered,
+    /// and the one below which others may have forgotten, as far as it knows.
+    fn stands(&self) -> Vec<(GroupId, Place, Place)> {
+        Vec::new()
+    }
     /// The reason why its node has to stop.
     fn stops(&self) -> Option<StopError> {
         None
@@ -120,7 +126,8 @@ pub(super) trait Member {
 /// A copy that takes up nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stalled {
-    /// A majority's copies have answered alike further on, as the member knows.
+    /// A majority's copies have answered alike further on, as the member knows, and it is begun
+    /// again for that (D6 of `replicate::door`).
     pub(super) is_passed: bool,
 }
 

@@ -24,7 +24,7 @@ use kv::entry;
 use kv::partition::Order;
 use proto::Role;
 use proto::amcast::linear::Rule;
-use proto::amcast::{Config, primcast};
+use proto::amcast::{Config, GroupId, Place, primcast};
 use proto::disk::DiskEvent;
 use proto::planted::Sound;
 use proto::registry::MulticastSpec;
@@ -325,6 +325,10 @@ impl Member for Partitioned {
 
     fn stops(&self) -> Option<StopError> {
         self.stopped
+    }
+
+    fn stands(&self) -> Vec<(GroupId, Place, Place)> {
+        self.node.stands().collect()
     }
 
     fn standing(&self) -> String {

@@ -263,7 +263,7 @@ impl<R: Replicator> Member for Copied<R> {
 
     fn stall(&mut self) -> Option<Stalled> {
         let Parts { door, app, .. } = self.engine.parts();
-        let is_passed = door.feeder().is_before(app.judge().agreed().at);
+        let is_passed = door.has_served() && door.feeder().is_before(app.judge().agreed().at);
         door.program.is_stalled().then_some(Stalled { is_passed })
     }
 

@@ -51,12 +51,8 @@ impl World {
         }
     }
 
-    /// Judges a turn of `node` (R1 of `rest`). The loops of copies of a program are not judged: a
-    /// copy that is not asleep is run again and again.
+    /// Judges a turn of `node` (R1 of `rest`).
     pub(super) fn look_at_rest(&mut self, node: usize) {
-        if self.kind.protocol.replicates_program() {
-            return;
-        }
         let left_ns = self.aims.silence.left_ns(self.now());
         if left_ns.is_some_and(|left_ns| left_ns < 1_000 * MS) && self.aims.rest.turn(node) {
             let detail = format!("r{node} has nothing to do, and takes {TURNS_MAX} turns a second");

@@ -34,6 +34,7 @@ use base::{Incarnation, Prefix, Rank, Rng};
 use core::time::Duration;
 use engine::Bounds;
 use proto::Role;
+use proto::amcast::{GroupId, Place};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -156,7 +157,7 @@ impl World {
         let writing = Duration::from_nanos(MS << rng.below(8));
         let store = kind.bug.and_then(Bug::store).unwrap_or_default();
         let of_disks = has_disks.then_some((store, snapshot_bytes, writing));
-        let deviants = Deviants::draw(seed, members);
+        let deviants = Deviants::draw(seed, members, plan.n_clients);
         let deviants = if kind.protocol.holds_answers() { deviants.strict(seed) } else { deviants };
         // Where members go, one copy that deviates may become half of those that are left.
         let deviants = if operator.is_some() { deviants.reformed() } else { deviants };
@@ -258,8 +259,15 @@ impl World {
         Some(self.members[node].as_ref()?.view().role)
     }
 
+    /// Whether `node` lacks nothing that the others may have forgotten, whether it knows so or not.
     pub(super) fn holds_state(&self, node: usize) -> bool {
-        self.role(node).is_some_and(|role| role != Role::Learner)
+        let floors: Vec<_> = self.members.iter().flatten().flat_map(|one| one.stands()).collect();
+        let reaches = |(group, upto, _): &(GroupId, Place, Place)| {
+            floors.iter().all(|(of, _, floor)| of != group || floor <= upto)
+        };
+        self.members[node].as_ref().is_some_and(|member| {
+            member.view().role != Role::Learner && member.stands().iter().all(reaches)
+        })
     }
 
     /// The time that bytes between a client and a member take.

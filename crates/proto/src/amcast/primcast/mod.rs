@@ -476,6 +476,10 @@ impl<P: Planting<Bug>> Multicast for Machine<P> {
         self.delivered.last()
     }
 
+    fn floor(&self) -> Place {
+        self.log.floor
+    }
+
     fn n_kept_bytes(&self) -> usize {
         self.retained.n_bytes()
     }
