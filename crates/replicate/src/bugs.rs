@@ -92,6 +92,8 @@ proto::planted_bugs! {
     MatchedBehindAlone = MATCHED_BEHIND_ALONE: tests,
     /// A checkpoint counts when its maker's copy agrees at the checkpoint's own point.
     CheckpointByOwnPoint = CHECKPOINT_BY_OWN_POINT: tests,
+    /// A copy that may have answered wrongly makes a checkpoint.
+    DoubtfulMakes = DOUBTFUL_MAKES: tests,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: sweep ANYWHERE,
     /// The transcript is forgotten up to its end, not up to the checkpoint.

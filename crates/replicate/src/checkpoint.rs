@@ -16,6 +16,10 @@
 //!   own way: a hash tells of the answers since the point before alone, and further on such a copy
 //!   may answer as the others do. One whose maker differs, or behind which the copies are split,
 //!   never counts.
+//! - K8 a process that is in doubt (`verdict`, V10) makes no checkpoint, and none of it counts: if
+//!   it is the one that has answered wrongly, all copies that begin with what it holds would be
+//!   wrong with it, and be the majority. (Seed 661400000131 of `replicate-waits`: two copies had
+//!   differed while the third was away.)
 //! - K3 the pieces of one checkpoint are executed in their order, each once. A maker that cannot
 //!   save gives up by a piece of length 0.
 //! - K4 a maker without progress for [`PATIENCE`] comparisons (times the entries between two of
@@ -134,9 +138,23 @@ impl<B: Planting<Bug>> Checkpoints<B> {
     }
 
     /// Whether a halt counts now (K6).
-    pub fn takes_halt(&self, judge: &Judge<B>) -> bool {
+    pub fn takes_halt(&self, judge: &Judge<B>, run_of: impl Fn(Rank) -> Incarnation) -> bool {
         let is_late = self.is_due(judge) || self.planted.has(Bug::HaltedAgain);
-        is_late && self.making.is_none() && !judge.agreed().members.is_empty()
+        is_late && self.making.is_none() && self.makers(judge, run_of).next().is_some()
+    }
+
+    /// The members that may save (K8).
+    fn makers(
+        &self,
+        judge: &Judge<B>,
+        run_of: impl Fn(Rank) -> Incarnation,
+    ) -> impl Iterator<Item = (Rank, Incarnation)> {
+        let agreed = judge.agreed().members.iter().map(move |rank| (rank, run_of(rank)));
+        agreed.filter(|(maker, run)| !self.is_in_doubt(judge, *maker, *run))
+    }
+
+    fn is_in_doubt(&self, judge: &Judge<B>, maker: Rank, run: Incarnation) -> bool {
+        !self.planted.has(Bug::DoubtfulMakes) && judge.is_in_doubt(maker, run)
     }
 
     /// A halt was executed, which counts: a copy is to save at its point.
@@ -173,18 +191,11 @@ impl<B: Planting<Bug>> Checkpoints<B> {
     /// one (K1).
     fn begin(&mut self, judge: &Judge<B>, run_of: impl Fn(Rank) -> Incarnation) -> bool {
         let at = judge.position();
-        let makers = judge.agreed().members;
+        let makers: Vec<_> = self.makers(judge, run_of).collect();
         let n_points = at / judge.every();
         let turn = n_points.checked_rem(makers.len() as u64).unwrap_or(0);
-        let Some(maker) = makers.iter().nth(turn as usize) else { return false };
-        self.making = Some(Making {
-            at,
-            maker: (maker, run_of(maker)),
-            next: 0,
-            len: 0,
-            moved_at: at,
-            is_matched: false,
-        });
+        let Some(maker) = makers.get(turn as usize).copied() else { return false };
+        self.making = Some(Making { at, maker, next: 0, len: 0, moved_at: at, is_matched: false });
         true
     }
 
@@ -228,12 +239,12 @@ impl<B: Planting<Bug>> Checkpoints<B> {
         making.is_matched |= is_behind && (is_there || self.planted.has(Bug::MatchedBehindAlone));
         making.is_matched |= is_there && self.planted.has(Bug::CheckpointByOwnPoint);
         making.is_matched |= self.planted.has(Bug::CheckpointUnmatched);
-        if !making.is_whole() || !making.is_matched {
+        if !making.is_whole() || !making.is_matched || self.is_in_doubt(judge, maker, run) {
             return false;
         }
+        let making = self.making.take().expect("it is whole");
         self.adopted_at = making.at;
         self.n_adopted += 1;
-        self.making = None;
         true
     }
 
@@ -431,7 +442,8 @@ mod tests {
         assert_eq!(rig.checkpoints.counts(), (0, 1), "nor behind a split");
     }
 
-    /// (Seed 7700268 of `replicate`: the third copy was down, so no verdict saw the difference.)
+    /// (Seed 7700268 of `replicate`: the third copy was down, so no verdict saw the difference, and
+    /// the other one's hash came later.)
     #[test]
     fn k2_a_checkpoint_whose_own_point_is_open_does_not_count() {
         fn counts<B: Planting<Bug>>(planted: B) -> [bool; 2] {
@@ -441,9 +453,8 @@ mod tests {
             assert!(rig.checkpoints.pass_point(&rig.judge, |_| RUN));
             let at = rig.judge.position();
             let maker = rig.checkpoints.making().unwrap().maker.0;
-            let [other, third] = [1, 2].map(|n| Rank::at((maker.index() + n) % 3));
+            let third = Rank::at((maker.index() + 2) % 3);
             rig.judge.take(maker, RUN, at, 8);
-            rig.judge.take(other, RUN, at, 7);
             rig.piece(0, 10, 10);
             rig.pass([7, 7, 7]);
             let before = rig.look();
@@ -452,6 +463,42 @@ mod tests {
         }
         assert_eq!(counts(Sound), [false, true], "its hash is the majority's after all");
         assert_eq!(counts(Planted(Bug::MatchedBehindAlone)), [true; 2], "the mistake shows");
+    }
+
+    /// (Two copies differ while the third is away, and answer alike from then on.)
+    #[test]
+    fn k8_a_copy_in_doubt_makes_no_checkpoint() {
+        fn makes<B: Planting<Bug>>(planted: B) -> bool {
+            let mut rig = Rig::new(planted);
+            let mut saves = false;
+            for (one, other) in [(7, 8), (7, 7), (7, 7), (7, 7)] {
+                rig.judge.step();
+                saves |= rig.checkpoints.pass_point(&rig.judge, |_| RUN);
+                let at = rig.judge.position();
+                rig.judge.take(Rank::at(0), RUN, at, one);
+                rig.judge.take(Rank::at(1), RUN, at, other);
+            }
+            assert_eq!(rig.checkpoints.takes_halt(&rig.judge, |_| Incarnation(6)), !saves);
+            let may_halt = rig.checkpoints.takes_halt(&rig.judge, |_| RUN);
+            saves || may_halt
+        }
+        assert!(!makes(Sound));
+        assert!(makes(Planted(Bug::DoubtfulMakes)), "the mistake shows");
+    }
+
+    #[test]
+    fn k8_a_checkpoint_counts_when_the_doubt_is_over() {
+        let (mut rig, maker) = whole(Sound);
+        rig.pass([7, 7, 7]);
+        let third = Rank::at((maker + 1) % 3);
+        rig.judge.step();
+        let at = rig.judge.position();
+        for member in (0..3).map(Rank::at).filter(|member| *member != third) {
+            rig.judge.take(member, RUN, at, 7 + u64::from(member.index() == maker));
+        }
+        assert!(!rig.look(), "its maker may be wrong");
+        rig.judge.take(third, RUN, at, 8);
+        assert!(rig.look(), "it is not");
     }
 
     #[test]

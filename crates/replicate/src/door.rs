@@ -385,12 +385,15 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// D12
     fn halt<H: Transcript>(&self, state: &State<H, B>) -> Option<Entry<'static>> {
         let checkpoints = state.checkpoints();
-        let may_say =
-            checkpoints.takes_halt(state.judge()) && self.clients.may_enter(state.table());
         let is_empty = checkpoints.renews() && state.table().n_open() == 0;
         let closes = self.halts.closes(self.now);
+        if !closes && !is_empty || !self.clients.may_enter(state.table()) {
+            return None;
+        }
+        let run_of = |rank| state.table().run_of(rank);
+        let may_say = checkpoints.takes_halt(state.judge(), run_of);
         let (owner, run) = self.clients.process();
-        (may_say && (closes || is_empty)).then_some(Entry::Halt { owner, run, closes })
+        may_say.then_some(Entry::Halt { owner, run, closes })
     }
 
     /// O6 of `held`: any member says so for its own clients.

@@ -188,7 +188,9 @@ impl<B: Planting<Bug>> Ground<B> {
     /// Executes a halt (`checkpoint`, K6).
     fn halt(&mut self, closes: bool) -> (Verdict, Effect) {
         let Ground { table, judge, checkpoints, .. } = self;
-        if !checkpoints.takes_halt(judge) || !closes && table.n_open() > 0 {
+        if !checkpoints.takes_halt(judge, |rank| table.run_of(rank))
+            || !closes && table.n_open() > 0
+        {
             return (Verdict::Over, Effect::Nothing);
         }
         table.end_all();

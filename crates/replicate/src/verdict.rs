@@ -10,8 +10,8 @@
 //! - V4 if no hash can be agreed on, the copies are *split* at this point. The processes
 //!   that have proposed a hash there are.
 //! - V5 the newest [`Output::points_max`] points are kept. One that waits for hashes when it is no
-//!   longer among them ends as *late*; a member whose hash comes after that is compared at the next
-//!   points again.
+//!   longer among them ends as *late*, or as a split if the hashes that it has differ; a member
+//!   whose hash comes after that is compared at the next points again.
 //! - V6 the first hash of a member at a point counts: another process of it may come to the same
 //!   point again.
 //! - V7 all seats are in at first. A member is out from the entry on that says that it was removed
@@ -20,6 +20,9 @@
 //! - V8 under [`Output::Strict`] a point lies behind each value of the log that has entries of
 //!   connections, and no others do: what one value has set going is compared at once. Where a value
 //!   ends is the same at all members.
+//! - V10 a process is *in doubt* while another hash than its own is known at a point where none is
+//!   agreed on, or its own is missing there and known further on; and from a split on until a later
+//!   process begins. It may be the one that has answered wrongly, and answer as the others do now.
 //! - V9 a point lies behind a halt ([`Entry::Halt`](crate::entry::Entry::Halt)), wherever that is.
 
 use crate::bugs::Bug;
@@ -105,6 +108,19 @@ struct Point {
     agreed: Option<u64>,
     /// Its verdict was counted: no hash is waited for.
     is_over: bool,
+}
+
+impl Point {
+    /// Whether another hash than this one was proposed.
+    fn others_than(&self, value: u64) -> bool {
+        self.hashes.iter().flatten().any(|(_, other)| *other != value)
+    }
+
+    /// Whether two hashes were proposed, and none is agreed on.
+    fn is_disputed(&self) -> bool {
+        let first = self.hashes.iter().flatten().next();
+        self.agreed.is_none() && first.is_some_and(|(_, value)| self.others_than(*value))
+    }
 }
 
 /// The judge of the module's text.
@@ -208,6 +224,23 @@ impl<B: Planting<Bug>> Judge<B> {
         mark_of(&self.split, member, run)
     }
 
+    /// Whether this process is in doubt (V10).
+    pub(crate) fn is_in_doubt(&self, member: Rank, run: Incarnation) -> bool {
+        let (mut has_said, mut has_gap) = (false, false);
+        let differs = |point: &Point| match point.hashes[member.index()] {
+            Some((by, value)) if by == run => {
+                has_said = true;
+                has_gap || point.agreed.is_none() && point.others_than(value)
+            }
+            Some(_) => false,
+            None => {
+                has_gap |= has_said && !point.is_over;
+                false
+            }
+        };
+        self.is_split(member, run).is_some() || self.points.values().any(differs)
+    }
+
     /// Whether the hash of `member` at this point is waited for.
     pub fn is_wanted(&self, member: Rank, at: u64) -> bool {
         let waits = |point: &Point| !point.is_over && point.hashes[member.index()].is_none();
@@ -262,9 +295,15 @@ impl<B: Planting<Bug>> Judge<B> {
     }
 
     fn begin_point(&mut self) {
-        if self.points.len() == self.output.points_max() {
-            let oldest = self.points.pop_first();
-            self.counts.late += u64::from(oldest.is_some_and(|(_, point)| !point.is_over)); // V5
+        if self.points.len() == self.output.points_max()
+            && let Some((at, oldest)) = self.points.pop_first().filter(|(_, point)| !point.is_over)
+        {
+            // V5
+            if oldest.is_disputed() {
+                self.split(at, &oldest);
+            } else {
+                self.counts.late += 1;
+            }
         }
         self.points.insert(self.position, Point::default());
     }

@@ -92,6 +92,66 @@ fn v4_copies_without_a_majority_are_split() {
     assert_eq!(early.counts().split, 0, "it is not known yet");
 }
 
+/// Passes a point at which these members, of three, have these hashes.
+fn pass(judge: &mut Judge<Sound>, run: Incarnation, hashes: &[(usize, u64)]) {
+    while !judge.step() {}
+    let at = judge.position();
+    for (member, value) in hashes {
+        judge.take(Rank::at(*member), run, at, *value);
+    }
+}
+
+fn in_doubt(judge: &Judge<Sound>, run: Incarnation) -> Vec<usize> {
+    let is_in_doubt = |member: &usize| judge.is_in_doubt(Rank::at(*member), run);
+    (0..3).filter(is_in_doubt).collect()
+}
+
+#[test]
+fn v10_two_that_differ_are_in_doubt_until_the_third_tells() {
+    let mut judge = Judge::new(3, 10, Sound);
+    pass(&mut judge, RUN, &[(0, 7), (1, 7)]);
+    assert_eq!(in_doubt(&judge, RUN), []);
+    pass(&mut judge, RUN, &[(0, 7), (1, 8)]);
+    pass(&mut judge, RUN, &[(0, 7), (1, 7)]);
+    assert_eq!(in_doubt(&judge, RUN), [0, 1], "they answer alike again");
+    assert_eq!(in_doubt(&judge, Incarnation(2)), [], "later processes have said nothing");
+    judge.take(Rank::at(2), RUN, 20, 7);
+    assert_eq!((in_doubt(&judge, RUN), differing(&judge)), (vec![], vec![1]));
+}
+
+#[test]
+fn v10_those_of_a_split_are_in_doubt_until_they_begin_again() {
+    let mut judge = told(3, Sound, &[(0, 7), (1, 8), (2, 9)]);
+    for _ in 0..2 * POINTS_MAX {
+        pass(&mut judge, RUN, &[(0, 7), (1, 7), (2, 7)]);
+    }
+    assert_eq!(in_doubt(&judge, RUN), [0, 1, 2]);
+    judge.begun(Rank::at(1));
+    assert_eq!(in_doubt(&judge, RUN), [0, 2]);
+}
+
+#[test]
+fn v10_a_hash_that_is_missing_may_be_another_one() {
+    let mut judge = told(3, Sound, &[(0, 7), (1, 7)]);
+    pass(&mut judge, RUN, &[(0, 7)]);
+    assert_eq!(in_doubt(&judge, RUN), [], "the newest is always missing");
+    pass(&mut judge, RUN, &[(0, 7), (1, 7)]);
+    assert_eq!(in_doubt(&judge, RUN), [1]);
+    judge.take(Rank::at(1), RUN, 20, 7);
+    assert_eq!(in_doubt(&judge, RUN), []);
+}
+
+#[test]
+fn v5_a_point_that_is_forgotten_while_hashes_differ_is_a_split() {
+    let mut judge = told(3, Sound, &[(0, 7), (1, 8)]);
+    for _ in 0..POINTS_MAX {
+        pass(&mut judge, RUN, &[(0, 7), (1, 7), (2, 7)]);
+    }
+    let Counts { split, late, .. } = judge.counts();
+    assert_eq!((split, late, judge.split_at()), (1, 0, 10));
+    assert_eq!(in_doubt(&judge, RUN), [0, 1]);
+}
+
 #[test]
 fn v5_the_oldest_point_ends_as_late() {
     let mut judge = told(3, Sound, &[(0, 7), (2, 7)]);
