@@ -41,8 +41,10 @@ pub(super) struct Aims {
     pub(super) rest: Rest,
     /// The node that has stopped by itself last, and is started again.
     pub(super) stopped: Option<usize>,
-    /// The leader that did.
+    /// The member that has died last while all was well, and is started again.
     pub(super) deposed: Option<usize>,
+    /// The member that is about to die in the silence.
+    pub(super) doomed: Option<usize>,
 }
 
 /// The faults that clusters meet beside the common ones.

@@ -56,13 +56,17 @@ impl World {
         }
         self.look_at_pursuit(&of);
         let (damaged, has_damage) = (self.damaged_seat(&of.members), self.has_damage());
+        let owes_change = self.aims.silence.owes_change();
         let Some(operator) = &mut self.seats.operator else { return };
         if operator.pursuit.is_none() {
             let goal = match damaged {
                 Some(seat) => Some(operator.repair(seat)),
-                None if calm || has_damage => None,
+                None if calm && !owes_change || has_damage => None,
                 None => operator.think(&of.members, self.plan.members),
             };
+            if goal.is_some() {
+                self.aims.silence.has_changed();
+            }
             operator.pursuit = goal.map(|goal| {
                 let rank = Rank::at(goal.seat());
                 let sits = of.members.all().contains(rank);

@@ -1,13 +1,17 @@
 //! The silence at the end of half of the runs, when all is well (see `world::silence`): one client
-//! asks for something a last time, and links break meanwhile and come back. The client has an
-//! answer in the end, or hears that its outcome is unknown, and every member has executed what the
-//! others have, though no later request brings it there.
+//! asks for something a last time, and links break meanwhile and come back. In half of the runs a
+//! member dies, then or later, when all is at rest, and comes back; and where there is an operator,
+//! members change one last time. The client has an answer in the
+//! end, or hears that its outcome is unknown, and every member has executed what the others have,
+//! though no later request brings it there.
 
 use super::rest::TURNS_MAX;
 use super::world::{N_LIVE, World};
 use crate::Property;
+use crate::coverage::Mark;
 use crate::plan::MS;
 use crate::queue::Happening;
+use crate::world::Phase;
 use crate::world::silence::{Silence, break_links_soon};
 
 /// The time that members have to tell each other what is decided, and the client its answer.
@@ -26,7 +30,8 @@ impl World {
         }
         let patience = 2 * self.patience.as_nanos() as u64;
         let ns = self.now() + SILENCE_NS + patience;
-        self.aims.silence = Silence::Until { ns, has_begun: false };
+        let changes = self.seats.operator.is_some() && self.outages.rng.chance(1, 2);
+        self.aims.silence = Silence::Until { ns, has_begun: !changes };
         let last = self.outages.rng.below(self.clients.len() as u64) as usize;
         self.clients[last].counts.n_live -= 1;
         self.clients[last].asks_at = 0;
@@ -39,8 +44,32 @@ impl World {
             &among,
             &self.plan.weather,
         );
+        self.strike_in_silence(&among);
         self.push_in(ns - now, Happening::Phase);
         true
+    }
+
+    /// Dooms one of these members, in half of the runs.
+    fn strike_in_silence(&mut self, among: &[usize]) {
+        let rng = &mut self.outages.rng;
+        let any = among[rng.below(among.len() as u64) as usize];
+        let soon = if rng.chance(1, 2) { rng.below(10 * MS) } else { rng.below(500 * MS) };
+        if rng.chance(1, 2) {
+            self.aims.doomed = Some(any);
+            self.push_in(soon, Happening::PowerCut(any as u8));
+        }
+    }
+
+    /// Lets a member die, and come back a moment later.
+    pub(super) fn die_in_silence(&mut self, node: usize) {
+        if self.phase != Phase::Liveness || !self.may_die(node) {
+            return;
+        }
+        self.net.borrow_mut().coverage.hit(Mark::DiedInSilence);
+        self.crash(node);
+        self.aims.deposed = Some(node);
+        let back = 1 + self.outages.rng.below(100 * MS);
+        self.push_in(back, Happening::Spring(node as u8));
     }
 
     /// Notes that the client has asked: in silence no client asks again.

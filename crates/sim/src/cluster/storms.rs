@@ -155,8 +155,11 @@ impl World {
         }
     }
 
-    /// Kills the member again, which has just started.
+    /// Kills the member again, which has just started; or in the silence.
     pub(super) fn on_flicker(&mut self, node: usize) {
+        if self.aims.doomed.take_if(|of| *of == node).is_some() {
+            return self.die_in_silence(node);
+        }
         if self.phase == Phase::Safety && self.may_die(node) {
             let soon = self.outages.rng.below(5 * MS);
             self.crash_for(node, soon);

@@ -42,6 +42,18 @@ impl Silence {
         matches!(self, Silence::Until { .. })
     }
 
+    /// Whether the last change of members is to be begun.
+    pub(crate) const fn owes_change(self) -> bool {
+        matches!(self, Silence::Until { has_begun: false, .. })
+    }
+
+    /// Notes that it is.
+    pub(crate) fn has_changed(&mut self) {
+        if let Silence::Until { has_begun, .. } = self {
+            *has_begun = true;
+        }
+    }
+
     /// The time to its end, if it has come and has one.
     pub(crate) fn left_ns(self, now: u64) -> Option<u64> {
         Some(self.lasts_until(now)? - now)
@@ -125,13 +137,13 @@ impl World {
 
     /// Whether the last change is to be begun.
     pub(crate) const fn owes_last_change(&self) -> bool {
-        matches!(self.core.silence, Silence::Until { has_begun: false, .. })
+        self.core.silence.owes_change()
     }
 
     /// Notes that the operator has a goal for `seat`, which is in the core.
     pub(crate) fn note_last_change(&mut self, seat: usize) {
-        if let Silence::Until { has_begun, .. } = &mut self.core.silence {
-            *has_begun = true;
+        if self.is_silent() {
+            self.core.silence.has_changed();
             self.core.members.insert(Rank::at(seat));
             self.repair_core();
         }
