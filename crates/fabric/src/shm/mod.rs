@@ -39,6 +39,7 @@
 
 mod bell;
 mod link;
+mod looks;
 mod ring;
 mod verbs;
 mod watch;
@@ -48,6 +49,7 @@ use crate::{Atomicity, Capabilities, Fabric};
 use base::{Inbox, Rank, SEATS_MAX, SeatSet};
 use bell::Bell;
 use link::Link;
+use looks::Looks;
 use region::layout::beacon;
 use region::robust::Held;
 use region::schedule::Loop;
@@ -55,25 +57,15 @@ use region::{Identity, Owner, Region, Words};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use watch::{Alarm, Lookout};
 
 pub use link::{LinkReport, LinkState};
+pub use looks::RETRY;
 pub use ring::MESSAGE_BYTES_MAX;
 
 /// The words of each message ring: 512 KiB, twice the longest message.
 pub const RING_WORDS: u32 = 1 << 16;
-
-/// The interval at which a missing peer is looked for, though it would announce itself.
-pub const RETRY: Duration = Duration::from_millis(10);
-
-/// The number of polls per glance: one poll in so many checks whether a peer has died, and reads
-/// the clock while a link is missing, which would cost too much in every poll.
-const POLLS_PER_GLANCE: u32 = 64;
-
-/// The time after a peer's death for which a loop should look for its consequences rather than
-/// sleep: several times the duration of a takeover.
-const ALERT: Duration = Duration::from_micros(300);
 
 /// The time for which the start waits for the remains of the last life to end.
 const HOLD_PATIENCE: Duration = Duration::from_millis(20);
@@ -93,22 +85,13 @@ pub struct ShmFabric {
     members: usize,
     own: Words,
     beacon: Words,
-    /// The number of arrivals and alarms that the last look has seen.
-    arrivals: u64,
-    alarms: u64,
+    looks: Looks,
     /// The number of hurries that it knows of, so that it ends them.
     hurries: u64,
     alarm: Arc<Alarm>,
     lookout: Lookout,
-    /// The time until which it is worthwhile to look for the consequences of a peer's death.
-    alert_until: Option<Instant>,
     bell: Bell,
     asleep: bool,
-    /// Whether something is missing, or was found that the next poll must handle.
-    look_again: bool,
-    missing: bool,
-    polls: u32,
-    retry_at: Instant,
     pace: Loop,
     links: Vec<Link>,
     setup: Setup,
@@ -167,19 +150,13 @@ impl ShmFabric {
             me,
             members,
             own: owner.words(),
-            arrivals: beacon.load(beacon::ARRIVALS),
-            alarms: 0,
+            looks: Looks::new(beacon.load(beacon::ARRIVALS)),
             hurries: 0,
             beacon,
             lookout: Lookout::new(Arc::clone(&alarm)),
             alarm,
-            alert_until: None,
             bell,
             asleep: false,
-            look_again: false,
-            missing: true,
-            polls: 0,
-            retry_at: Instant::now(),
             pace,
             links,
             setup: setup.clone(),
@@ -228,7 +205,7 @@ impl ShmFabric {
     #[inline(never)]
     fn attend(&mut self, inbox: &mut Inbox) {
         // The count comes before the look: later events are handled next time.
-        self.alarms = self.alarm.count();
+        self.looks.alarms = self.alarm.count();
         // A death is reported at once; news from files (a removed region, a successor's) can wait
         // until the members that take over have done so.
         let mut died = false;
@@ -236,20 +213,15 @@ impl ShmFabric {
             died |= link.notice_end(inbox);
         }
         if died {
-            let now = Instant::now();
-            self.alert_until = Some(now + ALERT);
-            self.missing = true;
-            self.look_again = false;
-            self.retry_at = now + RETRY;
-            return;
+            return self.looks.note_death();
         }
-        self.arrivals = self.beacon.load(beacon::ARRIVALS);
-        self.look_again = false;
+        self.looks.arrivals = self.beacon.load(beacon::ARRIVALS);
+        self.looks.again = false;
         let was_complete = self.held.is_complete();
-        self.missing = !self.held.retry();
+        self.looks.missing = !self.held.retry();
         self.bell.drain();
         let is_watched = self.lookout.is_kept();
-        self.missing |= !is_watched;
+        self.looks.missing |= !is_watched;
         for peer in Rank::all(self.members) {
             if peer == self.me {
                 continue;
@@ -261,35 +233,23 @@ impl ShmFabric {
             if (link.is_mapped() && !was_mapped) || !was_complete {
                 link.announce(); // S4; and once more for a life that was announced late
             }
-            self.missing |= link.is_missing();
+            self.looks.missing |= link.is_missing();
             self.memory[peer.index()] = link.memory();
         }
         let lives = std::array::from_fn(|at| self.links.get(at).and_then(Link::watched));
         self.lookout.keep(lives, self.links.iter().filter_map(Link::watch));
-        self.retry_at = Instant::now() + RETRY;
+        self.looks.end();
     }
 
     /// The regular check: true if the links need attention though no event reported it.
     #[inline]
     fn glance(&mut self) -> bool {
-        self.polls = self.polls.wrapping_add(1);
-        self.polls.is_multiple_of(POLLS_PER_GLANCE) && self.glance_now()
+        self.looks.count_poll() && self.glance_now()
     }
 
     fn glance_now(&mut self) -> bool {
         // The look at the links that follows a death checks all of them.
-        self.links.iter_mut().any(Link::glance) || (self.missing && Instant::now() >= self.retry_at)
-    }
-
-    #[cold]
-    fn stays_alert(&mut self) -> bool {
-        self.alert_until = self.alert_until.filter(|until| Instant::now() < *until);
-        if self.alert_until.is_some() {
-            // If all poll loops are in a hurry, one that waits must not keep one that acts off the
-            // processor.
-            std::thread::yield_now();
-        }
-        self.alert_until.is_some()
+        self.links.iter_mut().any(Link::glance) || self.looks.is_retry_due()
     }
 
     /// Rings the bell of `to` if it sleeps (T9).
@@ -322,9 +282,9 @@ impl Fabric for ShmFabric {
             self.done.iter().for_each(|event| inbox.push(event));
         }
         self.done.clear();
-        if self.look_again
-            || self.alarm.count() != self.alarms
-            || self.beacon.load(beacon::ARRIVALS) != self.arrivals
+        if self.looks.again
+            || self.alarm.count() != self.looks.alarms
+            || self.beacon.load(beacon::ARRIVALS) != self.looks.arrivals
             || self.glance()
         {
             self.attend(inbox);
@@ -337,11 +297,11 @@ impl Fabric for ShmFabric {
             && let Some(leads) = self.pace.settle()
         {
             self.lookout.rest(leads);
-            self.look_again |= !leads;
+            self.looks.again |= !leads;
         }
         for link in &mut self.links {
             link.receive(inbox);
-            self.look_again |= link.wants_a_look();
+            self.looks.again |= link.wants_a_look();
         }
     }
 
@@ -362,7 +322,7 @@ impl Fabric for ShmFabric {
             self.bell.drain();
             // News of links is counted; only missing peers must be looked for, and peers that no
             // thread watches must be checked.
-            self.look_again |= self.glance_now();
+            self.looks.again |= self.glance_now();
         }
     }
 
@@ -372,6 +332,6 @@ impl Fabric for ShmFabric {
 
     #[inline]
     fn is_alert(&mut self) -> bool {
-        self.alert_until.is_some() && self.stays_alert()
+        self.looks.is_alert()
     }
 }

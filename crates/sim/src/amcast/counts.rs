@@ -35,10 +35,17 @@ pub struct Counts {
     pub snapshots: u64,
     /// Snapshots that came too late.
     pub snapshots_refused: u64,
+    /// What became of members.
+    pub changes: Changes,
+}
+
+/// The numbers of changes of members, and of what they met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
     /// Processes that began on the seat of one that had lost its memory.
     pub newcomers: u64,
     /// Epochs that began with other members than the one before.
-    pub member_changes: u64,
+    pub made: u64,
     /// Seats that lost their member that way.
     pub removals: u64,
     /// Of them seats of processes that lived.
@@ -48,7 +55,7 @@ pub struct Counts {
     /// Members that were replaced after they had died as primaries.
     pub primaries_replaced: u64,
     /// Changes while messages to the group were under way.
-    pub changes_amid_messages: u64,
+    pub amid_messages: u64,
     /// Processes that learned that they were no longer members.
     pub parted: u64,
 }
@@ -56,6 +63,7 @@ pub struct Counts {
 impl Counts {
     /// Adds the counts of another run.
     pub fn add(&mut self, other: &Counts) {
+        let of = &mut self.changes;
         let pairs = [
             (&mut self.crashes, other.crashes),
             (&mut self.crashes_of_primaries, other.crashes_of_primaries),
@@ -73,14 +81,14 @@ impl Counts {
             (&mut self.commuted, other.commuted),
             (&mut self.snapshots, other.snapshots),
             (&mut self.snapshots_refused, other.snapshots_refused),
-            (&mut self.newcomers, other.newcomers),
-            (&mut self.member_changes, other.member_changes),
-            (&mut self.removals, other.removals),
-            (&mut self.removals_of_living, other.removals_of_living),
-            (&mut self.additions, other.additions),
-            (&mut self.primaries_replaced, other.primaries_replaced),
-            (&mut self.changes_amid_messages, other.changes_amid_messages),
-            (&mut self.parted, other.parted),
+            (&mut of.newcomers, other.changes.newcomers),
+            (&mut of.made, other.changes.made),
+            (&mut of.removals, other.changes.removals),
+            (&mut of.removals_of_living, other.changes.removals_of_living),
+            (&mut of.additions, other.changes.additions),
+            (&mut of.primaries_replaced, other.changes.primaries_replaced),
+            (&mut of.amid_messages, other.changes.amid_messages),
+            (&mut of.parted, other.changes.parted),
         ];
         pairs.into_iter().for_each(|(sum, more)| *sum += more);
     }

@@ -19,13 +19,13 @@ fn groups_change_their_members_amid_all_faults_under_every_rule() {
     let counts = clean(&config, 120);
     for (what, n) in [
         ("crashes", counts.crashes),
-        ("newcomers on dead processes' seats", counts.newcomers),
-        ("primaries that died and were replaced", counts.primaries_replaced),
-        ("removals", counts.removals),
-        ("removals of processes that live", counts.removals_of_living),
-        ("additions", counts.additions),
-        ("changes while messages were under way", counts.changes_amid_messages),
-        ("processes that learnt that they were out", counts.parted),
+        ("newcomers on dead processes' seats", counts.changes.newcomers),
+        ("primaries that died and were replaced", counts.changes.primaries_replaced),
+        ("removals", counts.changes.removals),
+        ("removals of processes that live", counts.changes.removals_of_living),
+        ("additions", counts.changes.additions),
+        ("changes while messages were under way", counts.changes.amid_messages),
+        ("processes that learnt that they were out", counts.changes.parted),
         ("states for members that lacked one", counts.states),
         ("two primaries at once", counts.two_primaries),
     ] {

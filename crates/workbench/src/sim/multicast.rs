@@ -161,8 +161,8 @@ fn as_json(
         "commuted": report.counts.commuted,
         "snapshots": report.counts.snapshots,
         "new_primaries": report.counts.new_primaries,
-        "member_changes": report.counts.member_changes,
-        "newcomers": report.counts.newcomers,
+        "member_changes": report.counts.changes.made,
+        "newcomers": report.counts.changes.newcomers,
         "failing_seeds": report.findings.iter().map(|f| json!({
             "seed": f.seed,
             "violation": f.violation.to_string(),
@@ -213,12 +213,12 @@ fn print_table(
         outln!(
             "  {} changes of members, {} amid messages; {} removals, {} of them of the living; {} \
              newcomers, {} of them for dead primaries",
-            counts.member_changes,
-            counts.changes_amid_messages,
-            counts.removals,
-            counts.removals_of_living,
-            counts.newcomers,
-            counts.primaries_replaced,
+            counts.changes.made,
+            counts.changes.amid_messages,
+            counts.changes.removals,
+            counts.changes.removals_of_living,
+            counts.changes.newcomers,
+            counts.changes.primaries_replaced,
         );
     }
     if config.commutes {

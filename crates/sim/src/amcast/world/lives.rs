@@ -208,7 +208,7 @@ impl<W: Wire> World<W> {
         of.cuts.clear();
         of.inbox.clear();
         (of.alive, of.paused, of.settles, of.tick_at) = (true, false, false, None);
-        self.counts.newcomers += 1;
+        self.counts.changes.newcomers += 1;
         self.history.cuts_due.retain(|(by, _)| *by != pid);
         self.renew_links(process);
         self.renew_lives(process, life);
@@ -259,21 +259,21 @@ impl<W: Wire> World<W> {
 
     fn note_change(&mut self, group: GroupId, before: &Members, members: &Members) {
         self.note(|text| write!(text, "{group:?} goes on with {members:?}"));
-        self.counts.member_changes += 1;
+        self.counts.changes.made += 1;
         for rank in before.voters.difference(members.voters).iter() {
             let pid = Pid { group, rank };
             let at = self.index(pid);
             let lives = self.is_alive(at) && self.lives.sits(pid) == before.incarnation(rank);
-            self.counts.removals += 1;
-            self.counts.removals_of_living += u64::from(lives);
+            self.counts.changes.removals += 1;
+            self.counts.changes.removals_of_living += u64::from(lives);
         }
         for rank in members.voters.difference(before.voters).iter() {
             let pid = Pid { group, rank };
-            self.counts.additions += 1;
+            self.counts.changes.additions += 1;
             let n_before = self.lives.dead_primaries.len();
             self.lives.dead_primaries.retain(|dead| *dead != pid);
             let was_primary = self.lives.dead_primaries.len() < n_before;
-            self.counts.primaries_replaced += u64::from(was_primary);
+            self.counts.changes.primaries_replaced += u64::from(was_primary);
         }
         let n_members = members.voters.len();
         let mut n_of: BTreeMap<_, usize> = BTreeMap::new();
@@ -285,7 +285,7 @@ impl<W: Wire> World<W> {
         let meant = self.history.meant.iter();
         let mut amid = meant.filter(|(_, meant)| meant.dest.contains(group));
         let is_under_way = amid.any(|(id, _)| n_of.get(id).is_none_or(|n| *n < n_members));
-        self.counts.changes_amid_messages += u64::from(is_under_way);
+        self.counts.changes.amid_messages += u64::from(is_under_way);
     }
 
     /// L1: whether a living process has less than was delivered on its seat.
@@ -304,7 +304,7 @@ impl<W: Wire> World<W> {
             if !self.is_alive(process) {
                 continue;
             }
-            self.counts.parted += u64::from(self.machine(process).has_parted());
+            self.counts.changes.parted += u64::from(self.machine(process).has_parted());
             if !is_member {
                 self.history.correct.retain(|correct| *correct != pid);
             } else if self.is_behind_its_seat(process) {
