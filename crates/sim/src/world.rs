@@ -21,6 +21,7 @@ pub(crate) mod outage;
 mod phases;
 pub(crate) mod port;
 mod requests;
+pub(crate) mod rest;
 pub(crate) mod saving;
 pub(crate) mod silence;
 pub(crate) mod snares;
@@ -434,6 +435,9 @@ impl World {
             self.net.coverage.hit(Mark::CaughtUpByRead);
         }
         self.mind_transfer(node, status);
+        if let Some(detail) = self.core.rest.turn(node, self.core.silence, now) {
+            self.net.violate(Property::Liveness, detail);
+        }
         if self.shells[node].delivered.applied() != status.applied {
             let (said, true_) = (status.applied, self.shells[node].delivered.applied());
             self.net.violate(Property::Order, format!("r{node} says {said}, delivered {true_}"));

@@ -1,10 +1,10 @@
 //! The targets of storms.
 
 use super::kinds::Protocol;
-use super::rest::Rest;
 use crate::Provider;
 use crate::kinds::{KINDS, Kind};
 use crate::plan::{MS, Plan};
+use crate::world::rest::Rest;
 use crate::world::silence::Silence;
 use base::Rng;
 

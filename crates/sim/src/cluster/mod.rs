@@ -81,7 +81,6 @@ mod plant;
 mod program;
 mod replicated;
 mod resp;
-mod rest;
 mod scripts;
 mod seats;
 mod several;

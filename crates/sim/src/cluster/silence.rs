@@ -5,7 +5,6 @@
 //! end, or hears that its outcome is unknown, and every member has executed what the others have,
 //! though no later request brings it there.
 
-use super::rest::TURNS_MAX;
 use super::world::{N_LIVE, World};
 use crate::Property;
 use crate::coverage::Mark;
@@ -82,9 +81,8 @@ impl World {
 
     /// Judges a turn of `node` (R1 of `rest`).
     pub(super) fn look_at_rest(&mut self, node: usize) {
-        let left_ns = self.aims.silence.left_ns(self.now());
-        if left_ns.is_some_and(|left_ns| left_ns < 1_000 * MS) && self.aims.rest.turn(node) {
-            let detail = format!("r{node} has nothing to do, and takes {TURNS_MAX} turns a second");
+        let now = self.now();
+        if let Some(detail) = self.aims.rest.turn(node, self.aims.silence, now) {
             self.violate(Property::Liveness, detail);
         }
     }

@@ -8,6 +8,7 @@ use crate::Property;
 use crate::plan::MS;
 use crate::queue::Happening;
 use crate::trace::Topic;
+use crate::world::rest::{self, Rest};
 use crate::world::silence::Silence;
 use crate::world::{N_LIVE_OPERATIONS, Phase, World};
 use base::{MemberSet, Rank, majority};
@@ -23,12 +24,13 @@ pub(crate) struct Core {
     /// The time at which the liveness phase began.
     since: Option<u64>,
     pub(crate) silence: Silence,
+    pub(crate) rest: Rest,
 }
 
 impl Core {
     /// The core before faults have ended.
-    pub(crate) const fn of(members: MemberSet) -> Core {
-        Core { members, since: None, silence: Silence::Never }
+    pub(crate) fn of(members: MemberSet) -> Core {
+        Core { members, since: None, silence: Silence::Never, rest: Rest::of(rest::OF_MACHINES) }
     }
 
     /// Notes that the liveness phase begins.
