@@ -94,8 +94,9 @@ pub struct Client {
     next: usize,
     wire: Option<Wire>,
     session: Option<Session>,
-    /// Whether a command writes, by its name in upper case.
-    writes: HashMap<Vec<u8>, bool>,
+    /// Whether a command uses a number up, by its name in upper case, `NAME|SUBCOMMAND` of one that
+    /// has subcommands; `None` for such a name alone.
+    numbered: HashMap<Vec<u8>, Option<bool>>,
     n_retries: u64,
 }
 
@@ -137,7 +138,8 @@ enum Content<'a, A> {
 impl Client {
     /// A client that has not connected yet: the first call does.
     pub fn new(options: Options) -> Client {
-        Client { options, next: 0, wire: None, session: None, writes: HashMap::new(), n_retries: 0 }
+        let numbered = HashMap::new();
+        Client { options, next: 0, wire: None, session: None, numbered, n_retries: 0 }
     }
 
     /// Executes one command exactly once, within the deadline of the options.
@@ -254,7 +256,7 @@ impl Client {
     fn attempt<A: AsRef<[u8]>>(&mut self, content: &Content<'_, A>, effort: &Effort) -> Attempt {
         let until = effort.until.min(Instant::now() + self.options.attempt);
         match self.prepare(content, until) {
-            Ok(Ok(is_write)) => self.send_call(content, is_write, effort, until),
+            Ok(Ok(is_numbered)) => self.send_call(content, is_numbered, effort, until),
             Ok(Err(text)) => self.refused_before(text, effort),
             Err(error) => {
                 self.next += usize::from(self.wire.is_none());
@@ -263,7 +265,7 @@ impl Client {
         }
     }
 
-    /// Connected, known to the member, with a session, and knowing whether the command writes.
+    /// Connected, known to the member, with a session, and knowing whether the call is numbered.
     /// Nothing of the call has been sent. The inner error is the member's.
     fn prepare<A: AsRef<[u8]>>(
         &mut self,
@@ -285,7 +287,7 @@ impl Client {
             return Ok(Err(text));
         }
         match content {
-            Content::One(args) => self.is_write(args[0].as_ref(), until).map(Ok),
+            Content::One(args) => self.is_numbered(args, until).map(Ok),
             Content::All(_) => Ok(Ok(true)),
         }
     }
@@ -309,28 +311,31 @@ impl Client {
         Ok(None)
     }
 
-    /// Whether a command writes and so uses a number up, as the server itself sees it.
-    fn is_write(&mut self, name: &[u8], until: Instant) -> io::Result<bool> {
-        let name = name.to_ascii_uppercase();
-        if let Some(is_write) = self.writes.get(&name) {
-            return Ok(*is_write);
+    /// Whether a command uses a number up, as the server itself sees it.
+    fn is_numbered<A: AsRef<[u8]>>(&mut self, args: &[A], until: Instant) -> io::Result<bool> {
+        let name = args[0].as_ref().to_ascii_uppercase();
+        if !self.numbered.contains_key(&name) {
+            let answer = self.ask(&[&b"COMMAND"[..], b"INFO", &name], until)?;
+            let Value::Array(commands) = &answer else {
+                let text = "no facts in the answer";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+            };
+            let facts = commands.first().and_then(array);
+            let subcommands = facts.and_then(|facts| array(facts.get(9)?)).unwrap_or_default();
+            for facts in subcommands.iter().filter_map(array) {
+                let of = facts.first().and_then(Value::as_bytes).unwrap_or_default();
+                self.numbered.insert(of.to_ascii_uppercase(), Some(uses_number(facts)));
+            }
+            // The server refuses what it does not know, and uses no number up.
+            let is_numbered = facts.is_none_or(uses_number);
+            let by_itself = subcommands.is_empty().then_some(is_numbered);
+            self.numbered.insert(name.clone(), by_itself);
         }
-        let answer = self.ask(&[&b"COMMAND"[..], b"INFO", &name], until)?;
-        let is_write = match &answer {
-            Value::Array(commands) => match commands.first() {
-                Some(Value::Array(facts)) => match facts.get(2) {
-                    Some(Value::Array(flags)) => {
-                        flags.iter().any(|flag| flag.as_bytes() == Some(b"write"))
-                    }
-                    _ => true,
-                },
-                // Unknown: the server refuses it, and uses no number up.
-                _ => true,
-            },
-            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "no facts in the answer")),
-        };
-        self.writes.insert(name, is_write);
-        Ok(is_write)
+        let is_numbered = self.numbered[&name].or_else(|| {
+            let of = [&name, &b"|"[..], &args.get(1)?.as_ref().to_ascii_uppercase()].concat();
+            *self.numbered.get(&of)?
+        });
+        Ok(is_numbered.unwrap_or(true))
     }
 
     /// A member answered an error before the call was sent.
@@ -356,7 +361,7 @@ impl Client {
     fn send_call<A: AsRef<[u8]>>(
         &mut self,
         content: &Content<'_, A>,
-        is_write: bool,
+        is_numbered: bool,
         effort: &Effort,
         until: Instant,
     ) -> Attempt {
@@ -379,7 +384,7 @@ impl Client {
                 commands.len() + 2
             }
         };
-        let in_vain = |error: &dyn std::fmt::Display| match is_write {
+        let in_vain = |error: &dyn std::fmt::Display| match is_numbered {
             true => Attempt::Doubt(error.to_string()),
             false => Attempt::Nothing(error.to_string()),
         };
@@ -396,18 +401,18 @@ impl Client {
             }
         }
         match wire.receive(until) {
-            Ok(Value::Error(text)) => self.answered_error(text, refused, is_write, effort),
+            Ok(Value::Error(text)) => self.answered_error(text, refused, is_numbered, effort),
             Ok(value) => {
-                self.use_up(is_write);
+                self.use_up(is_numbered);
                 Attempt::Over(Ok(value))
             }
             Err(error) => in_vain(&error),
         }
     }
 
-    fn use_up(&mut self, is_write: bool) {
+    fn use_up(&mut self, is_numbered: bool) {
         if let Some(session) = &mut self.session {
-            session.used += u64::from(is_write);
+            session.used += u64::from(is_numbered);
         }
     }
 
@@ -416,7 +421,7 @@ impl Client {
         &mut self,
         text: String,
         refused: Option<String>,
-        is_write: bool,
+        is_numbered: bool,
         effort: &Effort,
     ) -> Attempt {
         match code(&text) {
@@ -425,7 +430,7 @@ impl Client {
             "NOSESSION" => self.session_is_gone(text, effort),
             // The member that executed it has answered an attempt whose reply was lost.
             "TOOLONG" | "ACKED" => {
-                self.use_up(is_write);
+                self.use_up(is_numbered);
                 Attempt::Over(Err(Error::ReplyLost(text)))
             }
             // The cluster has forgotten calls that it had executed: its memory was lost, or it was
@@ -444,7 +449,7 @@ impl Client {
             }
             _ if text.starts_with("ERR data lost") => Attempt::Nothing(text),
             _ => {
-                self.use_up(is_write);
+                self.use_up(is_numbered);
                 Attempt::Over(Err(Error::Answered(text)))
             }
         }
@@ -483,7 +488,30 @@ fn refusal<A: AsRef<[u8]>>(content: &Content<'_, A>) -> Option<&'static str> {
     if is_empty {
         return Some("a command has at least a name");
     }
+    // It would stay chosen until the connection is lost.
+    let selects = |args: &&[A]| args[0].as_ref().eq_ignore_ascii_case(b"SELECT");
+    let is_select = match content {
+        Content::One(args) => selects(args),
+        Content::All(commands) => commands.iter().any(selects),
+    };
+    if is_select {
+        return Some("SELECT is about a connection, and calls are made on several");
+    }
     (bytes > CALL_BYTES_MAX).then_some("longer than a call may be; use several")
+}
+
+fn array(value: &Value) -> Option<&[Value]> {
+    if let Value::Array(values) = value { Some(values) } else { None }
+}
+
+/// Whether these facts of a command are those of one that uses a number up (docs/sessions.md).
+fn uses_number(facts: &[Value]) -> bool {
+    let has = |at: usize, word: &[u8]| {
+        let words = facts.get(at).and_then(array);
+        words.is_none_or(|words| words.iter().any(|one| one.as_bytes() == Some(word)))
+    };
+    let has_tip = facts.len() > 7 && has(7, b"gregale:numbered");
+    has(2, b"write") || has_tip
 }
 
 /// The first word of an error.

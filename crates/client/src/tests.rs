@@ -162,3 +162,60 @@ fn a_member_that_never_answers_leaves_the_outcome_unknown() {
     assert_eq!(client.session(), None, "K1");
     drop(served.join().unwrap());
 }
+
+/// The facts of EVAL, which goes through the log and is no write.
+const EVAL: &str = "*1\r\n*10\r\n$4\r\neval\r\n:-3\r\n*1\r\n+noscript\r\n:0\r\n:0\r\n:0\r\n*0\r\n\
+     *1\r\n$16\r\ngregale:numbered\r\n*0\r\n*0\r\n";
+/// Those of SCRIPT, with two of its subcommands: LOAD goes through the log, EXISTS reads.
+const SCRIPT: &str = "*1\r\n*10\r\n$6\r\nscript\r\n:-2\r\n*0\r\n:0\r\n:0\r\n:0\r\n*0\r\n*0\r\n*0\r\n*2\r\n\
+     *10\r\n$11\r\nscript|load\r\n:3\r\n*1\r\n+noscript\r\n:0\r\n:0\r\n:0\r\n*0\r\n\
+     *1\r\n$16\r\ngregale:numbered\r\n*0\r\n*0\r\n\
+     *10\r\n$13\r\nscript|exists\r\n:-3\r\n*1\r\n+noscript\r\n:0\r\n:0\r\n:0\r\n*0\r\n\
+     *0\r\n*0\r\n*0\r\n";
+
+fn calls_of(asked: &[String]) -> Vec<&str> {
+    asked.iter().filter_map(|line| line.strip_prefix("GREGALE.CALL ")).collect()
+}
+
+#[test]
+fn k1_what_goes_through_the_log_uses_a_number_up_though_it_is_no_write() {
+    let (mut client, served) = scripted(&[&[
+        SESSION,
+        EVAL,
+        OK,
+        ":1\r\n",
+        WRITES,
+        OK,
+        ":1\r\n",
+        SCRIPT,
+        OK,
+        "*1\r\n:0\r\n",
+        OK,
+        OK,
+        OK,
+        ":2\r\n",
+    ]]);
+    client.call(&["EVAL", "return 1", "0"]).unwrap();
+    client.call(&["INCR", "k"]).unwrap();
+    client.call(&["SCRIPT", "EXISTS", "abc"]).unwrap();
+    client.call(&["script", "load", "return 1"]).unwrap();
+    client.call(&["INCR", "k"]).unwrap();
+    let asked = served.join().unwrap();
+    let calls = [
+        "1 EVAL return 1 0",
+        "2 INCR k",
+        "3 SCRIPT EXISTS abc",
+        "3 script load return 1",
+        "4 INCR k",
+    ];
+    assert_eq!(calls_of(&asked), calls);
+}
+
+#[test]
+fn a_database_is_not_chosen_by_a_call() {
+    let (mut client, _served) = scripted(&[]);
+    let select: &[&str] = &["select", "3"];
+    let refused = client.transaction(&[select, &["SET", "k", "v"]]);
+    assert!(matches!(refused, Err(Error::NotExecuted(_))), "{refused:?}");
+    assert!(matches!(client.call(select), Err(Error::NotExecuted(_))));
+}

@@ -52,6 +52,9 @@ fn named(name: &[u8]) -> Option<&'static CommandSpec> {
     }
 }
 
+/// The tip for clients of sessions (docs/sessions.md): it uses a number up, and is no `write`.
+const NUMBERED: &str = "gregale:numbered";
+
 fn describe(spec: &CommandSpec, reply: &mut Reply) {
     reply.array(10);
     reply.bulk(spec.name.as_bytes());
@@ -64,8 +67,10 @@ fn describe(spec: &CommandSpec, reply: &mut Reply) {
     reply.integer(i64::from(spec.keys.step));
     reply.set(spec.categories.len());
     spec.categories.iter().for_each(|category| reply.simple(category));
-    reply.set(spec.tips.len());
-    spec.tips.iter().for_each(|tip| reply.bulk(tip.as_bytes()));
+    let numbered = Some(NUMBERED).filter(|_| spec.is(flag::LOGGED));
+    let tips = || spec.tips.iter().copied().chain(numbered);
+    reply.set(tips().count());
+    tips().for_each(|tip| reply.bulk(tip.as_bytes()));
     reply.set(spec.key_specs.len());
     spec.key_specs.iter().for_each(|keys| describe_keys(keys, reply));
     if spec.subcommands.is_empty() {
@@ -241,4 +246,22 @@ fn help(reply: &mut Reply) {
         "GETKEYSANDFLAGS <full-command>",
         "    Return the keys and the access flags from a full Redis command.",
     ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As clients of sessions do (docs/sessions.md).
+    #[test]
+    fn clients_are_told_of_each_command_whether_it_uses_a_number_up() {
+        for spec in all().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands)) {
+            let mut reply = Reply::default();
+            describe(&CommandSpec { subcommands: &[], ..*spec }, &mut reply);
+            let facts = String::from_utf8(reply.take()).unwrap();
+            let is_told =
+                facts.contains("+write\r\n") || facts.contains("\r\ngregale:numbered\r\n");
+            assert_eq!(is_told, spec.is_write(), "{}", spec.name);
+        }
+    }
 }

@@ -65,8 +65,8 @@ pub mod flag {
     pub const NO_ASYNC_LOADING: u32 = 1 << 14;
     /// Has keys whose places depend on its arguments.
     pub const MOVABLE_KEYS: u32 = 1 << 15;
-    /// Goes through the log although Redis does not call it a write: EVAL and its family. Not
-    /// reported to clients.
+    /// Goes through the log although Redis does not call it a write: EVAL and its family. Clients
+    /// are told by a tip.
     pub const LOGGED: u32 = 1 << 31;
 
     /// The names in COMMAND INFO, in its order.
