@@ -42,6 +42,14 @@ const NEW_SECRET: &str = "recovered.secret";
 /// `gregale recover`
 pub(crate) fn run(args: &RecoverArgs) -> Outcome {
     let mut data = Data::open_any(&args.directory)?;
+    if data.replicates_program() {
+        return Err(Failure::new(format_args!(
+            "{} holds the log of a replicated program, which cannot be made one state here (what its \
+             entries mean depends on the settings of `up`); nothing was changed: start it with a \
+             majority of its disks, or another cluster with `--genesis` and the program's own files",
+            data.path().display()
+        )));
+    }
     if let Some(id) = interrupted(&data)? {
         finish(&mut data, id)?;
         return Ok(done(&data, id));
@@ -151,6 +159,7 @@ fn finish(data: &mut Data, id: u16) -> Outcome<()> {
     }
     let secret = data.path().join(NEW_SECRET);
     if secret.exists() {
+        data.keep_secret()?;
         rename(&secret, &data.secret_file())?;
     }
     if new.exists() {
@@ -201,6 +210,27 @@ mod tests {
         Data::open_any(path).unwrap()
     }
 
+    /// The meaning of its entries is not known here.
+    #[test]
+    fn a_replicated_programs_log_is_refused_and_nothing_is_changed() {
+        let base = tempfile::tempdir().unwrap();
+        prepared(base.path());
+        let program = "[keyspace]\nmaxmemory = 0\nprogram = \"redis-server\"\n";
+        let cluster = read(base.path(), "cluster.toml") + program;
+        std::fs::write(base.path().join("cluster.toml"), cluster).unwrap();
+        let args = RecoverArgs {
+            directory: base.path().to_owned(),
+            member: None,
+            without: Vec::new(),
+            maxmemory: 0,
+            yes_i_may_lose: Some(WORDS.to_owned()),
+        };
+        let refused = run(&args).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("replicated program"), "{refused}");
+        assert_eq!(read(base.path(), "secret"), "old");
+        assert_eq!(read(base.path(), RECOVERING), "2");
+    }
+
     fn read(path: &Path, name: &str) -> String {
         std::fs::read_to_string(path.join(name)).unwrap()
     }
@@ -210,6 +240,8 @@ mod tests {
         assert_eq!(read(path, "member-2.old-1/identity"), "old 2");
         assert_eq!(read(path, "member-3.old-1/identity"), "old 3");
         assert_eq!(read(path, "secret"), "new");
+        assert_eq!(read(path, "secret.old-1"), "old", "the old disks belong to it");
+        assert!(!path.join("secret.old-2").exists());
         assert!(!path.join(RECOVERING).exists() && !path.join("member-3").exists());
     }
 
@@ -220,7 +252,10 @@ mod tests {
         let steps: [Step; 5] = [
             |path| std::fs::rename(path.join("member-2"), path.join("member-2.old-1")).unwrap(),
             |path| std::fs::rename(path.join("member-3"), path.join("member-3.old-1")).unwrap(),
-            |path| std::fs::rename(path.join(NEW_SECRET), path.join("secret")).unwrap(),
+            |path| {
+                std::fs::copy(path.join("secret"), path.join("secret.old-1")).unwrap();
+                std::fs::rename(path.join(NEW_SECRET), path.join("secret")).unwrap();
+            },
             |path| std::fs::rename(path.join(NEW), path.join("member-2")).unwrap(),
             |path| std::fs::remove_file(path.join(RECOVERING)).unwrap(),
         ];

@@ -473,6 +473,23 @@ impl Data {
         Ok(Some(to))
     }
 
+    /// Keeps the present secret under another name, before another one takes its place: the disks
+    /// that were begun with it are put aside, and not deleted (I6). It can be repeated.
+    pub(crate) fn keep_secret(&self) -> Outcome<()> {
+        let own = self.secret_file();
+        let secret = std::fs::read(&own)
+            .map_err(|error| Failure::os(format_args!("read {}", own.display()), error))?;
+        for n in 1_u32.. {
+            let name = format!("secret.old-{n}");
+            match std::fs::read(self.path.join(&name)) {
+                Ok(kept) if kept == secret => break,
+                Ok(_) => {}
+                Err(_) => return self.write_durably(&name, &secret),
+            }
+        }
+        Ok(())
+    }
+
     /// The way in which the first life of `member` under this supervisor begins (I2).
     pub(super) fn start_of(&self, member: u16) -> Start {
         if self.cluster.founded || self.has_identity(member) {
