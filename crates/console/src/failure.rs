@@ -1,7 +1,7 @@
 //! How a command ends when it cannot do what it was asked to do.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// One line that names the cause and, behind a colon or a semicolon, the mend.
@@ -49,7 +49,8 @@ pub type Outcome<T = ExitCode> = Result<T, Failure>;
 /// The exit code of a command; what it could not do is said on standard error.
 pub fn ended(outcome: Outcome) -> ExitCode {
     outcome.unwrap_or_else(|failure| {
-        eprintln!("gregale: {failure}");
+        // It may be closed: the exit code says so too.
+        let _ = writeln!(io::stderr(), "gregale: {failure}");
         ExitCode::from(2)
     })
 }

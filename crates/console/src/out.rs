@@ -35,7 +35,7 @@ pub fn put(text: Arguments<'_>) {
     let mut out = std::io::stdout().lock();
     let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) else { return };
     if error.kind() != ErrorKind::BrokenPipe {
-        eprintln!("gregale: cannot write the output: {error}");
+        let _ = writeln!(std::io::stderr(), "gregale: cannot write the output: {error}");
         std::process::exit(2);
     }
 }

@@ -134,7 +134,7 @@ pub(crate) fn replace(args: &MemberArgs) -> Outcome {
 
 /// A result that is unknown at the end is printed on standard error, and is not a success.
 fn unknown(why: &str) -> ExitCode {
-    eprintln!("gregale: {why}");
+    runtime::complain(format_args!("{why}"));
     ExitCode::from(1)
 }
 
@@ -227,7 +227,7 @@ impl Cluster {
         let end = Instant::now() + within;
         if let Asked::Unknown(why) = self.ask_leader("renew", id, end)? {
             // Most likely the leader itself was ended: the next status shows it.
-            eprintln!("gregale: {why}");
+            runtime::complain(format_args!("{why}"));
         }
         outln!("member {id}: a new incarnation is begun");
         let mut told = Membership::None;

@@ -104,10 +104,10 @@ impl Ground for HostGround {
         disk.pump(now, |event| events.push(event));
         if events.contains(&DiskEvent::Full) {
             let why = disk.trouble().unwrap_or("the disk is full");
-            eprintln!("gregale: {why}: nothing is said until it has room");
+            runtime::complain(format_args!("{why}: nothing is said until it has room"));
             self.said_full = true;
         } else if events.contains(&DiskEvent::Room) && std::mem::take(&mut self.said_full) {
-            eprintln!("gregale: the disk has room again");
+            runtime::complain(format_args!("the disk has room again"));
         }
     }
 

@@ -25,6 +25,7 @@
 //!
 //! The crate never contains protocol decisions.
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stderr)]
 
 mod clock;
 pub mod door;

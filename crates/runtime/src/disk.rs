@@ -130,14 +130,14 @@ impl LogDisk {
         snapshot::clear(&media).map_err(failed("remove an unfinished snapshot"))?;
         let opened = storage::log::open(&media, &Options::default(), directory.log())?;
         if let Some(torn) = &opened.torn {
-            eprintln!(
-                "gregale: {}/{}: a torn end was cut at byte {} (slot {}): {}",
+            crate::complain(format_args!(
+                "{}/{}: a torn end was cut at byte {} (slot {}): {}",
                 media.place(),
                 torn.file,
                 torn.offset,
                 torn.slot.0,
                 torn.why
-            );
+            ));
         }
         let found = newest(&media)?;
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
@@ -215,7 +215,7 @@ impl LogDisk {
         let before = self.no_snapshot.take();
         if before.is_none() {
             self.n_said += 1;
-            eprintln!("gregale: {why}; the log is kept until one succeeds");
+            crate::complain(format_args!("{why}; the log is kept until one succeeds"));
         }
         let pause = before.map_or(SNAPSHOT_PAUSE, |of| SNAPSHOT_PAUSE_MAX.min(of.pause * 2));
         self.no_snapshot = Some(NoSnapshot { why, pause, until: now.plus(pause) });
@@ -364,7 +364,7 @@ fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
     for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
         match read(media, slot) {
             Ok((state, head)) => return Ok(Some(Found { prefix: Prefix(slot.0), state, head })),
-            Err(error @ SnapshotError::Damaged { .. }) => eprintln!("gregale: {error}"),
+            Err(error @ SnapshotError::Damaged { .. }) => crate::complain(format_args!("{error}")),
             Err(error) => return Err(error.into()),
         }
     }

@@ -10,8 +10,10 @@
 //! - [`disk`]: the log in a directory. [`offline`]: a directory without a replica.
 //! - [`clock`], [`poller`].
 #![forbid(unsafe_code)]
+#![warn(clippy::print_stderr)]
 
 pub mod clock;
+mod complaint;
 pub mod disk;
 pub mod offline;
 mod plant;
@@ -20,6 +22,7 @@ pub mod replica;
 mod saving;
 
 pub use clock::{boot_now, unix_ms};
+pub use complaint::complain;
 pub use engine::service::ANSWER_BYTES_MAX;
 pub use engine::streams::{Interest, Ready};
 pub use engine::{

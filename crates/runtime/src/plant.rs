@@ -49,7 +49,7 @@ impl<F: Fabric> Plant for HostPlant<F> {
     }
 
     fn say(&mut self, line: &str) {
-        eprintln!("gregale: {line}");
+        crate::complain(format_args!("{line}"));
     }
 }
 

@@ -17,7 +17,7 @@ impl runtime::offline::State for Offline {
     fn apply(&mut self, slot: Slot, value: &[u8]) {
         self.0.apply(slot, value, &mut Answers::default());
         if let Some(complaint) = self.0.take_complaint() {
-            eprintln!("gregale: {complaint}");
+            runtime::complain(format_args!("{complaint}"));
         }
     }
 

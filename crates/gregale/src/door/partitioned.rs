@@ -29,7 +29,7 @@ impl Clocked for Process {
     }
 
     fn say(&mut self, line: &str) {
-        eprintln!("gregale: {line}");
+        runtime::complain(format_args!("{line}"));
     }
 }
 

@@ -24,7 +24,7 @@ impl<A: Serves> runtime::Door<A> for Door {
     {
         self.door.applied(state);
         if let Some(complaint) = state.take_complaint() {
-            eprintln!("gregale: {complaint}");
+            runtime::complain(format_args!("{complaint}"));
         }
     }
 

@@ -74,7 +74,7 @@ impl Streams for Sockets {
                     // Most likely no descriptors are left. Clients wait in the backlog; trying
                     // again at once would only use up the processor, so `listen_again` does it a
                     // little later.
-                    eprintln!("{}", Failure::os("accept a client", error));
+                    runtime::complain(format_args!("{}", Failure::os("accept a client", error)));
                     let removed = self.poller().map(|poller| poller.remove(&self.listener));
                     self.listens = !matches!(removed, Ok(Ok(())));
                     return None;

@@ -158,7 +158,7 @@ impl Supervision {
         if view.data_lost && !self.warned_lost {
             self.warned_lost = true;
             let member = view.me.member();
-            eprintln!("gregale: member {member}: {}", text::DATA_LOST);
+            runtime::complain(format_args!("member {member}: {}", text::DATA_LOST));
         }
     }
 

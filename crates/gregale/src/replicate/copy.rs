@@ -234,7 +234,7 @@ impl Copy {
         let said = std::fs::read(self.place.output()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said[..said.len().min(NOTES_BYTES)]).into_owned();
         for line in said.lines().filter(|line| !is_told && line.starts_with(NOTE)) {
-            eprintln!("{line}");
+            runtime::complain(format_args!("{}", line.trim_start_matches("gregale: ")));
         }
         if self.needs_inside && !self.inside.as_ref().is_some_and(Inside::is_loaded) {
             self.failure = Some(format!(

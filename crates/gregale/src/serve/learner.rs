@@ -32,7 +32,7 @@ pub(super) fn run(
     channel: Option<Arc<ReplicaEnd>>,
 ) -> Outcome {
     let failed = |error| Failure::os("run a learner's loop", error);
-    eprintln!("gregale: member {} is a learner: {why}", config.member);
+    runtime::complain(format_args!("member {} is a learner: {why}", config.member));
     if let Some(channel) = &channel {
         channel.report(&Report::Learner(why.to_owned()));
     }

@@ -95,7 +95,7 @@ impl Lookout {
         for Trouble { id, text, is_refusal, .. } in troubles {
             let is_new = is_refusal || now >= self.quiet_until;
             if is_new && !self.told.contains(&(id, text.clone())) {
-                eprintln!("gregale: the link to member {id}: {text}");
+                runtime::complain(format_args!("the link to member {id}: {text}"));
                 self.told.retain(|(told, _)| *told != id);
                 self.told.push((id, text));
             }

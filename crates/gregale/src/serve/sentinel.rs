@@ -64,7 +64,9 @@ fn replace(command: &mut Command, mut sentinel: Child, board: &Board) {
         }
         board.leave_sentinel(SentinelStatus { pid: None, replaced });
         let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-        eprintln!("gregale: the sentinel of this member ended ({how}); another one is started");
+        runtime::complain(format_args!(
+            "the sentinel of this member ended ({how}); another one is started"
+        ));
         if since.elapsed() > PAUSE_MAX {
             pause = PAUSE_MIN;
         }
@@ -73,7 +75,7 @@ fn replace(command: &mut Command, mut sentinel: Child, board: &Board) {
             pause = (2 * pause).min(PAUSE_MAX);
             match spawn(command) {
                 Ok(next) => break next,
-                Err(failure) => eprintln!("gregale: {failure}"),
+                Err(failure) => runtime::complain(format_args!("{failure}")),
             }
         };
         replaced += 1;

@@ -112,7 +112,10 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            eprintln!("gregale: cannot remove {}: {error}; remove it by hand", self.path.display());
+            runtime::complain(format_args!(
+                "cannot remove {}: {error}; remove it by hand",
+                self.path.display()
+            ));
         }
     }
 }
