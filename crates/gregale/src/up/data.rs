@@ -134,6 +134,8 @@ impl Cluster {
 pub(crate) struct Data {
     path: PathBuf,
     cluster: Cluster,
+    /// Whether the file lacks something of that.
+    is_unwritten: bool,
     /// The lock of I5, held as long as this file is open.
     _lock: File,
 }
@@ -249,7 +251,7 @@ impl Data {
             )));
         }
         cluster.check().map_err(|why| Failure::new(format_args!("{}: {why}", file.display())))?;
-        Ok(Data { path: absolute(path)?, cluster, _lock: lock })
+        Ok(Data { path: absolute(path)?, cluster, is_unwritten: false, _lock: lock })
     }
 
     fn begin(
@@ -288,12 +290,12 @@ impl Data {
         let (version, wanted, keyspace) = (VERSION, Vec::new(), None);
         let cluster =
             Cluster { version, name, members, founded, durability, vacant, wanted, keyspace };
-        let data = Data { path: absolute(path)?, cluster, _lock: lock };
+        let mut data = Data { path: absolute(path)?, cluster, is_unwritten: false, _lock: lock };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
     }
 
-    fn write_first(&self) -> Outcome<()> {
+    fn write_first(&mut self) -> Outcome<()> {
         // The secret of an earlier attempt, which may be cut off: no disk was begun with it (I6).
         let _ = std::fs::remove_file(self.secret_file());
         let secret = create_private(&self.secret_file(), random_secret()?.as_bytes())?;
@@ -347,10 +349,13 @@ impl Data {
         self.write()
     }
 
-    fn write(&self) -> Outcome<()> {
+    fn write(&mut self) -> Outcome<()> {
+        self.is_unwritten = true;
         let text = toml::to_string(&self.cluster)
             .map_err(|error| Failure::new(format_args!("cannot describe the cluster: {error}")))?;
-        self.write_durably(CLUSTER, text.as_bytes())
+        self.write_durably(CLUSTER, text.as_bytes())?;
+        self.is_unwritten = false;
+        Ok(())
     }
 
     /// Renaming ensures that a crash leaves the old file or the new one.
@@ -431,6 +436,11 @@ impl Data {
             return Ok(());
         }
         self.write()
+    }
+
+    /// Writes what could not be written before.
+    pub(super) fn write_again(&mut self) -> Outcome<()> {
+        if self.is_unwritten { self.write() } else { Ok(()) }
     }
 
     /// Records that only `member` continues, and that the others with a seat come back to it.

@@ -5,13 +5,15 @@ use crate::channel::{Report, Sockets, SupervisorEnd};
 use crate::config::{Config, Start};
 use console::{Failure, Outcome};
 use runtime::{Interest, Poller};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -30,6 +32,9 @@ const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
 const SERVED_AFTER_MAX: Duration = Duration::from_secs(1);
 /// The life after which a replica's death is not attributed to its start.
 const LIVED_LONG: Duration = Duration::from_secs(10);
+
+/// The wait for the end of a process that was killed.
+const KILLED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// The time to wait for a new incarnation before another member may be replaced.
 const JOINS_WITHIN: Duration = Duration::from_secs(60);
@@ -58,6 +63,8 @@ struct Running {
     channel: SupervisorEnd,
     /// The descriptor that is readable once the process has ended.
     pidfd: OwnedFd,
+    /// It has closed its end of the channel, and is about to end.
+    has_closed: bool,
 }
 
 /// The rule for restarts.
@@ -110,6 +117,8 @@ pub(super) struct Member {
     /// The time at which an operator requested a new incarnation: any from then on has a higher
     /// number.
     pub(super) wanted_ms: Option<u64>,
+    /// Whether a new incarnation is to begin as soon as its process has ended.
+    pub(super) renews_when_gone: bool,
     sockets: Sockets,
     running: Option<Running>,
     last_pid: u32,
@@ -130,6 +139,7 @@ impl Member {
             has_parted: false,
             joins_until: None,
             wanted_ms: None,
+            renews_when_gone: false,
             sockets,
             running: None,
             last_pid: 0,
@@ -196,11 +206,10 @@ impl Member {
     /// Starts its process and passes the sockets.
     pub(super) fn spawn(&mut self, directory: &Directory) -> Outcome<()> {
         let path = directory.write_config(&self.config)?;
-        let program =
-            std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
         let (near, far) =
             UnixStream::pair().map_err(|error| Failure::os("make a socket pair", error))?;
-        let mut command = Command::new(program);
+        let mut command = Command::new(this_program());
+        command.arg0("gregale");
         // I2: a supervised process asks for a signal at this process's death.
         command.arg("serve").arg("--supervised").arg("--config").arg(path);
         command.stdin(Stdio::from(OwnedFd::from(far)));
@@ -210,16 +219,21 @@ impl Member {
                 command.env_remove(key);
             }
         }
-        let child = command.spawn().map_err(|error| Failure::os("start a replica", error))?;
+        let mut child = command.spawn().map_err(|error| Failure::os("start a replica", error))?;
         // The command holds a copy of the other end, which would hide the end of the stream.
         drop(command);
-        let channel = SupervisorEnd::new(near)?;
-        channel.pass(&self.sockets)?;
         self.last_pid = child.id();
-        let pid = Pid::from_child(&child);
-        let pidfd = pidfd_open(pid, PidfdFlags::NONBLOCK)
-            .map_err(|error| Failure::os("watch a replica", error))?;
-        self.running = Some(Running { child, channel, pidfd });
+        let begun = SupervisorEnd::new(near).and_then(|channel| {
+            channel.pass(&self.sockets)?;
+            let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::NONBLOCK)
+                .map_err(|error| Failure::os("watch a replica", error))?;
+            Ok((channel, pidfd))
+        });
+        let (channel, pidfd) = begun.inspect_err(|_| {
+            let _ = child.kill();
+            let _ = child.wait(); // it has begun nothing
+        })?;
+        self.running = Some(Running { child, channel, pidfd, has_closed: false });
         self.state = State::Starting;
         self.restarts.started_at = Some(Instant::now());
         (self.refused, self.has_parted) = (false, false);
@@ -236,24 +250,20 @@ impl Member {
     }
 
     /// Its reports, and the cause of its death if it died.
-    pub(super) fn hear(&mut self) -> Outcome<(Vec<Report>, Option<ExitStatus>)> {
+    pub(super) fn hear(&mut self, poller: &Poller) -> Outcome<(Vec<Report>, Option<ExitStatus>)> {
         let Some(running) = &mut self.running else { return Ok((Vec::new(), None)) };
         let status =
             running.child.try_wait().map_err(|error| Failure::os("wait for a replica", error))?;
         let mut reports = Vec::new();
         match running.channel.reports() {
+            _ if running.has_closed => {}
             Some(said) => reports = said,
-            // It closed its end and has not died yet: it is about to. The channel is no longer
-            // polled, or the end of its stream would be reported again and again.
-            None if status.is_none() => {
-                let status = running
-                    .child
-                    .wait()
-                    .map_err(|error| Failure::os("wait for a replica", error))?;
-                self.running = None;
-                return Ok((reports, Some(status)));
+            // It has not died yet, and may take long: it cannot end while its disk stands still.
+            // The end of the stream would be reported again and again.
+            None => {
+                running.has_closed = true;
+                let _ = poller.remove(running.channel.as_fd());
             }
-            None => {}
         }
         if status.is_some() {
             self.running = None;
@@ -264,6 +274,9 @@ impl Member {
     /// Notes that it is dead since `now`; it is restarted after the pause that this returns, if
     /// any.
     pub(super) fn died(&mut self, restarts: bool, now: Instant) -> Option<Duration> {
+        if self.state == State::Vacant {
+            return None; // it was killed for that, and has ended now
+        }
         if !restarts || self.has_parted {
             self.state = State::Dead;
             return None;
@@ -357,14 +370,27 @@ impl Member {
         self.running.is_none()
     }
 
-    /// Kills a process that did not stop.
-    pub(super) fn kill(&mut self) {
-        if let Some(mut running) = self.running.take() {
-            // A dead process cannot be killed again, and no other error has a remedy.
-            let _ = running.child.kill();
-            let _ = running.child.wait();
+    /// Kills its process, and waits for its end a moment. False if it has not ended: it cannot while
+    /// its disk stands still, and its death is heard later.
+    pub(super) fn kill(&mut self) -> bool {
+        let Some(running) = &mut self.running else { return true };
+        // A dead process cannot be killed again, and no other error has a remedy.
+        let _ = running.child.kill();
+        let mut ends = [PollFd::new(&running.pidfd, PollFlags::IN)];
+        let _ = poll(&mut ends, Some(&KILLED_WITHIN));
+        let has_ended = !matches!(running.child.try_wait(), Ok(None));
+        if has_ended {
+            self.running = None;
         }
+        has_ended
     }
+}
+
+/// The file of this program, which may have been replaced since: members of one cluster are of one
+/// version.
+fn this_program() -> PathBuf {
+    let own = std::env::current_exe().ok().filter(|path| path.exists());
+    own.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
 /// The way in which a process ended, for people.

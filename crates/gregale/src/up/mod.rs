@@ -13,14 +13,19 @@
 //!   per member.
 //! - I4 a member whose disk, or memory, is lost is replaced by a new incarnation only while others
 //!   serve: the serving members admit it.
+//! - U1 what is in the way of one member's process, or of `cluster.toml` (a full disk, a process that
+//!   cannot end while its disk stands still, a program file that was replaced), costs the others
+//!   nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
+//!   [`Supervisor::has_written`], [`Member::kill`].
 //! - I5 one member at a time is replaced on an operator's order, whichever leader passes it on: a
-//!   member that the last leader ended was heard by the next one a moment ago. By [`in_the_way`].
+//!   member that the last leader ended was heard by the next one a moment ago. By [`Supervisor::renew`].
 
 mod args;
 pub(crate) mod data;
 mod directory;
 mod member;
 mod say;
+mod seats;
 
 pub(crate) use args::UpArgs;
 
@@ -117,6 +122,8 @@ struct Supervisor<'a> {
     members: Vec<Member>,
     is_ready: bool,
     ready_by: Instant,
+    /// The time at which `data` is written that could not be.
+    write_at: Option<Instant>,
 }
 
 impl<'a> Supervisor<'a> {
@@ -194,6 +201,7 @@ impl<'a> Supervisor<'a> {
             members,
             is_ready: false,
             ready_by: Instant::now() + READY_WITHIN,
+            write_at: None,
         })
     }
 
@@ -230,7 +238,8 @@ impl<'a> Supervisor<'a> {
                     None => self.hear((event.key / 2) as usize)?,
                 }
             }
-            self.restart_due()?;
+            self.restart_due();
+            self.write_due();
             if !self.is_ready && Instant::now() >= self.ready_by {
                 self.go_on_with_some()?;
             }
@@ -268,20 +277,19 @@ impl<'a> Supervisor<'a> {
         for member in self.here().filter(|member| member.state != State::Serving) {
             self.say.missing(member.config.member, READY_WITHIN);
         }
-        self.be_ready()
+        self.be_ready();
+        Ok(())
     }
 
     fn is_founded(&self) -> bool {
         self.data.as_ref().is_some_and(Data::is_founded)
     }
 
-    fn be_ready(&mut self) -> Outcome<()> {
+    fn be_ready(&mut self) {
         self.is_ready = true;
-        if let Some(data) = &mut self.data {
-            data.founded()?;
-        }
+        let noted = self.data.as_mut().map_or(Ok(()), Data::founded);
+        self.has_written(noted);
         self.say.ready();
-        Ok(())
     }
 
     fn not_ready(&self) -> Failure {
@@ -302,7 +310,7 @@ impl<'a> Supervisor<'a> {
 
     fn next_deadline(&self) -> Option<Instant> {
         let restarts = self.members.iter().filter_map(Member::restart_at);
-        restarts.chain((!self.is_ready).then_some(self.ready_by)).min()
+        restarts.chain((!self.is_ready).then_some(self.ready_by)).chain(self.write_at).min()
     }
 
     fn spawn(&mut self, at: usize) -> Outcome<()> {
@@ -321,8 +329,21 @@ impl<'a> Supervisor<'a> {
             }
             member.joins();
         }
-        self.members[at].spawn(self.directory)?;
-        self.members[at].watch(&self.poller, 2 * at as u64)
+        let member = &mut self.members[at];
+        member.spawn(self.directory)?;
+        member.watch(&self.poller, 2 * at as u64).inspect_err(|_| {
+            member.kill();
+        })
+    }
+
+    /// The same, of a member of a cluster that runs: what is in the way of one member's process
+    /// does not end the others (U1).
+    fn spawn_again(&mut self, at: usize) {
+        let Err(failure) = self.spawn(at) else { return };
+        let member = &mut self.members[at];
+        member.refused = true;
+        let pause = member.died(!self.args.no_restart, Instant::now());
+        self.say.not_started(member.config.member, &failure.to_string(), pause);
     }
 
     /// The path of the disk, or without disks the memory, of member `id`, if it is gone.
@@ -338,67 +359,21 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Starts the members that lost their disk, or memory, as new incarnations: others serve now.
-    fn release_held(&mut self) -> Outcome<()> {
+    fn release_held(&mut self) {
         let held = |member: &Member| member.state == State::Held;
         for at in 0..self.members.len() {
             if held(&self.members[at]) {
-                self.spawn(at)?;
+                self.spawn_again(at);
             }
         }
-        Ok(())
     }
 
-    /// Begins a new incarnation of member `id` on an operator's order; the old one ends here,
-    /// whatever its state.
-    fn renew(&mut self, id: u16) -> Outcome<()> {
-        let at = usize::from(id).wrapping_sub(1);
-        let joining = self.members.iter().map(|of| (of.config.member, of.joins_until));
-        if let Some(other) = in_the_way(joining, id, Instant::now()) {
-            self.say.not_renewed(id, other);
-            return Ok(());
-        }
-        let Some(member) = self.members.get_mut(at) else { return Ok(()) };
-        note_seat(self.data.as_mut(), id, Seat::Wanted)?;
-        member.kill();
-        let retired = match &self.data {
-            Some(data) => data.retire(id),
-            // The old memory is worthless once another incarnation has its seat.
-            None => self.directory.discard(id).map(|()| None),
-        };
-        match retired {
-            Ok(aside) => {
-                member.joins_until = None;
-                member.wanted_ms = Some(runtime::unix_ms());
-                member.joins();
-                self.say.renewed(id, aside.as_deref());
-            }
-            Err(failure) => self.say.refused(id, &failure.to_string()),
-        }
-        // A member whose directory could not be put aside continues.
-        self.spawn(at)
-    }
-
-    /// Notes the leader's report that the seat of member `id` is empty (data's I2).
-    fn vacate(&mut self, id: u16, last: u64) -> Outcome<()> {
-        let Some(member) = self.members.get_mut(usize::from(id).wrapping_sub(1)) else {
-            return Ok(());
-        };
-        if !member.vacate(last) {
-            return Ok(());
-        }
-        note_seat(self.data.as_mut(), id, Seat::Vacant)?;
-        if self.members[usize::from(id) - 1].state == State::Vacant {
-            self.say.vacated(id);
-        }
-        Ok(())
-    }
-
-    /// Handles a replica's report, or its death.
+    /// Handles a replica's reports, or its death.
     fn hear(&mut self, at: usize) -> Outcome<()> {
         let member = &mut self.members[at];
-        let (reports, death) = member.hear()?;
+        let (reports, death) = member.hear(&self.poller)?;
         let id = member.config.member;
-        let (mut renewals, mut vacated) = (Vec::new(), Vec::new());
+        let (mut renewals, mut vacated, mut seats) = (Vec::new(), Vec::new(), Vec::new());
         for report in reports {
             match report {
                 Report::Serving => {
@@ -419,7 +394,7 @@ impl<'a> Supervisor<'a> {
                     if member.votes() {
                         self.say.votes(id, incarnation);
                     }
-                    note_seat(self.data.as_mut(), id, Seat::Taken)?;
+                    seats.push(Seat::Taken);
                 }
                 Report::Replaced(why) => {
                     self.say.parted(id, &why);
@@ -428,7 +403,7 @@ impl<'a> Supervisor<'a> {
                 Report::Removed(why) => {
                     self.say.parted(id, &why);
                     (member.refused, member.has_parted) = (true, true);
-                    note_seat(self.data.as_mut(), id, Seat::Vacant)?;
+                    seats.push(Seat::Vacant);
                 }
                 Report::Vacant(id, last) => vacated.push((id, last)),
                 Report::Refused(why) => {
@@ -445,24 +420,32 @@ impl<'a> Supervisor<'a> {
                 }
             }
         }
+        let mut is_renewed = false;
         if let Some(how) = death {
             // It may have been part of the cluster, however far it got: its region counts (I3).
             member.founded();
-            let restarts = !self.args.no_restart;
-            let pause = member.died(restarts, Instant::now());
-            self.say.died(id, &how, pause);
+            is_renewed = std::mem::take(&mut member.renews_when_gone);
+            if !is_renewed && member.state != State::Vacant {
+                let restarts = !self.args.no_restart;
+                let pause = member.died(restarts, Instant::now());
+                self.say.died(id, &how, pause);
+            }
+        }
+        seats.into_iter().for_each(|seat| self.note_seat(id, seat));
+        if is_renewed {
+            self.begin_anew(at);
         }
         for (id, last) in vacated {
-            self.vacate(id, last)?;
+            self.vacate(id, last);
         }
         for id in renewals {
-            self.renew(id)?;
+            self.renew(id);
         }
         if self.members.iter().any(|member| member.state == State::Serving) {
-            self.release_held()?;
+            self.release_held();
         }
         if !self.is_ready && self.can_serve(Quorum::All) {
-            self.be_ready()?;
+            self.be_ready();
         }
         Ok(())
     }
@@ -476,17 +459,16 @@ impl<'a> Supervisor<'a> {
         quorum.is_there(self.here().map(|member| (member.state, member.refused)))
     }
 
-    fn restart_due(&mut self) -> Outcome<()> {
+    fn restart_due(&mut self) {
         let now = Instant::now();
         for at in 0..self.members.len() {
             if self.members[at].restart_at().is_some_and(|due| due <= now) {
-                self.spawn(at)?;
-                if self.members[at].state != State::Held {
+                self.spawn_again(at);
+                if self.members[at].state == State::Starting {
                     self.say.restarted(self.members[at].config.member, self.members[at].pid());
                 }
             }
         }
-        Ok(())
     }
 
     /// Ends every replica: asks it, waits, kills it.
@@ -501,10 +483,13 @@ impl<'a> Supervisor<'a> {
             }
             for event in ready.iter().filter(|event| event.key < KEY_DOOR) {
                 // Further reports do not matter: it is stopping.
-                let _ = self.members[(event.key / 2) as usize].hear();
+                let _ = self.members[(event.key / 2) as usize].hear(&self.poller);
             }
         }
-        self.members.iter_mut().for_each(Member::kill);
+        for member in &mut self.members {
+            // One that cannot end yet does so by itself.
+            let _ = member.kill();
+        }
     }
 }
 
@@ -535,22 +520,6 @@ impl Quorum {
     }
 }
 
-/// Records the state of the seat of member `id`, if there are disks.
-fn note_seat(data: Option<&mut Data>, id: u16, seat: Seat) -> Outcome<()> {
-    data.map_or(Ok(()), |data| data.set_seat(id, seat))
-}
-
-/// The member other than `id` that was replaced recently and does not vote yet: with two at a time
-/// the votes of a majority would be gone (I5).
-fn in_the_way(
-    joining: impl Iterator<Item = (u16, Option<Instant>)>,
-    id: u16,
-    now: Instant,
-) -> Option<u16> {
-    let mut others = joining.filter(|(other, _)| *other != id);
-    others.find(|(_, until)| until.is_some_and(|until| now < until)).map(|(other, _)| other)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -567,15 +536,5 @@ mod tests {
         assert!(is_there(Quorum::All, (State::Dead, true)), "it has said why");
         let alone = [(State::Serving, false), hung, hung];
         assert!(!Quorum::Majority.is_there(alone.into_iter()));
-    }
-
-    // A new leader does not know what the last one had begun.
-    #[test]
-    fn i5_a_second_member_is_not_begun_anew_before_the_first_votes() {
-        let now = Instant::now();
-        let joining = [(1, None), (2, Some(now + READY_WITHIN)), (3, None)];
-        assert_eq!(in_the_way(joining.into_iter(), 3, now), Some(2));
-        assert_eq!(in_the_way(joining.into_iter(), 2, now), None, "the same once more");
-        assert_eq!(in_the_way(joining.into_iter(), 3, now + READY_WITHIN), None, "it never came");
     }
 }

@@ -169,6 +169,42 @@ impl Say {
         );
     }
 
+    /// Reports a member whose process could not be started.
+    pub(super) fn not_started(&self, id: u16, why: &str, pause: Option<Duration>) {
+        let then = match pause {
+            Some(pause) => format!("trying again in {} s", pause.as_secs_f64()),
+            None => "it stays dead".into(),
+        };
+        self.print(
+            || format!("member {id} is not started: {why}; {then}"),
+            || {
+                json!({"event": "not_started", "id": id, "why": why,
+                       "restart_after_s": pause.map(|pause| pause.as_secs_f64())})
+            },
+        );
+    }
+
+    /// Reports a member that is to be replaced, and whose process cannot end yet.
+    pub(super) fn has_not_ended(&self, id: u16) {
+        self.print(
+            || {
+                format!(
+                    "member {id} was killed and has not ended (its disk may stand still): a new \
+                     incarnation begins when it has"
+                )
+            },
+            || json!({"event": "has_not_ended", "id": id}),
+        );
+    }
+
+    /// Reports that the state of the seats could not be written.
+    pub(super) fn unwritten(&self, why: &str) {
+        self.print(
+            || format!("{why}; the members go on, and it is written when there is room"),
+            || json!({"event": "unwritten", "why": why}),
+        );
+    }
+
     pub(super) fn gave_up(&self, id: u16, why: &str) {
         self.print(
             || format!("member {id} gives up: {why}"),

@@ -1,7 +1,8 @@
 //! Members that come, go, and are replaced while the cluster runs, on disk.
 
 use crate::support::{
-    Cluster, is_alive, refused, role, signal, start_on_disk as start, wait_until,
+    Cluster, GREGALE, is_alive, refused, role, signal, start_on_disk as start, wait_until,
+    with_program,
 };
 use std::path::Path;
 use std::process::Output;
@@ -190,4 +191,39 @@ fn what_would_stop_the_cluster_is_refused_with_the_reason() {
     let cluster = Cluster::start_with(&["--fabric", "tcp", "--protocol", "mu"]);
     let fixed = refused(&cluster.member(1, &["replace", "2"]));
     assert!(fixed.contains("that takes --protocol velos or durable"), "{fixed}");
+}
+
+/// As an upgrade does while the cluster runs: every member would be gone with the first that dies.
+#[test]
+fn a_member_is_restarted_though_the_programs_file_was_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    let program = place.path().join("gregale");
+    std::fs::copy(GREGALE, &program).unwrap();
+    let mut cluster = with_program(&program, Cluster::start);
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, "another version").unwrap();
+    let id = follower_of(cluster.leader());
+    signal(cluster.pid_of(id), "KILL");
+    cluster.wait_for(&format!("member {id} serves again"));
+    assert_eq!(cluster.cli(id, &["SET", "k", "v"]), "OK");
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+#[test]
+fn a_cluster_whose_file_cannot_be_written_goes_on_and_writes_it_later() {
+    let data = tempfile::tempdir().unwrap();
+    let mut cluster = start(data.path(), &[]);
+    // (As a full disk is: the new file cannot be made.)
+    let in_the_way = data.path().join("cluster.new");
+    std::fs::create_dir(&in_the_way).unwrap();
+    let (id, other) = two_followers(&cluster);
+    done(&cluster.member(other, &["remove", &id.to_string()]));
+    cluster.wait_for("written when there is room");
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
+    std::fs::remove_dir(&in_the_way).unwrap();
+    wait_until("the seat is noted", || {
+        let noted = std::fs::read_to_string(data.path().join("cluster.toml")).unwrap();
+        noted.contains(&format!("vacant = [{id}]"))
+    });
+    assert_eq!(cluster.stop(), Some(0));
 }

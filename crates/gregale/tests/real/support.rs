@@ -386,6 +386,16 @@ impl FakeClock {
 std::thread_local! {
     /// The environment of the clusters that this thread starts.
     static ENVIRONMENT: RefCell<Vec<(String, String)>> = const { RefCell::new(Vec::new()) };
+    /// The program of the clusters that this thread starts.
+    static PROGRAM: RefCell<PathBuf> = RefCell::new(GREGALE.into());
+}
+
+/// Starts something of the program in this file.
+pub(crate) fn with_program<T>(program: &Path, start: impl FnOnce() -> T) -> T {
+    let before = PROGRAM.replace(program.to_owned());
+    let started = start();
+    PROGRAM.set(before);
+    started
 }
 
 /// A command as `user`, if the test runs as root; else the test's user is as good.
@@ -404,8 +414,9 @@ fn launch(
     port: u16,
     flags: &[String],
 ) -> (Child, Receiver<String>) {
+    let program = PROGRAM.with_borrow(Clone::clone);
     let mut supervisor = user
-        .map_or_else(|| Command::new(GREGALE), |user| as_user(user, GREGALE))
+        .map_or_else(|| Command::new(&program), |user| as_user(user, &program))
         .args(["up", "--cluster", name, "--port", &port.to_string()])
         .args(flags)
         .envs(ENVIRONMENT.with_borrow(Clone::clone))
