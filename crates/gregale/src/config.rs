@@ -236,6 +236,17 @@ fn clients_max() -> u32 {
 }
 
 impl Config {
+    /// The directory in which the lives of members are counted: beside the disk, which it outlives,
+    /// or that of the memory.
+    pub(crate) fn lives(&self) -> &Path {
+        let beside = self.data.as_deref().and_then(Path::parent);
+        match beside {
+            Some(above) if above.as_os_str().is_empty() => Path::new("."),
+            Some(above) => above,
+            None => &self.directory,
+        }
+    }
+
     /// The configuration from the file, with flags and environment taking precedence.
     pub(crate) fn load(args: &ServeArgs) -> Outcome<Config> {
         let path = &args.config;

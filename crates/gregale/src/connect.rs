@@ -3,10 +3,10 @@
 use clap::Args;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest answer of a control port.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// The address of a cluster, and its password.
 #[derive(Debug, Args)]
@@ -44,13 +44,47 @@ pub(crate) fn exchange(
     request: &str,
     within: Duration,
 ) -> io::Result<(String, Vec<u8>)> {
-    stream.set_read_timeout(Some(within))?;
+    let until = Instant::now() + within;
     stream.write_all(request.as_bytes())?;
-    let mut answer = Vec::new();
-    stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
+    let (mut answer, mut piece) = (Vec::new(), [0; 16 << 10]);
+    while answer.len() < ANSWER_BYTES_MAX {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut piece)? {
+            0 => break,
+            n => answer.extend_from_slice(&piece[..n]),
+        }
+    }
     let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
     let head = head.ok_or_else(|| io::Error::other("the answer is not HTTP"))?;
     let line = String::from_utf8_lossy(&answer[..head]).lines().next().unwrap_or_default().into();
     answer.drain(..head + 4);
     Ok((line, answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn an_answer_that_comes_a_byte_at_a_time_is_not_waited_for_longer() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut drips, _) = listener.accept().unwrap();
+        let dripping = std::thread::spawn(move || {
+            while drips.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5)); // slower than any bound of bytes
+            }
+        });
+        let within = Duration::from_millis(100);
+        let refused = exchange(stream, "GET /card HTTP/1.0\r\n\r\n", within).unwrap_err();
+        let is_late =
+            [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&refused.kind());
+        assert!(is_late, "{refused}");
+        dripping.join().unwrap();
+    }
 }

@@ -31,7 +31,7 @@ use proto::members::Configuration;
 use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -90,7 +90,7 @@ fn first() -> u64 {
 }
 
 /// The figures that the loop leaves for the threads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Latest {
     at: Instant,
     view: View,
@@ -178,9 +178,8 @@ impl Board {
 
     /// This member's card; "down" if the loop stands still (I3).
     pub(crate) fn card(&self) -> Card {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let (id, pid) = (self.config.member, std::process::id());
-        let Some(latest) = &*latest else {
+        let Some(latest) = self.latest() else {
             let role = "learner".into();
             return Card {
                 id,
@@ -255,7 +254,7 @@ impl Board {
                 let at = usize::from(member.id) - 1;
                 if let Some(card) = &card {
                     pids[at] = card.pid;
-                } else if let Some(pid) = life::last_pid(&self.config.directory, member.id) {
+                } else if let Some(pid) = life::last_pid(self.config.lives(), member.id) {
                     pids[at] = pid;
                 }
                 let seat = SeatStatus::of(configuration.as_ref(), member.id);
@@ -312,9 +311,13 @@ impl Board {
         latest.as_ref().and_then(|latest| latest.view.configuration)
     }
 
+    /// I1
+    fn latest(&self) -> Option<Latest> {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn metrics(&self) -> String {
-        let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(Latest { view, stats, service, .. }) = &*latest else { return String::new() };
+        let Some(Latest { view, stats, service, .. }) = self.latest() else { return String::new() };
         let mut text = String::new();
         let mut put = |name: &str, kind: &str, help: &str, value: f64| {
             // Writing to a string cannot fail.
@@ -520,11 +523,17 @@ impl Drop for Place {
 }
 
 fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
+    // I2: for all of the request, however slowly it comes.
+    let until = Instant::now() + PATIENCE;
     let mut request = Vec::new();
     let mut byte = [0; 512];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < BYTES_MAX as usize {
+        let left = until.saturating_duration_since(Instant::now());
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
         match stream.read(&mut byte)? {
             0 => break,
             n => request.extend_from_slice(&byte[..n]),

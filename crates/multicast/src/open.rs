@@ -136,6 +136,7 @@ pub fn run<A: Descriptors>(
     let stopped = |source| Error::Stopped { node, source };
     // This comes before any other node hears of this life.
     let is_back = matches!(data, Some(Data::Reopen(_))) || start == Start::Anew;
+    let begins = data.as_ref().and_then(Begins::of);
     let (origin, disk) = match (data, start) {
         (None, Start::First) => (Origin::Founder, None),
         (None, Start::Anew) => {
@@ -154,10 +155,49 @@ pub fn run<A: Descriptors>(
             return Err(Error::Data { node, why });
         }
     };
-    std::fs::create_dir_all(&system.directory).map_err(stopped)?;
     let places = &places;
-    let fabric = open_fabric(system, &setup, listener, is_back)?;
+    let fabric = std::fs::create_dir_all(&system.directory)
+        .map_err(stopped)
+        .and_then(|()| open_fabric(system, &setup, listener, is_back));
+    let fabric = match fabric {
+        Ok(fabric) => fabric,
+        Err(error) => {
+            drop(disk);
+            begins.iter().for_each(Begins::undo);
+            return Err(error);
+        }
+    };
     system.protocol.visit(Launch { system, places, me, fabric, app, from: (origin, disk), stop })
+}
+
+/// A directory that a node begins.
+struct Begins {
+    path: PathBuf,
+    was_there: bool,
+}
+
+impl Begins {
+    fn of(data: &Data) -> Option<Begins> {
+        let Data::Begin(path) = data else { return None };
+        Some(Begins { path: path.clone(), was_there: path.exists() })
+    }
+
+    /// Empties the directory again: no other node has heard of what is in it. (It was empty, but
+    /// for what a file system has at its root.)
+    fn undo(&self) {
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name() != "lost+found") {
+            let path = entry.path();
+            let _ = if path.is_dir() {
+                std::fs::remove_dir_all(path)
+            } else {
+                std::fs::remove_file(path)
+            };
+        }
+        if !self.was_there {
+            let _ = std::fs::remove_dir(&self.path);
+        }
+    }
 }
 
 /// The fabric of a node: on the memory of an earlier life if it `is_back` and its memory is there.
@@ -336,5 +376,31 @@ mod tests {
         let begun = open(0, Data::Begin(path.clone()));
         assert!(begun.is_err(), "who begins again has forgotten what it promised");
         assert!(open(1, Data::Reopen(path)).is_err());
+    }
+
+    impl Descriptors for Nothing {}
+
+    #[test]
+    fn a_node_that_could_not_begin_has_begun_no_directory() {
+        let place = tempfile::tempdir().unwrap();
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut system = crate::system::tests::system();
+        system.fabric = FabricKind::Tcp;
+        system.directory = place.path().join("regions");
+        let address = |port: u16| std::net::SocketAddr::from(([127, 0, 0, 1], port));
+        system.addresses = (1..4).map(address).collect();
+        system.addresses.insert(0, taken.local_addr().unwrap());
+        let path = place.path().join("node");
+        for was_there in [false, true] {
+            if was_there {
+                std::fs::create_dir(&path).unwrap();
+            }
+            let data = Some(Data::Begin(path.clone()));
+            let seat = Seat { data, ..Seat::new(1) };
+            let refused = run(&system, seat, Nothing, |_| true).map(drop).unwrap_err();
+            assert!(refused.to_string().contains("in use"), "{refused}");
+            assert_eq!(path.exists(), was_there);
+        }
+        assert!(path.read_dir().unwrap().next().is_none());
     }
 }

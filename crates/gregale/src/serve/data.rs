@@ -25,6 +25,8 @@ pub(super) struct Data {
     pub(super) disk: LogDisk,
     pub(super) found: Option<Found>,
     pub(super) start: node::Start,
+    /// An earlier life has begun the directory.
+    pub(super) had_begun: bool,
 }
 
 /// The source of the word that begins a directory.
@@ -38,16 +40,12 @@ pub(super) enum Word {
 /// Opens the directory that `config` names, if it names one.
 pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
+    let had_begun = path.join("identity").exists();
     // A founder's disk is lost (I4).
-    let is_lost = life.had_disk && !path.join("identity").exists();
-    if is_lost && config.start == Start::Bootstrap && word == Word::File {
-        let id = config.member;
-        return Err(Failure::new(format_args!(
-            "{} is lost: member {id} was founded there before (member-{id}.life beside it says so), \
-             and founded again it would have forgotten what it acknowledged; bring that disk back, \
-             or say start = \"join\" in its file, for a new incarnation while the others serve",
-            path.display()
-        )));
+    if life.had_disk && !had_begun && config.start == Start::Bootstrap && word == Word::File {
+        let mend =
+            "or say start = \"join\" in its file, for a new incarnation while the others serve";
+        return Err(lost(config.member, path, mend));
     }
     let cluster = fingerprint(&config.secret()?, &config.cluster, config.program.is_some());
     let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
@@ -71,7 +69,16 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
             node::Start::Recovered { applied, head }
         }
     };
-    Ok(Some(Data { disk, found, start }))
+    Ok(Some(Data { disk, found, start, had_begun }))
+}
+
+/// The refusal of a founder whose disk is lost (I4), with another `mend` than to bring it back.
+pub(super) fn lost(id: u16, path: &Path, mend: &str) -> Failure {
+    Failure::new(format_args!(
+        "{} is lost: member {id} was founded there before (member-{id}.life beside it says so), and \
+         founded again it would have forgotten what it acknowledged; bring that disk back, {mend}",
+        path.display()
+    ))
 }
 
 fn open_or_begin(

@@ -30,7 +30,7 @@ pub(crate) fn note_disk(directory: &Path, member: u16, life: Life) -> Outcome<()
     if life.had_disk {
         return Ok(());
     }
-    write(directory, member, Life { had_disk: true, ..life }, |file| file.sync_all())?;
+    write(directory, member, Life { had_disk: true, ..life })?;
     File::open(directory)
         .and_then(|opened| opened.sync_all())
         .map_err(|error| Failure::os(format_args!("sync {}", directory.display()), error))
@@ -57,24 +57,27 @@ fn begin_at(directory: &Path, member: u16, unix_ms: u64) -> Outcome<Life> {
     let (number, count) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     let number = Incarnation(unix_ms.max(number + 1));
     let life = Life { number, count: count + 1, had_disk: words.nth(1) == Some(1) };
-    write(directory, member, life, |_| Ok(()))?;
+    write(directory, member, life)?;
     Ok(life)
 }
 
-/// Renaming ensures that a crash leaves the old file or the new one.
-fn write(
-    directory: &Path,
-    member: u16,
-    life: Life,
-    sync: impl FnOnce(&File) -> std::io::Result<()>,
-) -> Outcome<()> {
+/// Records that the disk was not begun after all.
+pub(crate) fn forget_disk(directory: &Path, member: u16, life: Life) -> Outcome<()> {
+    write(directory, member, life)
+}
+
+/// Renaming ensures that a crash leaves the old file or the new one. One that tells of a disk is
+/// synced before: without, a power cut may leave an empty one in the place of the old.
+fn write(directory: &Path, member: u16, life: Life) -> Outcome<()> {
     let path = path_of(directory, member);
     let fresh = path.with_extension("life-new");
     let (number, had_disk) = (life.number.0, u8::from(life.had_disk));
     let write = || {
         let mut file = File::create(&fresh)?;
         writeln!(file, "{number} {} {} {had_disk}", life.count, std::process::id())?;
-        sync(&file)?;
+        if life.had_disk {
+            file.sync_all()?;
+        }
         std::fs::rename(&fresh, &path)
     };
     write().map_err(|error: std::io::Error| {

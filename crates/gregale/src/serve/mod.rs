@@ -42,7 +42,6 @@ use runtime::replica::Memory;
 use runtime::{Config as LoopConfig, Family, HostPlant, Origin, Parted, Replica};
 use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,8 +153,7 @@ fn replicate(
     }
     std::fs::create_dir_all(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
-    let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
-    let life = life::begin(beside, config.member)?;
+    let life = life::begin(config.lives(), config.member)?;
     // By an explicit word only, and where nothing is left: what an earlier life promised would be
     // forgotten. Registers keep nothing there: each life takes the states of others anyway.
     let begins = match config.start {
@@ -170,15 +168,17 @@ fn replicate(
     let word = if channel.is_some() { Word::Supervisor } else { Word::File };
     let data = data::open(config, life, word)?;
     if data.is_some() {
-        life::note_disk(beside, config.member, life)?;
+        life::note_disk(config.lives(), config.member, life)?;
     }
     let signals = Signals::new()?;
     let is_durable = data.is_some();
+    // A file that says `bootstrap` may stay as it is: the disk tells a later life.
+    let goes_on = data.as_ref().is_some_and(|data| data.had_begun);
     let replica = Process { config, life, is_new, data, channel, signals };
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
-    let founds = config.start == Start::Bootstrap || is_new;
+    let founds = config.start == Start::Bootstrap && !goes_on || is_new;
     let opened = match config.fabric {
         FabricKind::Shm => {
             let attached = if founds { None } else { Some(ShmFabric::attach(&setup)) };

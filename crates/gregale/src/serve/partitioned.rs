@@ -4,8 +4,11 @@
 //!   their seats as a new incarnation, and takes the states of all partitions from a live process
 //!   (docs/partitions.md). Where it cannot (fewer than three processes, or `order = "reply"`) it
 //!   takes part no longer. With a disk it resumes from there.
+//! - I2 a node's disk is begun once: one that is lost is not begun again by a file that still says
+//!   `bootstrap`.
 
-use super::{learner, life};
+use super::life::{self, Life};
+use super::{data, learner};
 use crate::channel::{ReplicaEnd, Sockets};
 use crate::config::{Config, FabricKind, Order, Partitioning, Start};
 use crate::control::{self, Board};
@@ -13,7 +16,6 @@ use crate::door::{PartitionedDoor, partition_seats};
 use crate::signals::Signals;
 use console::{Failure, Outcome};
 use multicast::{Data, Limits, Seat, System};
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -24,16 +26,12 @@ pub(super) fn run(
     sockets: Sockets,
     channel: Option<Arc<ReplicaEnd>>,
 ) -> Outcome {
-    let beside = config.data.as_deref().and_then(Path::parent).unwrap_or(&config.directory);
-    let life = life::begin(beside, config.member)?;
+    let life = life::begin(config.lives(), config.member)?;
     let signals = Signals::new()?;
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
-    let data = config.data.clone().map(|path| match config.start {
-        Start::Bootstrap => Data::Begin(path),
-        Start::Reattach | Start::Join => Data::Reopen(path),
-    });
+    let data = disk(config, life, channel.is_none())?;
     // The process ran before (I1).
     let was_there = config.start != Start::Bootstrap && data.is_none();
     if was_there && (config.members.len() < 3 || partitions.order == Order::Reply) {
@@ -46,8 +44,33 @@ pub(super) fn run(
     let system = system(config, partitions)?;
     let seat = Seat { listener, data, start, ..Seat::new(usize::from(config.member)) };
     let stop = |door: &mut PartitionedDoor| door.stop().is_some();
-    multicast::run(&system, seat, door, stop).map_err(Failure::new)?;
-    Ok(ExitCode::SUCCESS)
+    let begins = matches!(seat.data, Some(Data::Begin(_)));
+    if begins {
+        life::note_disk(config.lives(), config.member, life)?; // before it holds a promise
+    }
+    let ended = multicast::run(&system, seat, door, stop).map_err(Failure::new);
+    if begins && ended.is_err() && !has_identity(config) {
+        life::forget_disk(config.lives(), config.member, life)?;
+    }
+    ended.map(|_| ExitCode::SUCCESS)
+}
+
+/// I2: a file that says `bootstrap` may stay as it is. A supervisor's word is followed.
+fn disk(config: &Config, life: Life, by_file: bool) -> Outcome<Option<Data>> {
+    let Some(path) = &config.data else { return Ok(None) };
+    let begins = match config.start {
+        Start::Bootstrap if by_file && life.had_disk && !has_identity(config) => {
+            let mend = "and start the system with a majority of its disks";
+            return Err(data::lost(config.member, path, mend));
+        }
+        Start::Bootstrap => !by_file || !has_identity(config),
+        Start::Reattach | Start::Join => false,
+    };
+    Ok(Some(if begins { Data::Begin(path.clone()) } else { Data::Reopen(path.clone()) }))
+}
+
+fn has_identity(config: &Config) -> bool {
+    config.data.as_deref().is_some_and(|path| path.join("identity").exists())
 }
 
 /// A group for each partition, with a member at every process.
@@ -80,4 +103,34 @@ fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
         limits: Limits::default(),
         settings: config.shared(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Incarnation;
+
+    #[test]
+    fn i2_a_lost_disk_is_not_begun_again_by_the_file_that_begun_it() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("disk");
+        let text = format!(
+            "cluster = \"x\"\nmember = 1\nstart = \"bootstrap\"\ndirectory = \"/x\"\ndata = {path:?}\n\
+             durability = \"disk-quorum\"\nprotocol = \"primcast\"\nsecret_file = \"/x/secret\"\n\
+             [[members]]\nid = 1\nclient = \"127.0.0.1:7000\"\ncontrol = \"127.0.0.1:7200\"\n"
+        );
+        let config: Config = toml::from_str(&text).unwrap();
+        let life = |had_disk| Life { number: Incarnation(5), count: 1, had_disk };
+        let begins = |had_disk, by_file| disk(&config, life(had_disk), by_file);
+        assert!(matches!(begins(false, true), Ok(Some(Data::Begin(_)))));
+        let refused = begins(true, true).unwrap_err().to_string();
+        assert!(refused.contains("is lost"), "{refused}");
+        assert!(matches!(begins(true, false), Ok(Some(Data::Begin(_)))), "a supervisor knows");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("identity"), "it is there").unwrap();
+        for had_disk in [false, true] {
+            let found = begins(had_disk, true);
+            assert!(matches!(found, Ok(Some(Data::Reopen(_)))), "the line may stay");
+        }
+    }
 }

@@ -370,8 +370,8 @@ impl Member {
         self.running.is_none()
     }
 
-    /// Kills its process, and waits for its end a moment. False if it has not ended: it cannot while
-    /// its disk stands still, and its death is heard later.
+    /// Kills its process, and waits for its end a moment. False if it has not ended: it cannot
+    /// while its disk stands still, and its death is heard later.
     pub(super) fn kill(&mut self) -> bool {
         let Some(running) = &mut self.running else { return true };
         // A dead process cannot be killed again, and no other error has a remedy.

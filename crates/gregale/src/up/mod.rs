@@ -13,12 +13,13 @@
 //!   per member.
 //! - I4 a member whose disk, or memory, is lost is replaced by a new incarnation only while others
 //!   serve: the serving members admit it.
-//! - U1 what is in the way of one member's process, or of `cluster.toml` (a full disk, a process that
-//!   cannot end while its disk stands still, a program file that was replaced), costs the others
-//!   nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
+//! - U1 what is in the way of one member's process, or of `cluster.toml` (a full disk, a process
+//!   that cannot end while its disk stands still, a program file that was replaced), costs the
+//!   others nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
 //!   [`Supervisor::has_written`], [`Member::kill`].
 //! - I5 one member at a time is replaced on an operator's order, whichever leader passes it on: a
-//!   member that the last leader ended was heard by the next one a moment ago. By [`Supervisor::renew`].
+//!   member that the last leader ended was heard by the next one a moment ago. By
+//!   [`Supervisor::renew`].
 
 mod args;
 pub(crate) mod data;

@@ -78,8 +78,8 @@ impl Supervisor<'_> {
         self.spawn_again(at);
     }
 
-    /// Notes the leader's report that the seat of member `id` is empty since incarnation `last` left
-    /// it (data's I2).
+    /// Notes the leader's report that the seat of member `id` is empty since incarnation `last`
+    /// left it (data's I2).
     pub(super) fn vacate(&mut self, id: u16, last: u64) {
         let Some(member) = self.members.get_mut(usize::from(id).wrapping_sub(1)) else { return };
         if !member.vacate(last) {

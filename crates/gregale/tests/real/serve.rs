@@ -8,7 +8,16 @@ use std::process::{Child, Command, Stdio};
 struct Server {
     process: Child,
     /// The directory of its memory, as on a host of its own.
-    _memory: tempfile::TempDir,
+    memory: Option<tempfile::TempDir>,
+}
+
+impl Server {
+    /// Kills the process. Its memory is still there.
+    fn die(mut self) -> tempfile::TempDir {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        self.memory.take().expect("until now")
+    }
 }
 
 impl Drop for Server {
@@ -39,7 +48,11 @@ impl Layout {
 
     /// Starts member `id` with the disk called `disk`.
     fn serve(&self, id: u16, disk: &str, start: &str) -> Server {
-        let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+        self.serve_in(tempfile::tempdir_in("/dev/shm").unwrap(), id, disk, start)
+    }
+
+    /// The same, on the memory of an earlier process.
+    fn serve_in(&self, memory: tempfile::TempDir, id: u16, disk: &str, start: &str) -> Server {
         let mut text = format!(
             "cluster = \"three\"\nmember = {id}\nfabric = \"tcp\"\nprotocol = \"durable\"\n\
              durability = \"disk-quorum\"\nstart = \"{start}\"\ndirectory = {:?}\ndata = {:?}\n\
@@ -58,7 +71,7 @@ impl Layout {
         std::fs::write(&file, text).unwrap();
         let mut command = Command::new(GREGALE);
         command.args(["serve", "--config"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
-        Server { process: command.spawn().unwrap(), _memory: memory }
+        Server { process: command.spawn().unwrap(), memory: Some(memory) }
     }
 
     fn cli(&self, id: u16, words: &[&str]) -> String {
@@ -169,4 +182,22 @@ fn a_member_moves_to_another_address_and_stays_who_it_is() {
     // It counts: without the second, it is needed.
     servers[1] = None;
     layout.wait_for_write(3, "k", "with two");
+}
+
+/// As docs/operations.md says: the line may stay, in this boot and in the next.
+#[test]
+fn a_founder_whose_file_still_says_bootstrap_continues() {
+    let layout = Layout::new();
+    let [first, second, _third] = [(1, "one"), (2, "two"), (3, "three")]
+        .map(|(id, disk)| layout.serve(id, disk, "bootstrap"));
+    layout.wait_for_write(1, "k", "v");
+    let memory = second.die();
+    let second = layout.serve_in(memory, 2, "two", "bootstrap");
+    drop(first);
+    // The second counts.
+    layout.wait_for_write(3, "k", "w");
+    drop(second);
+    let _second = layout.serve(2, "two", "bootstrap");
+    layout.wait_for_write(3, "k", "x");
+    assert_eq!(layout.cli(2, &["GET", "k"]), "x");
 }

@@ -11,6 +11,7 @@
 use super::frames::{self, Answer, Hello, Request, Welcome};
 use crate::error::Error;
 use fabric::tcp::hello::{Secret, Side};
+use rustix::net::sockopt;
 use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -25,6 +26,11 @@ const CLIENTS_MAX: usize = 256;
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest wait for a client to take its answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The pause of a door that has no descriptors left.
+const NO_SOCKET_PAUSE: Duration = Duration::from_millis(100);
+/// The silence after which the kernel probes a connection's client; as in Redis.
+const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// The clients of a member, which are served until this is dropped. It keeps the member in its
 /// group.
@@ -154,10 +160,19 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             return;
         }
         // Q2 (Two more than are served wait for a refusal by name.)
-        let Ok(stream) = stream else { continue };
+        let Ok(stream) = stream else {
+            // No descriptors are left, most likely: a loop that spins would not help.
+            std::thread::sleep(NO_SOCKET_PAUSE);
+            continue;
+        };
         if shared.n_clients.load(Ordering::SeqCst) > CLIENTS_MAX + 2 {
             continue;
         }
+        // Where the kernel refuses the option only this is lost: a client that vanished silently
+        // keeps its place.
+        let _ = sockopt::set_socket_keepalive(&stream, true)
+            .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
+            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
         let Ok(own) = stream.try_clone() else { continue };
         let theirs = Arc::clone(shared);
         theirs.n_clients.fetch_add(1, Ordering::SeqCst);
@@ -171,6 +186,10 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         };
         let thread = std::thread::Builder::new().name("object-client".into());
         if thread.spawn(run).is_err() {
+            // It is the last one: this thread alone adds some.
+            if let Some(unserved) = shared.streams().pop() {
+                let _closed = unserved.shutdown(Shutdown::Both);
+            }
             shared.n_clients.fetch_sub(1, Ordering::SeqCst);
         }
     }
