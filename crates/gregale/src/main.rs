@@ -2,7 +2,7 @@
 //!
 //! Each subcommand has a file; [`cli`] lists them, and [`console`] ends them.
 #![forbid(unsafe_code)]
-// A member goes on when standard error is closed: `runtime::complain`.
+// A member continues when standard error is closed: `runtime::complain`.
 #![warn(clippy::print_stderr)]
 
 #[macro_use]

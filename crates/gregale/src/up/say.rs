@@ -200,7 +200,7 @@ impl Say {
     /// Reports that the state of the seats could not be written.
     pub(super) fn unwritten(&self, why: &str) {
         self.print(
-            || format!("{why}; the members go on, and it is written when there is room"),
+            || format!("{why}; the members continue, and it is written when there is room"),
             || json!({"event": "unwritten", "why": why}),
         );
     }
