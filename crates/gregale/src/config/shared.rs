@@ -29,7 +29,8 @@ impl Config {
 }
 
 impl Program {
-    fn shared(&self) -> String {
+    /// The same of a program.
+    pub(crate) fn shared(&self) -> String {
         let Program { order, save, end, chance, time, compare, output, .. } = self;
         // A copy begins with what another one has saved.
         let save = match save {

@@ -73,7 +73,7 @@ struct Cluster {
 }
 
 /// The settings on which the meaning of a log depends.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Keyspace {
     /// The limit in bytes; 0 means none.
@@ -86,6 +86,10 @@ pub(super) struct Keyspace {
     /// Whether its answers are held: its copies are compared at other places of the log then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) holds_answers: bool,
+    /// The settings by which its copies would part (`config::shared`), as an operator compares
+    /// them; absent in clusters founded before they were recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) settings: Option<String>,
 }
 
 impl Keyspace {
@@ -93,7 +97,8 @@ impl Keyspace {
     fn flags(&self) -> String {
         if let Some(command) = &self.program {
             let output = if self.holds_answers { " --program-output strict" } else { "" };
-            return format!("--replicate {command:?}{output}");
+            let settings = self.settings.iter().map(|settings| format!(" ({settings})"));
+            return format!("--replicate {command:?}{output}{}", settings.collect::<String>());
         }
         let limit = format!("--maxmemory {}", self.maxmemory);
         match &self.partitions {
@@ -200,8 +205,15 @@ impl Data {
 
     /// Records the settings with which the cluster continues, or begins (I7).
     pub(super) fn keep_to(&mut self, keyspace: Keyspace) -> Outcome<()> {
-        match &self.cluster.keyspace {
+        match &mut self.cluster.keyspace {
             Some(begun) if *begun == keyspace => Ok(()),
+            Some(begun)
+                if begun.settings.is_none()
+                    && *begun == (Keyspace { settings: None, ..keyspace.clone() }) =>
+            {
+                begun.settings = keyspace.settings;
+                self.write()
+            }
             Some(begun) => Err(Failure::new(format_args!(
                 "{} holds a cluster that was begun with {}, and its log means something else \
                  without: say that{}",

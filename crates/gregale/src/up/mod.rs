@@ -76,6 +76,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
                 partitions: args.partitioning(),
                 program: args.program.replicate.clone(),
                 holds_answers: args.program.program_output == config::Output::Strict,
+                settings: args.program.program().map(|program| program.shared()),
             })?;
             // The multicast's disks are different.
             if args.partitions.is_none() {

@@ -188,7 +188,7 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let base = tempfile::tempdir().unwrap();
     let keep = |maxmemory, partitions| {
         let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        data.keep_to(Keyspace { maxmemory, partitions, program: None, holds_answers: false })
+        data.keep_to(Keyspace { maxmemory, partitions, ..Keyspace::default() })
             .map_err(|error| error.to_string())
     };
     keep(5000, None).unwrap();
@@ -200,9 +200,7 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let other = tempfile::tempdir().unwrap();
     let keep = |partitions| {
         let mut data = Data::open(other.path(), "one", (3, 3), QUORUM).unwrap();
-        let program = None;
-        let kept =
-            data.keep_to(Keyspace { maxmemory: 0, partitions, program, holds_answers: false });
+        let kept = data.keep_to(Keyspace { partitions, ..Keyspace::default() });
         kept.map_err(|error| error.to_string())
     };
     keep(Some(parts)).unwrap();
@@ -215,10 +213,28 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let keep = |holds_answers| {
         let mut data = Data::open(third.path(), "one", (3, 3), QUORUM).unwrap();
         let program = Some("redis-server {socket}".to_owned());
-        let kept = Keyspace { maxmemory: 0, partitions: None, program, holds_answers };
+        let kept = Keyspace { program, holds_answers, ..Keyspace::default() };
         data.keep_to(kept).map_err(|error| error.to_string())
     };
     keep(false).unwrap();
     keep(false).unwrap();
     assert!(keep(true).unwrap_err().contains("no --program-output strict"));
+}
+
+/// With other times or points a program's copies would execute its log otherwise than before.
+#[test]
+fn i7_a_programs_log_is_not_executed_under_other_settings() {
+    let base = tempfile::tempdir().unwrap();
+    let keep = |settings: Option<&str>| {
+        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        let program = Some("redis-server {socket}".to_owned());
+        let settings = settings.map(str::to_owned);
+        let kept = Keyspace { program, settings, ..Keyspace::default() };
+        data.keep_to(kept).map_err(|error| error.to_string())
+    };
+    keep(None).unwrap();
+    keep(Some("compare = 1000")).unwrap();
+    keep(Some("compare = 1000")).unwrap();
+    let refused = keep(Some("compare = 0")).unwrap_err();
+    assert!(refused.contains("(compare = 1000)"), "{refused}");
 }
