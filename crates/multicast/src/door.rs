@@ -77,6 +77,16 @@ struct Board {
     has_ended: bool,
 }
 
+/// The end of the loop: whatever ends it, a panic as well, no thread waits for it (O2).
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.board().has_ended = true;
+        self.0.news.notify_all();
+    }
+}
+
 struct Shared {
     board: Mutex<Board>,
     /// Signals that something was delivered, or that the loop has ended.
@@ -148,10 +158,8 @@ impl Door {
         let (window, deliveries_max) = (system.limits.window, system.limits.deliveries);
         let body = move || {
             let stop = |app: &mut Counter| app.shared.stops.load(Ordering::SeqCst);
-            let ended = run(&system, seat, counter, stop);
-            ends.board().has_ended = true;
-            ends.news.notify_all();
-            ended.map(drop)
+            let _last = Last(ends);
+            run(&system, seat, counter, stop).map(drop)
         };
         let name = format!("multicast-{node}");
         let thread = std::thread::Builder::new().name(name).spawn(body).map_err(stopped)?;

@@ -45,6 +45,11 @@ impl Directory {
         let path = base.join(format!("{PREFIX}{cluster}-{port}"));
         let was_there = path.exists();
         sweep(base);
+        // Without its lock's file nothing lives in it: its supervisor was killed between the two,
+        // and no other one of this port runs, since the port is ours.
+        if path.exists() && !path.join(LOCK).exists() {
+            let _ = std::fs::remove_dir_all(&path);
+        }
         let was_left = was_there && !path.exists();
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Failure::new(format_args!(
@@ -188,6 +193,14 @@ mod tests {
         std::fs::create_dir(&foreign).unwrap();
         let _new = Directory::create(base.path(), "new", 3).unwrap();
         assert!(living.path().exists() && foreign.exists() && !orphan.exists());
+    }
+
+    #[test]
+    fn i1_a_directory_whose_supervisor_was_killed_before_it_had_a_lock_is_begun_again() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::create_dir(base.path().join("gregale-x-7000")).unwrap();
+        let directory = Directory::create(base.path(), "x", 7000).unwrap();
+        assert!(directory.secret_file().exists());
     }
 
     #[test]
