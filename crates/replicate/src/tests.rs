@@ -410,6 +410,23 @@ fn d2_clients_of_a_process_that_was_taken_for_dead_are_closed() {
     assert_eq!(rig.heard(again), b":5\r\n", "the next one is served");
 }
 
+/// What has come behind the last one that the leader knew is as open in the copy as in the table.
+#[test]
+fn d2_a_connection_that_was_opened_behind_the_word_about_the_dead_stays_in_the_copy() {
+    let mut rig = Rig::begun(Sound);
+    let clients = [rig.client(), rig.client()];
+    rig.decide();
+    rig.apply(&[entry(&Entry::Gone { owner: ME, run: RUN, below: 2 })]);
+    rig.turn();
+    let closed = clients.map(|client| rig.door.streams.is_closed(client));
+    assert_eq!((closed, rig.state.table().n_open()), ([true, false], 1));
+    assert_eq!(rig.door.feeder().legs().count(), 1);
+    rig.ask(clients[1], b"SET a\r\n");
+    rig.decide();
+    rig.answer_all();
+    assert_eq!(rig.heard(clients[1]), b":5\r\n");
+}
+
 impl<B: Planting<Bug>> Rig<B> {
     fn door_deadline(&self) -> Option<Instant> {
         Door::<State<InMemory, B>>::deadline(&self.door)

@@ -232,3 +232,24 @@ fn a_state_is_not_lost_while_enough_may_have_it() {
     beat_for(&mut stage, &[0, 1, 2, 3, 4], 3000);
     assert_eq!(are_lost(&stage), [true; 5]);
 }
+
+/// Of two writes with the same number the later tag is one member's alone. Without a write-back a
+/// later read would not find what this one has ended with.
+#[test]
+fn a2_holders_of_another_write_with_the_same_number_do_not_count() {
+    let mut stage = Stage::new(5, Sound);
+    let late = stage.write(4, b"key");
+    stage.pass_queries(4, &[1, 3]);
+    stage.lose_from(4); // its stores, but for its own
+    let early = stage.write(0, b"key");
+    stage.pass_among(&[0, 1, 2]);
+    assert_eq!(stage.ended(early), Some(&Ended::Written));
+    let tags = [1, 4].map(|at| stage.members[at].1.registers[&KEY.to_vec()].0);
+    assert!(tags[0] < tags[1] && tags[0].counter == tags[1].counter);
+    let read = stage.submit(4, Op::Read { key: b"key" }, 60_000).unwrap();
+    stage.pass_queries(4, &[1, 2]);
+    assert_eq!(stage.ended(read), None, "one member holds that");
+    stage.pass_stores(4, &[1, 2]);
+    assert_eq!(stage.ended(read), Some(&Ended::Value(value_of(late, 0))));
+    assert_eq!(stage.read(3, b"key", &[1, 2, 3]), Some(value_of(late, 0)));
+}
