@@ -222,7 +222,6 @@ pub struct Desk {
     rounds: VecDeque<(Ticket, Round)>,
     spare: Vec<Round>,
     next_ticket: u64,
-    n_in_rounds: usize,
     /// Rounds whose check succeeded and whose turn to be performed comes, in order.
     ripe: VecDeque<Round>,
     /// What this turn may still answer (I3).
@@ -252,7 +251,6 @@ impl Desk {
             rounds: VecDeque::new(),
             spare: Vec::new(),
             next_ticket: 0,
-            n_in_rounds: 0,
             ripe: VecDeque::new(),
             slice_bytes: bounds.slice_bytes,
             bounds,
@@ -271,7 +269,9 @@ impl Desk {
 
     /// Whether the service may lay down more; if not, it stops reading its clients for this turn.
     pub fn has_room(&self) -> bool {
-        let n_reads = self.waiting.readers.len() + self.after_tick.readers.len() + self.n_in_rounds;
+        let rounds = self.rounds.iter().map(|(_, round)| round).chain(&self.ripe); // a few
+        let waiting = rounds.chain([&self.waiting, &self.after_tick]);
+        let n_reads: usize = waiting.map(|round| round.readers.len()).sum();
         self.writes.has_room() && self.asked.has_room() && n_reads < self.bounds.reads
     }
 
@@ -380,7 +380,6 @@ impl Desk {
         let round = std::mem::replace(&mut self.waiting, fresh);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.n_in_rounds += round.readers.len();
         self.rounds.push_back((ticket, round));
         Some(ticket)
     }
@@ -393,16 +392,13 @@ impl Desk {
     /// The round of `ticket`, if it is not over.
     pub(crate) fn end_round(&mut self, ticket: Ticket) -> Option<Round> {
         let at = self.rounds.iter().position(|(of, _)| *of == ticket)?;
-        let (_, round) = self.rounds.remove(at)?;
-        self.n_in_rounds -= round.readers.len();
-        Some(round)
+        self.rounds.remove(at).map(|(_, round)| round)
     }
 
     /// Reads whose check is under way are to be checked again, or elsewhere: its answer may never
     /// come.
     pub(crate) fn recall_rounds(&mut self) {
         for (_, mut round) in std::mem::take(&mut self.rounds) {
-            self.n_in_rounds -= round.readers.len();
             self.waiting.join(&mut round);
             self.recycle(round);
         }
@@ -410,20 +406,16 @@ impl Desk {
 
     /// The check of `round` succeeded: it is performed behind those before it.
     pub(crate) fn ripen(&mut self, round: Round) {
-        self.n_in_rounds += round.readers.len();
         self.ripe.push_back(round);
     }
 
     /// The next round that is to be performed; what is left of it goes to [`Desk::put_back`].
     pub(crate) fn take_ripe(&mut self) -> Option<Round> {
-        let round = self.ripe.pop_front()?;
-        self.n_in_rounds -= round.readers.len();
-        Some(round)
+        self.ripe.pop_front()
     }
 
     /// The slice ended within `round`, which is performed further before any other.
     pub(crate) fn put_back(&mut self, round: Round) {
-        self.n_in_rounds += round.readers.len();
         self.ripe.push_front(round);
     }
 
@@ -473,9 +465,7 @@ impl Desk {
         self.waiting.readers.retain(&mut keep);
         self.after_tick.readers.retain(&mut keep);
         for round in self.rounds.iter_mut().map(|(_, round)| round).chain(&mut self.ripe) {
-            let before = round.readers.len();
             round.readers.retain(&mut keep);
-            self.n_in_rounds -= before - round.readers.len();
         }
         // A round whose readers have all gone would occupy one of the few places for ever.
         self.rounds.retain(|(_, round)| !round.readers.is_empty());
