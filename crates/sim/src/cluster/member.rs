@@ -38,6 +38,10 @@ pub(super) trait Member {
     fn failure(&self) -> Option<&str> {
         None
     }
+    /// Whether no client's request is open there.
+    fn is_idle(&self) -> bool {
+        true
+    }
     /// The members, as it knows them now.
     fn configuration(&self) -> Option<Configuration>;
     /// The seats on which a new incarnation is to begin, for its supervisor.
@@ -195,6 +199,10 @@ impl<C: Kept<App: Serves>> Member for Whole<C> {
             plant.say(&complaint);
         }
         idle
+    }
+
+    fn is_idle(&self) -> bool {
+        self.0.is_idle()
     }
 
     fn view(&self) -> &View {

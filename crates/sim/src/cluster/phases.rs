@@ -146,6 +146,9 @@ impl World {
         if let Some(detail) = self.unachieved_goal().or_else(|| self.ghost()) {
             return Some(detail);
         }
+        if let Some(detail) = self.open_request() {
+            return Some(detail);
+        }
         if let Some(detail) = self.leak().or_else(|| self.deviant()).or_else(|| self.miscounted()) {
             return Some(detail);
         }

@@ -181,6 +181,10 @@ impl<R: Replicator> Member for Copied<R> {
         if copy_waits { idle } else { idle.min(RUNS_EVERY) }
     }
 
+    fn is_idle(&self) -> bool {
+        self.engine.is_idle()
+    }
+
     fn view(&self) -> &View {
         self.engine.view()
     }

@@ -3,7 +3,7 @@
 //! member dies, then or later, when all is at rest, and comes back; and where there is an operator,
 //! members change one last time. The client has an answer in the
 //! end, or hears that its outcome is unknown, and every member has executed what the others have,
-//! though no later request brings it there.
+//! though no later request brings it there. No member keeps a request that no client waits for.
 
 use super::world::{N_LIVE, World};
 use crate::Property;
@@ -77,6 +77,14 @@ impl World {
             let counts = &mut self.clients[client].counts;
             counts.n_live = counts.n_live.max(N_LIVE);
         }
+    }
+
+    /// A member that keeps a request at the end, in words: no client waits then.
+    pub(super) fn open_request(&self) -> Option<String> {
+        let is_open =
+            |node: &usize| self.members[*node].as_ref().is_some_and(|member| !member.is_idle());
+        let node = self.seated().find(is_open).filter(|_| self.is_silent())?;
+        Some(format!("r{node} keeps a request, and no client waits"))
     }
 
     /// Judges a turn of `node` (R1 of `rest`).
