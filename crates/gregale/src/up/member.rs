@@ -7,6 +7,7 @@ use console::{Failure, Outcome};
 use runtime::{Interest, Poller};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
+use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
@@ -377,7 +378,7 @@ impl Member {
         // A dead process cannot be killed again, and no other error has a remedy.
         let _ = running.child.kill();
         let mut ends = [PollFd::new(&running.pidfd, PollFlags::IN)];
-        let _ = poll(&mut ends, Some(&KILLED_WITHIN));
+        let _ = retry_on_intr(|| poll(&mut ends, Some(&KILLED_WITHIN)));
         let has_ended = !matches!(running.child.try_wait(), Ok(None));
         if has_ended {
             self.running = None;

@@ -49,6 +49,18 @@ impl Value {
         }
     }
 
+    /// The value without these words.
+    pub(crate) fn without(self, word: &str) -> Value {
+        match self {
+            Value::Many(kind, values) => {
+                let is_another = |value: &Value| !matches!(value, Value::Bulk(of) if of == word);
+                let values = values.into_iter().filter(is_another);
+                Value::Many(kind, values.map(|value| value.without(word)).collect())
+            }
+            other => other,
+        }
+    }
+
     /// The value without its random parts: only kinds and lengths are left.
     pub(crate) fn shape(self) -> Value {
         match self {
