@@ -507,11 +507,10 @@ fn array(value: &Value) -> Option<&[Value]> {
 /// Whether these facts of a command are those of one that uses a number up (docs/sessions.md).
 fn uses_number(facts: &[Value]) -> bool {
     let has = |at: usize, word: &[u8]| {
-        let words = facts.get(at).and_then(array);
-        words.is_none_or(|words| words.iter().any(|one| one.as_bytes() == Some(word)))
+        let words = facts.get(at).and_then(array)?;
+        Some(words.iter().any(|one| one.as_bytes() == Some(word)))
     };
-    let has_tip = facts.len() > 7 && has(7, b"gregale:numbered");
-    has(2, b"write") || has_tip
+    has(2, b"write").unwrap_or(true) || has(7, b"gregale:numbered").unwrap_or(false)
 }
 
 /// The first word of an error.

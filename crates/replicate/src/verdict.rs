@@ -20,10 +20,10 @@
 //! - V8 under [`Output::Strict`] a point lies behind each value of the log that has entries of
 //!   connections, and no others do: what one value has set going is compared at once. Where a value
 //!   ends is the same at all members.
+//! - V9 a point lies behind a halt ([`Entry::Halt`](crate::entry::Entry::Halt)), wherever that is.
 //! - V10 a process is *in doubt* while another hash than its own is known at a point where none is
 //!   agreed on, or its own is missing there and known further on; and from a split on until a later
 //!   process begins. It may be the one that has answered wrongly, and answer as the others do now.
-//! - V9 a point lies behind a halt ([`Entry::Halt`](crate::entry::Entry::Halt)), wherever that is.
 
 use crate::bugs::Bug;
 use crate::table::Verdict;
@@ -111,15 +111,11 @@ struct Point {
 }
 
 impl Point {
-    /// Whether another hash than this one was proposed.
-    fn others_than(&self, value: u64) -> bool {
-        self.hashes.iter().flatten().any(|(_, other)| *other != value)
-    }
-
     /// Whether two hashes were proposed, and none is agreed on.
     fn is_disputed(&self) -> bool {
-        let first = self.hashes.iter().flatten().next();
-        self.agreed.is_none() && first.is_some_and(|(_, value)| self.others_than(*value))
+        let mut values = self.hashes.iter().flatten().map(|(_, value)| value);
+        let first = values.next();
+        self.agreed.is_none() && values.any(|value| Some(value) != first)
     }
 }
 
@@ -228,9 +224,9 @@ impl<B: Planting<Bug>> Judge<B> {
     pub(crate) fn is_in_doubt(&self, member: Rank, run: Incarnation) -> bool {
         let (mut has_said, mut has_gap) = (false, false);
         let differs = |point: &Point| match point.hashes[member.index()] {
-            Some((by, value)) if by == run => {
+            Some((by, _)) if by == run => {
                 has_said = true;
-                has_gap || point.agreed.is_none() && point.others_than(value)
+                has_gap || point.is_disputed()
             }
             Some(_) => false,
             None => {
