@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 /// The longest answer of a control port.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
 
 /// The address of a cluster, and its password.
 #[derive(Debug, Args)]
@@ -40,29 +40,36 @@ pub(crate) fn fetch(address: SocketAddr, path: &str, within: Duration) -> io::Re
 /// # Errors
 /// The port does not answer in time, or with something else.
 pub(crate) fn exchange(
-    mut stream: TcpStream,
+    stream: TcpStream,
     request: &str,
     within: Duration,
 ) -> io::Result<(String, Vec<u8>)> {
     let until = Instant::now() + within;
-    stream.write_all(request.as_bytes())?;
-    let (mut answer, mut piece) = (Vec::new(), [0; 16 << 10]);
-    while answer.len() < ANSWER_BYTES_MAX {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        stream.set_read_timeout(Some(left))?;
-        match stream.read(&mut piece)? {
-            0 => break,
-            n => answer.extend_from_slice(&piece[..n]),
-        }
-    }
+    (&stream).write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    By { stream: &stream, until }.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     let head = answer.windows(4).position(|end| end == b"\r\n\r\n");
     let head = head.ok_or_else(|| io::Error::other("the answer is not HTTP"))?;
     let line = String::from_utf8_lossy(&answer[..head]).lines().next().unwrap_or_default().into();
     answer.drain(..head + 4);
     Ok((line, answer))
+}
+
+/// A stream that is read until a time, however slowly its bytes come.
+pub(crate) struct By<'a> {
+    pub(crate) stream: &'a TcpStream,
+    pub(crate) until: Instant,
+}
+
+impl Read for By<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(into)
+    }
 }
 
 #[cfg(test)]

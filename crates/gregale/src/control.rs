@@ -31,7 +31,7 @@ use proto::members::Configuration;
 use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -525,16 +525,11 @@ impl Drop for Place {
 fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     // I2: for all of the request, however slowly it comes.
-    let until = Instant::now() + PATIENCE;
+    let mut asked = connect::By { stream, until: Instant::now() + PATIENCE };
     let mut request = Vec::new();
     let mut byte = [0; 512];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < BYTES_MAX as usize {
-        let left = until.saturating_duration_since(Instant::now());
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        if left.is_zero() {
-            return Err(ErrorKind::TimedOut.into());
-        }
-        match stream.read(&mut byte)? {
+        match asked.read(&mut byte)? {
             0 => break,
             n => request.extend_from_slice(&byte[..n]),
         }

@@ -233,8 +233,8 @@ impl Copy {
         let is_told = std::mem::replace(&mut self.has_told_notes, true);
         let said = std::fs::read(self.place.output()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said[..said.len().min(NOTES_BYTES)]).into_owned();
-        for line in said.lines().filter(|line| !is_told && line.starts_with(NOTE)) {
-            runtime::complain(format_args!("{}", line.trim_start_matches("gregale: ")));
+        for note in said.lines().filter_map(|line| line.strip_prefix(NOTE)).filter(|_| !is_told) {
+            runtime::complain(format_args!("{note}"));
         }
         if self.needs_inside && !self.inside.as_ref().is_some_and(Inside::is_loaded) {
             self.failure = Some(format!(

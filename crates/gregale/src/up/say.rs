@@ -10,6 +10,15 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+/// What follows a death, for people.
+fn restart(pause: Option<Duration>) -> String {
+    match pause {
+        Some(Duration::ZERO) => "restarting".into(),
+        Some(pause) => format!("restarting in {} s", pause.as_secs_f64()),
+        None => "it stays dead".into(),
+    }
+}
+
 /// The output of `up`; see the module's text.
 pub(super) struct Say {
     format: Format,
@@ -126,12 +135,7 @@ impl Say {
     }
 
     pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
-        let how = how(status);
-        let then = match pause {
-            Some(Duration::ZERO) => "restarting".into(),
-            Some(pause) => format!("restarting in {} s", pause.as_secs_f64()),
-            None => "it stays dead".into(),
-        };
+        let (how, then) = (how(status), restart(pause));
         self.print(
             || format!("member {id} died ({how}); {then}"),
             || {
@@ -171,10 +175,7 @@ impl Say {
 
     /// Reports a member whose process could not be started.
     pub(super) fn not_started(&self, id: u16, why: &str, pause: Option<Duration>) {
-        let then = match pause {
-            Some(pause) => format!("trying again in {} s", pause.as_secs_f64()),
-            None => "it stays dead".into(),
-        };
+        let then = restart(pause);
         self.print(
             || format!("member {id} is not started: {why}; {then}"),
             || {
