@@ -235,16 +235,17 @@ fn clients_max() -> u32 {
     CLIENTS_MAX
 }
 
+/// The directory in which a path lies.
+pub(crate) fn above(path: &Path) -> &Path {
+    let above = path.parent().filter(|above| !above.as_os_str().is_empty());
+    above.unwrap_or(Path::new("."))
+}
+
 impl Config {
     /// The directory in which the lives of members are counted: beside the disk, which it outlives,
     /// or that of the memory.
     pub(crate) fn lives(&self) -> &Path {
-        let beside = self.data.as_deref().and_then(Path::parent);
-        match beside {
-            Some(above) if above.as_os_str().is_empty() => Path::new("."),
-            Some(above) => above,
-            None => &self.directory,
-        }
+        self.data.as_deref().map_or(&self.directory, above)
     }
 
     /// The configuration from the file, with flags and environment taking precedence.
@@ -363,7 +364,7 @@ impl Config {
         if secret.trim_ascii().len() < SECRET_BYTES_MIN {
             let file = path.display();
             let is_new = self.start == Start::Bootstrap
-                && !self.data.as_ref().is_some_and(|data| data.join("identity").exists());
+                && !self.data.as_ref().is_some_and(|data| storage::directory::is_begun(data));
             let mend = if is_new {
                 format!("`head -c 32 /dev/urandom | base64 > {file}` makes one")
             } else {

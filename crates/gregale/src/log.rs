@@ -10,7 +10,7 @@ use console::{Failure, Format, Outcome};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use storage::directory::{DirectoryError, holds_member_files};
+use storage::directory::{DirectoryError, holds_member_files, is_begun};
 use storage::inspect::{self, Description, Detail, Ending, InspectError};
 
 /// `gregale log`
@@ -177,7 +177,7 @@ fn is_damage(error: &DirectoryError) -> bool {
 
 /// A member's own directory, or those of a cluster's members in order.
 fn members_of(path: &Path) -> Outcome<Vec<PathBuf>> {
-    if path.join("identity").exists() || holds_member_files(path).unwrap_or(false) {
+    if is_begun(path) || holds_member_files(path).unwrap_or(false) {
         return Ok(vec![path.to_owned()]);
     }
     let entries = std::fs::read_dir(path)

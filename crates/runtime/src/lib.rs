@@ -15,6 +15,7 @@
 pub mod clock;
 mod complaint;
 pub mod disk;
+mod keepalive;
 pub mod offline;
 mod plant;
 pub mod poller;
@@ -30,6 +31,7 @@ pub use engine::{
     NoChange, Order, Orders, Origin, Overdue, PATIENCE, Parted, Performed, ReadAnswer, Saving,
     Sequence, StableStorage, Stats, View,
 };
+pub use keepalive::probe_client;
 pub use plant::HostPlant;
 pub use poller::Poller;
 pub use replica::{Config, Replica, Sockets};

@@ -213,6 +213,11 @@ fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
     media.sync_dir()
 }
 
+/// Whether a member has begun the directory.
+pub fn is_begun(path: &Path) -> bool {
+    path.join(NAME).exists()
+}
+
 /// Whether a member's files are there, whatever the member: then a directory without an identity
 /// has lost it.
 pub fn holds_member_files(path: &Path) -> io::Result<bool> {

@@ -4,13 +4,8 @@ use super::KEY_LISTENER;
 use console::{Failure, Outcome};
 use kv::door::{Addresses, Broken, Received, Streams, place_of};
 use runtime::{Interest, Poller};
-use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
-
-/// The silence after which the kernel probes a connection's client; as in Redis.
-const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// The clients' sockets; see the module's text.
 pub(crate) struct Sockets {
@@ -92,11 +87,7 @@ impl Streams for Sockets {
         // A socket that cannot be made non-blocking, or watched, is broken.
         let fitted = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
         fitted.map_err(|_| Broken)?;
-        // A client that vanishes silently must not count for ever. On a kernel that refuses the
-        // option only this is lost.
-        let _ = sockopt::set_socket_keepalive(&stream, true)
-            .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
-            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
+        runtime::probe_client(&stream);
         self.poller()?.add(&stream, key, Interest::Read).map_err(|_| Broken)?;
         let text = |address: io::Result<SocketAddr>| {
             address.map(|address| address.to_string()).unwrap_or_default()

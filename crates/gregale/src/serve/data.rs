@@ -17,7 +17,7 @@ use console::{Failure, Outcome};
 use proto::node;
 use runtime::disk::{Found, LogDisk};
 use std::path::Path;
-use storage::directory::DirectoryError;
+use storage::directory::{DirectoryError, is_begun};
 use storage::{Directory, Identity};
 
 /// The storage of a durable member.
@@ -40,7 +40,7 @@ pub(super) enum Word {
 /// Opens the directory that `config` names, if it names one.
 pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
-    let had_begun = path.join("identity").exists();
+    let had_begun = is_begun(path);
     // A founder's disk is lost (I4).
     if life.had_disk && !had_begun && config.start == Start::Bootstrap && word == Word::File {
         let mend =

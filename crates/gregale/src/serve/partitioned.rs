@@ -18,6 +18,7 @@ use console::{Failure, Outcome};
 use multicast::{Data, Limits, Seat, System};
 use std::process::ExitCode;
 use std::sync::Arc;
+use storage::directory::is_begun;
 
 /// Runs until it is told to stop.
 pub(super) fn run(
@@ -70,7 +71,7 @@ fn disk(config: &Config, life: Life, by_file: bool) -> Outcome<Option<Data>> {
 }
 
 fn has_identity(config: &Config) -> bool {
-    config.data.as_deref().is_some_and(|path| path.join("identity").exists())
+    config.data.as_deref().is_some_and(is_begun)
 }
 
 /// A group for each partition, with a member at every process.

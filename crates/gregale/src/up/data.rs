@@ -27,7 +27,7 @@
 
 pub(crate) use super::directory::random_secret;
 use super::directory::{create_private, write_private};
-use crate::config::{Durability, Partitioning, Start};
+use crate::config::{Durability, Partitioning, Start, above};
 use console::{Failure, Outcome};
 use runtime::StableStorage;
 use runtime::disk::LogDisk;
@@ -39,7 +39,7 @@ use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use storage::Directory;
-use storage::directory::DirectoryError;
+use storage::directory::{DirectoryError, is_begun};
 
 const CLUSTER: &str = "cluster.toml";
 /// The file that names the member with which a recovery continues, once its disk is whole. While it
@@ -139,8 +139,6 @@ impl Cluster {
 pub(crate) struct Data {
     path: PathBuf,
     cluster: Cluster,
-    /// Whether the file lacks something of that.
-    is_unwritten: bool,
     /// The lock of I5, held as long as this file is open.
     _lock: File,
 }
@@ -263,7 +261,7 @@ impl Data {
             )));
         }
         cluster.check().map_err(|why| Failure::new(format_args!("{}: {why}", file.display())))?;
-        Ok(Data { path: absolute(path)?, cluster, is_unwritten: false, _lock: lock })
+        Ok(Data { path: absolute(path)?, cluster, _lock: lock })
     }
 
     fn begin(
@@ -302,12 +300,12 @@ impl Data {
         let (version, wanted, keyspace) = (VERSION, Vec::new(), None);
         let cluster =
             Cluster { version, name, members, founded, durability, vacant, wanted, keyspace };
-        let mut data = Data { path: absolute(path)?, cluster, is_unwritten: false, _lock: lock };
+        let data = Data { path: absolute(path)?, cluster, _lock: lock };
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
     }
 
-    fn write_first(&mut self) -> Outcome<()> {
+    fn write_first(&self) -> Outcome<()> {
         // The secret of an earlier attempt, which may be cut off: no disk was begun with it (I6).
         let _ = std::fs::remove_file(self.secret_file());
         let secret = create_private(&self.secret_file(), random_secret()?.as_bytes())?;
@@ -361,13 +359,11 @@ impl Data {
         self.write()
     }
 
-    fn write(&mut self) -> Outcome<()> {
-        self.is_unwritten = true;
+    /// Writes what is known, or could not be written before.
+    pub(super) fn write(&self) -> Outcome<()> {
         let text = toml::to_string(&self.cluster)
             .map_err(|error| Failure::new(format_args!("cannot describe the cluster: {error}")))?;
-        self.write_durably(CLUSTER, text.as_bytes())?;
-        self.is_unwritten = false;
-        Ok(())
+        self.write_durably(CLUSTER, text.as_bytes())
     }
 
     /// Renaming ensures that a crash leaves the old file or the new one.
@@ -450,11 +446,6 @@ impl Data {
         self.write()
     }
 
-    /// Writes what could not be written before.
-    pub(super) fn write_again(&mut self) -> Outcome<()> {
-        if self.is_unwritten { self.write() } else { Ok(()) }
-    }
-
     /// Records that only `member` continues, and that the others with a seat come back to it.
     pub(crate) fn go_on_from(&mut self, member: u16) -> Outcome<()> {
         let seats = 1..=self.members();
@@ -475,7 +466,7 @@ impl Data {
     }
 
     fn has_identity(&self, member: u16) -> bool {
-        self.member(member).join("identity").exists()
+        is_begun(&self.member(member))
     }
 
     /// Puts the directory of an earlier incarnation of `member` aside, if there is one, and returns
@@ -532,10 +523,7 @@ fn make(path: &Path) -> Outcome<()> {
         .create(path)
         .map_err(|error| Failure::os(format_args!("make {}", path.display()), error))?;
     for made in missing {
-        let above = match made.parent() {
-            Some(above) if !above.as_os_str().is_empty() => above,
-            _ => Path::new("."),
-        };
+        let above = above(&made);
         let opened = File::open(above)
             .map_err(|error| Failure::os(format_args!("open {}", above.display()), error))?;
         synced(&opened, above)?;
@@ -547,7 +535,7 @@ fn make(path: &Path) -> Outcome<()> {
 fn whose_disk(path: &Path) -> Option<String> {
     let entries = std::fs::read_dir(path).ok()?.flatten();
     let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.find(|name| name.starts_with("member-") && path.join(name).join("identity").exists())
+    names.find(|name| name.starts_with("member-") && is_begun(&path.join(name)))
 }
 
 /// Takes the lock of the directory (I5).

@@ -29,7 +29,7 @@ impl Supervisor<'_> {
 
     pub(super) fn write_due(&mut self) {
         if self.write_at.is_some_and(|at| at <= Instant::now()) {
-            let written = self.data.as_mut().map_or(Ok(()), Data::write_again);
+            let written = self.data.as_ref().map_or(Ok(()), Data::write);
             if written.is_ok() {
                 self.write_at = None;
             }

@@ -11,7 +11,6 @@
 use super::frames::{self, Answer, Hello, Request, Welcome};
 use crate::error::Error;
 use fabric::tcp::hello::{Secret, Side};
-use rustix::net::sockopt;
 use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -29,8 +28,6 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The pause of a door that has no descriptors left.
 const NO_SOCKET_PAUSE: Duration = Duration::from_millis(100);
-/// The silence after which the kernel probes a connection's client; as in Redis.
-const KEEPALIVE: Duration = Duration::from_secs(300);
 
 /// The clients of a member, which are served until this is dropped. It keeps the member in its
 /// group.
@@ -168,11 +165,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.n_clients.load(Ordering::SeqCst) > CLIENTS_MAX + 2 {
             continue;
         }
-        // Where the kernel refuses the option only this is lost: a client that vanished silently
-        // keeps its place.
-        let _ = sockopt::set_socket_keepalive(&stream, true)
-            .and_then(|()| sockopt::set_tcp_keepidle(&stream, KEEPALIVE))
-            .and_then(|()| sockopt::set_tcp_keepintvl(&stream, KEEPALIVE / 3));
+        runtime::probe_client(&stream);
         let Ok(own) = stream.try_clone() else { continue };
         let theirs = Arc::clone(shared);
         theirs.n_clients.fetch_add(1, Ordering::SeqCst);
