@@ -6,6 +6,10 @@ use kv::door::{Addresses, Broken, Received, Streams, place_of};
 use runtime::{Interest, Poller};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// How long new clients wait when the kernel has no descriptor or memory for them.
+const STARVED_FOR: Duration = Duration::from_millis(100);
 
 /// The clients' sockets; see the module's text.
 pub(crate) struct Sockets {
@@ -13,6 +17,11 @@ pub(crate) struct Sockets {
     /// The loop's set, once the sockets are in it.
     poller: Option<Poller>,
     listens: bool,
+    /// The earliest time at which it listens again after a failure to accept.
+    listen_at: Option<Instant>,
+    /// Whether the present failures to accept were complained of: they end when no client is left
+    /// to be accepted.
+    complained: bool,
     /// The sockets by [`place_of`] their names.
     streams: Vec<Option<TcpStream>>,
 }
@@ -23,7 +32,14 @@ impl Sockets {
         listener
             .set_nonblocking(true)
             .map_err(|error| Failure::os("set a listening socket non-blocking", error))?;
-        Ok(Sockets { listener, poller: None, listens: false, streams: Vec::new() })
+        Ok(Sockets {
+            listener,
+            poller: None,
+            listens: false,
+            listen_at: None,
+            complained: false,
+            streams: Vec::new(),
+        })
     }
 
     /// Begins to listen.
@@ -38,11 +54,23 @@ impl Sockets {
         self.poller = Some(poller.clone());
     }
 
-    /// Listens, for the first time or after a failure to accept; called regularly.
+    /// Listens, for the first time or a while after a failure to accept; called in every turn.
     pub(crate) fn listen_again(&mut self) {
-        if let Some(poller) = self.poller.as_ref().filter(|_| !self.listens) {
+        if self.listens || self.listen_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        if let Some(poller) = &self.poller {
             self.listens = poller.add(&self.listener, KEY_LISTENER, Interest::Read).is_ok();
         }
+    }
+
+    /// Stops listening for a while, since no client can be accepted. Returns whether this is the
+    /// first failure of several.
+    fn starve(&mut self) -> bool {
+        let removed = self.poller().map(|poller| poller.remove(&self.listener));
+        self.listens = !matches!(removed, Ok(Ok(())));
+        self.listen_at = Some(Instant::now() + STARVED_FOR);
+        !std::mem::replace(&mut self.complained, true)
     }
 
     fn poller(&self) -> Result<&Poller, Broken> {
@@ -62,16 +90,19 @@ impl Streams for Sockets {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => return Some(stream),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.complained = false;
+                    return None;
+                }
                 // That client has gone already.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     // Most likely no descriptors are left. Clients wait in the backlog; trying
-                    // again at once would only use up the processor, so `listen_again` does it a
-                    // little later.
-                    runtime::complain(format_args!("{}", Failure::os("accept a client", error)));
-                    let removed = self.poller().map(|poller| poller.remove(&self.listener));
-                    self.listens = !matches!(removed, Ok(Ok(())));
+                    // again at once would only use up the processor.
+                    if self.starve() {
+                        let failure = Failure::os("accept a client", error);
+                        runtime::complain(format_args!("{failure}; further ones wait"));
+                    }
                     return None;
                 }
             }
@@ -134,4 +165,31 @@ impl Streams for Sockets {
 
 fn is_for_later(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_without_descriptors_pauses_and_complains_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut sockets = Sockets::new(listener).unwrap();
+        let mut poller = Poller::new().unwrap();
+        sockets.register(&poller).unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        assert!(sockets.starve(), "the first failure is complained of");
+        sockets.listen_again();
+        assert!(!sockets.listens, "not at once");
+        let mut ready = Vec::new();
+        poller.wait(Some(Duration::ZERO), &mut ready).unwrap();
+        assert!(ready.is_empty(), "the waiting client keeps no loop awake");
+        sockets.listen_at = Some(Instant::now()); // the pause is over
+        sockets.listen_again();
+        assert!(sockets.listens);
+        assert!(!sockets.starve(), "the same failures");
+        assert!(sockets.accept().is_some() && sockets.accept().is_none(), "all are accepted");
+        assert!(sockets.starve(), "others");
+    }
 }
