@@ -465,7 +465,8 @@ impl Data {
         self.cluster.founded && !self.is_vacant(member) && !self.has_identity(member)
     }
 
-    fn has_identity(&self, member: u16) -> bool {
+    /// Whether `member` has begun its disk.
+    pub(super) fn has_identity(&self, member: u16) -> bool {
         is_begun(&self.member(member))
     }
 

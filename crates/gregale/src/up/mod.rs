@@ -9,10 +9,12 @@
 //!   `nothing_is_left_*`.
 //! - I2 no replica outlives its supervisor: each asks the kernel for a signal at its parent's
 //!   death.
-//! - I3 a founding member has a new region, any later life the old one: `bootstrap` is used once
-//!   per member.
+//! - I3 a member is founded until a life of it has left a region or a disk, and any later life
+//!   begins with that: a process that died before it made one has promised nothing.
 //! - I4 a member whose disk, or memory, is lost is replaced by a new incarnation only while others
 //!   serve: the serving members admit it.
+//! - I6 what was acknowledged in memory is not given up: once a majority serves, no member that
+//!   hangs, dies or refuses to run ends the others. By [`Supervisor::go_on_with_some`].
 //! - U1 what is in the way of one member's process, or of `cluster.toml` (a full disk, a process
 //!   that cannot end while its disk stands still, a program file that was replaced), costs the
 //!   others nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
@@ -45,7 +47,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// The time until all members have to serve.
@@ -85,7 +87,7 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
             Ok(data)
         })
         .transpose()?;
-    let mut supervisor = Supervisor::new(args, &directory, data, sockets)?;
+    let mut supervisor = Supervisor::new(args, &directory, data, sockets, signals()?)?;
     let outcome = supervisor.run();
     supervisor.stop();
     outcome
@@ -108,6 +110,18 @@ fn listen(args: &UpArgs) -> Outcome<Vec<Sockets>> {
             Ok(Sockets { client, control: bind(loopback, 0)?, fabric })
         })
         .collect()
+}
+
+/// A pipe that is readable once the cluster is to stop.
+fn signals() -> Outcome<UnixStream> {
+    let (signals, pipe) =
+        UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let pipe = pipe.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
+        signal_hook::low_level::pipe::register(signal, pipe)
+            .map_err(|error| Failure::os("wait for signals", error))?;
+    }
+    Ok(signals)
 }
 
 fn address_of(listener: &TcpListener) -> Outcome<SocketAddr> {
@@ -134,14 +148,8 @@ impl<'a> Supervisor<'a> {
         directory: &'a Directory,
         data: Option<Data>,
         sockets: Vec<Sockets>,
+        signals: UnixStream,
     ) -> Outcome<Supervisor<'a>> {
-        let (signals, pipe) =
-            UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let pipe = pipe.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
-            signal_hook::low_level::pipe::register(signal, pipe)
-                .map_err(|error| Failure::os("wait for signals", error))?;
-        }
         let poller = Poller::new().map_err(|error| Failure::os("make an epoll set", error))?;
         poller
             .add(&signals, KEY_SIGNAL, Interest::Read)
@@ -267,13 +275,10 @@ impl<'a> Supervisor<'a> {
         )))
     }
 
-    /// Ends the wait for members. A cluster that existed before serves without a minority, hung or
-    /// dead.
+    /// Ends the wait for members. A majority has served clients since it runs: the cluster
+    /// continues without a minority, hung or dead (I6).
     fn go_on_with_some(&mut self) -> Outcome<()> {
-        // Partitions serve as soon as a majority of the members runs: a member that comes back
-        // later takes its seats, or stays out, and the others continue either way.
-        let may_serve = self.is_founded() || self.args.partitions.is_some();
-        if !may_serve || !self.can_serve(Quorum::Majority) {
+        if !self.can_serve(Quorum::Majority) {
             return Err(self.not_ready());
         }
         for member in self.here().filter(|member| member.state != State::Serving) {
@@ -281,10 +286,6 @@ impl<'a> Supervisor<'a> {
         }
         self.be_ready();
         Ok(())
-    }
-
-    fn is_founded(&self) -> bool {
-        self.data.as_ref().is_some_and(Data::is_founded)
     }
 
     fn be_ready(&mut self) {
@@ -355,8 +356,10 @@ impl<'a> Supervisor<'a> {
         }
         let config = &self.members[usize::from(id) - 1].config;
         let may_return = config.protocol.members_change() && config.partitions.is_none();
+        // A founder that never had memory has lost none, while none was needed without it.
+        let had_it = self.is_ready || config.start != Start::Bootstrap;
         let directory = self.directory.path();
-        (self.is_ready && may_return && !Region::is_there(directory, NodeId(id)))
+        (had_it && may_return && !Region::is_there(directory, NodeId(id)))
             .then(|| directory.to_path_buf())
     }
 
@@ -372,6 +375,13 @@ impl<'a> Supervisor<'a> {
 
     /// Handles a replica's reports, or its death.
     fn hear(&mut self, at: usize) -> Outcome<()> {
+        // A founding that is refused is given up, unless memory may hold acknowledged writes (I6).
+        // A cluster that existed before continues without a minority of its disks.
+        let continues = self.is_ready
+            || match &self.data {
+                Some(data) => data.is_founded(),
+                None => self.can_serve(Quorum::Majority),
+            };
         let member = &mut self.members[at];
         let (reports, death) = member.hear(&self.poller)?;
         let id = member.config.member;
@@ -379,10 +389,10 @@ impl<'a> Supervisor<'a> {
         for report in reports {
             match report {
                 Report::Serving => {
-                    let again = self.is_ready && member.config.start != Start::Bootstrap;
                     member.state = State::Serving;
                     member.founded();
-                    if again {
+                    // A founder that comes late is news too.
+                    if self.is_ready {
                         self.say.serves_again(id, member.pid());
                     }
                 }
@@ -409,9 +419,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Report::Vacant(id, last) => vacated.push((id, last)),
                 Report::Refused(why) => {
-                    // A cluster that existed before continues without a minority of its disks.
-                    let is_founded = self.data.as_ref().is_some_and(Data::is_founded);
-                    if !self.is_ready && !is_founded {
+                    if !continues {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
                     }
                     match member.state {
@@ -422,17 +430,7 @@ impl<'a> Supervisor<'a> {
                 }
             }
         }
-        let mut is_renewed = false;
-        if let Some(how) = death {
-            // It may have been part of the cluster, however far it got: its region counts (I3).
-            member.founded();
-            is_renewed = std::mem::take(&mut member.renews_when_gone);
-            if !is_renewed && member.state != State::Vacant {
-                let restarts = !self.args.no_restart;
-                let pause = member.died(restarts, Instant::now());
-                self.say.died(id, &how, pause);
-            }
-        }
+        let is_renewed = death.is_some_and(|how| self.has_died(at, &how));
         seats.into_iter().for_each(|seat| self.note_seat(id, seat));
         if is_renewed {
             self.begin_anew(at);
@@ -450,6 +448,31 @@ impl<'a> Supervisor<'a> {
             self.be_ready();
         }
         Ok(())
+    }
+
+    /// Notes a death. Returns whether a new incarnation is to begin now.
+    fn has_died(&mut self, at: usize, how: &ExitStatus) -> bool {
+        let is_left = self.has_left(at);
+        let member = &mut self.members[at];
+        if is_left {
+            // It may have been part of the cluster, however far it got (I3).
+            member.founded();
+        }
+        let is_renewed = std::mem::take(&mut member.renews_when_gone);
+        if !is_renewed && member.state != State::Vacant {
+            let pause = member.died(!self.args.no_restart, Instant::now());
+            self.say.died(member.config.member, how, pause);
+        }
+        is_renewed
+    }
+
+    /// Whether a life of the member has left a disk, or without disks memory (I3).
+    fn has_left(&self, at: usize) -> bool {
+        let id = self.members[at].config.member;
+        match &self.data {
+            Some(data) => data.has_identity(id),
+            None => Region::is_there(self.directory.path(), NodeId(id)),
+        }
     }
 
     /// The seats that are taken.
@@ -523,20 +546,4 @@ impl Quorum {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // One hung member took down an existing cluster that served.
-    #[test]
-    fn a_hung_member_is_waited_for_and_then_done_without() {
-        let is_there = |quorum: Quorum, third| {
-            let served = (State::Serving, false);
-            quorum.is_there([served, served, third].into_iter())
-        };
-        let hung = (State::Starting, false);
-        assert!(!is_there(Quorum::All, hung) && is_there(Quorum::Majority, hung));
-        assert!(is_there(Quorum::All, (State::Dead, true)), "it has said why");
-        let alone = [(State::Serving, false), hung, hung];
-        assert!(!Quorum::Majority.is_there(alone.into_iter()));
-    }
-}
+mod tests;

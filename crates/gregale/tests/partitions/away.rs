@@ -1,7 +1,7 @@
 //! Members in memory that are away: the others continue, and a dead member comes back.
 
 use crate::commands::apart;
-use crate::support::{Cluster, role, signal, wait_until};
+use crate::support::{Cluster, process_with, role, signal, wait_until};
 use redis::{Commands, ConnectionLike, RedisResult};
 use std::time::Duration;
 
@@ -91,17 +91,6 @@ fn with_a_member_away_64_mib_of_commands_leave_a_change_of_leader_possible() {
     signal(leader, "CONT");
     let read: String = cluster.connect(3).get("after").unwrap();
     assert_eq!(read, "all");
-}
-
-/// The process with an argument that ends with `text`.
-fn process_with(text: &str) -> Option<u32> {
-    let mut entries = std::fs::read_dir("/proc").unwrap();
-    entries.find_map(|entry| {
-        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        let mut words = line.split(|byte| *byte == 0);
-        words.any(|word| word.ends_with(text.as_bytes())).then_some(pid)
-    })
 }
 
 /// Half a minute later the two others were ended too.

@@ -1,6 +1,6 @@
 //! Clients' observations while members die, hang and return.
 
-use crate::support::{Cluster, is_alive, role, signal, wait_until};
+use crate::support::{Cluster, PATIENCE, is_alive, process_with, role, signal, wait_until};
 use redis::{Commands, RedisResult};
 
 over_both_fabrics! {
@@ -224,4 +224,24 @@ fn a_paused_replica_does_not_keep_the_cluster_from_stopping(flags: &[&str]) {
     signal(pid, "STOP");
     assert_eq!(cluster.stop(), Some(0));
     assert!(!is_alive(pid) && !cluster.directory().exists());
+}
+
+/// It became a learner in memory, and with a disk it ended `up`.
+#[test]
+fn a_member_that_dies_while_the_cluster_is_founded_is_founded_again() {
+    let data = tempfile::tempdir().unwrap();
+    let on_disk = ["--durability", "disk-quorum", "--data", data.path().to_str().unwrap()];
+    for flags in [&["--durability", "memory-quorum"][..], &on_disk] {
+        let cluster = Cluster::begin_with(None, flags, PATIENCE, |port| {
+            let config = format!("-{port}/member-3.toml");
+            wait_until("its process", || {
+                process_with(&config).inspect(|pid| signal(*pid, "KILL")).is_some()
+            });
+        });
+        let said = cluster.said();
+        assert!(said.iter().any(|line| line.starts_with("member 3 died")), "{said:?}");
+        assert!(said.iter().all(|line| !line.contains("learner")), "{said:?}");
+        let status = cluster.status_at(3);
+        assert!(["leader", "follower"].contains(&role(&status, 3).as_str()), "{status}");
+    }
 }

@@ -503,6 +503,17 @@ pub(crate) fn is_alive(pid: u32) -> bool {
         .is_ok_and(|stat| !stat.rsplit(") ").next().unwrap_or("Z").starts_with('Z'))
 }
 
+/// The process with an argument that ends with `text`.
+pub(crate) fn process_with(text: &str) -> Option<u32> {
+    let mut entries = std::fs::read_dir("/proc").unwrap();
+    entries.find_map(|entry| {
+        let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+        let mut words = line.split(|byte| *byte == 0);
+        words.any(|word| word.ends_with(text.as_bytes())).then_some(pid)
+    })
+}
+
 /// The first of `n` consecutive ports on which no process listens.
 pub(crate) fn free_ports(n: u16) -> u16 {
     // Below the range from which the kernel takes ports by itself.

@@ -1,0 +1,99 @@
+//! Tests of the supervisor, without processes.
+
+use super::*;
+use clap::Parser;
+use std::os::unix::process::ExitStatusExt;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    up: UpArgs,
+}
+
+/// A supervisor of three members, whose processes are not started.
+fn supervise(words: &[&str], test: impl FnOnce(&mut Supervisor<'_>)) {
+    let args = Line::parse_from([&["up"], words].concat()).up;
+    let base = tempfile::tempdir().unwrap();
+    let directory = Directory::create(base.path(), "x", 7000).unwrap();
+    let data = args.durability().is_on_disk().then(|| {
+        let path = base.path().join("data");
+        Data::open(&path, "x", (args.nodes, args.seats()), args.durability()).unwrap()
+    });
+    let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
+    let sockets = || Sockets { client: listen(), control: listen(), fabric: None };
+    let sockets = (0..args.seats()).map(|_| sockets()).collect();
+    let signals = UnixStream::pair().unwrap().0;
+    test(&mut Supervisor::new(&args, &directory, data, sockets, signals).unwrap());
+}
+
+const MEMORY: [&str; 2] = ["--durability", "memory-quorum"];
+
+fn killed() -> ExitStatus {
+    ExitStatus::from_raw(9)
+}
+
+/// The member became a learner, which never votes, and the cluster was given up after 30 seconds.
+#[test]
+fn i3_a_member_that_died_before_it_had_memory_is_founded() {
+    supervise(&MEMORY, |up| {
+        up.has_died(0, &killed());
+        assert_eq!(up.members[0].config.start, Start::Bootstrap);
+        std::fs::write(up.directory.path().join("node-1.region"), b"").unwrap();
+        up.has_died(0, &killed());
+        assert_eq!(up.members[0].config.start, Start::Reattach);
+    });
+}
+
+#[test]
+fn i3_a_member_that_died_before_it_had_a_disk_is_founded() {
+    supervise(&[], |up| {
+        up.has_died(1, &killed());
+        assert_eq!(up.members[1].config.start, Start::Bootstrap);
+        let place = up.data.as_ref().unwrap().member(2);
+        std::fs::create_dir(&place).unwrap();
+        std::fs::write(place.join("identity"), b"").unwrap();
+        up.has_died(1, &killed());
+        assert_eq!(up.members[1].config.start, Start::Reattach);
+    });
+}
+
+/// The memory of a member that had served was gone before all had served.
+#[test]
+fn i4_memory_that_is_lost_while_the_cluster_is_founded_is_replaced() {
+    supervise(&MEMORY, |up| {
+        assert_eq!(up.lost(1), None, "it never had any");
+        up.members[0].founded();
+        assert_eq!(up.lost(1).as_deref(), Some(up.directory.path()));
+        up.is_ready = true;
+        assert!(up.lost(2).is_some(), "the others may have decided without it");
+    });
+}
+
+/// Two members had acknowledged writes for half a minute, and were ended with their memory.
+#[test]
+fn i6_a_majority_that_serves_continues_without_a_founder_that_hangs() {
+    for words in [&MEMORY[..], &[], &["--partitions", "2"]] {
+        supervise(words, |up| {
+            up.members[0].state = State::Serving;
+            let given_up = up.go_on_with_some().unwrap_err().to_string();
+            assert!(given_up.contains("do not serve after 30 s"), "{given_up}");
+            up.members[2].state = State::Serving;
+            up.go_on_with_some().unwrap();
+            assert!(up.is_ready);
+        });
+    }
+}
+
+// One hung member took down an existing cluster that served.
+#[test]
+fn a_hung_member_is_waited_for_and_then_done_without() {
+    let is_there = |quorum: Quorum, third| {
+        let served = (State::Serving, false);
+        quorum.is_there([served, served, third].into_iter())
+    };
+    let hung = (State::Starting, false);
+    assert!(!is_there(Quorum::All, hung) && is_there(Quorum::Majority, hung));
+    assert!(is_there(Quorum::All, (State::Dead, true)), "it has said why");
+    let alone = [(State::Serving, false), hung, hung];
+    assert!(!Quorum::Majority.is_there(alone.into_iter()));
+}
