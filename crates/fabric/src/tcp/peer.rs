@@ -22,12 +22,15 @@ pub(super) struct Peer {
     pub(super) last_error: Option<LinkError>,
     /// The latest life that had a link here.
     pub(super) newest: Option<Life>,
-    /// The latest life whose death was reported.
+    /// The latest life that had a link here before the last start of its host, if that was seen.
+    before: Option<Life>,
+    /// The latest life whose death was reported, since that start.
     mourned: Option<Life>,
     retry_after: Duration,
 }
 
-/// A life of a node's process. Later ones are greater.
+/// A life of a node's process. Later ones are greater, as long as its host is not started again:
+/// then the clock by which lives are numbered begins again, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     incarnation: Incarnation,
@@ -64,6 +67,7 @@ impl Peer {
             counters: LinkCounters::default(),
             last_error: None,
             newest: None,
+            before: None,
             mourned: None,
             retry_after: RETRY_MIN,
         }
@@ -94,13 +98,25 @@ impl Peer {
     /// Sets the link. Its predecessor has been closed before (L1).
     pub(super) fn link_up(&mut self, link: Link, inbox: &mut Inbox) {
         assert!(!matches!(self.state, State::Own | State::Up(_)), "L1: one link to a peer");
-        self.newest = self.newest.max(Some(Life::of(&link.peer)));
+        self.meet(Life::of(&link.peer));
         self.last_error = None;
         self.counters.ups += 1;
         self.state = State::Up(link);
         // L5: otherwise the next poll does it.
         if inbox.iter().all(|event| event != Event::LinkDown(self.rank)) {
             self.announce(inbox);
+        }
+    }
+
+    /// Notes the life that has a link now. One with a lower number, of the same incarnation, comes
+    /// after a start of its host.
+    fn meet(&mut self, life: Life) {
+        let is_behind = |newest: Life| newest.incarnation == life.incarnation && newest > life;
+        if self.newest.is_some_and(is_behind) {
+            self.before = self.before.max(self.newest);
+            (self.newest, self.mourned) = (Some(life), None);
+        } else {
+            self.newest = self.newest.max(Some(life));
         }
     }
 
@@ -159,11 +175,14 @@ impl Peer {
     /// Handles its sentinel's report that this life is over. True if that was news.
     ///
     /// A sentinel that is late, or wrong about a life that was followed by another, does no harm: a
-    /// death is reported once, and never after a later life was here.
+    /// death is reported once, and never after a later life was here. Among the numbers that lives
+    /// had before a start of the host, only that of the life with the link is believed.
     pub(super) fn mourn(&mut self, life: Life, inbox: &mut Inbox) -> bool {
-        let news = Some(life) > self.mourned && Some(life) >= self.newest;
+        let life = Some(life);
+        let is_of_before = life <= self.before && life != self.newest;
+        let news = life > self.mourned && life >= self.newest && !is_of_before;
         if news {
-            self.mourned = Some(life);
+            self.mourned = life;
             inbox.push(Event::ProcessFailed(self.rank));
         }
         news
@@ -253,6 +272,30 @@ mod tests {
         assert!(peer.mourn(life(2, 1), &mut inbox));
         let failed = Event::ProcessFailed(Rank::at(1));
         assert!(inbox.iter().eq([failed; 3]));
+    }
+
+    #[test]
+    fn a_life_after_a_start_of_its_host_is_mourned_and_one_before_it_no_longer() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 1));
+        let mut peer = Peer::new(Rank::at(1), address, State::Awaited);
+        let mut inbox = Inbox::new();
+        peer.meet(life(1, 90));
+        assert!(peer.mourn(life(1, 90), &mut inbox));
+        peer.meet(life(1, 100));
+        // Its host is started again: the numbers begin again.
+        peer.meet(life(1, 5));
+        for late in [90, 95, 100] {
+            assert!(!peer.mourn(life(1, late), &mut inbox), "{late} was before the start");
+        }
+        assert!(peer.mourn(life(1, 5), &mut inbox));
+        assert!(!peer.mourn(life(1, 5), &mut inbox), "told twice");
+        peer.meet(life(1, 95));
+        assert!(!peer.mourn(life(1, 5), &mut inbox), "its successor is here");
+        assert!(peer.mourn(life(1, 95), &mut inbox), "as high as one before the start");
+        peer.meet(life(1, 120));
+        assert!(peer.mourn(life(1, 120), &mut inbox));
+        let failed = Event::ProcessFailed(Rank::at(1));
+        assert!(inbox.iter().eq([failed; 4]));
     }
 
     #[test]
