@@ -11,7 +11,7 @@ mod memcached;
 mod resp;
 
 use memcached::Memcached;
-pub(crate) use resp::Resp;
+pub(crate) use resp::{Begun, Resp, ends_transaction};
 
 /// A protocol whose requests and replies are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -90,7 +90,9 @@ impl Requests {
             (0, Some(_)) => {
                 let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
                 for (word, to) in words.zip(&mut self.words) {
-                    to.extend(word.iter().take(WORD_BYTES_MAX).map(u8::to_ascii_uppercase));
+                    // A name in quotes is the same name. (What is no name is refused.)
+                    let bytes = word.iter().filter(|byte| !b"\"'\x0b".contains(byte));
+                    to.extend(bytes.take(WORD_BYTES_MAX).map(u8::to_ascii_uppercase));
                 }
                 return true;
             }

@@ -109,18 +109,19 @@ impl Restoring {
         if bytes.is_empty() { Ok(()) } else { program.restore(bytes) }
     }
 
-    /// Reads the header: which legs are to be opened.
+    /// Reads the header: which legs are to be opened. Returns the requests that are kept for the
+    /// program.
     ///
     /// # Errors
     /// It is damaged.
-    pub(crate) fn read_header(&mut self) -> Result<(), String> {
+    pub(crate) fn read_header(&mut self) -> Result<Vec<Vec<u8>>, String> {
         let header = self.header.get(HEADER_LEN_BYTES..).and_then(Header::parse);
         let header = header.ok_or("the checkpoint's header is damaged")?;
         if !header.common.is_empty() {
             self.legs.push_back((COMMON_LEG, header.common.concat()));
         }
         self.legs.extend(header.connections);
-        Ok(())
+        Ok(header.common)
     }
 }
 
@@ -161,6 +162,6 @@ mod tests {
         };
         let mut program = Lines::default();
         assert_eq!(restoring.find(&transcript, &mut program), Ok(true));
-        assert_eq!((restoring.read_header(), &program.restored[..]), (Ok(()), &b"state"[..]));
+        assert_eq!((restoring.read_header(), &program.restored[..]), (Ok(vec![]), &b"state"[..]));
     }
 }

@@ -7,18 +7,27 @@
 //!   the order of a hash table, what reads beside the log have done) is *masked* until the next
 //!   point; within a transaction until the first point behind it; one that is told what others ask
 //!   (MONITOR) for good.
-//! - R2 a connection is *explained* by its requests if it is between two of them, and a program
-//!   that is told those that a session keeps, in order, treats a new connection as it treats this
-//!   one. Those that the program's checkpoint does not hold are kept for the program as a whole, in
+//! - R2 a connection is *explained* by its requests if it is between two of them, each of which
+//!   programs read alike, and a program that is told those that a session keeps, in order, treats a
+//!   new connection as it treats this one. Those that the program's checkpoint does not hold are kept for the program as a whole, in
 //!   [`Common`]: scripts, settings, users.
 //! - R3 what is kept is bounded. A request that is repeated is kept once, at its last place: it
 //!   does then what it did before, and nothing between depends on the first time. What does not fit
 //!   cannot be explained.
+//! - R4 a request is kept when its answer says that it was executed (`heard`): a copy that begins
+//!   with a checkpoint must not do what the program has refused, or what was queued and discarded.
+//!   Where that is not known, the connection, or the program, is not explained. (A script is kept
+//!   then.)
+
+mod heard;
+mod kept;
 
 use crate::bugs::Bug;
 use crate::requests::{self, Request, Requests};
+use heard::{Asked, Done, Heard};
+pub(crate) use kept::Common;
+use kept::{Keep, Kept, Of};
 use proto::planted::Planting;
-use std::collections::VecDeque;
 
 /// The most bytes that a session keeps.
 const KEPT_BYTES_MAX: usize = 16 << 10;
@@ -66,84 +75,40 @@ const MASKED: [&str; 37] = [
     "ZSCAN",
 ];
 
-/// Requests, each at its last place (R3).
+/// What the requests of a connection have made of it.
 #[derive(Clone, Debug, Default)]
-struct Kept {
-    requests: VecDeque<Vec<u8>>,
-    n_bytes: usize,
-    /// Something did not fit.
-    is_over: bool,
+struct Made {
+    kept: Kept,
+    /// The program may send what no request asks for, or treats the connection in a way of which
+    /// no request is kept.
+    is_special: bool,
 }
 
-impl Kept {
-    fn push(&mut self, raw: Option<&[u8]>, bytes_max: usize) {
-        let Some(raw) = raw else {
-            self.is_over = true;
-            return;
-        };
-        if let Some(at) = self.requests.iter().position(|one| one == raw) {
-            self.requests.remove(at);
-            self.n_bytes -= raw.len();
+impl Made {
+    fn take(&mut self, done: &Done, common: &mut Common) {
+        match done {
+            Done::Executed(keep) => keep.keep(&mut self.kept, common),
+            Done::InDoubt(keep) => keep.doubt(&mut self.kept, common),
+            Done::Reset => *self = Made::default(),
         }
-        if self.n_bytes + raw.len() > bytes_max {
-            self.is_over = true;
-            return;
-        }
-        self.n_bytes += raw.len();
-        self.requests.push_back(raw.to_vec());
     }
-}
-
-/// What a program was told on all connections, beside what its checkpoint holds (R2).
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Common(Kept);
-
-impl Common {
-    /// The requests, if they are all there.
-    pub(crate) fn requests(&self) -> Option<Vec<Vec<u8>>> {
-        (!self.0.is_over).then(|| self.0.requests.iter().cloned().collect())
-    }
-
-    fn push(&mut self, raw: Option<&[u8]>) {
-        self.0.push(raw, COMMON_BYTES_MAX);
-    }
-}
-
-/// A script as a request that only loads it. It needs the bytes, in parts.
-fn loading(raw: Option<&[u8]>) -> Option<Vec<u8>> {
-    let mut rest = raw?;
-    let mut body = None;
-    for at in 0..3 {
-        let end = rest.iter().position(|byte| *byte == b'\n')?;
-        let (line, left) = rest.split_at(end + 1);
-        if at == 0 {
-            rest = left; // the number of arguments
-            continue;
-        }
-        let len = std::str::from_utf8(line.strip_prefix(b"$")?.trim_ascii_end()).ok()?;
-        let (argument, left) = left.split_at_checked(len.parse::<usize>().ok()?)?;
-        (body, rest) = (Some(argument), left.get(2..)?);
-    }
-    let body = body?;
-    let mut out = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n", body.len()).into_bytes();
-    out.extend_from_slice(body);
-    out.extend_from_slice(b"\r\n");
-    Some(out)
 }
 
 /// The session of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Session {
     requests: Requests,
-    kept: Kept,
-    is_in_transaction: bool,
-    is_watching: bool,
-    /// The program may send what no request asks for, or treats the connection in a way of which
-    /// no request is kept.
-    is_special: bool,
+    heard: Heard,
+    made: Made,
     is_masked: bool,
     /// It is told what all connections ask.
     is_monitor: bool,
+}
+
+/// Whether a name is not the one that the program reads: words in quotes may have signs for others.
+fn is_hidden([name, word]: &[Vec<u8>; 2]) -> bool {
+    let has_parts = matches!(&name[..], b"ACL" | b"CLIENT" | b"CONFIG" | b"SCRIPT");
+    name.contains(&b'\\') || has_parts && word.contains(&b'\\')
 }
 
 impl Session {
@@ -159,47 +124,68 @@ impl Session {
             request.words.each_ref().map(|word| std::str::from_utf8(word).unwrap_or_default());
         self.is_masked |= MASKED.binary_search(&name).is_ok();
         self.is_monitor |= name == "MONITOR";
-        match (name, word) {
-            ("MULTI", _) => self.is_in_transaction = true,
-            ("EXEC" | "DISCARD", _) => (self.is_in_transaction, self.is_watching) = (false, false),
-            ("WATCH", _) => self.is_watching = true,
-            ("UNWATCH", _) => self.is_watching = false,
-            ("RESET", _) => {
-                let requests = std::mem::take(&mut self.requests);
-                *self = Session { requests, is_masked: self.is_masked, ..Session::default() };
-            }
+        let Session { heard, made, .. } = self;
+        let asked = match (name, word) {
+            ("MULTI", _) => Some(Asked::Begin),
+            ("EXEC" | "DISCARD", _) => Some(Asked::End),
+            ("WATCH", _) => Some(Asked::Watch),
+            ("UNWATCH", _) => Some(Asked::Unwatch),
+            ("RESET", _) => Some(Asked::Reset),
             (
-                "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC" | "QUIT",
+                "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE"
+                | "SUNSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC",
                 _,
             )
-            | ("CLIENT", "TRACKING" | "REPLY" | "CACHING") => self.is_special = true,
+            | ("CLIENT", "REPLY") => {
+                heard.lose(&mut |done| made.take(&done, common));
+                None
+            }
+            ("QUIT", _) | ("CLIENT", "TRACKING" | "CACHING") => {
+                made.is_special = true;
+                None
+            }
             ("AUTH" | "HELLO" | "SELECT", _)
             | ("CLIENT", "SETNAME" | "SETINFO" | "NO-EVICT" | "NO-TOUCH") => {
-                // In a transaction it may not come to that.
-                self.is_special |= self.is_in_transaction;
-                self.kept.push(request.raw, KEPT_BYTES_MAX);
+                Some(Asked::Keep(Keep::new(Of::Connection, request.raw)))
             }
-            ("EVAL" | "EVAL_RO", _) => common.push(loading(request.raw).as_deref()),
-            ("SCRIPT", "LOAD" | "FLUSH") | ("CONFIG", "SET") | ("ACL", "SETUSER" | "DELUSER") => {
-                common.push(request.raw);
+            ("EVAL" | "EVAL_RO", _) => Some(Asked::Keep(Keep::script(request.raw))),
+            ("SCRIPT", "LOAD") => Some(Asked::Keep(Keep::new(Of::Scripts, request.raw))),
+            ("SCRIPT", "FLUSH") | ("CONFIG", "SET") | ("ACL", "SETUSER" | "DELUSER") => {
+                Some(Asked::Keep(Keep::new(Of::Program, request.raw)))
             }
-            _ => {}
-        }
+            _ if is_hidden(request.words) => Some(Asked::Keep(Keep::new(Of::Program, None))),
+            _ => None,
+        };
+        heard.ask(asked, &mut |done| made.take(&done, common));
+    }
+
+    /// The program has sent these bytes, which answer what was taken (R4).
+    pub(crate) fn hear(&mut self, bytes: &[u8], common: &mut Common) {
+        let Session { heard, made, .. } = self;
+        heard.hear(bytes, &mut |done| made.take(&done, common));
+    }
+
+    /// The connection to the program is no more.
+    pub(crate) fn end(&mut self, common: &mut Common) {
+        let Session { heard, made, .. } = self;
+        heard.end(&mut |done| made.take(&done, common));
     }
 
     /// Whether replies alone are sent to the connection, one for each request, as far as is known.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.requests.is_lost() && !self.is_special
+        !self.requests.is_lost() && !self.heard.is_lost() && !self.made.is_special
+    }
+
+    /// Whether all was read as every program reads it, up to the end of a request.
+    fn is_read(&self) -> bool {
+        self.requests.is_between() && self.requests.is_certain()
     }
 
     /// The requests that make another connection like this one, if there are such (R2).
     pub(crate) fn explanation(&self) -> Option<Vec<u8>> {
-        let is_explained = self.requests.is_between()
-            && !self.is_special
-            && !self.is_in_transaction
-            && !self.is_watching
-            && !self.kept.is_over;
-        is_explained.then(|| self.kept.requests.iter().flatten().copied().collect())
+        let is_explained = self.is_read() && self.heard.is_plain() && !self.made.is_special;
+        let kept = self.made.kept.requests().filter(|_| is_explained)?;
+        Some(kept.flatten().copied().collect())
     }
 
     /// Whether the answers are left out (R1).
@@ -209,7 +195,7 @@ impl Session {
 
     /// The copy is at a point.
     pub(crate) fn pass_point(&mut self, planted: impl Planting<Bug>) {
-        let is_open = self.is_in_transaction && !planted.has(Bug::MaskEndsBeforeExec);
+        let is_open = self.heard.may_be_in_transaction() && !planted.has(Bug::MaskEndsBeforeExec);
         self.is_masked &= is_open || self.is_monitor;
     }
 }
@@ -221,12 +207,14 @@ mod tests {
     use proto::planted::{Planted, Sound};
 
     fn session(bytes: &[u8]) -> Session {
-        told(bytes).0
+        told(bytes, b"").0
     }
 
-    fn told(bytes: &[u8]) -> (Session, Common) {
+    /// The session of a connection that has said these bytes, and was answered so.
+    fn told(bytes: &[u8], answers: &[u8]) -> (Session, Common) {
         let (mut session, mut common) = (Session::default(), Common::default());
         session.take(bytes, &mut common);
+        session.hear(answers, &mut common);
         (session, common)
     }
 
@@ -261,6 +249,7 @@ mod tests {
         mistaken.pass_point(Planted(Bug::MaskEndsBeforeExec));
         assert!(!mistaken.is_masked(), "the mistake shows");
         asks.take(b"EXEC\r\n", &mut Common::default());
+        asks.hear(b"+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:1\r\n:2\r\n", &mut Common::default());
         assert!(asks.is_masked());
         asks.pass_point(Sound);
         assert!(!asks.is_masked());
@@ -274,8 +263,8 @@ mod tests {
         assert!(!session(b"*1\r\n$4\r\nQUIT\r\n").is_plain(), "the program closes it");
     }
 
-    fn explained(bytes: &[u8]) -> Option<String> {
-        session(bytes).explanation().map(|bytes| String::from_utf8(bytes).unwrap())
+    fn explained(bytes: &[u8], answers: &[u8]) -> Option<String> {
+        told(bytes, answers).0.explanation().map(|bytes| String::from_utf8(bytes).unwrap())
     }
 
     #[test]
@@ -283,39 +272,124 @@ mod tests {
         let select = "*2\r\n$6\r\nselect\r\n$1\r\n3\r\n";
         let named = "*3\r\n$6\r\nCLIENT\r\n$7\r\nSETNAME\r\n$1\r\nx\r\n";
         let asked = format!("{select}GET a\r\n{named}*2\r\n$6\r\nCLIENT\r\n$2\r\nID\r\n");
-        assert_eq!(explained(asked.as_bytes()), Some(format!("{select}{named}")));
+        let answers = b"+OK\r\n$-1\r\n+OK\r\n:1\r\n";
+        assert_eq!(explained(asked.as_bytes(), answers), Some(format!("{select}{named}")));
         let again = format!("{select}{named}{select}");
-        assert_eq!(explained(again.as_bytes()), Some(format!("{named}{select}")), "R3");
-        assert_eq!(explained(b"SELECT 1\r\nRESET\r\n"), Some(String::new()));
-        assert_eq!(explained(b"MULTI\r\nSET a 1\r\nEXEC\r\n"), Some(String::new()));
+        let answers = b"+OK\r\n+OK\r\n+OK\r\n";
+        assert_eq!(explained(again.as_bytes(), answers), Some(format!("{named}{select}")), "R3");
+        let reset = b"SELECT 1\r\nRESET\r\n";
+        assert_eq!(explained(reset, b"+OK\r\n+RESET\r\n"), Some(String::new()));
+        assert_eq!(explained(reset, b"+OK\r\n-ERR\r\n"), Some("SELECT 1\r\n".to_owned()), "R4");
+        let exec = b"MULTI\r\nSET a 1\r\nEXEC\r\n";
+        let answers = b"+OK\r\n+QUEUED\r\n*1\r\n+OK\r\n";
+        assert_eq!(explained(exec, answers), Some(String::new()));
     }
 
     #[test]
     fn r2_what_no_request_explains_is_said() {
-        for asked in [
-            "MULTI\r\n",
-            "WATCH a\r\n",
-            "SUBSCRIBE a\r\n",
-            "CLIENT REPLY OFF\r\n",
-            "MULTI\r\nSELECT 1\r\nDISCARD\r\n",
-            "*1\r\n$4\r\nPING",
-            "PIN",
+        for (asked, answers) in [
+            ("MULTI\r\n", "+OK\r\n"),
+            ("WATCH a\r\n", "+OK\r\n"),
+            ("WATCH a\r\nEXEC\r\n", "+OK\r\n-ERR EXEC without MULTI\r\n"),
+            ("MULTI\r\nEXEC\r\n", "+OK\r\n-NOPERM it\r\n"),
+            ("SUBSCRIBE a\r\n", "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n"),
+            ("CLIENT REPLY OFF\r\n", ""),
+            ("SELECT 1\r\n", ""),
+            ("\"SELECT\" 1\r\n", "+OK\r\n"),
+            ("*1\r\n$4\r\nPING", ""),
+            ("PIN", ""),
         ] {
-            assert_eq!(explained(asked.as_bytes()), None, "{asked:?}");
+            assert_eq!(explained(asked.as_bytes(), answers.as_bytes()), None, "{asked:?}");
         }
         let long = format!("*2\r\n$4\r\nAUTH\r\n$20000\r\n{}\r\n", "x".repeat(20_000));
-        assert_eq!(explained(long.as_bytes()), None, "R3");
+        assert_eq!(explained(long.as_bytes(), b"+OK\r\n"), None, "R3");
     }
+
+    const SET: &str = "CONFIG SET maxmemory 1gb\r\n";
 
     #[test]
     fn r2_scripts_and_settings_are_kept_for_the_program() {
         let eval = "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
         let load = "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n$8\r\nreturn 1\r\n";
-        let set = "CONFIG SET maxmemory 1gb\r\n";
-        let (_, common) = told(format!("{eval}{set}{eval}CONFIG GET *\r\n").as_bytes());
-        assert_eq!(common.requests(), Some(vec![set.into(), load.into()]));
-        let (_, common) = told(b"EVAL 'return 1' 0\r\n");
+        let asked = format!("{eval}{SET}{eval}CONFIG GET *\r\n");
+        let (_, common) = told(asked.as_bytes(), b":1\r\n+OK\r\n:1\r\n*0\r\n");
+        assert_eq!(common.requests(), Some(vec![SET.into(), load.into()]));
+        let again = Common::of(&common.requests().unwrap());
+        assert_eq!(again.requests(), common.requests());
+        let (_, common) = told(b"EVAL 'return 1' 0\r\n", b":1\r\n");
         assert_eq!(common.requests(), None, "words in quotes are the program's to read");
+        let ran =
+            b"-ERR value is not an integer or out of range script: c243, on @user_script:1.\r\n";
+        let (_, common) = told(eval.as_bytes(), ran);
+        assert_eq!(common.requests(), Some(vec![load.into()]), "it failed, and is there");
+        for refused in ["-NOAUTH it", "-NOPERM it", "-ERR value is not an integer or out of range"]
+        {
+            let (_, common) = told(eval.as_bytes(), format!("{refused}\r\n").as_bytes());
+            assert_eq!(common.requests(), Some(vec![]), "{refused}");
+        }
+    }
+
+    /// What is kept for the program of this, that was answered so.
+    fn kept(asked: &str, answers: &str) -> Option<Vec<String>> {
+        let requests = told(asked.as_bytes(), answers.as_bytes()).1.requests()?;
+        Some(requests.into_iter().map(|raw| String::from_utf8(raw).unwrap()).collect())
+    }
+
+    #[test]
+    fn r4_what_was_not_executed_is_not_kept() {
+        assert_eq!(kept(SET, "-NOPERM it\r\n"), Some(vec![]));
+        assert_eq!(kept(SET, ""), Some(vec![]), "it is not answered");
+        assert_eq!(explained(b"AUTH x\r\n", b"-WRONGPASS it\r\n"), Some(String::new()));
+        let queued = format!("MULTI\r\n{SET}GET a\r\nACL DELUSER x\r\nSELECT 3\r\n");
+        let answers = "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n";
+        let told = |end: &str, answer: &str| {
+            let (asked, answers) = (format!("{queued}{end}\r\n"), format!("{answers}{answer}"));
+            let of_connection = explained(asked.as_bytes(), answers.as_bytes());
+            (kept(&asked, &answers), of_connection)
+        };
+        let nothing = (Some(vec![]), Some(String::new()));
+        assert_eq!(told("DISCARD", "+OK\r\n"), nothing);
+        assert_eq!(told("RESET", "+RESET\r\n"), nothing);
+        assert_eq!(told("EXEC", "*-1\r\n"), nothing);
+        assert_eq!(told("EXEC", "_\r\n"), nothing);
+        assert_eq!(told("EXEC", "-EXECABORT it\r\n"), nothing);
+        let done = "*4\r\n+OK\r\n*1\r\n-x\r\n-NOPERM it\r\n+OK\r\n";
+        let expected = (Some(vec![SET.to_owned()]), Some("SELECT 3\r\n".to_owned()));
+        assert_eq!(told("EXEC", done), expected, "one was refused as it was executed");
+        assert_eq!(told("EXEC", "*1\r\n+OK\r\n").0, None, "these are not its answers");
+    }
+
+    #[test]
+    fn r4_what_may_have_been_executed_makes_the_program_unknown() {
+        let ended = |asked: &str, answers: &str| {
+            let (mut session, mut common) = told(asked.as_bytes(), answers.as_bytes());
+            session.end(&mut common);
+            common.requests().map(|requests| requests.len())
+        };
+        assert_eq!(ended(SET, "+OK\r\n"), Some(1));
+        assert_eq!(ended(SET, ""), None, "it is closed without an answer");
+        assert_eq!(ended(&format!("MULTI\r\n{SET}"), "+OK\r\n+QUEUED\r\n"), Some(0));
+        assert_eq!(ended(&format!("MULTI\r\n{SET}EXEC\r\n"), "+OK\r\n+QUEUED\r\n"), None);
+        assert_eq!(kept(&format!("SUBSCRIBE a\r\n{SET}"), "*3\r\n"), None);
+        assert_eq!(kept(&format!("{SET}MONITOR\r\n"), ""), None);
+        assert_eq!(kept("\"CONFIG\" SET a 1\r\n", "+OK\r\n").map(|kept| kept.len()), Some(1));
+        assert_eq!(kept("\"\\x43ONFIG\" SET a 1\r\n", "+OK\r\n"), None);
+        assert_eq!(kept("\"\\x43ONFIG\" SET a 1\r\n", "-ERR\r\n"), Some(vec![]));
+        assert_eq!(kept("SET a \"\\x43\"\r\n", "+OK\r\n"), Some(vec![]), "that is a value");
+    }
+
+    #[test]
+    fn a1_what_waits_for_its_answer_is_bounded() {
+        let script = "x".repeat(1 << 10);
+        let eval = format!("*3\r\n$4\r\nEVAL\r\n$1024\r\n{script}\r\n$1\r\n0\r\n");
+        let (mut session, mut common) = (Session::default(), Common::default());
+        for _ in 0..5000 {
+            session.take(eval.as_bytes(), &mut common);
+        }
+        assert_eq!(session.explanation(), None);
+        assert_eq!(common.requests().map(|requests| requests.len()), Some(1), "a script is kept");
+        session.take(SET.as_bytes(), &mut common);
+        assert_eq!(common.requests(), None);
     }
 
     const ASKED: &[u8] = b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\nTI\r\nME\r\n\r\n*0\r\nPING\r\n\
@@ -330,12 +404,15 @@ mod tests {
                 session.take(part, &mut Common::default());
                 bytes = rest;
             }
+            for byte in b"+OK\r\n+PONG\r\n:7\r\n" {
+                session.hear(&[*byte], &mut Common::default());
+            }
             prop_assert!(session.is_masked() && session.explanation().is_some());
         }
 
         #[test]
         fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            session(&bytes);
+            told(&bytes, &bytes).0.end(&mut Common::default());
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::bugs::Bug;
 use crate::hash::{Answers, Hashes};
 use crate::program::Program;
 use crate::restoring::{COMMON_LEG, Restoring};
+use crate::session::Common;
 use crate::state::State;
 use crate::transcript::Transcript;
 use base::Instant;
@@ -55,7 +56,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     ) -> Result<bool, String> {
         let Phase::Restoring(restoring) = &mut self.phase else { return Ok(true) };
         if is_whole {
-            restoring.read_header()?;
+            self.common = Common::of(&restoring.read_header()?);
             restoring.is_started = true;
             let (position, time_ms) = (restoring.position, restoring.time_ms);
             if !self.planted.has(Bug::TimeNotRestored) {
@@ -85,8 +86,11 @@ impl<B: Planting<Bug>> Feeder<B> {
         {
             self.moved_at = now;
             let key = self.legs.key(*id).expect("it was just opened");
-            if !requests.is_empty() && !self.planted.has(Bug::PrologueForgotten) {
-                self.input(key, requests, program);
+            let is_forgotten = requests.is_empty() || self.planted.has(Bug::PrologueForgotten);
+            match *id {
+                _ if is_forgotten => {}
+                COMMON_LEG => self.put(key, requests, program), // what the program was told is kept
+                _ => self.input(key, requests, program),
             }
             legs.pop_front();
         }

@@ -58,7 +58,10 @@ impl<B: Planting<Bug>> Feeder<B> {
         let is_one_enough = self.planted.has(Bug::RestAfterOneReply);
         let is_hashed = self.hashes.is_on();
         let hashes_reads = self.planted.has(Bug::ReadHashed);
-        let leg = self.leg_mut(key);
+        let leg = self.legs.get_mut(key);
+        if let Some(session) = leg.session.as_mut().filter(|_| !leg.is_reading) {
+            session.hear(bytes, &mut self.common);
+        }
         if is_hashed && !leg.is_over && (!leg.is_reading || hashes_reads) {
             leg.answers.take(bytes);
         }
@@ -85,6 +88,9 @@ impl<B: Planting<Bug>> Feeder<B> {
     pub(super) fn drop_leg(&mut self, key: u64, program: &mut impl Program) {
         program.close(key);
         self.end_answers(key, true);
+        if let Some(session) = &mut self.legs.get_mut(key).session {
+            session.end(&mut self.common);
+        }
         self.legs.close(key);
     }
 }

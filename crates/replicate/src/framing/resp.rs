@@ -11,11 +11,33 @@ pub struct Resp {
     replies: Reader,
     /// The parts of the present reply that are still to come.
     parts: i64,
+    /// So many are left when the next element of the reply begins, if that is an array.
+    at_element: i64,
     /// Whether the present reply answers no request.
     is_push: bool,
 }
 
+/// What a line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// A reply that answers a request.
+    Reply,
+    /// An element of the reply that is an array.
+    Element,
+}
+
+/// Whether the reply to EXEC or DISCARD begins as one that has ended the transaction.
+pub(crate) fn ends_transaction(line: &[u8]) -> bool {
+    let is_aborted = || line.starts_with(b"-EXECABORT");
+    line.starts_with(b"*") || [&b"_"[..], b"$-1", b"+OK"].contains(&line) || is_aborted()
+}
+
 impl Resp {
+    /// Whether replies are no longer counted (I1 of `framing`).
+    pub(crate) fn has_lost_replies(&self) -> bool {
+        self.replies.is_lost
+    }
+
     pub(super) fn has_lost_requests(&self) -> bool {
         self.requests.is_lost
     }
@@ -50,20 +72,25 @@ impl Resp {
     }
 
     pub(super) fn replies(&mut self, bytes: &[u8]) -> u64 {
-        self.replies_by(bytes, |_| ())
+        self.replies_by(bytes, |_, _| ())
     }
 
-    /// The same; hands the first line of each reply that answers a request to `begins`.
-    pub(crate) fn replies_by(&mut self, bytes: &[u8], mut begins: impl FnMut(&[u8])) -> u64 {
-        let Resp { replies, parts, is_push, .. } = self;
+    /// The same; hands the first line of each reply that answers a request, and of each element of
+    /// one that is an array, to `begins`.
+    pub(crate) fn replies_by(&mut self, bytes: &[u8], mut begins: impl FnMut(Begun, &[u8])) -> u64 {
+        let Resp { replies, parts, at_element, is_push, .. } = self;
         let mut n = 0;
         let n_ended = replies.read(bytes, |line| {
             let Some((kind, rest)) = line.split_first() else { return Line::Unknown };
-            if *parts == 0 {
-                (*parts, *is_push) = (1, *kind == b'>');
+            let is_first = *parts == 0;
+            if is_first {
+                (*parts, *at_element, *is_push) = (1, 0, *kind == b'>');
                 if *kind != b'>' {
-                    begins(line);
+                    begins(Begun::Reply, line);
                 }
+            } else if *parts == *at_element {
+                *at_element -= 1;
+                begins(Begun::Element, line);
             }
             let mut is_whole = |more: i64, parts: &mut i64| {
                 *parts = parts.saturating_add(more - 1);
@@ -89,6 +116,9 @@ impl Resp {
                 }
                 (b'*' | b'~', Some(len)) => {
                     is_whole(len.max(0), parts);
+                    if is_first {
+                        *at_element = len.max(0);
+                    }
                     Line::Alone
                 }
                 (b'%', Some(len)) => {
@@ -148,6 +178,27 @@ mod tests {
         assert_eq!(resp.replies(b"def\r"), 0);
         assert_eq!(resp.replies(b"\n*2\r\n:1\r\n$2\r\nh"), 1);
         assert_eq!(resp.replies(b"i\r\n"), 1);
+    }
+
+    #[test]
+    fn elements_of_an_array_are_told_and_what_they_hold_is_not() {
+        let mut begun = Vec::new();
+        let replies =
+            b"+OK\r\n*4\r\n*2\r\n*1\r\n:1\r\n:2\r\n-ERR\r\n$2\r\n-x\r\n*0\r\n>1\r\n:1\r\n:3\r\n";
+        Resp::default().replies_by(replies, |what, line| {
+            begun.push((what, String::from_utf8(line.to_vec()).unwrap()));
+        });
+        let (reply, element) = (Begun::Reply, Begun::Element);
+        let expected = [
+            (reply, "+OK"),
+            (reply, "*4"),
+            (element, "*2"),
+            (element, "-ERR"),
+            (element, "$2"),
+            (element, "*0"),
+            (reply, ":3"),
+        ];
+        assert_eq!(begun, expected.map(|(what, line)| (what, line.to_owned())));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What only reads, in Redis's protocol.
 
 use super::Plugin;
-use crate::framing;
+use crate::framing::{self, Begun, ends_transaction};
 use crate::requests::{Request, Requests};
 
 /// Commands that only read (the module's S3), in the order of the alphabet. Not among them, though
@@ -109,12 +109,6 @@ enum Transaction {
     Ending(u64),
 }
 
-/// Whether the reply to EXEC or DISCARD begins as one that has ended the transaction.
-fn ends_transaction(line: &[u8]) -> bool {
-    let is_aborted = || line.starts_with(b"-EXECABORT");
-    line.starts_with(b"*") || [&b"_"[..], b"$-1", b"+OK"].contains(&line) || is_aborted()
-}
-
 fn is_among(names: &[&str], name: &str) -> bool {
     names.binary_search(&name).is_ok()
 }
@@ -156,7 +150,10 @@ impl Plugin for Resp {
 
     fn hear(&mut self, bytes: &[u8]) {
         let Resp { replies, n_heard, transaction, .. } = self;
-        replies.replies_by(bytes, |line| {
+        replies.replies_by(bytes, |begun, line| {
+            if begun == Begun::Element {
+                return;
+            }
             *n_heard += 1;
             if *transaction == Transaction::Ending(*n_heard) && ends_transaction(line) {
                 *transaction = Transaction::None;

@@ -223,7 +223,7 @@ fn with_checkpoint<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
     rig.pass_point(client, &[b"SET a\r\n"]);
     rig.pass_point(
         client,
-        &[b"SELECT 3\r\n", b"SET b\r\n", b"SET c\r\n", b"SET d\r\n", b"SET e\r\n"],
+        &[b"SELECT 3\r\n", b"SET b\r\n", b"CONFIG SET c\r\n", b"SET d\r\n", b"SET e\r\n"],
     );
     assert_eq!(rig.state.base().position, 0, "nothing was compared behind it");
     let five: [&[u8]; 5] = [b"SET f\r\n", b"SET g\r\n", b"SET h\r\n", b"SET i\r\n", b"SET j\r\n"];
@@ -233,7 +233,16 @@ fn with_checkpoint<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
 }
 
 const LINES: [&str; 11] = [
-    "SET a", "SELECT 3", "SET b", "SET c", "SET d", "SET e", "SET f", "SET g", "SET h", "SET i",
+    "SET a",
+    "SELECT 3",
+    "SET b",
+    "CONFIG SET c",
+    "SET d",
+    "SET e",
+    "SET f",
+    "SET g",
+    "SET h",
+    "SET i",
     "SET j",
 ];
 
@@ -252,7 +261,8 @@ fn i5_the_transcript_ends_at_a_checkpoint_and_another_copy_begins_there() {
     assert_eq!(other.saved(), bytes);
     other.settle();
     let (before, after) = LINES.split_at(6);
-    assert_eq!(other.lines(), [before, &["SELECT 3"], after].concat(), "K5");
+    let told = ["CONFIG SET c", "SELECT 3"];
+    assert_eq!(other.lines(), [before, &told, after].concat(), "K5");
     let figures = other.door.figures(&other.state);
     assert_eq!((figures.began_at, figures.base), (10, 10));
     assert!(figures.position >= 15, "and then the rest");
