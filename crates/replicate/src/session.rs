@@ -171,9 +171,10 @@ impl Session {
         heard.end(&mut |done| made.take(&done, common));
     }
 
-    /// Whether replies alone are sent to the connection, one for each request, as far as is known.
+    /// Whether replies alone are sent to the connection, one for each request, and each request is
+    /// whole, as far as is known: a program may answer a part of one, and close the connection.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.requests.is_lost() && !self.heard.is_lost() && !self.made.is_special
+        self.is_read() && !self.heard.is_lost() && !self.made.is_special
     }
 
     /// Whether all was read as every program reads it, up to the end of a request.
@@ -261,6 +262,11 @@ mod tests {
         assert!(!session(b"*2\r\n$9\r\nsubscribe\r\n$1\r\nx\r\n").is_plain());
         assert!(!session(b"*1\r\nno request\r\n").is_plain());
         assert!(!session(b"*1\r\n$4\r\nQUIT\r\n").is_plain(), "the program closes it");
+        let refused: [&[u8]; 4] =
+            [b"*1\r\n$999999999\r\n", b"*3\n$3\r\n", b"*2\r\n", b"GET \"a\r\n"];
+        for bytes in refused {
+            assert!(!session(bytes).is_plain(), "the program may refuse a part, and close it");
+        }
     }
 
     fn explained(bytes: &[u8], answers: &[u8]) -> Option<String> {

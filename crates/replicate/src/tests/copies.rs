@@ -56,6 +56,26 @@ fn i6_a_connection_ends_after_its_answers() {
     assert!(ends_early(Some(Bug::EndedBeforeRest)), "the mistake shows");
 }
 
+#[test]
+fn i6_a_connection_ends_after_the_answer_to_a_part_of_a_request() {
+    for part in [&b"*1\r\n$999999999\r\n"[..], b"*3\n$3\r\n"] {
+        let mut rig = Rig::comparing(100, Sound).begin();
+        let client = rig.client();
+        rig.ask(client, part);
+        rig.decide();
+        rig.turn();
+        rig.door.program.is_busy = true;
+        rig.door.streams.break_off(client);
+        rig.turn();
+        rig.decide();
+        rig.turn();
+        assert!(!rig.door.program.legs[&0].2, "the program may refuse it, and close");
+        rig.door.program.is_busy = false;
+        rig.turn_after(Duration::from_millis(1));
+        assert!(rig.door.program.legs[&0].2);
+    }
+}
+
 /// The hash of a point behind a connection that the program has closed before its end is fed: as
 /// its input ended, or by itself. A late member is not told so before.
 fn hash_behind_an_end<B: Planting<Bug>>(ends_input: bool, is_late: bool, planted: B) -> u64 {
