@@ -6,10 +6,11 @@
 //!
 //! - I1 **Bounded.** At most [`IN_FLIGHT_MAX`] batches are handed over; the log's own bound
 //!   ([`Options::unsynced_bytes`](crate::Options)) applies to the rest.
-//! - I2 **A full disk delays batches.** The batch stays with the thread, which tries again when
-//!   segments are freed and every [`RETRY`]; nothing is lost or reordered.
+//! - I2 **A full disk delays batches**, and so does the want of a descriptor. The batch stays with
+//!   the thread, which tries again when segments are freed and every [`RETRY`]; nothing is lost or
+//!   reordered.
 //! - I3 **A failed disk ends the thread.** After a fatal error nothing more is written, and every
-//!   later [`Committer::pump`] returns the error.
+//!   later [`Committer::pump`] returns the error. The same holds for a thread that panics.
 
 use crate::log::{Batch, Flush, Log, Position, Prepared, WriteError, Writer};
 use crate::media::Media;
@@ -35,7 +36,8 @@ pub const STALLED_AFTER: Duration = Duration::from_millis(500);
 pub enum Report {
     /// Everything that this request and earlier ones cover is durable.
     Synced(Flush),
-    /// The disk is full: at most the current segment has room. The text names the directory.
+    /// The disk is full, or no file can be opened: at most the current segment has room. The text
+    /// names the directory.
     Full(String),
     /// The disk has room again.
     Room,
@@ -71,6 +73,8 @@ pub struct Committer {
     since: Instant,
     is_full: bool,
     is_stalled: bool,
+    /// Whether its user was told that the thread has ended.
+    has_failed: bool,
 }
 
 impl std::fmt::Debug for News {
@@ -114,6 +118,7 @@ impl Committer {
             since: Instant::ZERO,
             is_full: false,
             is_stalled: false,
+            has_failed: false,
         })
     }
 
@@ -131,6 +136,7 @@ impl Committer {
             (news.done.take(), n_done, news.full.clone(), news.fatal.clone())
         };
         if let Some(fatal) = fatal {
+            self.has_failed = true;
             return Err(Fatal(fatal));
         }
         if let Some(end) = done {
@@ -188,6 +194,7 @@ impl Drop for Committer {
         self.jobs = None;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
+            && !self.has_failed
             && !std::thread::panicking()
         {
             panic!("the committer thread panicked");
@@ -207,6 +214,16 @@ struct Worker<M: Media> {
     news: Arc<Mutex<News>>,
     wake: Box<dyn Fn() + Send>,
     is_full: bool,
+}
+
+/// The end of the thread by a panic, after which the poll loop must not wait for it (I3).
+impl<M: Media> Drop for Worker<M> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            locked(&self.news).fatal = Some("the thread that writes the log has panicked".into());
+            (self.wake)();
+        }
+    }
 }
 
 impl<M: Media> Worker<M> {
@@ -257,12 +274,11 @@ impl<M: Media> Worker<M> {
         while let Some(batch) = self.pending.front() {
             match self.writer.write(batch) {
                 Ok(()) => {}
-                Err(WriteError::Full { .. }) if self.is_full => return Ok(()),
-                Err(e @ WriteError::Full { .. }) => {
-                    self.full(Some(e.to_string()));
+                Err(error) if error.passes() => {
+                    self.wait_for_room(&error);
                     return Ok(());
                 }
-                Err(e @ WriteError::Fatal { .. }) => return Err(e),
+                Err(error) => return Err(error),
             }
             {
                 let mut news = locked(&self.news);
@@ -281,11 +297,17 @@ impl<M: Media> Worker<M> {
         match self.writer.prepare() {
             Ok(Prepared::More | Prepared::Ready) if self.is_full => self.full(None),
             Ok(Prepared::More | Prepared::Ready) => {}
-            Err(WriteError::Full { .. }) if self.is_full => {}
-            Err(e @ WriteError::Full { .. }) => self.full(Some(e.to_string())),
-            Err(e @ WriteError::Fatal { .. }) => return Err(e),
+            Err(error) if error.passes() => self.wait_for_room(&error),
+            Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// I2
+    fn wait_for_room(&mut self, error: &WriteError) {
+        if !self.is_full {
+            self.full(Some(error.to_string()));
+        }
     }
 
     fn full(&mut self, full: Option<String>) {

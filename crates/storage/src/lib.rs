@@ -8,7 +8,6 @@
 //!
 //! - [`media`]: the few file operations on which the crate is built, over the operating system or
 //!   over a simulated disk that breaks everything that is not promised.
-//!   system or over a simulated disk that breaks whatever is not promised.
 //! - [`log`]: one stream of records over preallocated segments.
 //! - [`committer`]: the thread that writes and syncs the poll loop's batches.
 //! - [`snapshot`]: whole states in files, written once, read in chunks.
@@ -32,6 +31,7 @@ pub mod snapshot;
 pub use committer::{Committer, Report};
 pub use directory::{Directory, Identity};
 pub use log::{
-    AppendError, Batch, Damage, EntryHead, Flush, Log, Opened, Options, WriteError, Writer,
+    AppendError, Batch, Damage, EntryHead, Flush, Log, Opened, Options, ReadError, WriteError,
+    Writer,
 };
 pub use media::Media;

@@ -1,6 +1,7 @@
 //! The committer thread over a simulated disk that stalls, fills and fails.
 
 use base::{Ballot, Instant, Rng};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use storage::committer::{Fatal, IN_FLIGHT_MAX, STALLED_AFTER};
@@ -129,6 +130,45 @@ fn i2_a_full_disk_is_told_with_its_place_and_goes_on_by_itself() {
     let is_told = reports.contains(&Report::Room);
     assert!(is_told || rig.until(|report| *report == Report::Room).is_ok());
     assert_eq!(log::open(&rig.disk, &options(), LOG).unwrap().log.end().0, 31);
+}
+
+#[test]
+fn i2_a_process_without_descriptors_is_told_and_goes_on_by_itself() {
+    let mut rig = Rig::new();
+    rig.disk.set_faults(|faults| faults.n_not_opened = u64::MAX);
+    let mut last = rig.append(3000);
+    let mut reports = Vec::new();
+    for _ in 0..30 {
+        last = rig.append(3000);
+        reports.extend(rig.pump().unwrap());
+    }
+    let is_full = |report: &Report| matches!(report, Report::Full(_));
+    if !reports.iter().any(is_full) {
+        reports.extend(rig.until(is_full).unwrap());
+    }
+    let full = reports.iter().find(|report| is_full(report));
+    assert!(format!("{full:?}").contains("raise the limit of open files"), "{full:?}");
+    rig.disk.set_faults(|faults| faults.n_not_opened = 0);
+    rig.until(|report| *report == Report::Synced(last)).unwrap();
+    assert_eq!(log::open(&rig.disk, &options(), LOG).unwrap().log.end().0, 31);
+}
+
+#[test]
+fn i3_a_thread_that_panics_is_fatal_for_good() {
+    let disk = Simulated::new();
+    let opened = log::open(&disk, &options(), LOG).unwrap();
+    let (wake, woken) = sync_channel(1);
+    let has_panicked = AtomicBool::new(false);
+    let wake = move || {
+        assert!(has_panicked.swap(true, Ordering::SeqCst), "planted");
+        let _ = wake.try_send(());
+    };
+    let committer = Committer::start(opened.writer, wake).unwrap();
+    let mut rig = Rig { disk, log: opened.log, committer, woken, now: Instant::ZERO };
+    rig.append(10);
+    let fatal = rig.until(|_| false).unwrap_err();
+    assert!(fatal.0.contains("has panicked"), "{fatal}");
+    assert_eq!(rig.pump().unwrap_err(), fatal);
 }
 
 #[test]

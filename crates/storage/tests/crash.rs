@@ -5,9 +5,9 @@
 
 use base::{Ballot, Rng, Slot};
 use std::sync::Arc;
+use storage::Batch;
 use storage::log::{self, Opened, Options, Prepared};
 use storage::media::{Media, Simulated, SkipsDirectorySync, SkipsSync};
-use storage::{Batch, WriteError};
 
 const LOG: u64 = 0x5eed;
 
@@ -263,8 +263,8 @@ fn live<M: Media>(
                     log.done(batch.end());
                     taken.pop_front();
                 }
-                Err(WriteError::Full { .. }) => seen.n_full += 1,
-                Err(WriteError::Fatal { .. }) => {
+                Err(error) if error.passes() => seen.n_full += 1,
+                Err(_) => {
                     seen.n_failed_syncs += u64::from(!disk.is_off());
                     return;
                 }
@@ -279,8 +279,9 @@ fn live<M: Media>(
         }
         if rng.chance(1, 4) {
             match writer.prepare() {
-                Ok(Prepared::More | Prepared::Ready) | Err(WriteError::Full { .. }) => {}
-                Err(WriteError::Fatal { .. }) => return,
+                Ok(Prepared::More | Prepared::Ready) => {}
+                Err(error) if error.passes() => {}
+                Err(_) => return,
             }
         }
         if let Some(oldest) = log.take_release() {

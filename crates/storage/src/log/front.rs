@@ -3,10 +3,11 @@
 use super::flushes::{Flush, Flushes};
 use super::index::Index;
 use super::record::{self, HEADER, Head, Kind, Position};
-use super::{AppendError, Damage, META_MAX, Options, segment};
-use crate::media::Media;
+use super::{AppendError, Damage, META_MAX, Options, ReadError, segment};
+use crate::media::{Media, lacks_descriptors};
 use base::{Ballot, Slot};
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::sync::Arc;
 
 /// The most open files for reading old segments. A follower that catches up reads in one of them.
@@ -14,6 +15,29 @@ const READERS_MAX: usize = 4;
 
 /// The longest buffer of a batch that is kept for another one.
 const BUFFER_MAX: usize = 4 << 20;
+
+/// The reason why a record is not read.
+enum Unread {
+    Flaw(record::Flaw),
+    Io(io::Error),
+}
+
+impl From<record::Flaw> for Unread {
+    fn from(flaw: record::Flaw) -> Unread {
+        Unread::Flaw(flaw)
+    }
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Unread {
+        Unread::Io(error)
+    }
+}
+
+/// Whether an error means that bytes which were synced are not there.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+}
 
 /// An entry without its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,7 +320,7 @@ impl<M: Media> Log<M> {
     }
 
     /// Copies the payload of an entry, durable or not; `None` if the log does not hold it.
-    pub fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Result<Option<EntryHead>, Damage> {
+    pub fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Result<Option<EntryHead>, ReadError> {
         into.clear();
         let Some(place) = self.index.at(slot) else { return Ok(None) };
         let at = place.position;
@@ -314,38 +338,56 @@ impl<M: Media> Log<M> {
                 into.extend_from_slice(&bytes[HEADER..HEADER + head.payload as usize]);
                 head
             }
-            Some(_) | None => self.read_file(at, into).map_err(|why| Damage {
-                place: self.media.place(),
-                file: segment::name(at.segment()),
-                offset: u64::from(at.offset()),
-                slot,
-                why,
-            })?,
+            Some(_) | None => self.read_file(at, into).map_err(|why| self.unread(at, slot, why))?,
         };
         assert_eq!((head.kind, head.slot), (Kind::Entry, slot), "the index is right");
         Ok(Some(EntryHead { slot, ballot: head.ballot, view: head.view }))
     }
 
-    fn read_file(&mut self, at: Position, into: &mut Vec<u8>) -> Result<Head, String> {
+    /// The error of an entry that is not read for this reason.
+    fn unread(&self, at: Position, slot: Slot, why: Unread) -> ReadError {
+        let (place, file) = (self.media.place(), segment::name(at.segment()));
+        let why = match why {
+            Unread::Flaw(flaw) => flaw.to_string(),
+            // A segment that is gone, or ends too early.
+            Unread::Io(error) if is_missing(&error) => error.to_string(),
+            Unread::Io(error) => return ReadError::Io { file, place, error },
+        };
+        Damage { place, file, offset: u64::from(at.offset()), slot, why }.into()
+    }
+
+    /// Opens a segment for reading. Without a descriptor, those of other segments are given back.
+    fn open_reader(&mut self, segment: u32) -> io::Result<M::File> {
+        let name = segment::name(segment);
+        match self.media.open(&name) {
+            Err(error) if lacks_descriptors(&error) && !self.readers.is_empty() => {
+                self.readers.clear();
+                self.media.open(&name)
+            }
+            opened => opened,
+        }
+    }
+
+    fn read_file(&mut self, at: Position, into: &mut Vec<u8>) -> Result<Head, Unread> {
         let segment = at.segment();
         if !self.readers.contains_key(&segment) {
             if self.readers.len() >= READERS_MAX {
                 self.readers.pop_first();
             }
-            let file = self.media.open(&segment::name(segment)).map_err(|e| e.to_string())?;
+            let file = self.open_reader(segment)?;
             self.readers.insert(segment, file);
         }
         let file = &self.readers[&segment];
         let mut header = [0; HEADER];
         let offset = u64::from(at.offset());
-        self.media.read_at(file, offset, &mut header).map_err(|e| e.to_string())?;
-        let head = Head::parse(&header).ok_or(record::Flaw::NoRecord).map_err(|f| f.to_string())?;
+        self.media.read_at(file, offset, &mut header)?;
+        let head = Head::parse(&header).ok_or(record::Flaw::NoRecord)?;
         if head.total > super::SEGMENT_MAX {
-            return Err(record::Flaw::TooLong.to_string());
+            return Err(record::Flaw::TooLong.into());
         }
         into.resize(head.total as usize, 0);
-        self.media.read_at(file, offset, into).map_err(|e| e.to_string())?;
-        record::verify_alone(into, at, self.salt).map_err(|flaw| flaw.to_string())?;
+        self.media.read_at(file, offset, into)?;
+        record::verify_alone(into, at, self.salt)?;
         into.drain(..HEADER);
         into.truncate(head.payload as usize);
         Ok(head)

@@ -32,7 +32,8 @@
 //!   so that older segments can be given back, but only when that record is durable.
 //! - I9 **Full is early and harmless.** Space is taken by allocating the next segment while there
 //!   is room in this one; a full disk is detected only there. A batch that needs a segment that
-//!   could not be made changes nothing and can be written again.
+//!   could not be made changes nothing and can be written again. So it is with a process that has
+//!   no descriptor left for the next segment.
 //! - I10 **Space is given back in order.** A segment is given back only when everything requested
 //!   before its entries were freed is durable. Its user's metadata names the slot from which it
 //!   needs the log: with a segment gone and that metadata lost, the rest would be unusable.
@@ -140,6 +141,17 @@ pub enum WriteError {
         /// The disk's error.
         error: io::Error,
     },
+    /// No descriptor is left for the next segment. Nothing changed, as above.
+    #[error(
+        "no file can be opened in {place} ({error}): raise the limit of open files, or close some, \
+         and writing continues by itself"
+    )]
+    NoDescriptor {
+        /// The directory.
+        place: String,
+        /// The system's error.
+        error: io::Error,
+    },
     /// What is durable is unknown (a failed sync cannot be repeated): stop the process.
     #[error("{what} in {place}: {error}; the process must stop, and recovers when it starts again")]
     Fatal {
@@ -148,6 +160,37 @@ pub enum WriteError {
         /// The directory.
         place: String,
         /// The disk's error.
+        error: io::Error,
+    },
+}
+
+impl WriteError {
+    /// Whether nothing changed, and the same call can be made again.
+    pub fn passes(&self) -> bool {
+        match self {
+            WriteError::Full { .. } | WriteError::NoDescriptor { .. } => true,
+            WriteError::Fatal { .. } => false,
+        }
+    }
+}
+
+/// The reason why an entry cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// Its bytes are not intact.
+    #[error(transparent)]
+    Damaged(#[from] Damage),
+    /// The system does not give its bytes, which may be intact.
+    #[error(
+        "reading {file} in {place}: {error}; nothing says that the log is damaged. The process \
+         must stop, and reads its log again when it starts (too many open files: raise the limit)"
+    )]
+    Io {
+        /// The file.
+        file: String,
+        /// The directory.
+        place: String,
+        /// The system's error.
         error: io::Error,
     },
 }

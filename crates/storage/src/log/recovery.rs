@@ -327,9 +327,11 @@ pub(crate) fn begin<M: Media>(media: &M, options: &Options, log: u64) -> Result<
         match opened.writer.prepare() {
             Ok(Prepared::More) => {}
             Ok(Prepared::Ready) => return Ok(false),
-            Err(WriteError::Full { place: _, error } | WriteError::Fatal { error, .. }) => {
-                return Err(io_error(media, "making the first segment")(error));
-            }
+            Err(
+                WriteError::Full { error, .. }
+                | WriteError::NoDescriptor { error, .. }
+                | WriteError::Fatal { error, .. },
+            ) => return Err(io_error(media, "making the first segment")(error)),
         }
     }
 }

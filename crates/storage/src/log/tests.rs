@@ -416,9 +416,62 @@ fn damage_of_an_entry_is_found_when_it_is_read_too() {
     let entry = heads.iter().find(|head| head.kind == Kind::Entry && head.payload > 8).unwrap();
     let byte = u64::from(entry.position.offset()) + record::HEADER as u64;
     disk.flip(&segment::name(entry.position.segment()), byte * 8);
-    let damage = opened.log.read(entry.slot, &mut Vec::new()).unwrap_err();
+    let Err(ReadError::Damaged(damage)) = opened.log.read(entry.slot, &mut Vec::new()) else {
+        panic!("the entry is damaged");
+    };
     assert_eq!((damage.slot, damage.offset), (entry.slot, u64::from(entry.position.offset())));
     assert!(damage.to_string().contains("checksum"), "{damage}");
+}
+
+#[test]
+fn what_is_not_read_for_want_of_a_descriptor_is_not_called_damaged() {
+    let (disk, heads) = sample();
+    let mut opened = open_it(&disk);
+    let entries: Vec<&Head> = heads.iter().filter(|head| head.kind == Kind::Entry).collect();
+    let (first, last) = (entries[0], entries[entries.len() - 1]);
+    assert_ne!(first.position.segment(), last.position.segment());
+    let one_too_few = || disk.set_faults(|faults| faults.n_not_opened = 1);
+    let mut payload = Vec::new();
+    one_too_few();
+    let error = opened.log.read(first.slot, &mut payload).unwrap_err();
+    assert!(matches!(error, ReadError::Io { .. }), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("Too many open files") && !said.contains("Replace"), "{said}");
+    assert!(opened.log.read(first.slot, &mut payload).unwrap().is_some(), "nothing was changed");
+    // A descriptor that another segment had is given back for it.
+    one_too_few();
+    assert!(opened.log.read(last.slot, &mut payload).unwrap().is_some());
+    assert_eq!(payload.len(), last.payload as usize);
+    disk.remove(&segment::name(first.position.segment())).unwrap();
+    let gone = opened.log.read(first.slot, &mut payload);
+    assert!(matches!(gone, Err(ReadError::Damaged(_))), "a segment that is gone is: {gone:?}");
+}
+
+#[test]
+fn i9_a_segment_for_which_no_descriptor_is_left_is_made_later() {
+    let disk = Simulated::new();
+    let mut opened = open_it(&disk);
+    // The first segments are new ones, the last ones spares.
+    for n in 0..200_u64 {
+        append(&mut opened, &[n as u8; 5000]);
+        if opened.writer.wants_preparation() {
+            disk.set_faults(|faults| faults.n_not_opened = 1);
+            let refused = opened.writer.prepare().unwrap_err();
+            assert!(refused.passes(), "{refused}");
+            assert!(refused.to_string().contains("raise the limit of open files"), "{refused}");
+        }
+        commit(&mut opened).unwrap();
+        opened.log.free_below(Slot(n.saturating_sub(20)));
+        if let Some(oldest) = opened.log.take_release() {
+            disk.set_faults(|faults| faults.n_not_opened = n % 2);
+            opened.writer.release(oldest).unwrap();
+            disk.set_faults(|faults| faults.n_not_opened = 0);
+        }
+    }
+    let names = disk.list().unwrap();
+    assert!(!names.contains(&segment::name(0)) && names.len() <= 6 + SPARES.len(), "{names:?}");
+    disk.power_cut(&mut Rng::new(3));
+    assert_eq!(open_it(&disk).log.end(), Slot(200));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::record::{HEADER, Position};
 use super::segment::{self, SPARES, UNBORN};
 use super::{Batch, Options, WriteError};
-use crate::media::{Media, is_full};
+use crate::media::{Media, is_full, lacks_descriptors};
 use std::io;
 
 /// The bytes of zeros that one step of [`Writer::prepare`] writes and syncs: a batch that arrives
@@ -119,19 +119,16 @@ impl<M: Media> Writer<M> {
             }
             Next::Missing => {
                 if let Some(spare) = self.spares.pop() {
-                    let file = self.media.open(spare);
-                    let file = file.map_err(|e| self.fatal("a spare segment", e))?;
+                    let file = self.media.open(spare).map_err(|error| {
+                        self.spares.push(spare); // I9
+                        self.not_made("a spare segment", error)
+                    })?;
                     self.name(&file, spare)?;
                     self.next = Next::Ready(file);
                     return Ok(Prepared::Ready);
                 }
-                let file = self.media.create(UNBORN, len).map_err(|error| {
-                    if is_full(&error) {
-                        WriteError::Full { place: self.media.place(), error }
-                    } else {
-                        self.fatal("making a segment", error)
-                    }
-                })?;
+                let file = self.media.create(UNBORN, len);
+                let file = file.map_err(|error| self.not_made("making a segment", error))?;
                 self.next = Next::Unborn { file, n_zeros: 0 };
             }
             Next::Unborn { file, n_zeros } if n_zeros < len => {
@@ -191,10 +188,14 @@ impl<M: Media> Writer<M> {
         assert!(oldest <= self.synced.segment(), "a segment in use is not given back");
         while self.oldest < oldest {
             let name = segment::name(self.oldest);
-            let len = self.media.open(&name).and_then(|file| self.media.len(&file));
-            let len = len.map_err(|e| self.fatal("looking at an old segment", e))?;
+            let len = match self.media.open(&name).and_then(|file| self.media.len(&file)) {
+                Ok(len) => Some(len),
+                // Its name needs no descriptor to go.
+                Err(error) if lacks_descriptors(&error) => None,
+                Err(error) => return Err(self.fatal("looking at an old segment", error)),
+            };
             let free = SPARES.into_iter().find(|spare| !self.spares.contains(spare));
-            let kept = free.filter(|_| len == u64::from(self.options.segment_bytes));
+            let kept = free.filter(|_| len == Some(u64::from(self.options.segment_bytes)));
             let gone = match kept {
                 Some(spare) => self.media.rename(&name, spare),
                 None => self.media.remove(&name),
@@ -206,6 +207,18 @@ impl<M: Media> Writer<M> {
             self.oldest += 1;
         }
         Ok(())
+    }
+
+    /// I9: the error of a next segment that cannot be made, or opened.
+    fn not_made(&self, what: &str, error: io::Error) -> WriteError {
+        let place = self.media.place();
+        if is_full(&error) {
+            WriteError::Full { place, error }
+        } else if lacks_descriptors(&error) {
+            WriteError::NoDescriptor { place, error }
+        } else {
+            self.fatal(what, error)
+        }
     }
 
     fn fatal(&self, what: &str, error: io::Error) -> WriteError {

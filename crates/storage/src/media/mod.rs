@@ -59,3 +59,9 @@ pub trait Media: Clone + Debug {
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
+
+/// Whether an error means that this process, or the host, has no descriptor left for a file.
+pub fn lacks_descriptors(error: &io::Error) -> bool {
+    let errnos = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+    errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}

@@ -26,6 +26,8 @@ pub struct Faults {
     pub cut_after: Option<u64>,
     /// The number of further syncs of files after which one sync fails.
     pub fail_sync_after: Option<u64>,
+    /// The number of further files that are not opened or made, for want of a descriptor.
+    pub n_not_opened: u64,
 }
 
 /// A disk in memory. Clones are the same disk.
@@ -281,6 +283,12 @@ impl Disk {
         self.inodes.iter().map(|inode| inode.seen.len() as u64).sum()
     }
 
+    fn has_descriptor(&mut self) -> io::Result<()> {
+        let Some(n_left) = self.faults.n_not_opened.checked_sub(1) else { return Ok(()) };
+        self.faults.n_not_opened = n_left;
+        Err(rustix::io::Errno::MFILE.into())
+    }
+
     fn has_room(&self, bytes: u64) -> io::Result<()> {
         match self.faults.capacity {
             Some(capacity) if self.used() + bytes > capacity => {
@@ -335,6 +343,7 @@ impl Media for Simulated {
 
     fn create(&self, name: &str, len: u64) -> io::Result<SimulatedFile> {
         let mut disk = self.disk();
+        disk.has_descriptor()?;
         disk.change()?;
         if disk.names.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -348,7 +357,8 @@ impl Media for Simulated {
     }
 
     fn open(&self, name: &str) -> io::Result<SimulatedFile> {
-        let disk = self.disk();
+        let mut disk = self.disk();
+        disk.has_descriptor()?;
         disk.powered()?;
         Ok(SimulatedFile { inode: disk.find(name)?, life: disk.life })
     }
