@@ -7,7 +7,8 @@
 //! - I2 log entries are freed only when a snapshot that covers them is durable. By construction:
 //!   the engine's `mind_disk` tells the machine of a snapshot after its file has its name.
 //! - I3 a disk that failed ends the replica, since its content is then unknown. The same holds for
-//!   damage found while reading; the text names the remedy. [`LogDisk::failure`].
+//!   damage found while reading, and for an entry that the system does not give; the text names
+//!   the remedy. [`LogDisk::failure`].
 //! - I4 the bytes that wait for the disk are bounded: no entry is longer than [`LogDisk::room`]
 //!   allows (D4 of `proto::disk`). Asserted in `LogDisk::append`.
 //! - I5 a failed snapshot is begun again after a growing pause, and is reported once.
@@ -139,7 +140,7 @@ impl LogDisk {
                 torn.why
             ));
         }
-        let found = newest(&media)?;
+        let found = newest(&media, directory.log())?;
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
             OpenError::Os { what: "make an event descriptor", error: errno.into() }
         })?;
@@ -357,12 +358,12 @@ impl StableStorage for LogDisk {
     }
 }
 
-/// The newest whole state. With an older one, or without any, the machine finds that the log does
-/// not reach back to it, and asks the others.
-fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
+/// The newest whole state of this log. With an older one, or without any, the machine finds that
+/// the log does not reach back to it, and asks the others.
+fn newest(media: &Os, log: u64) -> Result<Option<Found>, OpenError> {
     let failed = |error| OpenError::Os { what: "list the snapshots", error };
     for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
-        match read(media, slot) {
+        match read(media, log, slot) {
             Ok((state, head)) => return Ok(Some(Found { prefix: Prefix(slot.0), state, head })),
             Err(error @ SnapshotError::Damaged { .. }) => crate::complain(format_args!("{error}")),
             Err(error) => return Err(error.into()),
@@ -371,8 +372,9 @@ fn newest(media: &Os) -> Result<Option<Found>, OpenError> {
     Ok(None)
 }
 
-fn read(media: &Os, slot: Slot) -> Result<(Vec<u8>, Option<StateHead>), SnapshotError> {
+fn read(media: &Os, log: u64, slot: Slot) -> Result<(Vec<u8>, Option<StateHead>), SnapshotError> {
     let file = Snapshot::open(media, slot)?;
+    file.check_log(log)?;
     file.verify()?;
     let mut state = Vec::with_capacity(usize::try_from(file.n_bytes()).unwrap_or(0));
     for chunk in 0..file.n_chunks() {
@@ -421,9 +423,9 @@ impl Disk for LogDisk {
                 let storage::EntryHead { slot, ballot, view } = head?;
                 Some(EntryHead { slot, ballot, view })
             }
-            Err(damage) => {
+            Err(error) => {
                 into.clear();
-                self.failure.get_or_insert(damage.to_string());
+                self.failure.get_or_insert(error.to_string());
                 None
             }
         }

@@ -137,7 +137,7 @@ fn write(
             Piece::End => {
                 let slot = writer.finish()?;
                 // An old snapshot that cannot be removed now is removed with the next one.
-                let _ = snapshot::delete_old(media, SNAPSHOTS_KEPT);
+                let _ = snapshot::delete_old(media, slot, SNAPSHOTS_KEPT);
                 return Ok(Some(slot));
             }
         }

@@ -124,7 +124,7 @@ impl<M: Media> States<M> {
             }
             Step::RemoveOld { kept } => {
                 // A snapshot that cannot be removed now is removed with the next.
-                let _ = snapshot::delete_old(&self.media, kept);
+                let _ = snapshot::delete_old(&self.media, Slot(writing.state.prefix.0), kept);
             }
         }
         Ok(writing.n_made == N_PIECES && writing.todo.is_empty())

@@ -147,7 +147,7 @@ pub fn inspect(path: &Path, detail: Detail) -> Result<Description, InspectError>
     let (media, identity, log) = directory::peek(path, Os::reading)?;
     let list = |e| InspectError::List(media.place(), e);
     let slots = snapshot::list(&media).map_err(list)?;
-    let snapshots = slots.into_iter().filter_map(|slot| snapshot_file(&media, slot)).collect();
+    let snapshots = slots.into_iter().filter_map(|slot| snapshot_file(&media, log, slot)).collect();
     let (mut found, mut segments, mut records) = read(&media, log, detail)?;
     for _ in 1..READINGS_MAX {
         let Some(seen) = found.damage.take() else { break };
@@ -181,8 +181,10 @@ pub fn inspect(path: &Path, detail: Detail) -> Result<Description, InspectError>
 }
 
 /// `None` if the snapshot was removed meanwhile.
-fn snapshot_file(media: &Os, slot: Slot) -> Option<SnapshotFile> {
-    let opened = Snapshot::open(media, slot).and_then(|it| it.verify().map(|()| it));
+fn snapshot_file(media: &Os, log: u64, slot: Slot) -> Option<SnapshotFile> {
+    let opened = Snapshot::open(media, slot)
+        .and_then(|it| it.check_log(log).map(|()| it))
+        .and_then(|it| it.verify().map(|()| it));
     let content = match opened {
         Ok(it) => Ok((it.n_bytes(), it.n_chunks(), it.note().len())),
         Err(SnapshotError::Io { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {

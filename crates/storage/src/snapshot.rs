@@ -33,6 +33,7 @@ pub const NOTE_MAX: usize = FIRST_BLOCK - NOTE_AT - 4;
 pub const VERSION: u32 = 1;
 
 const FIRST_BLOCK: usize = 4096;
+const LOG_AT: u64 = 16;
 const NOTE_AT: usize = 32;
 const CHUNK_HEADER: usize = 16;
 const LAST_BLOCK: usize = 32;
@@ -104,9 +105,11 @@ pub fn clear<M: Media>(media: &M) -> io::Result<()> {
     media.sync_dir()
 }
 
-/// Removes all but the `kept` newest snapshots.
-pub fn delete_old<M: Media>(media: &M, kept: usize) -> io::Result<()> {
-    let slots = list(media)?;
+/// Removes all but the `kept` newest snapshots up to that of `last`, which was written last: a
+/// later one is of another log, and must not take a place of these.
+pub fn delete_old<M: Media>(media: &M, last: Slot, kept: usize) -> io::Result<()> {
+    let mut slots = list(media)?;
+    slots.retain(|slot| *slot <= last);
     for &slot in slots.iter().rev().skip(kept) {
         media.remove(&name(slot))?;
     }
@@ -296,6 +299,20 @@ impl<M: Media> Snapshot<M> {
         self.log
     }
 
+    /// Refuses a snapshot whose state is not that of `log`: a file that was put there from another
+    /// member's directory.
+    pub fn check_log(&self, log: u64) -> Result<(), SnapshotError> {
+        if self.log == log {
+            return Ok(());
+        }
+        let why = format!(
+            "it is a snapshot of log {:016x}, and this directory has log {log:016x}: the file \
+             belongs into another directory",
+            self.log
+        );
+        Err(damaged(&self.media, self.slot, LOG_AT, &why))
+    }
+
     /// The slot below which the state is complete.
     pub fn slot(&self) -> Slot {
         self.slot
@@ -443,6 +460,18 @@ mod tests {
     }
 
     #[test]
+    fn a_snapshot_of_another_log_is_refused_by_name() {
+        let disk = Simulated::new();
+        write(&disk, Slot(2), b"state").unwrap();
+        let snapshot = Snapshot::open(&disk, Slot(2)).unwrap();
+        snapshot.check_log(5).unwrap();
+        let refused = snapshot.check_log(6).unwrap_err();
+        assert!(matches!(refused, SnapshotError::Damaged { offset: 16, .. }), "{refused:?}");
+        let said = refused.to_string();
+        assert!(said.contains("of log 0000000000000005, and this directory"), "{said}");
+    }
+
+    #[test]
     fn a_full_disk_refuses_a_snapshot_and_gets_its_space_back() {
         let (disk, state) = (Simulated::new(), state(3 * CHUNK));
         disk.set_faults(|faults| faults.capacity = Some(2 * CHUNK as u64));
@@ -458,7 +487,9 @@ mod tests {
         for slot in 1..=4 {
             write(&disk, Slot(slot), b"state").unwrap();
         }
-        delete_old(&disk, 2).unwrap();
+        delete_old(&disk, Slot(3), 2).unwrap();
+        assert_eq!(list(&disk).unwrap(), [Slot(2), Slot(3), Slot(4)], "the last is not looked at");
+        delete_old(&disk, Slot(4), 2).unwrap();
         assert_eq!(list(&disk).unwrap(), [Slot(3), Slot(4)]);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use base::{Incarnation, NodeId};
+use std::path::Path;
 
 const WITHIN: Duration = Duration::from_secs(20);
 
@@ -48,4 +49,45 @@ fn i4_a_snapshot_that_fails_is_begun_again_after_a_pause_that_grows_and_said_onc
     disk.snapshot_piece(b"state".to_vec(), true);
     assert_eq!(ended(&mut disk, now), Some(Prefix(9)));
     assert_eq!((disk.no_snapshot(), disk.snapshot_pause(now)), (None, None));
+}
+
+/// The log in the directory `path` of a member of `cluster`, with what its newest snapshot holds.
+fn reopened(path: &Path, cluster: u64) -> (LogDisk, Option<(Prefix, Vec<u8>)>) {
+    let identity = storage::Identity { cluster, node: NodeId(1), incarnation: Incarnation(1) };
+    let directory = match Directory::open(path, &identity) {
+        Ok(directory) => directory,
+        Err(_) => Directory::create(path, &identity).unwrap(),
+    };
+    let (disk, found) = LogDisk::open(directory).unwrap();
+    (disk, found.map(|found| (found.prefix, found.state)))
+}
+
+fn take_snapshot(disk: &mut LogDisk, prefix: Prefix, state: &[u8]) {
+    assert!(disk.begin_snapshot(prefix, None, Instant(1)));
+    disk.snapshot_piece(state.to_vec(), true);
+    assert_eq!(ended(disk, Instant(1)), Some(prefix));
+}
+
+#[test]
+fn a_snapshot_of_another_log_is_neither_believed_nor_kept_in_place_of_an_own_one() {
+    let base = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"].map(|name| base.path().join(name));
+    let (mut disk, _) = reopened(&own, 1);
+    take_snapshot(&mut disk, Prefix(5), b"own");
+    drop(disk);
+    let (mut disk, _) = reopened(&other, 2);
+    for prefix in [8, 9] {
+        take_snapshot(&mut disk, Prefix(prefix), b"other");
+        let name = snapshot::name(Slot(prefix));
+        std::fs::copy(other.join(&name), own.join(&name)).unwrap();
+    }
+    let (mut disk, found) = reopened(&own, 1);
+    assert_eq!(found, Some((Prefix(5), b"own".to_vec())));
+    let described = storage::inspect::inspect(&own, storage::inspect::Detail::Segments).unwrap();
+    let damages: Vec<&str> = described.damages().collect();
+    let is_named = |why: &&str| why.contains("the file belongs into another directory");
+    assert!(damages.len() == 2 && damages.iter().all(is_named), "{damages:?}");
+    take_snapshot(&mut disk, Prefix(6), b"later");
+    drop(disk);
+    assert_eq!(reopened(&own, 1).1, Some((Prefix(6), b"later".to_vec())));
 }
