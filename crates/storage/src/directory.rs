@@ -130,8 +130,14 @@ impl Directory {
     /// too full for the first segment of the log is detected here.
     pub fn create(path: &Path, identity: &Identity) -> Result<Directory, DirectoryError> {
         let failed = |error| DirectoryError::Io { path: path.to_owned(), error };
+        let parents = parents_of_missing(path).map_err(failed)?;
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(path).map_err(failed)?;
+        // A directory's own name is durable only through its parent. (A link names another one.)
+        let own = path.canonicalize().map_err(failed)?;
+        for parent in parents.iter().map(PathBuf::as_path).chain(own.parent()) {
+            File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
+        }
         let media = Os::new(path).map_err(failed)?;
         for name in media.list().map_err(failed)? {
             match name.as_str() {
@@ -157,10 +163,6 @@ impl Directory {
             return Err(DirectoryError::NoOwner(path.to_owned()));
         }
         begin(&media, identity, log).map_err(failed)?;
-        // The directory's own name is durable only through its parent.
-        if let Some(parent) = path.canonicalize().map_err(failed)?.parent() {
-            File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)?;
-        }
         Ok(Directory { media, identity: *identity, log, _lock: lock })
     }
 
@@ -201,6 +203,19 @@ impl Directory {
     }
 }
 
+/// The parents of the directories on the way to `path` that are not there, the innermost first.
+fn parents_of_missing(path: &Path) -> io::Result<Vec<PathBuf>> {
+    let path = std::path::absolute(path)?;
+    let mut parents = Vec::new();
+    for directory in path.ancestors() {
+        if directory.try_exists()? {
+            break;
+        }
+        parents.extend(directory.parent().map(Path::to_owned));
+    }
+    Ok(parents)
+}
+
 /// Writes the identity, atomically.
 fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
     // An attempt that was cut off may have left the file; otherwise it is absent.
@@ -213,9 +228,13 @@ fn begin<M: Media>(media: &M, identity: &Identity, log: u64) -> io::Result<()> {
     media.sync_dir()
 }
 
-/// Whether a member has begun the directory.
-pub fn is_begun(path: &Path) -> bool {
-    path.join(NAME).exists()
+/// Whether a member has begun the directory. An error means that this is not known.
+pub fn is_begun(path: &Path) -> io::Result<bool> {
+    match path.join(NAME).try_exists() {
+        // It is a file, or below one.
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(false),
+        found => found,
+    }
 }
 
 /// Whether a member's files are there, whatever the member: then a directory without an identity
@@ -297,6 +316,21 @@ mod tests {
 
     const ME: Identity = Identity { cluster: 7, node: NodeId(2), incarnation: Incarnation(3) };
 
+    /// A disk that cannot be looked into was taken for none.
+    #[test]
+    fn a_directory_that_cannot_be_looked_into_is_not_called_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("member-1");
+        assert!(!is_begun(&path).unwrap());
+        drop(Directory::create(&path, &ME).unwrap());
+        assert!(is_begun(&path).unwrap());
+        std::fs::write(dir.path().join("file"), b"").unwrap();
+        assert!(!is_begun(&dir.path().join("file")).unwrap());
+        let ring = dir.path().join("ring");
+        std::os::unix::fs::symlink("ring", &ring).unwrap();
+        assert!(is_begun(&ring).is_err());
+    }
+
     #[test]
     fn i1_a_second_owner_is_refused_until_the_first_is_gone() {
         let dir = tempfile::tempdir().unwrap();
@@ -306,6 +340,17 @@ mod tests {
         let log = first.log();
         drop(first);
         assert_eq!(Directory::open(dir.path(), &ME).unwrap().log(), log);
+    }
+
+    #[test]
+    fn every_directory_that_is_made_on_the_way_is_synced_through_its_parent() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("srv/gregale/member-1");
+        let expected = ["srv/gregale", "srv", ""].map(|parent| dir.path().join(parent));
+        assert_eq!(parents_of_missing(&path).unwrap(), expected);
+        drop(Directory::create(&path, &ME).unwrap());
+        assert_eq!(parents_of_missing(&path).unwrap(), [PathBuf::new(); 0]);
+        drop(Directory::open(&path, &ME).unwrap());
     }
 
     #[test]
