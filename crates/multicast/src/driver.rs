@@ -116,6 +116,38 @@ impl Ground for HostGround {
     }
 }
 
+/// A node that has begun, and what its loop needs.
+#[derive(Debug)]
+pub(crate) struct Begun<M: Multicast, A> {
+    node: Node<M, A>,
+    poller: Poller,
+    clock: Clock,
+}
+
+impl<M: Multicast, A: Descriptors> Begun<M, A> {
+    /// Begins a node, made by `begin` when the application's descriptors are watched. No other node
+    /// hears of it yet.
+    ///
+    /// # Errors
+    /// No descriptors left, or what keeps the application or the node from beginning.
+    pub(crate) fn new(
+        mut app: A,
+        ground: &mut HostGround,
+        begin: impl FnOnce(A, Instant, &mut HostGround) -> io::Result<Node<M, A>>,
+    ) -> io::Result<Begun<M, A>> {
+        let poller = Poller::new()?;
+        poller.add(ground.fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
+        if let Some(disk) = &ground.disk {
+            poller.add(disk.wait_fd(), KEY_DISK, Interest::Read)?;
+        }
+        app.begin(&poller)?;
+        let clock = Clock::start();
+        let node = begin(app, clock.now(), ground);
+        ground.check_disk()?;
+        Ok(Begun { node: node?, poller, clock })
+    }
+}
+
 /// The loop of the module's text.
 #[derive(Debug)]
 pub(crate) struct Driver<M: Multicast, A> {
@@ -129,27 +161,11 @@ pub(crate) struct Driver<M: Multicast, A> {
 }
 
 impl<M: Multicast, A: Descriptors> Driver<M, A> {
-    /// A loop for a node, made by `begin` when the application's descriptors are watched.
-    ///
-    /// # Errors
-    /// No descriptors left, or what keeps the application or the node from beginning.
-    pub(crate) fn new(
-        mut app: A,
-        mut ground: HostGround,
-        spin: Duration,
-        begin: impl FnOnce(A, Instant, &mut HostGround) -> io::Result<Node<M, A>>,
-    ) -> io::Result<Driver<M, A>> {
-        let poller = Poller::new()?;
-        poller.add(ground.fabric.wait_fd(), KEY_FABRIC, Interest::Read)?;
-        if let Some(disk) = &ground.disk {
-            poller.add(disk.wait_fd(), KEY_DISK, Interest::Read)?;
-        }
-        app.begin(&poller)?;
-        let clock = Clock::start();
-        let node = begin(app, clock.now(), &mut ground);
-        ground.check_disk()?;
-        let (node, ready, last_work_at) = (node?, Vec::new(), Instant::ZERO);
-        Ok(Driver { node, ground, poller, ready, clock, spin, last_work_at })
+    /// A loop for a node.
+    pub(crate) fn new(begun: Begun<M, A>, ground: HostGround, spin: Duration) -> Driver<M, A> {
+        let Begun { node, poller, clock } = begun;
+        let (ready, last_work_at) = (Vec::new(), Instant::ZERO);
+        Driver { node, ground, poller, ready, clock, spin, last_work_at }
     }
 
     /// Ends the node; the caller then closes its fabric in the way that it wants.

@@ -1,7 +1,7 @@
 //! Opening a node, its fabric and its protocol, and closing it.
 
 use crate::clock::Attested;
-use crate::driver::{Descriptors, Driver, HostGround};
+use crate::driver::{Begun, Descriptors, Driver, HostGround};
 use crate::system::{Contradiction, FabricKind, System};
 use base::{Incarnation, Rank};
 use engine::multicast::{Application, Beginning, Node, Origin, Places, n_words};
@@ -159,15 +159,38 @@ pub fn run<A: Descriptors>(
     let fabric = std::fs::create_dir_all(&system.directory)
         .map_err(stopped)
         .and_then(|()| open_fabric(system, &setup, listener, is_back));
-    let fabric = match fabric {
-        Ok(fabric) => fabric,
+    let (fabric, is_new) = match fabric {
+        Ok(opened) => opened,
         Err(error) => {
             drop(disk);
             begins.iter().for_each(Begins::undo);
             return Err(error);
         }
     };
-    system.protocol.visit(Launch { system, places, me, fabric, app, from: (origin, disk), stop })
+    let made = Made { memory: is_new, begins };
+    let from = (origin, disk);
+    system.protocol.visit(Launch { system, places, me, fabric, made, app, from, stop })
+}
+
+/// What was made for a node, and is removed again if it cannot begin.
+struct Made {
+    /// Whether its memory is not that of an earlier life.
+    memory: bool,
+    begins: Option<Begins>,
+}
+
+impl Made {
+    /// Removes it: no other node has heard of this life.
+    fn undo(&self, ground: HostGround) {
+        let HostGround { fabric, disk, .. } = ground;
+        // The directory is in use as long as the disk is open.
+        drop(disk);
+        if self.memory {
+            // The reason why it could not begin is told.
+            let _removed = fabric.remove();
+        }
+        self.begins.iter().for_each(Begins::undo);
+    }
 }
 
 /// A directory that a node begins.
@@ -200,23 +223,33 @@ impl Begins {
     }
 }
 
+/// A fabric on the memory of an earlier life, if that is there, or else on new memory; and whether
+/// it is new.
+fn on_memory<F>(
+    attached: Option<Result<F, OpenError>>,
+    create: impl FnOnce() -> Result<F, OpenError>,
+) -> Result<(F, bool), OpenError> {
+    match attached {
+        None | Some(Err(OpenError::Region(region::Error::Missing { .. }))) => {
+            create().map(|fabric| (fabric, true))
+        }
+        Some(attached) => attached.map(|fabric| (fabric, false)),
+    }
+}
+
 /// The fabric of a node: on the memory of an earlier life if it `is_back` and its memory is there.
 fn open_fabric(
     system: &System,
     setup: &Setup,
     listener: Option<TcpListener>,
     is_back: bool,
-) -> Result<HostFabric, Error> {
+) -> Result<(HostFabric, bool), Error> {
     let node = usize::from(setup.me.member().0);
-    let is_missing =
-        |error: &OpenError| matches!(error, OpenError::Region(region::Error::Missing { .. }));
     let opened = match system.fabric {
-        FabricKind::Shm => match is_back.then(|| ShmFabric::attach(setup)) {
-            Some(Err(error)) if is_missing(&error) => ShmFabric::create(setup),
-            Some(attached) => attached,
-            None => ShmFabric::create(setup),
+        FabricKind::Shm => {
+            on_memory(is_back.then(|| ShmFabric::attach(setup)), || ShmFabric::create(setup))
+                .map(|(fabric, is_new)| (HostFabric::Shm(fabric), is_new))
         }
-        .map(HostFabric::Shm),
         FabricKind::Tcp => {
             let stopped = |source| Error::Stopped { node, source };
             let addresses = &system.addresses;
@@ -225,14 +258,9 @@ fn open_fabric(
                 None => TcpListener::bind(addresses[setup.me.index()]).map_err(stopped)?,
             };
             let again = listener.try_clone().map_err(stopped)?;
-            match is_back.then(|| TcpFabric::attach(setup, again, addresses)) {
-                Some(Err(error)) if is_missing(&error) => {
-                    TcpFabric::create(setup, listener, addresses)
-                }
-                Some(attached) => attached,
-                None => TcpFabric::create(setup, listener, addresses),
-            }
-            .map(HostFabric::Tcp)
+            let attached = is_back.then(|| TcpFabric::attach(setup, again, addresses));
+            on_memory(attached, || TcpFabric::create(setup, listener, addresses))
+                .map(|(fabric, is_new)| (HostFabric::Tcp(fabric), is_new))
         }
     };
     opened.map_err(|source| Error::Open { node, source })
@@ -307,6 +335,7 @@ struct Launch<'a, A, T> {
     places: &'a Places,
     me: Rank,
     fabric: HostFabric,
+    made: Made,
     app: A,
     from: (Origin, Option<LogDisk>),
     stop: T,
@@ -316,12 +345,12 @@ impl<A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, A
     type Output = Result<A, Error>;
 
     fn visit<S: MulticastSpec>(self) -> Result<A, Error> {
-        let Launch { system, places, me, fabric, app, from: (origin, disk), stop } = self;
+        let Launch { system, places, me, fabric, made, app, from: (origin, disk), stop } = self;
         let number = usize::from(me.member().0);
         let stopped = |source| Error::Stopped { node: number, source };
         let setup = system.setup(places, me);
         let attested = |us: u64| Attested::new(us.saturating_mul(1000), system.clock_by);
-        let ground = HostGround::new(fabric, disk, system.clock_error_us.map(attested));
+        let mut ground = HostGround::new(fabric, disk, system.clock_error_us.map(attested));
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         // The name is unique among the lives of a node as long as its clock is not set back between
         // them.
@@ -331,8 +360,14 @@ impl<A: Descriptors, T: FnMut(&mut A) -> bool> MulticastVisitor for Launch<'_, A
             Node::<S::Machine<Sound>, A>::new(&setup, beginning, ground, app, Sound)
                 .map_err(io::Error::other)
         };
-        let driver = Driver::new(app, ground, system.limits.spin(), begin);
-        let mut driver = driver.map_err(stopped)?;
+        let begun = match Begun::new(app, &mut ground, begin) {
+            Ok(begun) => begun,
+            Err(error) => {
+                made.undo(ground);
+                return Err(stopped(error));
+            }
+        };
+        let mut driver = Driver::new(begun, ground, system.limits.spin());
         let ended = driver.run(stop).map_err(stopped);
         let (fabric, app) = driver.into_parts();
         let left = fabric.remove().map_err(|source| Error::Open { node: number, source });
@@ -402,5 +437,39 @@ mod tests {
             assert_eq!(path.exists(), was_there);
         }
         assert!(path.read_dir().unwrap().next().is_none());
+    }
+
+    /// An application whose descriptors cannot be watched.
+    struct Blind;
+
+    impl Application for Blind {
+        fn deliver(&mut self, _: Delivery, _: &mut Desk) {}
+
+        fn outcome(&mut self, _: MessageId, _: Outcome, _: &mut Desk) {}
+
+        fn keeps_states(&self) -> bool {
+            true
+        }
+    }
+
+    impl Descriptors for Blind {
+        fn begin(&mut self, _: &runtime::Poller) -> io::Result<()> {
+            Err(io::Error::other("no descriptors left"))
+        }
+    }
+
+    #[test]
+    fn a_node_that_cannot_begin_leaves_neither_memory_nor_a_directory() {
+        let place = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut system = crate::system::tests::system();
+        system.fabric = FabricKind::Shm;
+        system.directory = place.path().join("regions");
+        let path = place.path().join("node");
+        for data in [None, Some(Data::Begin(path.clone())), Some(Data::Begin(path.clone())), None] {
+            let seat = Seat { data, ..Seat::new(1) };
+            let refused = run(&system, seat, Blind, |_| true).map(drop).unwrap_err();
+            assert_eq!(refused.to_string(), "node 1 stops: no descriptors left");
+            assert!(!system.directory.exists() && !path.exists());
+        }
     }
 }
