@@ -82,8 +82,15 @@ struct Last(Arc<Shared>);
 
 impl Drop for Last {
     fn drop(&mut self) {
-        self.0.board().has_ended = true;
+        let mut board = self.0.board();
+        board.has_ended = true;
+        let requests = std::mem::take(&mut board.requests);
+        drop(board);
         self.0.news.notify_all();
+        for request in requests {
+            // The node has not seen it.
+            tell(&request.answer, Err(Refused::Stopped.into()));
+        }
     }
 }
 
@@ -365,5 +372,32 @@ impl Application for Counter {
 
     fn is_full(&self) -> bool {
         self.is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn o2_a_loop_that_ends_refuses_the_requests_that_it_has_not_taken() {
+        let shared = Arc::new(Shared {
+            board: Mutex::default(),
+            news: Condvar::new(),
+            bell: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).unwrap(),
+            has_rung: AtomicBool::new(false),
+            stops: AtomicBool::new(false),
+        });
+        let (sender, answer) = sync_channel(1);
+        shared.board().requests.push_back(Request {
+            dest: GroupSet::default(),
+            payload: Arc::from(&b"x"[..]),
+            options: Options::default(),
+            deadline: Instant::now() + FOREVER,
+            answer: sender,
+        });
+        drop(Last(Arc::clone(&shared)));
+        assert_eq!(answer.try_recv(), Ok(Err(Failed::Refused(Refused::Stopped))));
+        assert!(shared.board().has_ended && shared.board().requests.is_empty());
     }
 }
