@@ -26,6 +26,7 @@ fn refused(change: impl FnOnce(&mut Setup)) -> (LinkError, LinkError) {
     assert_eq!((acceptor.take(), initiator.take()), (vec![], vec![]), "nobody was let in");
     assert_ne!(acceptor.link(rank(1)).state, LinkState::Up);
     let last = acceptor.fabric.door().last_refusal.expect("counted, so recorded");
+    assert_eq!(acceptor.link(rank(1)).last_error, Some(LinkError::Unproven(last)));
     (LinkError::Refused(last), initiator.link(rank(0)).last_error.expect("just seen"))
 }
 

@@ -5,6 +5,7 @@ use super::hello::{BODY_BYTES_MAX, HEADER_BYTES, Hello, Refusal, Role};
 use super::status::LinkError;
 use super::{HANDSHAKE_MAX, socket};
 use base::Rank;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ use std::time::Instant;
 pub(super) struct Attempt {
     pub(super) socket: OwnedFd,
     pub(super) serial: u32,
+    /// The host that it comes from, as far as the kernel says it.
+    pub(super) from: Option<IpAddr>,
     pub(super) deadline: Instant,
     handshake: Handshake,
     /// Whether the kernel has finished connecting.
@@ -34,8 +37,13 @@ pub(super) enum Look {
 
 impl Attempt {
     /// An attempt on a connection that was just accepted.
-    pub(super) fn accepted(socket: OwnedFd, serial: u32, handshake: Handshake) -> Attempt {
-        Attempt::new(socket, serial, handshake, true)
+    pub(super) fn accepted(
+        socket: OwnedFd,
+        serial: u32,
+        from: Option<IpAddr>,
+        handshake: Handshake,
+    ) -> Attempt {
+        Attempt { from, ..Attempt::new(socket, serial, handshake, true) }
     }
 
     /// An attempt on a socket that is connecting.
@@ -44,7 +52,8 @@ impl Attempt {
     }
 
     fn new(socket: OwnedFd, serial: u32, handshake: Handshake, connected: bool) -> Attempt {
-        Attempt { socket, serial, deadline: Instant::now() + HANDSHAKE_MAX, handshake, connected }
+        let deadline = Instant::now() + HANDSHAKE_MAX;
+        Attempt { socket, serial, from: None, deadline, handshake, connected }
     }
 
     /// The peer and its role, as far as they are known or claimed.

@@ -94,8 +94,12 @@ pub const PARCELS_BYTES_MAX: usize = 128 << 20;
 /// The longest handshake.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(2);
 
-/// The most incoming connections with a handshake under way; the oldest makes room.
+/// The most incoming connections with a handshake under way. Further ones take the places of those
+/// that are the least likely to be members'.
 pub const INCOMING_MAX: usize = 16;
+
+/// The most of them from one host that has no member's address.
+pub const INCOMING_PER_STRANGER_MAX: usize = 4;
 
 const RETRY_MIN: Duration = Duration::from_millis(2);
 const RETRY_MAX: Duration = Duration::from_millis(500);

@@ -7,7 +7,7 @@ use rustix::net::{
     sockopt,
 };
 use std::io::IoSlice;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -32,13 +32,14 @@ pub(super) fn connect(to: SocketAddr) -> Result<OwnedFd, Errno> {
     }
 }
 
-/// Takes the next connection, if there is one.
-pub(super) fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>, Errno> {
-    match net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-        Ok(socket) => {
+/// Takes the next connection, with the host that it comes from, if there is one.
+pub(super) fn accept(listener: impl AsFd) -> Result<Option<(OwnedFd, Option<IpAddr>)>, Errno> {
+    match net::acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+        Ok((socket, from)) => {
             // A connection that is already gone refuses its options: its first read will report it.
             let _gone = prepare(&socket);
-            Ok(Some(socket))
+            let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+            Ok(Some((socket, from.map(|from| from.ip().to_canonical()))))
         }
         // Linux reports errors of connections in the queue; the others are still there.
         Err(Errno::WOULDBLOCK | Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => Ok(None),

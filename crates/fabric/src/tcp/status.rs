@@ -40,6 +40,10 @@ pub enum LinkError {
     /// This node refused the peer.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
+    /// This node refused a connection before it had proved that it is the peer's: any program that
+    /// reaches the port can make such a connection.
+    #[error("refused a connection that claims to be the peer's: {0}")]
+    Unproven(Refusal),
     /// The peer refused this node.
     #[error("the peer refuses (reason {code}): {text}")]
     RefusedByPeer {
@@ -62,7 +66,9 @@ impl LinkError {
     /// Whether the layouts of the two differ.
     pub fn is_of_layout(&self) -> bool {
         match self {
-            LinkError::Refused(refusal) => matches!(refusal, Refusal::Layout { .. }),
+            LinkError::Refused(refusal) | LinkError::Unproven(refusal) => {
+                matches!(refusal, Refusal::Layout { .. })
+            }
             LinkError::RefusedByPeer { code, .. } => *code == Refusal::LAYOUT,
             _ => false,
         }
@@ -134,7 +140,7 @@ pub struct DoorCounters {
     pub garbage: u64,
     /// Connections dropped because they did not finish the handshake in time.
     pub timed_out: u64,
-    /// Connections dropped to make room for newer ones.
+    /// Connections dropped because too many had a handshake under way.
     pub crowded_out: u64,
     /// Times that the kernel had no descriptor or memory for a connection.
     pub starved: u64,

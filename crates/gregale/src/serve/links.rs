@@ -1,5 +1,6 @@
 //! The fabric's report about peers that it cannot reach. Each is printed once, and is fatal for a
-//! member that never served and is refused by so many peers that it never will.
+//! member that never served and is refused by so many peers that it never will. What a connection
+//! without a proof says is printed, too, and is never fatal: it may be any program's.
 //!
 //! Without it, a member of another cluster, or with another secret, would wait for ever without a
 //! visible cause.
@@ -33,18 +34,22 @@ fn troubles(fabric: &HostFabric) -> Vec<Trouble> {
         let id = link.peer.member().0;
         Some(Trouble { id, text: link.trouble?, is_refusal: false, is_of_layout: false })
     };
-    let on_tcp = |link: tcp::LinkStatus| match link.last_error? {
-        error @ (LinkError::Refused(_) | LinkError::RefusedByPeer { .. }) => {
-            let (id, is_of_layout) = (link.rank.member().0, error.is_of_layout());
-            Some(Trouble { id, text: error.to_string(), is_refusal: true, is_of_layout })
-        }
-        // A peer that is not there yet, or no longer: the heartbeats see that too.
-        _ => None,
-    };
+    let on_tcp = |link: tcp::LinkStatus| of_tcp(link.rank.member().0, &link.last_error?);
     match fabric {
         HostFabric::Shm(fabric) => fabric.links().filter_map(on_shm).collect(),
         HostFabric::Tcp(fabric) => fabric.links().filter_map(on_tcp).collect(),
     }
+}
+
+/// What `error` says about the peer `id`.
+fn of_tcp(id: u16, error: &LinkError) -> Option<Trouble> {
+    let is_refusal = match error {
+        LinkError::Refused(_) | LinkError::RefusedByPeer { .. } => true,
+        LinkError::Unproven(_) => false,
+        // A peer that is not there yet, or no longer: the heartbeats see that too.
+        _ => return None,
+    };
+    Some(Trouble { id, text: error.to_string(), is_refusal, is_of_layout: error.is_of_layout() })
 }
 
 /// The regular look at the links.
@@ -101,5 +106,22 @@ impl Lookout {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fabric::tcp::hello::Refusal;
+
+    /// Two connections of a stranger ended a member that waited for its peers.
+    #[test]
+    fn a_claim_without_a_proof_is_said_and_makes_nothing_hopeless() {
+        let refusal = Refusal::Cluster { ours: 1, theirs: 2 };
+        let claimed = of_tcp(3, &LinkError::Unproven(refusal)).unwrap();
+        assert!(!claimed.is_refusal && claimed.text.contains("claims to be"), "{}", claimed.text);
+        let proven = of_tcp(3, &LinkError::Refused(refusal)).unwrap();
+        assert!(proven.is_refusal);
+        assert!(of_tcp(3, &LinkError::Closed).is_none());
     }
 }
