@@ -5,6 +5,24 @@ use crate::entry::SessionCommand;
 use crate::reply::Reply;
 use crate::text;
 
+/// The first words of the errors that say what became of a call (docs/sessions.md lists them), and
+/// of those with which a member refuses a request. No called command's own error begins with one.
+const RESERVED: [&[u8]; 13] = [
+    b"GAP",
+    b"WINDOW",
+    b"NOTCALLED",
+    b"EXECABORT",
+    b"MAXSESSIONS",
+    b"TRYAGAIN",
+    b"LOADING",
+    b"UNKNOWN",
+    b"NOSESSION",
+    b"ACKED",
+    b"TOOLONG",
+    b"NOAUTH",
+    b"WRONGPASS",
+];
+
 /// The context in which a command of a session is executed.
 pub(crate) struct Place {
     /// State time.
@@ -44,7 +62,11 @@ pub(crate) fn execute(
         SessionCommand::Call { id, number, acknowledged, command } => {
             match clients.judge(id, number, acknowledged, now_ms) {
                 Judged::Fresh => {
-                    reply.bounded(text::EXECUTED_TOO_LONG, |reply| run(command, reply));
+                    reply.bounded(text::EXECUTED_TOO_LONG, |reply| {
+                        let start = reply.len();
+                        run(command, reply);
+                        mark_own_error(start, reply);
+                    });
                     clients.record(id, number, reply.as_bytes());
                 }
                 Judged::Answered(kept) => reply.raw(kept),
@@ -58,6 +80,24 @@ pub(crate) fn execute(
         // A read has no place in the log.
         SessionCommand::Read { .. } => reply.error(text::MALFORMED),
     }
+}
+
+/// Sees to it that the called command's reply, from `start` on, is not taken for the fate of the
+/// call: a script can answer an error of any text.
+fn mark_own_error(start: usize, reply: &mut Reply) {
+    let Some(line) = reply.as_bytes()[start..].strip_prefix(b"-") else { return };
+    let line = line.strip_suffix(b"\r\n").unwrap_or(line);
+    let code = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+    let own = if line == text::OUT_OF_MEMORY_IN_EXEC.as_bytes() {
+        // EXECABORT uses no number up, and this does.
+        text::OUT_OF_MEMORY.as_bytes().to_vec()
+    } else if RESERVED.contains(&code) || line.starts_with(b"ERR data lost") {
+        [b"ERR ", line].concat()
+    } else {
+        return;
+    };
+    reply.truncate(start);
+    reply.error(own);
 }
 
 /// Appends a session's status: its id, its last executed call, and how long it may be idle.

@@ -13,6 +13,7 @@ use crate::snapshot;
 use crate::store::DbKey;
 
 mod bounds;
+mod calls;
 mod reads;
 
 const NOW: u64 = 1_700_000_000_000;
