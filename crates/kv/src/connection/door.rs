@@ -527,10 +527,12 @@ impl Door {
         true
     }
 
-    /// Handles the answer to a transaction with a SELECT. If its outcome is unknown, the current
-    /// database is unknown as well, so the conversation ends.
+    /// Handles the answer to a transaction with a SELECT. If its outcome is unknown, or it was
+    /// executed and its reply is not kept, the current database is unknown as well, so the
+    /// conversation ends.
     fn selected(&mut self, db: Db, reply: &[u8]) {
-        if reply.starts_with(b"-UNKNOWN") {
+        let codes = [&b"-UNKNOWN"[..], b"-TOOLONG", b"-ACKED"];
+        if codes.iter().any(|code| reply.starts_with(code)) {
             self.is_closing = true;
         } else if reply.starts_with(b"*") && !reply.starts_with(b"*-") {
             self.db = db;

@@ -97,6 +97,31 @@ fn exec_is_one_call() {
     ]);
 }
 
+/// The database after a transaction that is not executed now, and was, is not known here.
+#[test]
+fn a_select_in_an_exec_whose_reply_is_not_kept_ends_the_connection() {
+    let mut driver = Driver::new(Config::default());
+    let mut writer = driver.connect();
+    driver.call(&mut writer, &[b"SET", b"big", &[b'x'; 20_000]]);
+    let exec: [&[&[u8]]; 4] =
+        [&[b"MULTI"], &[b"GET", b"big"], &[b"SELECT", b"3"], &[b"GREGALE.CALL", b"1", b"EXEC"]];
+    let acknowledge: [&[&[u8]]; 1] = [&[b"GREGALE.ACK", b"1"]];
+    for (between, code) in [(&[][..], "-TOOLONG "), (&acknowledge, "-ACKED ")] {
+        let mut connection = driver.connect();
+        let mut say = |commands: &[&[&[u8]]]| {
+            let replies = commands.iter().map(|args| driver.call(&mut connection, args));
+            replies.last().unwrap_or_default()
+        };
+        say(&[&[b"GREGALE.SESSION"]]);
+        assert!(say(&exec).starts_with(b"*2\r\n"));
+        say(between);
+        say(&[&[b"SELECT", b"0"]]);
+        let again = say(&exec);
+        assert!(again.starts_with(code.as_bytes()), "{}", again.escape_ascii());
+        assert!(connection.is_finished(), "{code}");
+    }
+}
+
 #[test]
 fn c7_calls_wait_for_the_session_that_is_being_opened() {
     let mut driver = Driver::new(Config::default());
