@@ -307,11 +307,12 @@ impl<O: Outside> RespClients<O> {
         performed
     }
 
-    /// Whether the read is put off, since its client does not take its replies (I1).
+    /// Whether the read is put off, since its client does not take its replies (I1). A write is
+    /// not: it would not be asked for again.
     fn put_off(&mut self, asker: Asker) -> bool {
         let id = RequestId(asker.request);
         let Some(client) = self.client(asker.connection) else { return false };
-        if client.connection.takes_answer(id) {
+        if client.connection.read_command(id).is_none() || client.connection.takes_answer(id) {
             return false;
         }
         self.ask_again(asker);
@@ -342,7 +343,8 @@ impl<O: Outside> RespClients<O> {
         });
     }
 
-    /// Ends the read that `asker` submitted, without [`RespClients::perform`].
+    /// Ends the read that `asker` submitted, without [`RespClients::perform`], or a write that was
+    /// refused.
     pub fn answer_read(&mut self, asker: Asker, answer: ReadAnswer<'_>) {
         if matches!(answer, ReadAnswer::Forwarded(_)) && self.put_off(asker) {
             return;

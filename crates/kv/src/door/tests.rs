@@ -5,8 +5,8 @@ use crate::connection::{self, OUTPUT_BYTES_MAX};
 use base::{Incarnation, Rank, Slot};
 use core::time::Duration;
 use engine::{
-    Answer, Answers, Application, Asker, Desk, Door, Laid, Origin, PATIENCE, Performed, Sequence,
-    Stats, View,
+    Answer, Answers, Application, Asker, Desk, Door, Laid, Origin, PATIENCE, Performed, ReadAnswer,
+    Sequence, Stats, View,
 };
 use proto::Role;
 use std::collections::BTreeMap;
@@ -191,6 +191,34 @@ fn i1_a_slow_reader_leaves_a_bounded_amount_unread_and_gets_everything_in_the_en
         member.turn();
     }
     assert!(heard == expected.as_bytes(), "the replies, in the order of the requests");
+}
+
+/// A read is put off while its client does not take its replies; the refusal of a write is not.
+#[test]
+fn a_write_that_is_refused_is_answered_though_its_client_does_not_read() {
+    let mut member = Member::new(10);
+    let slow = member.open("client:1");
+    let value = "v".repeat(60_000);
+    member.ask(slow, format!("SET big {value}\r\n").as_bytes());
+    let mget = format!("MGET{}\r\nINCR n\r\n", " big".repeat(20));
+    member.pipes().push(slow, mget.as_bytes());
+    member.let_in();
+    let (writes, reads) = member.laid();
+    assert_eq!((writes.len(), reads.len()), (0, 1));
+    member.door.perform(reads[0], 1, &mut member.state, &mut member.desk);
+    assert!(member.door.resume(&mut member.state, &mut member.desk));
+    let (writes, _) = member.laid();
+    assert_eq!(writes.len(), 1);
+    member.clients().answer_read(writes[0].0, ReadAnswer::Forwarded(b"-ERR refused\r\n"));
+    let mut heard = String::new();
+    loop {
+        member.turn();
+        match member.heard(slow) {
+            piece if piece.is_empty() => break,
+            piece => heard += &piece,
+        }
+    }
+    assert!(heard.len() > OUTPUT_BYTES_MAX && heard.ends_with("v\r\n-ERR refused\r\n"));
 }
 
 #[test]
