@@ -3,7 +3,7 @@
 use base::Instant;
 
 use super::door::Door;
-use super::held::{ClientFilter, Kind};
+use super::held::{ClientFilter, ClientType, Kind};
 use super::pause::Scope;
 use super::{Connection, Identity, RequestId};
 use crate::command::CommandSpec;
@@ -39,7 +39,7 @@ impl ClientFilter {
         let is = |wanted: &Option<Vec<u8>>, found: &str| {
             wanted.as_ref().is_none_or(|wanted| wanted == found.as_bytes())
         };
-        !self.is_other_type
+        self.only.is_none_or(|wanted| wanted == connection.door.client_type())
             && self.skips != Some(*id)
             && (self.ids.is_empty() || self.ids.contains(id))
             && is(&self.address, address)
@@ -170,16 +170,21 @@ impl Door {
 
     /// Restricts the selection to connections of this type; false after an error.
     fn only_type(&mut self, name: &[u8]) -> bool {
-        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-        let is_known = ["normal", "master", "replica", "slave", "pubsub"].into_iter().any(is);
-        if !is_known {
-            let mut text = b"ERR Unknown client type '".to_vec();
-            text.extend_from_slice(name);
-            text.push(b'\'');
-            self.reply.error(text);
-        }
-        self.held.filter.is_other_type |= !is("normal");
-        is_known
+        self.held.filter.only = match name.to_ascii_lowercase().as_slice() {
+            b"normal" => Some(ClientType::Normal),
+            b"pubsub" => Some(ClientType::PubSub),
+            b"master" | b"replica" | b"slave" => Some(ClientType::Server),
+            _ => {
+                self.reply.error([b"ERR Unknown client type '", name, b"'"].concat());
+                return false;
+            }
+        };
+        true
+    }
+
+    /// The type of this connection.
+    fn client_type(&self) -> ClientType {
+        if self.subscriptions.n() > 0 { ClientType::PubSub } else { ClientType::Normal }
     }
 
     /// CLIENT KILL address, or CLIENT KILL [ID id] [TYPE type] [ADDR address] [LADDR address]
@@ -245,12 +250,17 @@ impl Door {
     /// The line of CLIENT LIST, with Redis's fields. What does not exist here is zero.
     pub(super) fn describe(&self, now: Instant, n_input: usize, n_room: usize) -> String {
         let multi = self.transaction.as_ref().map(|transaction| transaction.queued.len() as i64);
-        let flags = match (&self.transaction, self.is_closing) {
-            (Some(transaction), _) if transaction.is_dirty => "xd",
-            (Some(_), _) => "x",
-            (None, true) => "c",
-            (None, false) => "N",
-        };
+        let is_dirty = self.transaction.as_ref().is_some_and(|open| open.is_dirty);
+        let flags: String = [
+            (self.client_type() == ClientType::PubSub, 'P'),
+            (self.transaction.is_some(), 'x'),
+            (is_dirty, 'd'),
+            (self.is_closing, 'c'),
+        ]
+        .into_iter()
+        .filter_map(|(is_set, flag)| is_set.then_some(flag))
+        .collect();
+        let flags = if flags.is_empty() { "N" } else { &flags };
         format!(
             "id={id} addr={addr} laddr={laddr} fd=0 name={name} age={age} idle={idle} \
              flags={flags} db={db} sub={sub} psub={psub} ssub=0 multi={multi} qbuf={n_input} \
@@ -286,7 +296,7 @@ fn help(reply: &mut crate::reply::Reply) {
         "    Return the ID of the current connection.",
         "INFO",
         "    Return information about the current client connection.",
-        "LIST [TYPE NORMAL | ID <id> [<id> ...]]",
+        "LIST [TYPE (NORMAL|PUBSUB) | ID <id> [<id> ...]]",
         "    Return information about client connections.",
         "NO-EVICT (ON|OFF)",
         "    Accepted; connections are never evicted.",

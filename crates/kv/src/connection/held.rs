@@ -34,13 +34,22 @@ pub(super) enum Kind {
     Topology,
 }
 
+/// The types of connections that CLIENT LIST and KILL name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    PubSub,
+    /// Another Redis server; no connection has this type.
+    Server,
+}
+
 /// The connections that a CLIENT LIST or KILL selects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientFilter {
     /// The numbers to which the selection is restricted, if any are named.
     pub(super) ids: Vec<u64>,
-    /// A type of connection that does not exist here: other Redis servers, or subscribers.
-    pub(super) is_other_type: bool,
+    /// The type of connection to which the selection is restricted.
+    pub(super) only: Option<ClientType>,
     /// The client address to which the selection is restricted.
     pub(super) address: Option<Vec<u8>>,
     /// The local address to which the selection is restricted.

@@ -275,6 +275,32 @@ fn subscribers_hear_what_others_publish() {
 }
 
 #[test]
+fn subscribers_are_clients_of_a_type_of_their_own() {
+    let mut member = Member::new(10);
+    let [ear, mouth] = ["client:1", "client:2"].map(|address| member.open(address));
+    member.ask(ear, b"SUBSCRIBE news\r\n");
+    let mut listed = |kind: &str| {
+        let list = member.ask(mouth, format!("CLIENT LIST TYPE {kind}\r\n").as_bytes());
+        let lines = list.lines().filter(|line| line.starts_with("id="));
+        let field = |line: &str, name: &str| {
+            let mut fields = line.split(' ').filter_map(|field| field.strip_prefix(name));
+            fields.next().unwrap_or_default().to_owned()
+        };
+        lines
+            .map(|line| format!("{} {}", field(line, "addr="), field(line, "flags=")))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(listed("pubsub"), ["client:1 P"]);
+    assert_eq!(listed("normal"), ["client:2 N"]);
+    assert_eq!(listed("replica"), [""; 0]);
+    assert_eq!(member.ask(mouth, b"CLIENT KILL TYPE normal\r\n"), ":0\r\n");
+    assert!(!member.pipes().is_closed(ear));
+    assert_eq!(member.ask(mouth, b"CLIENT KILL TYPE pubsub\r\n"), ":1\r\n");
+    member.turn();
+    assert!(member.pipes().is_closed(ear) && !member.pipes().is_closed(mouth));
+}
+
+#[test]
 fn info_tells_of_the_writes_before_it_and_the_status_comes_later() {
     let mut member = Member::new(10);
     let pipe = member.open("client:1");
