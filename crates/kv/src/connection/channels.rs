@@ -135,6 +135,8 @@ impl Door {
             ));
             return;
         }
+        // As in Redis, CLIENT REPLY does not suppress what a subscriber hears.
+        self.break_silence();
         if names.is_empty() {
             self.acknowledge_subscription(spec, None);
         }
@@ -218,7 +220,7 @@ impl Door {
                 n += 1;
             }
         }
-        if n > 0 && !self.silence.is_muted {
+        if n > 0 {
             self.replies.interject(out.as_bytes());
         }
         Some(n)

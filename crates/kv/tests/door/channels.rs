@@ -49,6 +49,18 @@ fn a_subscriber_in_resp2_does_nothing_else_until_it_has_unsubscribed() {
     assert!(!client.is_subscribed());
 }
 
+/// As in Redis 7.0: CLIENT REPLY is about replies, and a message answers no request.
+#[test]
+fn a_subscriber_without_replies_hears_messages() {
+    let mut driver = Driver::new(Config::default());
+    let mut hearer = driver.connect();
+    assert_eq!(driver.call(&mut hearer, &[b"CLIENT", b"REPLY", b"OFF"]), b"");
+    let heard = driver.call(&mut hearer, &[b"SUBSCRIBE", b"news"]);
+    assert_eq!(heard, b"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n");
+    assert_eq!(hearer.hear(&published(b"hi".to_vec())), 1);
+    assert_eq!(hearer.output(), b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n");
+}
+
 #[test]
 fn c13_a_subscriber_that_does_not_read_is_cut_off() {
     let mut driver = Driver::new(Config::default());
