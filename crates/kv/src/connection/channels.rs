@@ -3,7 +3,7 @@
 //! A message comes to every member through the log, and each member sends it to its own clients.
 //! That is best effort: a client that is away, or does not read, misses it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Connection;
 use super::door::Door;
@@ -245,16 +245,26 @@ pub fn answer_channels<'a>(
             names.into_iter().for_each(|name| reply.bulk(name));
         }
         ChannelQuery::Subscribers(names) => {
-            let mut counts = vec![0; names.len()];
+            let mut counts: BTreeMap<&Vec<u8>, i64> = names.iter().map(|name| (name, 0)).collect();
             for of in all {
-                for (name, count) in names.iter().zip(&mut counts) {
-                    *count += i64::from(of.channels.contains(name));
+                // A request may name far more channels than a connection has, or far fewer.
+                if counts.len() <= of.channels.len() {
+                    let count = |(name, n): (&&Vec<u8>, &mut i64)| {
+                        *n += i64::from(of.channels.contains(*name));
+                    };
+                    counts.iter_mut().for_each(count);
+                    continue;
+                }
+                for name in &of.channels {
+                    if let Some(n) = counts.get_mut(name) {
+                        *n += 1;
+                    }
                 }
             }
             reply.array(2 * names.len());
-            for (name, count) in names.iter().zip(counts) {
+            for name in names {
                 reply.bulk(name);
-                reply.integer(count);
+                reply.integer(counts[name]);
             }
         }
         ChannelQuery::Patterns => {

@@ -272,6 +272,10 @@ fn subscribers_hear_what_others_publish() {
     member.ask(mouth, b"PUBLISH news hello\r\n");
     assert!(member.heard(ear).ends_with("$4\r\nnews\r\n$5\r\nhello\r\n"));
     assert_eq!(member.ask(mouth, b"PUBSUB NUMSUB news\r\n"), "*2\r\n$4\r\nnews\r\n:1\r\n");
+    member.ask(ear, b"SUBSCRIBE sports weather\r\n");
+    let heard = member.ask(mouth, b"PUBSUB NUMSUB news none news sports\r\n");
+    let counts: Vec<&str> = heard.split("\r\n").filter(|line| line.starts_with(':')).collect();
+    assert_eq!(counts, [":1", ":0", ":1", ":1"], "more names than it has channels");
 }
 
 #[test]
