@@ -1,6 +1,6 @@
 //! COMMAND: the table, as clients see it. The connection answers it without a store.
 
-use super::{CommandSpec, KeySpec, all, flag, keys_of, lookup, lookup_subcommand};
+use super::{CommandSpec, KeySpec, KeysError, all, flag, keys_of, lookup, lookup_subcommand};
 use crate::exec::{SYNTAX, glob_matches, is_short};
 use crate::reply::Reply;
 
@@ -193,6 +193,8 @@ fn get_keys(args: &[&[u8]], with_flags: bool, reply: &mut Reply) {
     }
     let keys: Vec<usize> = match keys_of(spec, request) {
         Ok(keys) => keys.collect(),
+        // As in Redis, a wrong number of keys is no key.
+        Err(KeysError::Arity) if spec.accepts(request.len()) => Vec::new(),
         Err(error) => {
             reply.error_fmt(format_args!("{error}"));
             return;
@@ -209,13 +211,30 @@ fn get_keys(args: &[&[u8]], with_flags: bool, reply: &mut Reply) {
         // Of several groups of keys, the last that begins at or before this one.
         let group = spec.key_specs.iter().rfind(|group| group.begin as usize <= at);
         let flags: &[&str] = match group.map_or(&[][..], |group| group.flags) {
-            // SET is the only command with several effects on its key.
-            [.., "variable_flags"] if has_get(request) => &["RW", "access", "update"],
+            // SET and BITFIELD have several effects on their key.
+            [.., "variable_flags"] if spec.name == "bitfield" && only_gets(&request[2..]) => {
+                &["RO", "access"]
+            }
+            [.., "variable_flags"] if spec.name == "bitfield" || has_get(request) => {
+                &["RW", "access", "update"]
+            }
             [.., "variable_flags"] => &["OW", "update"],
             flags => flags,
         };
         reply.set(flags.len());
         flags.iter().for_each(|flag| reply.simple(flag));
+    }
+}
+
+/// Whether these subcommands of BITFIELD change nothing.
+fn only_gets(mut words: &[&[u8]]) -> bool {
+    loop {
+        words = match words {
+            [] => return true,
+            [get, _, _, rest @ ..] if get.eq_ignore_ascii_case(b"get") => rest,
+            [overflow, _, rest @ ..] if overflow.eq_ignore_ascii_case(b"overflow") => rest,
+            _ => return false,
+        };
     }
 }
 

@@ -78,9 +78,16 @@ impl Door {
             "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
             "client|reply" | "client|no-evict" => reply.error(SYNTAX),
             // No command but WAIT ever blocks a client here, and WAIT has a deadline.
-            "client|unblock" => match parse_integer(args[2]) {
-                Some(_) => reply.integer(0),
-                None => reply.error(NOT_AN_INTEGER),
+            "client|unblock" => match (args.len(), parse_integer(args[2])) {
+                (5.., _) => reply.error(
+                    "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try \
+                     CLIENT HELP.",
+                ),
+                (4, _) if !is(3, "timeout") && !is(3, "error") => {
+                    reply.error("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR");
+                }
+                (_, Some(_)) => reply.integer(0),
+                (_, None) => reply.error(NOT_AN_INTEGER),
             },
             "client|pause" => self.pause(args),
             "client|unpause" => {

@@ -137,12 +137,19 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
 }
 
 /// A cursor as Redis parses it: an unsigned number, or an empty text, which is 0.
-fn parse_cursor(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return Some(0);
     }
-    // Rust accepts a leading `+` too, as C does; a `-`, which C would wrap around, is refused.
-    std::str::from_utf8(text).ok()?.parse().ok()
+    let text = std::str::from_utf8(text).ok()?;
+    // As in C, a number may have a sign, and one below zero wraps around.
+    match text.strip_prefix('-') {
+        Some(digits) if !digits.starts_with('+') => {
+            digits.parse().ok().map(|number: u64| number.wrapping_neg())
+        }
+        Some(_) => None,
+        None => text.parse().ok(),
+    }
 }
 
 pub(crate) fn randomkey(store: &Store, call: &Call<'_>, reply: &mut Reply) {

@@ -8,15 +8,12 @@
 //! - N2 a cursor is 0 at the beginning and at the end, and nowhere else. By construction: the
 //!   cursor after a partition's end has the number of the next partition.
 
+use crate::exec::scan::parse_cursor as parse;
 use crate::reply::Reply;
 
 const POSITION_BITS: u32 = 48;
 
 const _: () = assert!(super::PARTITIONS_MAX <= 1 << (53 - POSITION_BITS));
-
-fn parse(cursor: &[u8]) -> Option<u64> {
-    if cursor.is_empty() { Some(0) } else { std::str::from_utf8(cursor).ok()?.parse().ok() }
-}
 
 /// The partition that a cursor has reached; for an invalid cursor some partition, which answers the
 /// error.
@@ -88,6 +85,13 @@ mod tests {
         }
         let last = answer(&((1u64 << 48) - 1).to_string(), 31, 32);
         assert!(last < 1 << 53, "a JavaScript number holds it");
+    }
+
+    #[test]
+    fn a_cursor_below_zero_wraps_around_as_in_c() {
+        let parsed = ["-0", "-1", "-18446744073709551615", "-", "--1", "-+1", "-x"]
+            .map(|text| parse(text.as_bytes()));
+        assert_eq!(parsed, [Some(0), Some(u64::MAX), Some(1), None, None, None, None]);
     }
 
     #[test]
