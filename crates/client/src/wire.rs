@@ -12,8 +12,8 @@ use crate::Value;
 
 /// The longest reply; a server's values are far shorter.
 const REPLY_BYTES_MAX: usize = 64 << 20;
-/// Replies in replies.
-const DEPTH_MAX: usize = 8;
+/// Replies in replies. A script answers some hundred levels at most, and a transaction adds one.
+const DEPTH_MAX: usize = 128;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -195,9 +195,23 @@ mod tests {
         assert_eq!(wire.receive(until).unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 
+    /// A script answers tables in tables, and a transaction holds its answer.
+    #[test]
+    fn the_deepest_reply_of_a_server_is_read() {
+        let (mut wire, mut server) = pair();
+        server.write_all(&[&b"*1\r\n".repeat(101)[..], b":7\r\n"].concat()).unwrap();
+        let mut value = wire.receive(Instant::now() + PATIENCE).unwrap();
+        for _ in 0..101 {
+            let Value::Array(mut values) = value else { panic!("{value:?} in place of an array") };
+            value = values.pop().unwrap();
+        }
+        assert_eq!(value, Value::Integer(7));
+    }
+
     #[test]
     fn w2_what_is_no_reply_is_refused() {
-        for bytes in [&b"?\r\n"[..], b":x\r\n", b"$99999999999\r\n", b"\r\n", &b"*1\r\n".repeat(20)]
+        for bytes in
+            [&b"?\r\n"[..], b":x\r\n", b"$99999999999\r\n", b"\r\n", &b"*1\r\n".repeat(200)]
         {
             let (mut wire, mut server) = pair();
             server.write_all(bytes).unwrap();
