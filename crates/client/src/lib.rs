@@ -497,7 +497,22 @@ fn refusal<A: AsRef<[u8]>>(content: &Content<'_, A>) -> Option<&'static str> {
     if is_select {
         return Some("SELECT is about a connection, and calls are made on several");
     }
+    if let Content::All(commands) = content
+        && commands.iter().any(|args| breaks_transaction(args[0].as_ref()))
+    {
+        return Some("a transaction has no command about the connection or its transactions");
+    }
     (bytes > CALL_BYTES_MAX).then_some("longer than a call may be; use several")
+}
+
+/// Whether a command of this name cannot be queued in a transaction, or would end it before its
+/// EXEC: what it did then would be taken for refused.
+fn breaks_transaction(name: &[u8]) -> bool {
+    // The last two are those of HTTP, at which a server hangs up.
+    let names = ["MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "RESET", "QUIT", "POST", "HOST:"];
+    let own = b"GREGALE.";
+    names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        || name.get(..own.len()).is_some_and(|start| start.eq_ignore_ascii_case(own))
 }
 
 fn array(value: &Value) -> Option<&[Value]> {

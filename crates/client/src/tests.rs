@@ -129,6 +129,31 @@ fn a_transaction_is_one_call() {
     assert_eq!(asked[asked.len() - 4..], last);
 }
 
+/// A transaction holds commands of the store: one that ends it sooner, or is about the connection,
+/// would let the client take what was executed for refused.
+#[test]
+fn what_ends_a_transaction_is_not_sent_in_one() {
+    let (mut client, served) = scripted(&[]);
+    for word in [
+        "MULTI",
+        "exec",
+        "DISCARD",
+        "WATCH",
+        "UNWATCH",
+        "RESET",
+        "Quit",
+        "POST",
+        "Host:",
+        "GREGALE.CALL",
+        "gregale.session",
+    ] {
+        let refused = client.transaction(&[&["INCR", "x"], &[word, "x"]]);
+        let Err(Error::NotExecuted(why)) = refused else { panic!("{word}: {refused:?}") };
+        assert_eq!(why, "a transaction has no command about the connection or its transactions");
+    }
+    assert_eq!(served.join().unwrap(), [""; 0], "nothing was sent");
+}
+
 #[test]
 fn without_a_cluster_nothing_was_executed() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
