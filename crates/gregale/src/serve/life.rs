@@ -9,8 +9,8 @@
 
 use base::Incarnation;
 use console::{Failure, Outcome};
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// This process's life.
@@ -34,6 +34,15 @@ pub(crate) fn note_disk(directory: &Path, member: u16, life: Life) -> Outcome<()
     File::open(directory)
         .and_then(|opened| opened.sync_all())
         .map_err(|error| Failure::os(format_args!("sync {}", directory.display()), error))
+}
+
+/// Whether `member` had a disk in an earlier life.
+pub(crate) fn had_disk(directory: &Path, member: u16) -> io::Result<bool> {
+    match std::fs::read_to_string(path_of(directory, member)) {
+        Ok(text) => Ok(text.split_whitespace().nth(3) == Some("1")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// The process of the last life of `member`, if this directory belongs to it.
@@ -67,22 +76,41 @@ pub(crate) fn forget_disk(directory: &Path, member: u16, life: Life) -> Outcome<
 }
 
 /// Renaming ensures that a crash leaves the old file or the new one. One that tells of a disk is
-/// synced before: without, a power cut may leave an empty one in the place of the old.
+/// synced before: without, a power cut may leave an empty one in the place of the old. Where there
+/// is no room for another file, the old one is overwritten.
 fn write(directory: &Path, member: u16, life: Life) -> Outcome<()> {
     let path = path_of(directory, member);
     let fresh = path.with_extension("life-new");
     let (number, had_disk) = (life.number.0, u8::from(life.had_disk));
+    let text = format!("{number} {} {} {had_disk}", life.count, std::process::id());
     let write = || {
         let mut file = File::create(&fresh)?;
-        writeln!(file, "{number} {} {} {had_disk}", life.count, std::process::id())?;
+        file.write_all(format!("{text}\n").as_bytes())?;
         if life.had_disk {
             file.sync_all()?;
         }
         std::fs::rename(&fresh, &path)
     };
-    write().map_err(|error: std::io::Error| {
-        Failure::os(format_args!("write {}", path.display()), error)
-    })
+    let written = write().or_else(|error: io::Error| {
+        // One that stays is overwritten by a later life.
+        let _ = std::fs::remove_file(&fresh);
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => overwrite(&path, &text, error),
+            _ => Err(error),
+        }
+    });
+    written.map_err(|error| Failure::os(format_args!("write {}", path.display()), error))
+}
+
+/// Writes `text` over the file at `path`, which takes no room: a longer one fits into its block.
+/// The disk writes its one sector as a whole. Without such a file the cause is `full`.
+fn overwrite(path: &Path, text: &str, full: io::Error) -> io::Result<()> {
+    let Ok(mut file) = OpenOptions::new().write(true).open(path) else { return Err(full) };
+    let n_before = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+    // The end of a longer text is covered by spaces.
+    let line = format!("{text:<width$}\n", width = n_before.saturating_sub(1));
+    file.write_all(line.as_bytes())?;
+    file.sync_all()
 }
 
 #[cfg(test)]
@@ -101,6 +129,31 @@ mod tests {
         assert_eq!(last_pid(directory.path(), 3), None);
         let other = begin_at(directory.path(), 2, 7).unwrap();
         assert_eq!(other, of(7, 1));
+    }
+
+    /// A member that had served stayed down when it was started again on a full disk.
+    #[test]
+    fn a_life_begins_on_a_full_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |ms| begin_at(directory.path(), 1, ms);
+        let fill = || {
+            let fresh = directory.path().join("member-1.life-new");
+            std::os::unix::fs::symlink("/dev/full", fresh).unwrap();
+        };
+        fill();
+        let refused = at(1).unwrap_err().to_string();
+        assert!(refused.contains("No space left"), "{refused}");
+        let of = |n, count| Life { number: Incarnation(n), count, had_disk: true };
+        note_disk(directory.path(), 1, at(1_000_000).unwrap()).unwrap();
+        for (number, count) in [(20_000_000, 2), (20_000_001, 3)] {
+            fill();
+            assert_eq!(at(20_000_000).unwrap(), of(number, count));
+        }
+        std::fs::write(path_of(directory.path(), 1), "7 8 123456789012345678 1 \n").unwrap();
+        fill();
+        assert_eq!(at(9).unwrap(), of(9, 9), "a shorter text");
+        assert_eq!(at(9).unwrap(), of(10, 10), "with room again");
+        assert_eq!(last_pid(directory.path(), 1), Some(std::process::id()));
     }
 
     #[test]
