@@ -27,7 +27,7 @@ use base::Incarnation;
 use console::{Failure, Outcome};
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The longest path of a Unix socket, without its end.
@@ -76,13 +76,19 @@ impl Place {
     ) -> Outcome<Place> {
         let place = beside.join(format!("copy-{member}"));
         let made = |what: &Path, error| Failure::os(format_args!("make {}", what.display()), error);
-        fs::create_dir_all(&place).map_err(|error| made(&place, error))?;
+        fs::create_dir_all(&place)
+            // The copy's content is for the member and its copy alone.
+            .and_then(|()| fs::set_permissions(&place, fs::Permissions::from_mode(0o700)))
+            .map_err(|error| made(&place, error))?;
         sweep(&place, "run-");
         let sockets = format!("copy-{member}.");
         sweep(directory, &sockets);
         let pages = format!("page-{member}.");
         sweep(directory, &pages);
-        let page = directory.join(format!("{pages}{}", life.0 % 1_000_000));
+        // Paths are words of the program and of its environment, which lie below its first stack:
+        // where that is, each byte tells.
+        let short = format!("{:06}", life.0 % 1_000_000);
+        let page = directory.join(format!("{pages}{short}"));
         let run = place.join(format!("run-{}", life.0));
         let dir = run.join("dir");
         fs::create_dir_all(&run).map_err(|error| made(&run, error))?;
@@ -95,7 +101,7 @@ impl Place {
             })?,
             None => fs::create_dir_all(&dir).map_err(|error| made(&dir, error))?,
         }
-        let socket = directory.join(format!("{sockets}{}", life.0 % 1_000_000));
+        let socket = directory.join(format!("{sockets}{short}"));
         let address = if program.listens_at_port() {
             Address::Port(free_port()?)
         } else if program.is_told_by_udp() {
@@ -256,6 +262,20 @@ mod tests {
     use crate::config::SaveBy;
 
     #[test]
+    fn paths_are_of_one_length_in_all_lives_of_a_member() {
+        let base = tempfile::tempdir().unwrap();
+        let lengths = [1_767_000_000_007, 1_767_000_123_456].map(|life| {
+            let program = Program::of("sh {dir} {socket}");
+            let made = Place::within(base.path(), base.path(), 1, &program, Incarnation(life));
+            let place = made.unwrap();
+            let words = place.fill(&["{dir}", "{socket}"].map(str::to_owned));
+            let page = place.page().display().to_string();
+            [&words[0], &words[1], &page].map(String::len)
+        });
+        assert_eq!(lengths[0], lengths[1]);
+    }
+
+    #[test]
     fn a_copy_that_is_dumped_finds_its_directories_where_all_do() {
         let base = tempfile::tempdir().unwrap();
         let words = ["--unixsocket={socket}", "{dir}/x"].map(str::to_owned);
@@ -271,5 +291,18 @@ mod tests {
         let other = made(3, None);
         assert!(other.fill(&words)[1].starts_with(base.path().to_str().unwrap()));
         assert_eq!(other.sockets_apart(), None);
+    }
+
+    /// It holds what clients wrote.
+    #[test]
+    fn a_copys_files_are_for_its_member_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let place = base.path().join("copy-1");
+        fs::create_dir(&place).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = Program::of("sh {socket}");
+        Place::within(base.path(), base.path(), 1, &program, Incarnation(7)).unwrap();
+        assert_eq!(mode(&place), 0o700, "an earlier version's, too");
     }
 }

@@ -10,7 +10,7 @@ use rustix::fs::FallocateFlags;
 use std::cell::OnceCell;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The newest bytes, which are in memory alone, are written when there are so many.
@@ -52,7 +52,9 @@ impl FileTranscript {
             failure: OnceCell::new(),
         };
         let mut options = OpenOptions::new();
-        match options.read(true).write(true).create(true).truncate(true).open(transcript.path()) {
+        // It holds what clients wrote, which is for the member alone.
+        options.read(true).write(true).create(true).truncate(true).mode(0o600);
+        match options.open(transcript.path()) {
             Ok(file) => transcript.file = Some(file),
             Err(error) => transcript.fail(&error),
         }
@@ -162,6 +164,8 @@ mod tests {
             all.extend_from_slice(&piece);
         }
         assert!(transcript.n_in_file > 0 && !transcript.tail.is_empty());
+        let metadata = transcript.file.as_ref().unwrap().metadata().unwrap();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777, 0o600);
         let (mut read, mut buffer) = (Vec::new(), [0; 7001]);
         loop {
             let n = transcript.read(read.len() as u64, &mut buffer);
