@@ -23,8 +23,8 @@ pub enum Error {
     },
     /// The region exists already, and its owner is dead.
     #[error(
-        "{path} already exists and has no live owner: attach to it to continue where it stopped, or \
-         remove it if that state is not wanted",
+        "{path} already exists and has no live owner: continue with it (start = \"reattach\"); without \
+         it, this member takes part as a new incarnation only (start = \"join\")",
         path = path.display()
     )]
     Exists {

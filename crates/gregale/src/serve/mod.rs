@@ -3,11 +3,14 @@
 //! - I1 a region is created by an explicit bootstrap only; any other start attaches to the one that
 //!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as
 //!   a learner that takes part in no quorum, and says so. (Registers promise nothing by their
-//!   region: one that is gone is made again.)
+//!   region: one that is gone is made again.) A member in memory is founded once, whatever its file
+//!   says in later lives (`founding`).
 //! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life continues;
 //!   the supervisor's word to stop removes it.
 
 mod data;
+mod descriptors;
+mod founding;
 mod learner;
 pub(crate) mod life;
 mod links;
@@ -28,6 +31,7 @@ use fabric::shm::ShmFabric;
 use fabric::tcp::TcpFabric;
 use fabric::{Fabric, HostFabric};
 use fabric::{OpenError, Setup};
+use founding::Founding;
 use kv::keyed::Keys;
 use life::Life;
 use links::Lookout;
@@ -40,8 +44,10 @@ use region::Region;
 use runtime::disk::{Found, LogDisk};
 use runtime::replica::Memory;
 use runtime::{Config as LoopConfig, Family, HostPlant, Origin, Parted, Replica};
-use rustix::process::{Resource, Signal, getrlimit, setrlimit};
+use rustix::process::Signal;
+use std::fs::DirBuilder;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::DirBuilderExt;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,15 +59,15 @@ const FINISH_WITHIN: Duration = Duration::from_millis(200);
 /// Runs the replica until it is told to stop.
 pub(crate) fn run(args: &ServeArgs) -> Outcome {
     if !args.supervised {
-        let config = Config::load(args)?;
+        let mut config = Config::load(args)?;
         let sockets = listen(&config)?;
-        return replicate(args, &config, sockets, None);
+        return replicate(args, &mut config, sockets, None);
     }
     die_with_parent()?;
     let (channel, sockets) = ReplicaEnd::take()?;
     let channel = Arc::new(channel);
     let outcome = Config::load(args)
-        .and_then(|config| replicate(args, &config, sockets, Some(Arc::clone(&channel))));
+        .and_then(|mut config| replicate(args, &mut config, sockets, Some(Arc::clone(&channel))));
     match outcome {
         Ok(code) => Ok(code),
         Err(failure) => {
@@ -143,15 +149,21 @@ pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened>
 
 fn replicate(
     args: &ServeArgs,
-    config: &Config,
+    config: &mut Config,
     sockets: Sockets,
     channel: Option<Arc<ReplicaEnd>>,
 ) -> Outcome {
-    raise_descriptor_limit();
+    descriptors::bound_clients(config);
+    let founding = Founding::judge(config, channel.is_some())?;
+    let config = &*config;
     if let Some(partitions) = config.partitions {
         return partitioned::run(config, partitions, sockets, channel);
     }
-    std::fs::create_dir_all(&config.directory)
+    // What it holds is for this member alone.
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
     let life = life::begin(config.lives(), config.member)?;
     // By an explicit word only, and where nothing is left: what an earlier life promised would be
@@ -174,7 +186,10 @@ fn replicate(
     let is_durable = data.is_some();
     // A file that says `bootstrap` may stay as it is: the disk tells a later life.
     let goes_on = data.as_ref().is_some_and(|data| data.had_begun);
-    let replica = Process { config, life, is_new, data, channel, signals };
+    if let Some(founding) = &founding {
+        founding.note();
+    }
+    let replica = Process { config, life, is_new, founding, data, channel, signals };
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
@@ -219,20 +234,13 @@ fn is_gone(error: &OpenError) -> bool {
     matches!(error, region::Error::Missing { .. } | region::Error::StaleBoot { .. })
 }
 
-/// Clients need descriptors; the soft limit is often 1024 where the hard one is far higher.
-fn raise_descriptor_limit() {
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // If this fails, `accept` reports when no descriptors are left.
-    let _ = setrlimit(Resource::Nofile, limit);
-}
-
 /// A process with everything but its fabric.
 struct Process<'a> {
     config: &'a Config,
     life: Life,
     /// Whether it begins with new memory, on a seat of an existing cluster.
     is_new: bool,
+    founding: Option<Founding>,
     data: Option<Data>,
     channel: Option<Arc<ReplicaEnd>>,
     signals: Signals,
@@ -303,9 +311,11 @@ impl Process<'_> {
         let OpenError::Region(region::Error::Missing { .. } | region::Error::StaleBoot { .. }) =
             &error
         else {
+            forget(self.founding.as_ref());
             return Err(Failure::new(error));
         };
         if self.config.start == Start::Bootstrap {
+            forget(self.founding.as_ref());
             return Err(Failure::new(error));
         }
         learner::run(&error.to_string(), self.config, clients, board, self.signals, self.channel)
@@ -318,6 +328,13 @@ struct ServeKeyed<'a> {
     fabric: HostFabric,
     clients: TcpListener,
     board: &'a Arc<Board>,
+}
+
+/// Removes the note of a founding that came to nothing.
+fn forget(founding: Option<&Founding>) {
+    if let Some(founding) = founding {
+        founding.forget();
+    }
 }
 
 fn loop_error(error: std::io::Error) -> Failure {
@@ -396,6 +413,7 @@ impl Process<'_> {
         let poller = replica.poller().clone();
         let (_, door) = replica.served();
         let (channel, part) = (self.channel.clone(), self.part_line());
+        let founding = self.founding;
         door.register(&poller, self.signals, channel.clone())?;
         let mut lookout = Lookout::new(self.config);
         let mut hopeless = None;
@@ -411,6 +429,7 @@ impl Process<'_> {
             if self.config.start == Start::Bootstrap {
                 // No promise was made with the region that was just made.
                 replica.into_fabric().remove().map_err(Failure::new)?;
+                forget(founding.as_ref());
             }
             return Err(Failure::new(line));
         }
