@@ -364,7 +364,10 @@ impl Config {
         if secret.trim_ascii().len() < SECRET_BYTES_MIN {
             let file = path.display();
             let is_new = self.start == Start::Bootstrap
-                && !self.data.as_ref().is_some_and(|data| storage::directory::is_begun(data));
+                && !self.data.as_ref().is_some_and(|data| {
+                    // What is not known may be there.
+                    storage::directory::is_begun(data).unwrap_or(true)
+                });
             let mend = if is_new {
                 format!("`head -c 32 /dev/urandom | base64 > {file}` makes one")
             } else {

@@ -177,7 +177,7 @@ fn is_damage(error: &DirectoryError) -> bool {
 
 /// A member's own directory, or those of a cluster's members in order.
 fn members_of(path: &Path) -> Outcome<Vec<PathBuf>> {
-    if is_begun(path) || holds_member_files(path).unwrap_or(false) {
+    if is_begun(path).unwrap_or(false) || holds_member_files(path).unwrap_or(false) {
         return Ok(vec![path.to_owned()]);
     }
     let entries = std::fs::read_dir(path)

@@ -40,7 +40,8 @@ pub(super) enum Word {
 /// Opens the directory that `config` names, if it names one.
 pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
-    let had_begun = is_begun(path);
+    let had_begun = is_begun(path)
+        .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
     // A founder's disk is lost (I4).
     if life.had_disk && !had_begun && config.start == Start::Bootstrap && word == Word::File {
         let mend =

@@ -50,7 +50,7 @@ pub(super) fn run(
         life::note_disk(config.lives(), config.member, life)?; // before it holds a promise
     }
     let ended = multicast::run(&system, seat, door, stop).map_err(Failure::new);
-    if begins && ended.is_err() && !has_identity(config) {
+    if begins && ended.is_err() && matches!(has_identity(config), Ok(false)) {
         life::forget_disk(config.lives(), config.member, life)?;
     }
     ended.map(|_| ExitCode::SUCCESS)
@@ -60,18 +60,19 @@ pub(super) fn run(
 fn disk(config: &Config, life: Life, by_file: bool) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
     let begins = match config.start {
-        Start::Bootstrap if by_file && life.had_disk && !has_identity(config) => {
+        Start::Bootstrap if by_file && life.had_disk && !has_identity(config)? => {
             let mend = "and start the system with a majority of its disks";
             return Err(data::lost(config.member, path, mend));
         }
-        Start::Bootstrap => !by_file || !has_identity(config),
+        Start::Bootstrap => !by_file || !has_identity(config)?,
         Start::Reattach | Start::Join => false,
     };
     Ok(Some(if begins { Data::Begin(path.clone()) } else { Data::Reopen(path.clone()) }))
 }
 
-fn has_identity(config: &Config) -> bool {
-    config.data.as_deref().is_some_and(is_begun)
+fn has_identity(config: &Config) -> Outcome<bool> {
+    let Some(path) = &config.data else { return Ok(false) };
+    is_begun(path).map_err(|error| Failure::os(format_args!("read {}", path.display()), error))
 }
 
 /// A group for each partition, with a member at every process.

@@ -21,25 +21,27 @@
 //! - I5 one process at a time uses it, `up` or `recover`: another one that gets the same directory
 //!   changes nothing of a running cluster. By a lock on it, which ends with its holder.
 //! - I6 a secret with which a disk was begun is never overwritten: no cluster is founded where a
-//!   disk is.
+//!   disk is, was, or may be, and a secret that is there is put aside.
 //! - I7 the log keeps its meaning: a limit of memory decided which writes in it were refused, and
 //!   the partitions decide where a key lies, so a cluster keeps those with which it was founded.
 
+mod place;
+
 pub(crate) use super::directory::random_secret;
 use super::directory::{create_private, write_private};
-use crate::config::{Durability, Partitioning, Start, above};
+use crate::config::{Durability, Partitioning, Start};
 use console::{Failure, Outcome};
+use place::{
+    absolute, begun, had_disk, is_expected, is_there, lock, make, names_in, synced, whose_disk,
+};
 use runtime::StableStorage;
 use runtime::disk::LogDisk;
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsStr;
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use storage::Directory;
-use storage::directory::{DirectoryError, is_begun};
+use storage::directory::DirectoryError;
 
 const CLUSTER: &str = "cluster.toml";
 /// The file that names the member with which a recovery continues, once its disk is whole. While it
@@ -152,12 +154,12 @@ impl Data {
         durability: Durability,
     ) -> Outcome<Data> {
         let promises = (durability == Durability::DiskAll).then_some(durability);
-        if !path.join(CLUSTER).exists() {
+        if !is_there(&path.join(CLUSTER))? {
             return Data::begin(path, name, (nodes, members), promises);
         }
         let mut data = Data::open_any(path)?;
         let Data { path, cluster, .. } = &mut data;
-        if path.join(RECOVERING).exists() {
+        if is_there(&path.join(RECOVERING))? {
             return Err(Failure::new(format_args!(
                 "a recovery of {0} was cut off: `gregale recover {0}` finishes it",
                 path.display()
@@ -274,23 +276,27 @@ impl Data {
         let opened = File::open(path)
             .map_err(|error| Failure::os(format_args!("open {}", path.display()), error))?;
         let lock = lock(opened, path)?;
-        let foreign = std::fs::read_dir(path)
-            .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?
-            .flatten()
-            .find(|entry| !is_expected(&entry.file_name()));
-        if let Some(entry) = foreign {
+        let foreign = names_in(path)?.into_iter().find(|name| !is_expected(name));
+        if let Some(name) = foreign {
             return Err(Failure::new(format_args!(
-                "{} holds {:?} and no cluster: name an empty or a new directory",
+                "{} holds {name:?} and no cluster: name an empty or a new directory",
                 path.display(),
-                entry.file_name()
             )));
         }
         // No cluster is founded over disks (I6).
-        if let Some(member) = whose_disk(path) {
+        if let Some(member) = whose_disk(path)? {
             return Err(Failure::new(format_args!(
                 "{0} holds a disk ({member}) and no {CLUSTER}, which says whose it is: bring that \
                  file and `secret` back from a copy, or write {CLUSTER} again (version = 1, name, \
                  members, founded = true); or name another directory",
+                path.display(),
+            )));
+        }
+        if let Some(member) = had_disk(path)? {
+            return Err(Failure::new(format_args!(
+                "member {member} had a disk in {0} (member-{member}.life says so), and it is not \
+                 there: mount it, and bring {CLUSTER} and `secret` back from a copy; or name \
+                 another directory",
                 path.display(),
             )));
         }
@@ -306,10 +312,15 @@ impl Data {
     }
 
     fn write_first(&self) -> Outcome<()> {
-        // The secret of an earlier attempt, which may be cut off: no disk was begun with it (I6).
-        let _ = std::fs::remove_file(self.secret_file());
-        let secret = create_private(&self.secret_file(), random_secret()?.as_bytes())?;
-        synced(&secret, &self.secret_file())?;
+        // It is most likely of an earlier attempt. It is put aside like any other (I6).
+        let secret = self.secret_file();
+        if is_there(&secret)? {
+            self.keep_secret()?;
+            std::fs::remove_file(&secret)
+                .map_err(|error| Failure::os(format_args!("remove {}", secret.display()), error))?;
+        }
+        let file = create_private(&secret, random_secret()?.as_bytes())?;
+        synced(&file, &secret)?;
         self.write()
     }
 
@@ -460,14 +471,15 @@ impl Data {
         (1..=self.members()).filter(|member| !self.is_vacant(*member)).count() as u16
     }
 
-    /// Whether the promises and data of `member` are gone (I2).
+    /// Whether the promises and data of `member` are known to be gone (I2).
     pub(super) fn is_lost(&self, member: u16) -> bool {
-        self.cluster.founded && !self.is_vacant(member) && !self.has_identity(member)
+        let is_gone = || matches!(self.has_identity(member), Ok(false));
+        self.cluster.founded && !self.is_vacant(member) && is_gone()
     }
 
     /// Whether `member` has begun its disk.
-    pub(super) fn has_identity(&self, member: u16) -> bool {
-        is_begun(&self.member(member))
+    pub(super) fn has_identity(&self, member: u16) -> Outcome<bool> {
+        begun(&self.member(member))
     }
 
     /// Puts the directory of an earlier incarnation of `member` aside, if there is one, and returns
@@ -498,73 +510,25 @@ impl Data {
             match std::fs::read(self.path.join(&name)) {
                 Ok(kept) if kept == secret => break,
                 Ok(_) => {}
-                Err(_) => return self.write_durably(&name, &secret),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    return self.write_durably(&name, &secret);
+                }
+                Err(error) => {
+                    return Err(Failure::os(
+                        format_args!("read {}/{name}", self.path.display()),
+                        error,
+                    ));
+                }
             }
         }
         Ok(())
     }
 
     /// The way in which the first life of `member` under this supervisor begins (I2).
-    pub(super) fn start_of(&self, member: u16) -> Start {
-        if self.cluster.founded || self.has_identity(member) {
-            Start::Reattach
-        } else {
-            Start::Bootstrap
-        }
+    pub(super) fn start_of(&self, member: u16) -> Outcome<Start> {
+        let has_begun = self.cluster.founded || self.has_identity(member)?;
+        Ok(if has_begun { Start::Reattach } else { Start::Bootstrap })
     }
-}
-
-/// Makes a directory and what is missing above it, durably (I4).
-fn make(path: &Path) -> Outcome<()> {
-    let missing = path.ancestors().take_while(|at| !at.as_os_str().is_empty() && !at.exists());
-    let missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-        .map_err(|error| Failure::os(format_args!("make {}", path.display()), error))?;
-    for made in missing {
-        let above = above(&made);
-        let opened = File::open(above)
-            .map_err(|error| Failure::os(format_args!("open {}", above.display()), error))?;
-        synced(&opened, above)?;
-    }
-    Ok(())
-}
-
-/// The directory of a member that holds a disk, of this or an earlier incarnation.
-fn whose_disk(path: &Path) -> Option<String> {
-    let entries = std::fs::read_dir(path).ok()?.flatten();
-    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.find(|name| name.starts_with("member-") && is_begun(&path.join(name)))
-}
-
-/// Takes the lock of the directory (I5).
-fn lock(directory: File, path: &Path) -> Outcome<File> {
-    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(directory),
-        Err(Errno::WOULDBLOCK) => Err(Failure::new(format_args!(
-            "{} is in use by another process, `gregale up` or `recover`: stop that one first, or \
-             name another directory",
-            path.display()
-        ))),
-        Err(errno) => Err(Failure::os(format_args!("lock {}", path.display()), errno)),
-    }
-}
-
-/// Whether a file may be left: the remains of an earlier attempt; and a member's directory may be a
-/// disk of its own (which that member refuses if it is not empty).
-fn is_expected(name: &OsStr) -> bool {
-    let name = name.to_string_lossy();
-    name == "secret" || name == "lost+found" || name.starts_with("member-")
-}
-
-fn synced(file: &File, path: &Path) -> Outcome<()> {
-    file.sync_all().map_err(|error| Failure::os(format_args!("sync {}", path.display()), error))
-}
-
-fn absolute(path: &Path) -> Outcome<PathBuf> {
-    path.canonicalize().map_err(|error| Failure::os(format_args!("find {}", path.display()), error))
 }
 
 #[cfg(test)]

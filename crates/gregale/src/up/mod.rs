@@ -169,7 +169,8 @@ impl<'a> Supervisor<'a> {
             .enumerate()
             .map(|(at, sockets)| {
                 let member = at as u16 + 1;
-                let start = data.as_ref().map_or(Start::Bootstrap, |data| data.start_of(member));
+                let start =
+                    data.as_ref().map_or(Ok(Start::Bootstrap), |data| data.start_of(member))?;
                 let secret = data.as_ref().map(Data::secret_file);
                 let config = Config {
                     cluster: args.cluster.clone(),
@@ -198,9 +199,9 @@ impl<'a> Supervisor<'a> {
                 if data.as_ref().is_some_and(|data| data.is_wanted(member)) {
                     it.wanted_ms = Some(runtime::unix_ms());
                 }
-                it
+                Ok(it)
             })
-            .collect();
+            .collect::<Outcome<_>>()?;
         Ok(Supervisor {
             args,
             directory,
@@ -256,18 +257,38 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Refuses to start anything where a majority of the disks is lost: the remaining members could
-    /// only wait for the others for ever.
+    /// Refuses to start anything where a majority of the disks is lost, or cannot be looked into:
+    /// the remaining members could only wait for the others for ever.
     fn check_disks(&self) -> Outcome<()> {
         let Some(data) = &self.data else { return Ok(()) };
         // A member whose new incarnation has no vote yet does not count.
-        let ids =
-            || self.here().map(|member| member.config.member).filter(|id| !data.is_wanted(*id));
-        let lost: Vec<u16> = ids().filter(|id| data.is_lost(*id)).collect();
-        if ids().count() - lost.len() >= base::majority(ids().count()) {
+        let voters: Vec<u16> = self
+            .here()
+            .map(|member| member.config.member)
+            .filter(|id| !data.is_wanted(*id))
+            .collect();
+        if voters.is_empty() {
+            return Err(Failure::new(format_args!(
+                "nothing is started: no member votes, since every seat is in `vacant` or `wanted` \
+                 of cluster.toml in {}; take those out that have their disks",
+                data.path().display()
+            )));
+        }
+        let found: Vec<Outcome<bool>> = voters.iter().map(|id| data.has_identity(*id)).collect();
+        let whole = found.iter().filter(|found| matches!(found, Ok(true))).count();
+        if !data.is_founded() || whole >= base::majority(found.len()) {
             return Ok(());
         }
-        let places = lost.iter().map(|id| data.member(*id).display().to_string());
+        let unread = found.iter().filter_map(|found| found.as_ref().err());
+        let unread: Vec<String> = unread.map(Failure::to_string).collect();
+        if !unread.is_empty() {
+            return Err(Failure::new(format_args!(
+                "nothing is started, since no majority of the disks is left without these: {}",
+                unread.join("; ")
+            )));
+        }
+        let lost = voters.iter().filter(|id| data.is_lost(**id));
+        let places = lost.map(|id| data.member(*id).display().to_string());
         Err(Failure::new(format_args!(
             "nothing is started: {} no longer hold data, and the members with the other disks are \
              no majority; bring those disks back, or see `gregale recover --help`",
@@ -470,7 +491,8 @@ impl<'a> Supervisor<'a> {
     fn has_left(&self, at: usize) -> bool {
         let id = self.members[at].config.member;
         match &self.data {
-            Some(data) => data.has_identity(id),
+            // What is not known may be there.
+            Some(data) => data.has_identity(id).unwrap_or(true),
             None => Region::is_there(self.directory.path(), NodeId(id)),
         }
     }

@@ -84,6 +84,31 @@ fn i6_a_majority_that_serves_continues_without_a_founder_that_hangs() {
     }
 }
 
+/// The operator was sent to `recover`, which gives acknowledged writes up.
+#[test]
+fn disks_that_cannot_be_looked_into_are_named_as_such() {
+    supervise(&[], |up| {
+        let data = up.data.as_mut().unwrap();
+        data.founded().unwrap();
+        for name in ["member-1", "member-2"] {
+            std::os::unix::fs::symlink(name, data.path().join(name)).unwrap();
+        }
+        let refused = up.check_disks().unwrap_err().to_string();
+        assert!(refused.contains("cannot read ") && refused.contains("member-1"), "{refused}");
+        assert!(!refused.contains("recover"), "{refused}");
+    });
+}
+
+/// The message named no disk.
+#[test]
+fn without_a_member_nothing_is_started() {
+    supervise(&["--nodes", "1"], |up| {
+        up.members[0].state = State::Vacant;
+        let refused = up.check_disks().unwrap_err().to_string();
+        assert!(refused.contains("no member votes, since every seat is in `vacant`"), "{refused}");
+    });
+}
+
 // One hung member took down an existing cluster that served.
 #[test]
 fn a_hung_member_is_waited_for_and_then_done_without() {

@@ -42,17 +42,17 @@ fn a_beginning_that_fails_is_taken_back() {
 fn i2_a_lost_directory_is_no_beginning_once_the_cluster_was_founded() {
     let base = tempfile::tempdir().unwrap();
     let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-    assert_eq!(data.start_of(1), Start::Bootstrap);
+    assert_eq!(data.start_of(1).unwrap(), Start::Bootstrap);
     std::fs::create_dir(data.member(1)).unwrap();
     std::fs::write(data.member(1).join("identity"), b"").unwrap();
-    assert_eq!(data.start_of(1), Start::Reattach);
-    assert_eq!(data.start_of(2), Start::Bootstrap);
+    assert_eq!(data.start_of(1).unwrap(), Start::Reattach);
+    assert_eq!(data.start_of(2).unwrap(), Start::Bootstrap);
     assert!(!data.is_lost(2), "it never was");
     data.founded().unwrap();
     assert!(data.is_lost(2) && !data.is_lost(1));
     drop(data);
     let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-    assert_eq!(data.start_of(2), Start::Reattach);
+    assert_eq!(data.start_of(2).unwrap(), Start::Reattach);
 }
 
 /// Makes a member's directory, with or without an entry in its log.
@@ -85,12 +85,15 @@ fn i2_a_lost_directory_is_no_beginning_once_any_log_holds_an_entry() {
     drop(data);
     let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
     data.look_for_entries().unwrap();
-    assert!(!data.is_founded() && data.start_of(2) == Start::Bootstrap, "nothing was promised");
+    assert!(
+        !data.is_founded() && data.start_of(2).unwrap() == Start::Bootstrap,
+        "nothing was promised"
+    );
     begin_member(&data, 2, Some(b"acknowledged"));
     drop(data);
     let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
     data.look_for_entries().unwrap();
-    assert!(data.is_lost(3) && data.start_of(3) == Start::Reattach);
+    assert!(data.is_lost(3) && data.start_of(3).unwrap() == Start::Reattach);
     assert!(!data.is_lost(1) && !data.is_lost(2));
 }
 
@@ -121,6 +124,55 @@ fn i6_no_cluster_is_begun_over_the_disks_of_one_that_lost_its_file() {
     // The remains of a failed attempt are no obstacle.
     std::fs::remove_dir_all(base.path().join("member-2")).unwrap();
     Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+}
+
+/// A disk that cannot be looked into, for any user: a link to itself.
+fn make_unreadable(data: &Path, member: u16) {
+    let name = format!("member-{member}");
+    std::os::unix::fs::symlink(&name, data.join(&name)).unwrap();
+}
+
+/// It was taken for none, and its secret was overwritten.
+#[test]
+fn i6_no_cluster_is_begun_beside_a_disk_that_cannot_be_looked_into() {
+    let base = tempfile::tempdir().unwrap();
+    make_unreadable(base.path(), 2);
+    std::fs::write(base.path().join("secret"), "old").unwrap();
+    let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.starts_with("cannot read ") && refused.contains("member-2"), "{refused}");
+    assert_eq!(std::fs::read(base.path().join("secret")).unwrap(), b"old");
+    assert!(!base.path().join(CLUSTER).exists());
+}
+
+/// The disks were not mounted, and their secret was overwritten.
+#[test]
+fn i6_no_cluster_is_begun_where_a_member_had_a_disk() {
+    let base = tempfile::tempdir().unwrap();
+    std::fs::create_dir(base.path().join("member-3")).unwrap();
+    std::fs::write(base.path().join("secret"), "old").unwrap();
+    std::fs::write(base.path().join("member-3.life"), "700 1 12 1\n").unwrap();
+    let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("member-3.life") && refused.contains("mount"), "{refused}");
+    assert_eq!(std::fs::read(base.path().join("secret")).unwrap(), b"old");
+    // A life that never had one is no obstacle, and a secret is put aside, in any case.
+    std::fs::write(base.path().join("member-3.life"), "700 1 12 0\n").unwrap();
+    drop(Data::open(base.path(), "one", (3, 3), QUORUM).unwrap());
+    assert_eq!(std::fs::read(base.path().join("secret.old-1")).unwrap(), b"old");
+    std::fs::remove_file(base.path().join(CLUSTER)).unwrap();
+    drop(Data::open(base.path(), "one", (3, 3), QUORUM).unwrap());
+    assert!(base.path().join("secret.old-2").exists());
+    assert_eq!(std::fs::read(base.path().join("secret.old-1")).unwrap(), b"old");
+}
+
+#[test]
+fn i2_a_disk_that_cannot_be_looked_into_is_not_called_lost() {
+    let base = tempfile::tempdir().unwrap();
+    let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    data.founded().unwrap();
+    make_unreadable(data.path(), 2);
+    assert!(data.is_lost(1) && !data.is_lost(2));
+    let unread = data.has_identity(2).unwrap_err().to_string();
+    assert!(unread.starts_with("cannot read ") && unread.contains("member-2"), "{unread}");
 }
 
 /// A second `up` on other ports marked the running cluster `disk-all` before it failed.
