@@ -406,6 +406,32 @@ fn sessions_call_in_every_partition() {
     assert!(alone.ask(&session(unknown)).starts_with("-NOSESSION"));
 }
 
+/// Over the limit a transaction is executed whole or not at all, and its number is used up.
+#[test]
+fn a_call_in_a_full_partition_is_answered_with_the_cause() {
+    use crate::client_sessions::{CallNumber, SessionId};
+    let mut alone = Alone::new(2, Order::Linearizable, 2000);
+    let [a, b] = two_keys(2);
+    let session = |command: SessionCommand<'_>| {
+        let mut bytes = Vec::new();
+        command.put(&mut bytes);
+        bytes
+    };
+    let opened = alone.ask(&session(SessionCommand::Open));
+    let id = SessionId(opened.split(' ').nth(1).unwrap()[1..].parse().unwrap());
+    let call = |number, command: &[u8]| {
+        let (number, acknowledged) = (CallNumber(number), CallNumber(0));
+        session(SessionCommand::Call { id, number, acknowledged, command })
+    };
+    assert_eq!(alone.say(&format!("SET {a} {}", "x".repeat(3000))), "+OK");
+    let both = transaction(&[], &[&format!("SET {a} 1"), &format!("SET {b} 1")]);
+    let refused = "-OOM command not allowed when used memory > 'maxmemory'.";
+    assert_eq!(alone.ask(&call(1, &both)), refused);
+    assert_eq!(alone.ask(&call(1, &both)), refused, "E3");
+    let free = transaction(&[], &[&format!("DEL {a}"), &format!("GET {b}")]);
+    assert_eq!(alone.ask(&call(2, &free)), "*2 :1 $-1", "nothing of it was executed");
+}
+
 #[test]
 fn a_full_partition_refuses_all_of_a_write_or_nothing() {
     for order in ORDERS {
