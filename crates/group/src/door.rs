@@ -327,8 +327,8 @@ impl Group {
         }
     }
 
-    /// Asks to leave, when everything that this process sent is delivered: [`Event::Ended`] follows
-    /// within `patience`. Take the events until then.
+    /// Asks to leave, when everything that this process sent is delivered, or half of `patience`
+    /// has passed: [`Event::Ended`] follows within `patience`. Take the events until then.
     pub fn leave(&self, patience: Duration) {
         let by = deadline(patience);
         self.board.tell(|notes| {
@@ -341,7 +341,8 @@ impl Group {
         self.board.tell(|notes| notes.is_abandoned = true);
     }
 
-    /// Leaves in order, and drops the events that come until then.
+    /// Leaves in order, and drops the events that come until then. Everything that was sent before
+    /// is delivered then; half of `patience` is for that.
     ///
     /// # Errors
     /// The other reason why the process is no longer in the group.

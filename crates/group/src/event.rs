@@ -271,8 +271,12 @@ pub enum Ended {
     /// It asked to leave, and has: everything that it sent before was delivered.
     #[error("left, as it was asked to")]
     Left,
-    /// It was asked to leave, and its patience ended first: the others take it for failed.
-    #[error("gone without leave: the group did not let it leave in time, and takes it for failed")]
+    /// It was asked to leave, and its patience ended first: not everything that it sent before was
+    /// delivered here, or the group did not let it leave, and takes it for failed.
+    #[error(
+        "left in haste: what it had sent was not all delivered here in the time that it was given, \
+         or the group did not let it leave; other members may have delivered the rest, or never do"
+    )]
     LeftInHaste,
     /// The others suspect it, or have moved to views without it.
     #[error("{}", vsync::End::Excluded)]

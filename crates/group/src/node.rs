@@ -11,7 +11,9 @@
 //!   which they were taken, so the n-th of them that is delivered, or told to be unsent, is message
 //!   n (`vsync`, V7). One for a shard in which this process is not is unsent.
 //! - N3 *Leave in order.* A process asks to leave when everything that it took is delivered here,
-//!   or half of its patience has passed.
+//!   or half of the time has passed that it was given for that. It has left in order only if all of
+//!   it was delivered in the end. Tested by `n3_what_was_sent_just_before_a_close_is_delivered`,
+//!   `n3_a_close_that_leaves_messages_behind_says_so`.
 //! - N4 *An end.* The last event is [`Event::Ended`], exactly once, whatever ends the loop.
 
 use crate::board::{BLANKS_MAX, Board, move_all};
@@ -149,6 +151,7 @@ fn begin(
         full_since: None,
         is_leaving: false,
         leave_by: None,
+        leave_from: None,
         is_abandoned: false,
         is_inside: false,
         n_taken: vec![0; options.layout.len().max(1)],
@@ -172,6 +175,8 @@ struct Node {
     is_leaving: bool,
     /// The time at which the process ends though the group has not let it leave.
     leave_by: Option<Instant>,
+    /// The time from which on it asks to leave though not everything is delivered (N3).
+    leave_from: Option<Instant>,
     /// Whether the application has dropped its handle.
     is_abandoned: bool,
     /// Whether the process was in a view.
@@ -199,7 +204,9 @@ impl Node {
             place.fabric.prepare_sleep();
             let (due, worked) = self.advance(place);
             let wait_for_view = (!self.is_inside).then_some(join_by);
-            let next = self.leave_by.into_iter().chain(wait_for_view).fold(due, Instant::min);
+            let leave_from = self.leave_from.filter(|_| !self.is_leaving);
+            let deadlines = [self.leave_by, leave_from, wait_for_view].into_iter().flatten();
+            let next = deadlines.fold(due, Instant::min);
             let look = place.disk.as_ref().and_then(LogDisk::look_within).unwrap_or(SLEEP_MAX);
             let idle = next.since(boot_now()).min(look);
             let is_busy = worked || self.app.ended.is_some();
@@ -348,7 +355,9 @@ impl Node {
         self.is_abandoned = notes.is_abandoned;
         if let (Some(by), None) = (notes.leave_by, self.leave_by) {
             let left = by.saturating_duration_since(std::time::Instant::now());
-            self.leave_by = Some(boot_now().plus(left));
+            let now = boot_now();
+            self.leave_by = Some(now.plus(left));
+            self.leave_from = Some(now.plus(left / 2));
         }
         drop(notes);
         if worked {
@@ -359,20 +368,19 @@ impl Node {
 
     /// N3
     fn leave_if_due(&mut self) -> bool {
-        let Some(by) = self.leave_by.filter(|_| !self.is_leaving) else { return false };
-        let is_late = by.since(boot_now()) < self.options.patience / 2;
-        let is_settled = self
-            .app
-            .places
-            .iter()
-            .zip(&self.n_taken)
-            .all(|(place, n_taken)| place.n_own >= *n_taken);
-        if !is_settled && !is_late {
+        let Some(from) = self.leave_from.filter(|_| !self.is_leaving) else { return false };
+        if !self.is_settled() && boot_now() < from {
             return false;
         }
         self.is_leaving = true;
         self.process.leave();
         true
+    }
+
+    /// Whether everything that was taken from the application is delivered here, or never sent.
+    fn is_settled(&self) -> bool {
+        let mut subgroups = self.app.places.iter().zip(&self.n_taken);
+        subgroups.all(|(place, n_taken)| place.n_own >= *n_taken)
     }
 
     /// Writes the events of a turn on the board, and looks at how the application takes them.
@@ -438,6 +446,8 @@ impl Node {
 
     /// N4
     fn finish(&mut self, ended: Ended) {
+        let is_in_haste = ended == Ended::Left && !self.is_settled(); // N3
+        let ended = if is_in_haste { Ended::LeftInHaste } else { ended };
         let mut notes = self.board.notes();
         move_all(&mut self.app.events, &mut notes.events);
         notes.events.push_back(Event::Ended(ended.clone()));

@@ -25,7 +25,7 @@ fn tcp(directory: &Path) -> Options {
 }
 
 /// The next event that `is` picks.
-fn next<T>(group: &Group, is: impl Fn(Event) -> Option<T>) -> T {
+fn next<T>(group: &Group, mut is: impl FnMut(Event) -> Option<T>) -> T {
     let by = Instant::now() + PATIENCE;
     loop {
         let left = by.saturating_duration_since(Instant::now());
@@ -341,6 +341,46 @@ fn an_application_that_takes_nothing_holds_messages_up_and_then_leaves() {
     let number = group.send_within(&[2], PATIENCE).unwrap();
     assert_eq!(group.wait_delivered(number, PATIENCE), Ok(true), "the others go on");
     group.close(PATIENCE).unwrap();
+}
+
+/// N3: the span that a close is given is its own, however patient the process is otherwise.
+#[test]
+fn n3_what_was_sent_just_before_a_close_is_delivered() {
+    const N: u8 = 200;
+    let directory = directory();
+    let options = Options { window: 256, ..shm(directory.path()) };
+    let (group, other) = (Group::found(&options).unwrap(), Group::join(&options).unwrap());
+    next_view(&group, 2);
+    for n in 0..N {
+        group.send_within(&[n], PATIENCE).unwrap();
+    }
+    assert_eq!(group.close(PATIENCE / 3), Ok(()));
+    let mut heard = Vec::new();
+    let view = next(&other, |event| match event {
+        Event::Delivered(one) => {
+            heard.push(one.bytes[0]);
+            None
+        }
+        Event::View(view) if view.number > 2 => Some(view),
+        _ => None,
+    });
+    assert_eq!((view.left.len(), view.failed.len()), (1, 0), "{view}");
+    assert_eq!(heard, (0..N).collect::<Vec<u8>>());
+    other.close(PATIENCE).unwrap();
+}
+
+/// N3: a process that leaves behind what it has sent is not told that all of it was delivered.
+#[test]
+fn n3_a_close_that_leaves_messages_behind_says_so() {
+    let directory = directory();
+    let options = Options { window: 4, ..shm(directory.path()) };
+    let group = Group::found(&options).unwrap();
+    let slow = Group::join(&Options { events: 8, ..options }).unwrap();
+    next_view(&group, 2);
+    while group.send_within(&[1], Duration::from_millis(500)).is_ok() {}
+    // The last four are on the board, and the other application takes nothing.
+    assert_eq!(group.close(Duration::from_secs(2)), Err(Ended::LeftInHaste));
+    drop(slow);
 }
 
 #[test]
