@@ -5,6 +5,7 @@ use super::aheads::Aheads;
 use super::calls::{Calls, Owed, Waiter, told};
 use super::codec::{Sent, Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
 use super::copy::{Call, Part, Replying};
+use super::current::Current;
 use super::done::{Done, Kind, Known};
 use super::finals::{Finals, Held};
 use super::gather::NoReply;
@@ -25,7 +26,7 @@ use proto::vsync::ShardId;
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -52,8 +53,7 @@ pub(super) struct Host {
     parts: Vec<Option<Arc<dyn Part>>>,
     names: Vec<String>,
     options: Options,
-    view: Mutex<View>,
-    next_view: Condvar,
+    pub(super) current: Current,
     /// Whether a copy that was given could not be read.
     is_unreadable: AtomicBool,
     finals: Finals,
@@ -87,8 +87,7 @@ impl Owner {
             options: options.clone(),
             parts,
             group,
-            view: Mutex::new(view.clone()),
-            next_view: Condvar::new(),
+            current: Current::new(view.clone()),
             is_unreadable: AtomicBool::new(false),
             finals: Finals::default(),
             done: Done::default(),
@@ -130,13 +129,11 @@ impl Drop for Owner {
 impl Host {
     /// Wakes the threads that wait for the view, or for what the process has besides.
     pub(super) fn announce(&self) {
-        // Under the view's lock none of them is between its look and its wait.
-        drop(self.view());
-        self.next_view.notify_all();
+        self.current.announce();
     }
 
     pub(super) fn view(&self) -> MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        self.current.view()
     }
 
     /// Waits until `holds` of the view, or of what the process has besides; `None` after the
@@ -146,9 +143,7 @@ impl Host {
         holds: impl Fn(&View) -> bool,
         timeout: Duration,
     ) -> Option<MutexGuard<'_, View>> {
-        let waited = self.next_view.wait_timeout_while(self.view(), timeout, |view| !holds(view));
-        let (view, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        (!waited.timed_out()).then_some(view)
+        self.current.wait(holds, timeout)
     }
 
     /// Waits until every object here is settled.
@@ -215,7 +210,7 @@ impl Host {
         self.late.keep_members(&view);
         // They ask again.
         self.again().clear();
-        self.next_view.notify_all();
+        self.announce();
         Ok(())
     }
 

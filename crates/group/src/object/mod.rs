@@ -32,6 +32,7 @@ mod calls;
 mod clients;
 mod codec;
 mod copy;
+mod current;
 mod done;
 mod each;
 mod finals;

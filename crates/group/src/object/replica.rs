@@ -129,9 +129,10 @@ impl<S: Replicated> Replica<S> {
         self.host().view().clone()
     }
 
-    /// Waits until `holds` of the view; `None` after the timeout.
+    /// Waits until `holds` of the view, or of whatever else it asks of the group; `None` after the
+    /// timeout.
     pub fn wait_view(&self, holds: impl Fn(&View) -> bool, timeout: Duration) -> Option<View> {
-        self.host().wait_view(holds, timeout).map(|view| view.clone())
+        self.host().current.wait_outside(holds, timeout)
     }
 
     /// [`Options::patience`].
