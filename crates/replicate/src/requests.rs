@@ -124,11 +124,6 @@ impl Requests {
         }
     }
 
-    /// Whether bytes were no request, so that nothing is known of what follows.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost
-    }
-
     /// Whether every program that knows the protocol has read all of it as this reader has.
     pub(crate) fn is_certain(&self) -> bool {
         !self.is_lost && !self.is_odd
