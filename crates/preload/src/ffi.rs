@@ -121,6 +121,16 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
+unsafe extern "C-unwind" {
+    fn pthread_testcancel();
+}
+
+/// Ends this thread if it was cancelled: then nothing returns from here.
+pub fn test_cancel() {
+    // SAFETY: it takes nothing, and no caller here holds anything that has to be dropped.
+    unsafe { pthread_testcancel() };
+}
+
 /// `errno`.
 pub fn errno() -> c_int {
     // SAFETY: it takes nothing.
@@ -144,11 +154,12 @@ const SYS_FUTEX: c_long = 98;
 const FUTEX_WAIT: c_int = 0;
 const FUTEX_WAKE: c_int = 1;
 
-/// Sleeps while the lower half of a word in shared memory is `while_is`. False after a signal.
-pub fn futex_wait(word: &AtomicU64, while_is: u32) -> bool {
-    let no_end: *const TimeSpec = std::ptr::null();
-    // SAFETY: a word that lives; the kernel only compares it.
-    let n = unsafe { syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAIT, while_is, no_end) };
+/// Sleeps while the lower half of a word in shared memory is `while_is`, for so long at most. False
+/// after a signal.
+pub fn futex_wait(word: &AtomicU64, while_is: u32, span: &TimeSpec) -> bool {
+    let span: *const TimeSpec = span;
+    // SAFETY: a word that lives, which the kernel only compares, and a span.
+    let n = unsafe { syscall(SYS_FUTEX, word.as_ptr(), FUTEX_WAIT, while_is, span) };
     n == 0 || errno() != EINTR
 }
 

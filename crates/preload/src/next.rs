@@ -151,6 +151,7 @@ next! {
     pthread_create(
         thread: *mut c_ulong, attributes: *const c_void, start: ffi::Start, with: *mut c_void
     ) -> c_int;
+    pthread_cancel(thread: c_ulong) -> c_int;
     fork() -> c_int;
     getrandom(into: *mut c_void, n: usize, flags: c_uint) -> isize;
     getentropy(into: *mut c_void, n: usize) -> c_int;

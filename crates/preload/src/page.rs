@@ -1,10 +1,11 @@
-//! The page of this process: mapped once, when the library is loaded, and shared by all threads and
-//! forked children. Notices about rest go from here to the member's socket.
+//! The page of this process: mapped once, at the first call that needs it, and shared by all
+//! threads and forked children. (The program's libraries are begun before this one: they may draw,
+//! and read clocks.) Notices about rest go from here to the member's socket.
 #![allow(unsafe_code)]
 
 use crate::ffi;
 use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
 use waits::{N_BYTES, N_WORDS, Page};
 
 /// A descriptor of ours is at least so high: programs expect theirs from below.
@@ -13,6 +14,10 @@ const HIGH_FD: i32 = 700;
 type Words = [AtomicU64; N_WORDS];
 
 static WORDS: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
+/// A thread maps the page: what it calls for that finds none.
+static IS_MAPPING: AtomicBool = AtomicBool::new(false);
+/// This library was begun: where there was no page by then, there is none.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 static NOTICES: AtomicI32 = AtomicI32::new(-1);
 /// The path of the socket for notices; it is written once, before [`WORDS`] is set.
 static PATH: [AtomicU64; 14] = [const { AtomicU64::new(0) }; 14];
@@ -44,15 +49,28 @@ impl waits::Memory for Mapped {
 
 /// The page, if there is one.
 pub(crate) fn page() -> Option<Page<Mapped>> {
-    let at = WORDS.load(SeqCst);
+    let mut at = WORDS.load(SeqCst);
+    if at.is_null() && !HAS_BEGUN.load(SeqCst) && !IS_MAPPING.swap(true, SeqCst) {
+        let errno = ffi::errno();
+        map();
+        ffi::set_errno(errno);
+        IS_MAPPING.store(false, SeqCst);
+        at = WORDS.load(SeqCst);
+    }
     // SAFETY: it is null, or was mapped by `map` with this size, and is never unmapped. All that
     // touch it do so by whole atomic words.
     let words = unsafe { at.as_ref() }?;
     Page::open(Mapped(words))
 }
 
+/// This library is begun.
+pub(crate) fn begin() {
+    page();
+    HAS_BEGUN.store(true, SeqCst);
+}
+
 /// Maps the page that the environment names.
-pub(crate) fn map() {
+fn map() {
     // SAFETY: a text that ends with a zero.
     let path = unsafe { ffi::getenv(c"GREGALE_PAGE".as_ptr()) };
     if path.is_null() {

@@ -25,11 +25,16 @@ const HELD_NS_MAX: i64 = 1_000_000_000;
 const YIELDS: u32 = 50;
 const HELD_SLEEP: ffi::TimeSpec = ffi::TimeSpec { seconds: 0, nanoseconds: 20_000 };
 
-/// Runs before the program does.
+/// The id of this process, once it is known.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// Runs before the program does, and behind what its libraries do at their beginning.
 extern "C" fn load() {
-    page::map();
+    page::begin();
     let Some(page) = page::page() else { return };
-    let own = page.loaded(names::this());
+    let this = names::this();
+    PROCESS.store(this.process, SeqCst);
+    let own = page.loaded(this);
     SLOT.set(own.map_or(NONE, Slot::number));
     replaced::replace();
     let mut key: c_uint = 0;
@@ -57,6 +62,14 @@ pub(crate) fn slot() -> Option<Slot> {
     ffi::set_errno(errno);
     let _ = SLOT.try_with(|of| of.set(slot.map_or(NONE, Slot::number)));
     slot
+}
+
+/// The id of this process. (A thread without a slot has one, too.)
+pub(crate) fn process() -> u32 {
+    match PROCESS.load(SeqCst) {
+        0 => names::this().process,
+        process => process,
+    }
 }
 
 /// This process has waited for another one: what is left of that no longer runs (`waits`, W1).
@@ -92,6 +105,7 @@ extern "C" fn forked() {
         chance::adopt(stream);
     }
     let errno = ffi::errno();
+    PROCESS.store(names::this().process, SeqCst);
     if slot().is_some() {
         mark();
     }

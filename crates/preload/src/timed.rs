@@ -1,6 +1,10 @@
 //! The hooks of waits that end by a time, other than those for descriptors.
 //!
 //! - S1 by the log's time, a sleep ends by that, or by a signal.
+//! - S4 these waits are points at which a thread is cancelled. Such a thread says first that it runs,
+//!   and has the mutex of its condition. Who cancels a thread wakes all that wait by the log's time;
+//!   one that was about to sleep looks a moment later. (A condition is given up then, as by a
+//!   wake-up without a cause; one that was signalled before is not.)
 //! - S2 by the log's time, a thread that waits for a condition until a time does so by a word of
 //!   its slot, under which it is named before it gives the mutex back. A thread that signals the
 //!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least.
@@ -13,13 +17,29 @@
 use crate::ffi::{self, EINTR, ETIMEDOUT, TimeSpec};
 use crate::next::{self, Cond, Mutex, Sem};
 use crate::{clocks, page, threads};
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_int, c_uint, c_ulong};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use waits::{End, SLEEP, Slot, Wait};
 
 const NS_OF_MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000_000_000;
+/// See S4.
+const MOMENT: TimeSpec = TimeSpec { seconds: 0, nanoseconds: 100 * NS_OF_MS };
 const CLOCK_REALTIME: c_int = 0;
 const ABSOLUTE: c_int = 1;
+
+/// How often a thread of this process was cancelled.
+static N_CANCELLED: AtomicU32 = AtomicU32::new(0);
+
+/// Why a thread sleeps no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    /// Its slot says so.
+    ByEnd,
+    BySignal,
+    /// A thread was cancelled, perhaps this one.
+    ToLook,
+}
 
 /// Says that the thread waits for `$wait` while `$call` does.
 fn saying(wait: Wait, call: impl FnOnce() -> c_int) -> c_int {
@@ -44,35 +64,45 @@ unsafe fn by_log(until: *const TimeSpec) -> Option<u64> {
     Some(ns_of(until).max(1) as u64)
 }
 
-/// Sleeps on the word of a slot until it says that the wait is over. False after a signal, if that
-/// ends it.
-fn stay(slot: Slot, ends_by_signal: bool) -> bool {
-    let (Some(page), Some(word)) = (page::page(), page::word(slot.end_at())) else { return true };
+/// Sleeps on the word of a slot until it says that the wait is over, a signal comes, if that
+/// `ends_by_signal`, or more threads were cancelled than so many.
+fn stay(slot: Slot, ends_by_signal: bool, n_cancelled: u32) -> Woken {
+    let (Some(page), Some(word)) = (page::page(), page::word(slot.end_at())) else {
+        return Woken::ByEnd;
+    };
     loop {
         match page.end(slot) {
-            End::Open(open) if !page.is_over(slot) => {
-                if !ffi::futex_wait(word, open as u32) && ends_by_signal {
-                    return false;
+            End::Open(_) if page.is_over(slot) => return Woken::ByEnd,
+            End::Open(_) if N_CANCELLED.load(SeqCst) != n_cancelled => return Woken::ToLook,
+            End::Open(open) => {
+                if !ffi::futex_wait(word, open as u32, &MOMENT) && ends_by_signal {
+                    return Woken::BySignal;
                 }
             }
-            End::Open(_) | End::Signal | End::Time => return true,
+            End::Signal | End::Time => return Woken::ByEnd,
         }
     }
 }
 
 /// S1. Returns whether the time has come.
 fn sleep_until(until: u64) -> bool {
-    let Some(slot) = threads::enter_until(Wait::Time, until, SLEEP) else {
-        // Without a slot a thread is not woken.
-        let moment = TimeSpec { seconds: 0, nanoseconds: NS_OF_MS };
-        while !clocks::has_come(until) {
-            threads::stay_for(&moment);
+    loop {
+        let n_cancelled = N_CANCELLED.load(SeqCst);
+        ffi::test_cancel();
+        let Some(slot) = threads::enter_until(Wait::Time, until, SLEEP) else {
+            // Without a slot a thread is not woken.
+            let moment = TimeSpec { seconds: 0, nanoseconds: NS_OF_MS };
+            while !clocks::has_come(until) {
+                threads::stay_for(&moment);
+            }
+            return true;
+        };
+        let woken = stay(slot, true, n_cancelled);
+        threads::leave_until(Some(slot));
+        if woken != Woken::ToLook {
+            return woken == Woken::ByEnd;
         }
-        return true;
-    };
-    let is_over = stay(slot, true);
-    threads::leave_until(Some(slot));
-    is_over
+    }
 }
 
 /// Sleeps until a time of the log, as a call that fails with `EINTR` after a signal.
@@ -177,16 +207,26 @@ unsafe fn condition(of: *mut Cond, mutex: *mut Mutex, until: u64) -> Option<c_in
     if name as u32 <= 3 {
         return None;
     }
-    page.begins_condition(threads::slot()?);
+    let slot = threads::slot()?;
+    let n_cancelled = N_CANCELLED.load(SeqCst);
+    ffi::test_cancel();
+    page.begins_condition(slot);
     let slot = threads::enter_until(Wait::Others, until, name)?;
     // SAFETY: by the caller this thread has it.
     unsafe { ffi::pthread_mutex_unlock(mutex) };
-    stay(slot, false);
+    let woken = stay(slot, false, n_cancelled);
+    if woken == Woken::ToLook {
+        page.give_up(slot); // no signal is this thread's from here on
+    }
     let end = page.end(slot);
     // SAFETY: by the caller.
     let failed = unsafe { ffi::pthread_mutex_lock(mutex) };
     threads::leave_until(Some(slot));
     page.ends_condition();
+    if woken == Woken::ToLook && end == End::Time {
+        ffi::test_cancel();
+        return Some(failed);
+    }
     Some(match (failed, end) {
         (0, End::Signal) => 0,
         (0, _) => ETIMEDOUT,
@@ -230,8 +270,7 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
 /// Ends the waits of this process's threads that wait for a condition by the log's time.
 fn signal(of: *mut Cond, all: bool) -> bool {
     let Some(page) = page::page().filter(|page| page.time().is_some()) else { return false };
-    let Some(slot) = threads::slot() else { return false };
-    page.signal(page.process(slot), of.addr() as u64, all, |slot| {
+    page.signal(threads::process(), of.addr() as u64, all, |slot| {
         if let Some(word) = page::word(slot.end_at()) {
             ffi::futex_wake(word);
         }
@@ -252,6 +291,26 @@ pub unsafe extern "C-unwind" fn pthread_cond_broadcast(of: *mut Cond) -> c_int {
     signal(of, true);
     // SAFETY: by the caller.
     unsafe { next::pthread_cond_broadcast(of) }
+}
+
+/// S4
+///
+/// # Safety
+/// As of `pthread_cancel(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn pthread_cancel(thread: c_ulong) -> c_int {
+    // SAFETY: by the caller.
+    let failed = unsafe { next::pthread_cancel(thread) };
+    let Some(page) = page::page().filter(|page| page.time().is_some()) else { return failed };
+    let (errno, process) = (ffi::errno(), threads::process());
+    N_CANCELLED.fetch_add(1, SeqCst);
+    for (slot, ..) in page.threads().filter(|(_, thread, _)| thread.process == process) {
+        if let Some(word) = page::word(slot.end_at()) {
+            ffi::futex_wake(word);
+        }
+    }
+    ffi::set_errno(errno);
+    failed
 }
 
 /// S3

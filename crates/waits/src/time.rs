@@ -89,6 +89,11 @@ impl<M: Memory> Page<M> {
         self.used().filter(waits).min_by_key(|slot| self.0.load(slot.at() + 4))
     }
 
+    /// The thread of `slot` waits no more, whatever the time, unless a signal has ended its wait.
+    pub fn give_up(&self, slot: Slot) {
+        self.end_by(slot, END_TIME);
+    }
+
     /// The thread of `slot` is about to wait for a condition until a time.
     pub fn begins_condition(&self, slot: Slot) {
         self.0.store(slot.at() + 4, self.0.add(AT_BEGUN, 1));
@@ -98,11 +103,6 @@ impl<M: Memory> Page<M> {
     /// It waits no more.
     pub fn ends_condition(&self) {
         self.0.add(AT_CONDITIONS, 1u64.wrapping_neg());
-    }
-
-    /// The process of the thread of `slot`.
-    pub fn process(&self, slot: Slot) -> u32 {
-        (self.0.load(slot.at()) >> 32) as u32
     }
 
     /// The pipe that becomes readable when waits for descriptors end.
@@ -267,5 +267,12 @@ mod tests {
         page.tell_time(200, |_| {});
         assert_eq!((page.end(other), page.end(one)), (End::Signal, End::Time));
         assert_eq!(signal(0x1000, true), [], "the time was first");
+        page.await_time(one, 250, 0x1000);
+        page.give_up(one);
+        assert_eq!((signal(0x1000, true), page.end(one)), (Vec::new(), End::Time));
+        page.await_time(other, 250, 0x1000);
+        assert_eq!(signal(0x1000, false), [other]);
+        page.give_up(other);
+        assert_eq!(page.end(other), End::Signal, "a signal is not given back");
     }
 }
