@@ -1,11 +1,13 @@
 //! The copy of the program: its process, and the local streams to it.
 
+mod connecting;
+
 use super::asleep::is_asleep;
 use super::confine::NOTE;
 use super::criu::{BEGUN, RESTORED_WITHIN, restore_words};
 use super::datagrams;
 use super::files::{COPIED_WITHIN, Files};
-use super::inside::{Inside, write_library};
+use super::inside::{Inside, is_without, write_library};
 use super::place::{Address, Place};
 use super::renewal::{Renewals, Start};
 use super::save::{Loading, Restored, Saved, Saver};
@@ -15,13 +17,13 @@ use replicate::program::{Broken, Connected, Interest, Program, Received, Repose}
 use runtime::Poller;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::Shutdown;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The bit that distinguishes the keys of legs from those of clients.
 pub(super) const LEG: u64 = 1 << 62;
@@ -68,6 +70,8 @@ pub(crate) struct Copy {
     inside: Option<Inside>,
     /// The library has to be loaded: nothing else tells when the program is at rest, or its time.
     needs_inside: bool,
+    /// The kernel has no descriptor for a leg, which was said.
+    is_starved: bool,
     failure: Option<String>,
 }
 
@@ -131,6 +135,7 @@ impl Copy {
             needs_inside: settings.rest() == RestBy::Waits
                 || settings.time == Time::Log
                 || is_in_turns,
+            is_starved: false,
             failure: None,
         })
     }
@@ -229,14 +234,17 @@ impl Copy {
 
     /// Says what the host has forbidden, which the copy noted at its start, and refuses a program
     /// that has not loaded the library if that is needed.
-    fn has_begun_to_listen(&mut self) {
+    fn has_begun_to_listen(&mut self, leg: &OwnedFd) {
         let is_told = std::mem::replace(&mut self.has_told_notes, true);
         let said = std::fs::read(self.place.output()).unwrap_or_default();
         let said = String::from_utf8_lossy(&said[..said.len().min(NOTES_BYTES)]).into_owned();
         for note in said.lines().filter_map(|line| line.strip_prefix(NOTE)).filter(|_| !is_told) {
             runtime::complain(format_args!("{note}"));
         }
-        if self.needs_inside && !self.inside.as_ref().is_some_and(Inside::is_loaded) {
+        let listens = self.listening_process(leg);
+        let is_without =
+            self.child.as_ref().is_some_and(|(child, _)| is_without(listens, child.id()));
+        if self.needs_inside && (!self.has_loaded() || is_without) {
             self.failure = Some(format!(
                 "{} has not loaded the library that says when it is at rest: say --program-attach \
                  proxy --program-rest quiet",
@@ -274,54 +282,6 @@ impl Copy {
             Address::Udp(address) => self.start.has_listened || datagrams::is_taken(address.port()),
         };
         self.child.is_some() && listens
-    }
-
-    /// A stream that the program has, or accepts next. (A non-blocking connection to a port begins
-    /// with `INPROGRESS` even if no process listens: a leg that failed later would be lost in this
-    /// copy alone.)
-    fn connected(&mut self) -> Result<OwnedFd, Errno> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        match &self.place.address {
-            Address::Socket(_) | Address::Directory(_) => {
-                let path = self.place.socket().ok_or(Errno::NOENT)?;
-                let fd =
-                    rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-                rustix::net::connect(&fd, &SocketAddrUnix::new(&path)?)?;
-                Ok(fd)
-            }
-            Address::Udp(address) => {
-                if !self.start.is_seen {
-                    return Err(Errno::CONNREFUSED);
-                }
-                let (family, kind) = (AddressFamily::INET, SocketType::DGRAM);
-                let fd = rustix::net::socket_with(family, kind, flags, None)?;
-                rustix::net::connect(&fd, address)?;
-                Ok(fd)
-            }
-            Address::Port(address) => {
-                let fd = if let Some(fd) = self.connecting.take() {
-                    fd
-                } else {
-                    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
-                    let fd = rustix::net::socket_with(family, kind, flags, None)?;
-                    sockopt::set_tcp_nodelay(&fd, true)?;
-                    match rustix::net::connect(&fd, address) {
-                        Ok(()) => return Ok(fd),
-                        Err(Errno::INPROGRESS) => fd,
-                        Err(error) => return Err(error),
-                    }
-                };
-                sockopt::socket_error(&fd)??;
-                match rustix::net::getpeername(&fd) {
-                    Ok(_) => Ok(fd),
-                    Err(Errno::NOTCONN) => {
-                        self.connecting = Some(fd);
-                        Err(Errno::AGAIN)
-                    }
-                    Err(error) => Err(error),
-                }
-            }
-        }
     }
 
     /// Whether the program is restored, and not whole yet.
@@ -482,16 +442,11 @@ impl Program for Copy {
         }
         let fd = match self.loaded().and_then(|()| self.connected()) {
             Ok(fd) => fd,
-            // The program starts, or has many to accept.
-            Err(Errno::CONNREFUSED | Errno::NOENT | Errno::AGAIN)
-                if self.start.has_listened || Instant::now() < self.start.ends_by =>
-            {
-                return Connected::Later;
-            }
-            Err(_) => return Connected::Refused,
+            Err(error) => return self.refuse(error),
         };
+        self.is_starved = false;
         if !self.start.has_listened {
-            self.has_begun_to_listen();
+            self.has_begun_to_listen(&fd);
         }
         self.start.has_listened = true;
         let watched = self

@@ -12,6 +12,7 @@
 //! - N2 a program that is held is at rest, and stays so (`waits`, W3).
 
 use super::asleep::state_of;
+use super::processes::family;
 use console::{Failure, Outcome};
 use region::{Words, sheet};
 use replicate::program::Repose;
@@ -19,7 +20,7 @@ use runtime::{Interest, Poller};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -90,9 +91,26 @@ pub(super) struct Inside {
     woken_at: Option<Instant>,
 }
 
+/// The library's file.
+const LIBRARY_NAME: &str = "preload.so";
+
+/// Whether the program is known to be without the library: one that a shell has begun, which has
+/// it, may be of another kind. The process that listens tells, or, where that is not known, each
+/// that `launch` has become, or begun.
+pub(super) fn is_without(listens: Option<u32>, launch: u32) -> bool {
+    let maps = |pid: u32| std::fs::read_to_string(format!("/proc/{pid}/maps")).ok();
+    let is_library = |line: &str| line.rsplit('/').next() == Some(LIBRARY_NAME);
+    let has = |maps: String| maps.lines().any(is_library);
+    // One that has ended maps nothing.
+    match listens.and_then(maps).filter(|maps| !maps.is_empty()) {
+        Some(maps) => !has(maps),
+        None => !family(launch).into_iter().any(|pid| maps(pid).is_none_or(has)),
+    }
+}
+
 /// The path of the library in the directory of a copy's process, which is written now.
 pub(super) fn write_library(run: &Path) -> Outcome<PathBuf> {
-    let path = run.join("preload.so");
+    let path = run.join(LIBRARY_NAME);
     std::fs::write(&path, LIBRARY)
         .map_err(|error| Failure::os(format_args!("write {}", path.display()), error))?;
     Ok(path)
@@ -290,7 +308,12 @@ fn state(stats: &mut Stats, slot: Slot, of: Thread) -> Option<char> {
     let is_known = stats.get(&slot.number()).is_some_and(|(thread, _)| *thread == of);
     if !is_known {
         let path = format!("/proc/{}/task/{}/stat", of.process, of.id);
-        stats.insert(slot.number(), (of, File::open(path).ok()?));
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            Err(_) => return Some('R'), // without a descriptor nothing is known of it
+        };
+        stats.insert(slot.number(), (of, file));
     }
     let (_, file) = stats.get(&slot.number())?;
     let mut line = [0; STAT_BYTES];
@@ -322,3 +345,6 @@ impl Drop for Inside {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -110,7 +110,7 @@ fn free(pid: u32) {
 }
 
 /// A process, and all that it and its descendants have begun.
-fn family(pid: u32) -> Vec<u32> {
+pub(super) fn family(pid: u32) -> Vec<u32> {
     let (mut pids, mut at) = (vec![pid], 0);
     while at < pids.len() {
         pids.extend(children(pids[at]));

@@ -1,0 +1,74 @@
+use super::*;
+use std::process::{Command, Stdio};
+
+const SECOND_MS: u64 = 1000;
+
+/// The program of `tests.c`, with the library of `library.c`.
+fn compiled(directory: &Path) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/replicate/inside");
+    let compile = |flags: &[&str], from: &str, to: &str| {
+        let mut cc = Command::new("cc");
+        cc.args(["-O1", "-pthread", "-o"]).args([directory.join(to), source.join(from)]);
+        assert!(cc.args(flags).status().unwrap().success(), "{cc:?}");
+    };
+    let directory_flag = format!("-L{}", directory.display());
+    let path_flag = format!("-Wl,-rpath,{}", directory.display());
+    compile(&["-shared", "-fPIC"], "library.c", "libbegins.so");
+    compile(&[&directory_flag, &path_flag, "-lbegins"], "tests.c", "program");
+    directory.join("program")
+}
+
+/// What the program says that does this, with the library, by the log's time.
+fn said(what: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let program = compiled(directory.path());
+    let library = write_library(directory.path()).unwrap();
+    let mut inside = Inside::make(directory.path().join("page"), false, 7).unwrap();
+    inside.tell_time(5 * SECOND_MS);
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let page = format!("{}={}", waits::PAGE, inside.path().display());
+    let mut ends = Command::new("timeout");
+    let output = ends.args(["60", "env", &preload, &page]).arg(program).arg(what).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_thread_that_waits_by_the_logs_time_is_cancelled() {
+    assert_eq!(said("sleeps"), "cancelled, -1, -1\n");
+    assert_eq!(said("waits"), "cancelled, 0, -1\n", "it has the mutex when it is cancelled");
+}
+
+/// More threads than the page has slots for: the one that signals has none.
+#[test]
+fn a_signal_of_any_thread_ends_a_wait_by_the_logs_time() {
+    assert_eq!(said("signals"), "over, 0, 0\n");
+}
+
+#[test]
+fn what_a_library_of_the_program_draws_and_reads_at_its_beginning_is_shared() {
+    let [one, other] = [said("begins"), said("begins")];
+    assert_eq!(one, other);
+    assert!(one.ends_with(" 5\n"), "the log's time: {one}");
+}
+
+/// A shell has the library, and what it has begun is a program without: a static one.
+#[test]
+fn a_program_without_the_library_is_found_behind_a_shell_that_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let library = write_library(directory.path()).unwrap();
+    let mut shell = Command::new("sh")
+        .args(["-c", "echo up; read line"])
+        .env("LD_PRELOAD", &library)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut up = [0; 3];
+    shell.stdout.take().unwrap().read_exact(&mut up).unwrap();
+    assert!(!is_without(Some(shell.id()), shell.id()) && !is_without(None, shell.id()));
+    let own = std::process::id();
+    assert!(is_without(Some(own), shell.id()), "this process listens, and does not have it");
+    drop(shell.stdin.take());
+    shell.wait().unwrap();
+    assert!(!is_without(None, u32::MAX), "of that nothing is known");
+}
