@@ -1,15 +1,16 @@
 //! The hooks of waits that end by a time, other than those for descriptors.
 //!
 //! - S1 by the log's time, a sleep ends by that, or by a signal.
-//! - S4 these waits are points at which a thread is cancelled. Such a thread says first that it runs,
-//!   and has the mutex of its condition. Who cancels a thread wakes all that wait by the log's time;
-//!   one that was about to sleep looks a moment later. (A condition is given up then, as by a
-//!   wake-up without a cause; one that was signalled before is not.)
 //! - S2 by the log's time, a thread that waits for a condition until a time does so by a word of
 //!   its slot, under which it is named before it gives the mutex back. A thread that signals the
 //!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least.
 //!   (A condition that processes share has another address in each: it is not found.)
 //! - S3 a thread that waits for a semaphore until a time looks each millisecond.
+//! - S4 by the log's time, a thread is cancelled in a sleep, or as it waits for a condition. It says
+//!   first that it runs, and has the mutex of its condition then. A cancellation wakes all threads
+//!   of the process that wait so, and one that was about to sleep looks a moment later. (Those that
+//!   were not cancelled see a wake-up without a cause. A thread that was signalled before is not
+//!   cancelled, so no signal is lost.)
 #![allow(unsafe_code)]
 #![allow(missing_docs)]
 #![allow(clippy::missing_safety_doc)]
