@@ -16,7 +16,7 @@ type Words = [AtomicU64; N_WORDS];
 static WORDS: AtomicPtr<Words> = AtomicPtr::new(std::ptr::null_mut());
 /// A thread maps the page: what it calls for that finds none.
 static IS_MAPPING: AtomicBool = AtomicBool::new(false);
-/// This library was begun: where there was no page by then, there is none.
+/// This library was begun: a page that was not there by then does not exist.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 static NOTICES: AtomicI32 = AtomicI32::new(-1);
 /// The path of the socket for notices; it is written once, before [`WORDS`] is set.

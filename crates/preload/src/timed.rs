@@ -6,8 +6,8 @@
 //!   condition looks for such threads first. So no signal is lost, and one wakes a thread at least.
 //!   (A condition that processes share has another address in each: it is not found.)
 //! - S3 a thread that waits for a semaphore until a time looks each millisecond.
-//! - S4 by the log's time, a thread is cancelled in a sleep, or as it waits for a condition. It says
-//!   first that it runs, and has the mutex of its condition then. A cancellation wakes all threads
+//! - S4 by the log's time, a thread is cancelled in a sleep, or as it waits for a condition. It
+//!   says first that it runs, and has the mutex of its condition. A cancellation wakes all threads
 //!   of the process that wait so, and one that was about to sleep looks a moment later. (Those that
 //!   were not cancelled see a wake-up without a cause. A thread that was signalled before is not
 //!   cancelled, so no signal is lost.)

@@ -9,8 +9,8 @@
 //!   (MONITOR) for good.
 //! - R2 a connection is *explained* by its requests if it is between two of them, each of which
 //!   programs read alike, and a program that is told those that a session keeps, in order, treats a
-//!   new connection as it treats this one. Those that the program's checkpoint does not hold are kept for the program as a whole, in
-//!   [`Common`]: scripts, settings, users.
+//!   new connection as it treats this one. Those that the program's checkpoint does not hold are
+//!   kept for the program as a whole, in [`Common`]: scripts, settings, users.
 //! - R3 what is kept is bounded. A request that is repeated is kept once, at its last place: it
 //!   does then what it did before, and nothing between depends on the first time. What does not fit
 //!   cannot be explained.

@@ -39,7 +39,7 @@ use std::time::Duration;
 const VALUE_BYTES: usize = 4 << 10;
 const INPUT_BYTES_MAX: usize = VALUE_BYTES - batch::OVERHEAD_BYTES - entry::HEADER_BYTES;
 
-/// The descriptors of a member that are none of its clients' and legs.
+/// The descriptors of a member beside those of its clients and legs.
 const OTHERS_MAX: u64 = 100;
 
 /// The most clients of a member: each of them takes a descriptor, and each of every member a leg,

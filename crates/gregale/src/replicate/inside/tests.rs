@@ -1,3 +1,5 @@
+//! Tests of the preloaded library: what a program in C that loads it sees.
+
 use super::*;
 use std::process::{Command, Stdio};
 
