@@ -1,8 +1,8 @@
 //! Clients outside of a group: they call its objects by way of members, which come and go.
 
 use group::{
-    Access, Clients, HistoryError, Options, Persistent, Remote, RemoteError, Replica, Replicas,
-    Subgroup, Time, replicated,
+    Access, Clients, Ended, HistoryError, Options, Persistent, Remote, RemoteError, Replica,
+    Replicas, Subgroup, Time, replicated,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -209,6 +209,111 @@ fn q3_a_call_whose_connection_is_reset_is_unknown_and_not_made_again() {
     assert!(matches!(error, RemoteError::Unknown(_)), "{error:?}");
     assert!(!resets.load(Ordering::SeqCst), "the member had answered");
     assert_eq!(remote.left_ordered("kite".into()), Ok(5), "it was executed once");
+}
+
+/// Members of one group, and their doors for clients.
+fn members_with_doors(directory: &Path, n: usize) -> (Vec<Replica<Stock>>, Vec<Clients>) {
+    let options = options(directory);
+    let mut members = vec![Replica::found(&options, Stock::default()).unwrap()];
+    members.extend((1..n).map(|_| Replica::join(&options).unwrap()));
+    for member in &members {
+        // (What it asks of its handle is no matter for the wait.)
+        let is_whole = |view: &group::View| view.members.len() == n && member.seats().len() == n;
+        member.wait_view(is_whole, PATIENCE).expect("all are there");
+    }
+    let doors = members.iter().map(|member| member.serve_clients(listener()).unwrap()).collect();
+    (members, doors)
+}
+
+#[test]
+fn q4_the_clients_of_a_member_that_was_excluded_ask_another_one() {
+    let directory = directory();
+    let (members, doors) = members_with_doors(directory.path(), 3);
+    let access = access(&doors.iter().collect::<Vec<_>>());
+    let connected = || StockRemote::from(Remote::connect(&access).unwrap());
+    let remotes = [connected(), connected()];
+    assert_eq!(remotes[0].deliver("kite".into(), 1), Ok(1));
+    members[1].suspect(members[0].me().seat);
+    assert_eq!(members[0].wait_end(PATIENCE), Some(Ended::Excluded));
+    assert_eq!(remotes[0].deliver("kite".into(), 1), Ok(2), "it is not executed where it is asked");
+    assert_eq!(remotes[1].left_ordered("kite".into()), Ok(2));
+    assert_eq!(connected().deliver("kite".into(), 1), Ok(3), "nor is a newcomer welcomed there");
+    let alone = Access { members: access.members[..1].to_vec(), ..access.clone() };
+    let alone = Access { patience: Duration::from_millis(500), ..alone };
+    let refused = Remote::<Stock>::connect(&alone).unwrap_err().to_string();
+    assert!(refused.contains("not in its group"), "{refused}");
+}
+
+#[test]
+fn q2_a_full_member_sends_clients_elsewhere() {
+    let directory = directory();
+    let (_members, doors) = members_with_doors(directory.path(), 2);
+    let first = Access { patience: Duration::from_millis(500), ..access(&[&doors[0]]) };
+    let full: Vec<Remote<Stock>> = (0..256).map(|_| Remote::connect(&first).unwrap()).collect();
+    let refused = Remote::<Stock>::connect(&first).unwrap_err().to_string();
+    assert!(refused.contains("serves 256 clients already"), "{refused}");
+    let remote = StockRemote::from(Remote::connect(&access(&[&doors[0], &doors[1]])).unwrap());
+    assert_eq!(remote.deliver("kite".into(), 1), Ok(1));
+    drop(full);
+    Remote::<Stock>::connect(&access(&[&doors[0]])).expect("there is room again");
+}
+
+#[test]
+fn q2_strangers_keep_no_client_out() {
+    let directory = directory();
+    let (_members, doors) = members_with_doors(directory.path(), 1);
+    let access = Access { patience: Duration::from_secs(20), ..access(&[&doors[0]]) };
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    // They say that a long hello comes, and are never silent for long.
+    let strangers: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(doors[0].address()).unwrap()).collect();
+    let say = |bytes: &[u8]| {
+        for mut stranger in &strangers {
+            let _gone = stranger.write_all(bytes);
+        }
+    };
+    say(&1000_u32.to_le_bytes());
+    let is_over = AtomicBool::new(false);
+    let other = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                say(&[1]);
+                thread::park_timeout(Duration::from_millis(500));
+            }
+        });
+        let other = Remote::connect(&access);
+        is_over.store(true, Ordering::SeqCst);
+        StockRemote::from(other.unwrap())
+    });
+    assert_eq!((remote.deliver("kite".into(), 1), other.deliver("kite".into(), 1)), (Ok(1), Ok(2)));
+    // The eldest have made room for others.
+    let (mut eldest, mut rest) = (&strangers[0], Vec::new());
+    eldest.set_read_timeout(Some(PATIENCE)).unwrap();
+    let _ends = eldest.read_to_end(&mut rest);
+    assert!(rest.len() <= 32, "a nonce, and no more");
+}
+
+/// Q2: what counts is the whole of a hello, and not each of its bytes.
+#[test]
+fn q2_a_hello_that_comes_byte_by_byte_is_cut_off() {
+    let directory = directory();
+    let (_members, doors) = members_with_doors(directory.path(), 1);
+    let mut stranger = TcpStream::connect(doors[0].address()).unwrap();
+    stranger.write_all(&1_000_000_u32.to_le_bytes()).unwrap();
+    let (is_over, ends) = (Arc::new(AtomicBool::new(false)), stranger.try_clone().unwrap());
+    let over = Arc::clone(&is_over);
+    let end = thread::spawn(move || {
+        ends.set_read_timeout(Some(PATIENCE)).unwrap();
+        let ended = (&ends).read_to_end(&mut Vec::new()).is_ok();
+        over.store(true, Ordering::SeqCst);
+        ended
+    });
+    // A byte now and then, for longer than a silence is borne.
+    while !is_over.load(Ordering::SeqCst) {
+        let _gone = stranger.write_all(&[1]);
+        thread::park_timeout(Duration::from_millis(200));
+    }
+    assert!(end.join().unwrap(), "it was closed, and not given up by its reader");
 }
 
 #[test]

@@ -3,25 +3,37 @@
 //! - Q1 *Proof first.* Nothing is executed for a connection whose client has not proved the group's
 //!   secret over this connection's nonces; and the member proves it in turn. By construction: the
 //!   loop of requests is behind `greet`. Tested by `strangers_are_refused_by_name`.
-//! - Q2 *Bounds.* At most [`CLIENTS_MAX`] connections, one request of each at a time; a client that
-//!   does not read for [`WRITE_PATIENCE`] loses its connection.
+//! - Q2 *Bounds.* At most [`CLIENTS_MAX`] clients, one request of each at a time; a client that
+//!   does not read for [`WRITE_PATIENCE`] loses its connection. One more is sent elsewhere.
+//!   Connections without a proof are no clients: at most [`STRANGERS_MAX`], each for
+//!   [`HELLO_PATIENCE`] in all; one more takes the place of the eldest, so strangers keep no client
+//!   out that proves itself at once. Tested by `q2_a_full_member_sends_clients_elsewhere`,
+//!   `q2_strangers_keep_no_client_out`.
 //! - Q3 *One outcome.* A request is executed at most once: a client whose connection breaks is told
 //!   that the outcome of an ordered call is unknown, and asks nothing again but queries.
+//! - Q4 *A member that is no longer in its group serves no client*: it executes nothing for one,
+//!   says so, and closes the connection. The client asks another member. Tested by
+//!   `q4_the_clients_of_a_member_that_was_excluded_ask_another_one`.
 
 use super::frames::{self, Answer, Hello, Request, Welcome};
+use crate::deadline::{By, deadline};
 use crate::error::Error;
+use crate::event::Ended;
 use fabric::tcp::hello::{Secret, Side};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// The most clients of one member.
 const CLIENTS_MAX: usize = 256;
-/// The longest time for a client's hello.
+/// The most connections of one member that have proved nothing yet.
+const STRANGERS_MAX: usize = 64;
+/// The longest time for all of a client's hello.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
 /// The longest wait for a client to take its answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
@@ -48,10 +60,56 @@ pub(super) struct Served {
 
 struct Shared {
     is_over: AtomicBool,
-    n_clients: AtomicUsize,
     of: Served,
+    /// Says whether the member is in its group.
+    check: Box<dyn Fn() -> Result<(), Ended> + Send + Sync>,
     serve: Box<dyn Fn(Request) -> Answer + Send + Sync>,
-    streams: Mutex<Vec<TcpStream>>,
+    lines: Mutex<Lines>,
+}
+
+/// The connections, by numbers of their own.
+#[derive(Debug, Default)]
+struct Lines {
+    n_lines: u64,
+    /// Those that have proved nothing yet, the eldest first.
+    strangers: VecDeque<(u64, TcpStream)>,
+    clients: BTreeMap<u64, TcpStream>,
+}
+
+impl Lines {
+    /// Adds a connection that has proved nothing, in place of the eldest such if there is no room
+    /// (Q2). Returns its number.
+    fn enter(&mut self, stream: TcpStream) -> u64 {
+        if self.strangers.len() >= STRANGERS_MAX
+            && let Some((_, eldest)) = self.strangers.pop_front()
+        {
+            let _closed = eldest.shutdown(Shutdown::Both);
+        }
+        self.n_lines += 1;
+        self.strangers.push_back((self.n_lines, stream));
+        self.n_lines
+    }
+
+    /// Takes it that a connection has proved itself. False if there is no room for its client.
+    fn admit(&mut self, line: u64) -> bool {
+        let at = self.strangers.iter().position(|(number, _)| *number == line);
+        let Some(at) = at.filter(|_| self.clients.len() < CLIENTS_MAX) else { return false };
+        self.clients.extend(self.strangers.remove(at));
+        true
+    }
+
+    fn leave(&mut self, line: u64) {
+        self.clients.remove(&line);
+        self.strangers.retain(|(number, _)| *number != line);
+    }
+
+    /// Closes all of them.
+    fn close(&mut self) {
+        let strangers = self.strangers.drain(..).map(|(_, stream)| stream);
+        for stream in strangers.chain(std::mem::take(&mut self.clients).into_values()) {
+            let _closed = stream.shutdown(Shutdown::Both);
+        }
+    }
 }
 
 impl Clients {
@@ -60,19 +118,21 @@ impl Clients {
         self.address
     }
 
-    /// Serves the clients of `listener`, which are what `of` says, with what `serve` answers.
+    /// Serves the clients of `listener`, which are what `of` says, with what `serve` answers, as
+    /// long as `check` says that the member is in its group.
     pub(super) fn serve(
         listener: TcpListener,
         of: Served,
+        check: impl Fn() -> Result<(), Ended> + Send + Sync + 'static,
         serve: impl Fn(Request) -> Answer + Send + Sync + 'static,
     ) -> Result<Clients, Error> {
         let address = listener.local_addr().map_err(Error::os("look at a listener"))?;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),
-            n_clients: AtomicUsize::new(0),
             of,
+            check: Box::new(check),
             serve: Box::new(serve),
-            streams: Mutex::default(),
+            lines: Mutex::default(),
         });
         let theirs = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("object-clients".into());
@@ -86,9 +146,7 @@ impl Clients {
 impl Drop for Clients {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
-        for stream in self.shared.streams().drain(..) {
-            let _closed = stream.shutdown(Shutdown::Both);
-        }
+        self.shared.lines().close();
         // The listener wakes for a connection.
         let _wakes = TcpStream::connect_timeout(&self.address, HELLO_PATIENCE);
         if let Some(thread) = self.thread.take() {
@@ -104,29 +162,32 @@ impl fmt::Debug for Clients {
 }
 
 impl Shared {
-    fn streams(&self) -> MutexGuard<'_, Vec<TcpStream>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves one client until it is gone.
-    fn talk(&self, stream: &TcpStream) -> io::Result<()> {
+    /// Serves one client until it is gone, or this member is not in its group (Q4).
+    fn talk(&self, stream: &TcpStream, line: u64) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(WRITE_PATIENCE))?;
-        stream.set_read_timeout(Some(HELLO_PATIENCE))?;
-        self.greet(stream)?;
+        self.greet(stream, line)?;
         stream.set_read_timeout(None)?;
-        while !self.is_over.load(Ordering::SeqCst) {
+        let mut is_served = true;
+        while is_served && !self.is_over.load(Ordering::SeqCst) {
             let request = frames::read(stream)?;
-            frames::write(stream, &(self.serve)(request))?;
+            let answer = (self.serve)(request);
+            is_served = !matches!(answer, Answer::Elsewhere(_));
+            frames::write(stream, &answer)?;
         }
         Ok(())
     }
 
     /// Q1
-    fn greet(&self, mut stream: &TcpStream) -> io::Result<()> {
+    fn greet(&self, mut stream: &TcpStream, line: u64) -> io::Result<()> {
+        let until = deadline(HELLO_PATIENCE);
         let nonce = frames::nonce()?;
         io::Write::write_all(&mut stream, &nonce)?;
-        let (proof, hello): ([u8; 32], Hello) = frames::read(stream)?;
+        let (proof, hello): ([u8; 32], Hello) = frames::read(By { stream, until })?;
         let text = postcard::to_allocvec(&hello).map_err(io::Error::other)?;
         let refuse = |why: String| {
             frames::write(stream, &Welcome::Refused(why.clone()))?;
@@ -143,8 +204,15 @@ impl Shared {
         if let Some((what, theirs, own)) = pairs.into_iter().find(|(_, a, b)| a != b) {
             return refuse(format!("another {what}: {theirs:?}, and this member's {own:?}"));
         }
-        if self.n_clients.load(Ordering::SeqCst) > CLIENTS_MAX {
-            return refuse(format!("this member serves {CLIENTS_MAX} clients already"));
+        let elsewhere = |why: String| {
+            frames::write(stream, &Welcome::Elsewhere(why.clone()))?;
+            Err(io::Error::new(io::ErrorKind::ConnectionRefused, why))
+        };
+        if let Err(ended) = (self.check)() {
+            return elsewhere(format!("this member is not in its group: {ended}"));
+        }
+        if !self.lines().admit(line) {
+            return elsewhere(format!("this member serves {CLIENTS_MAX} clients already"));
         }
         let proof = self.of.secret.prove(Side::Acceptor, &text, &nonce);
         frames::write(stream, &Welcome::Welcome { proof, n_shards: self.of.n_shards })
@@ -156,34 +224,24 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         if shared.is_over.load(Ordering::SeqCst) {
             return;
         }
-        // Q2 (Two more than are served wait for a refusal by name.)
         let Ok(stream) = stream else {
             // No descriptors are left, most likely: a loop that spins would not help.
             std::thread::sleep(NO_SOCKET_PAUSE);
             continue;
         };
-        if shared.n_clients.load(Ordering::SeqCst) > CLIENTS_MAX + 2 {
-            continue;
-        }
         runtime::probe_client(&stream);
         let Ok(own) = stream.try_clone() else { continue };
         let theirs = Arc::clone(shared);
-        theirs.n_clients.fetch_add(1, Ordering::SeqCst);
-        shared.streams().push(own);
+        let line = shared.lines().enter(own);
         let run = move || {
-            let _gone = theirs.talk(&stream);
-            let peer = stream.peer_addr().ok();
-            theirs.streams().retain(|one| one.peer_addr().ok() != peer);
+            let _gone = theirs.talk(&stream, line);
+            theirs.lines().leave(line);
             let _closed = stream.shutdown(Shutdown::Both);
-            theirs.n_clients.fetch_sub(1, Ordering::SeqCst);
         };
         let thread = std::thread::Builder::new().name("object-client".into());
         if thread.spawn(run).is_err() {
-            // It is the last one: this thread alone adds some.
-            if let Some(unserved) = shared.streams().pop() {
-                let _closed = unserved.shutdown(Shutdown::Both);
-            }
-            shared.n_clients.fetch_sub(1, Ordering::SeqCst);
+            // Without its thread the stream is closed when this one is.
+            shared.lines().leave(line);
         }
     }
 }

@@ -3,13 +3,14 @@
 //! ```text
 //! member -> client   nonce (32)
 //! client -> member   hello: proof | the client's nonce, the group, the subgroup, the methods
-//! member -> client   welcome: proof | number of shards,  or a refusal
+//! member -> client   welcome: proof | number of shards,  or a refusal, or: elsewhere
 //! client -> member   request                  one at a time
-//! member -> client   reply
+//! member -> client   reply,  or: elsewhere
 //! ```
 //! Each but the first is a frame: its length in four bytes, and postcard.
 
 use super::pending::{CallError, Reply};
+use crate::error::Refused;
 use crate::ground::LETTER_BYTES_MAX;
 use crate::time::Time;
 use serde::de::DeserializeOwned;
@@ -35,8 +36,14 @@ pub(super) struct Hello {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Welcome {
-    Welcome { proof: Nonce, n_shards: u64 },
+    Welcome {
+        proof: Nonce,
+        n_shards: u64,
+    },
+    /// What the client says is not what this member has to hear: no other one welcomes it either.
     Refused(String),
+    /// This member serves no further client, or none at all: another one may.
+    Elsewhere(String),
 }
 
 /// The way in which a method is to be answered.
@@ -103,12 +110,29 @@ impl RemoteError {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Answer(pub(super) Result<(Vec<u8>, Time), RemoteError>);
+pub(super) enum Answer {
+    Result(Vec<u8>, Time),
+    Failed(RemoteError),
+    /// This member has not executed the request, and executes none any longer: another one may.
+    Elsewhere(String),
+}
 
 impl Answer {
     pub(super) fn of(outcome: Result<Reply, CallError>, changes: bool) -> Answer {
-        let told = |error: CallError| RemoteError::of(&error, changes);
-        Answer(outcome.map(|Reply { bytes, time }| (bytes, time)).map_err(told))
+        match outcome {
+            Ok(Reply { bytes, time }) => Answer::Result(bytes, time),
+            Err(error) if is_gone(&error, changes) => Answer::Elsewhere(error.to_string()),
+            Err(error) => Answer::Failed(RemoteError::of(&error, changes)),
+        }
+    }
+}
+
+/// Whether the member that was asked has executed nothing, since it leaves its group or has left.
+fn is_gone(error: &CallError, changes: bool) -> bool {
+    match error {
+        CallError::NotExecuted(Refused::Leaving | Refused::Ended(_)) => true,
+        CallError::Unknown(_) => !changes,
+        _ => false,
     }
 }
 
@@ -121,7 +145,7 @@ pub(super) fn write(mut to: &TcpStream, frame: &impl Serialize) -> io::Result<()
 }
 
 /// Reads a frame; an error if none comes, or one that is too long or something else.
-pub(super) fn read<T: DeserializeOwned>(mut from: &TcpStream) -> io::Result<T> {
+pub(super) fn read<T: DeserializeOwned>(mut from: impl Read) -> io::Result<T> {
     let mut length = [0; 4];
     from.read_exact(&mut length)?;
     let n_bytes = u32::from_le_bytes(length) as usize;

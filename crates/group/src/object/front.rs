@@ -89,16 +89,20 @@ impl<S: Replicated> Replica<S> {
             methods: agreed::<S>(),
             n_shards: self.n_shards as u64,
         };
-        let replica = self.clone();
-        Clients::serve(listener, of, move |request| answer(&replica, request))
+        let (replica, inside) = (self.clone(), self.clone());
+        let check = move || inside.host().calls.check();
+        Clients::serve(listener, of, check, move |request| answer(&replica, request))
     }
 }
 
 /// Executes one request.
 fn answer<S: Replicated>(replica: &Replica<S>, request: Request) -> Answer {
+    if let Err(ended) = replica.host().calls.check() {
+        return Answer::Elsewhere(ended.to_string());
+    }
     let Request { way, shard, method, after, arguments } = request;
     let Some(known) = S::METHODS.get(usize::from(method)) else {
-        return Answer(Err(RemoteError::Undecodable));
+        return Answer::Failed(RemoteError::Undecodable);
     };
     let is_meant = match way {
         Way::Ordered => known.kind != MethodKind::P2p,
@@ -107,7 +111,7 @@ fn answer<S: Replicated>(replica: &Replica<S>, request: Request) -> Answer {
         Way::Seats => true,
     };
     if !is_meant {
-        return Answer(Err(RemoteError::Undecodable));
+        return Answer::Failed(RemoteError::Undecodable);
     }
     let changes = way != Way::Seats && known.kind != MethodKind::Query;
     let replica = shard.map_or_else(|| replica.clone(), |shard| replica.in_shard(shard.into()));

@@ -3,7 +3,7 @@
 use super::codec::{decode, encode};
 use super::frames::{self, Answer, Hello, RemoteError, Request, Way, Welcome};
 use super::replicated::{MethodKind, Replicated, agreed};
-use crate::deadline::deadline;
+use crate::deadline::{By, deadline};
 use crate::time::Time;
 use fabric::tcp::hello::{Secret, Side};
 use serde::Serialize;
@@ -172,7 +172,19 @@ impl<S: Replicated> Remote<S> {
         let (bytes, time) = loop {
             self.connected(&mut line, by)?;
             match exchange(&line, &request, by) {
-                Ok(Answer(answer)) => break answer?,
+                Ok(Answer::Result(bytes, time)) => break (bytes, time),
+                Ok(Answer::Failed(error)) => return Err(error),
+                Ok(Answer::Elsewhere(why)) => {
+                    line.stream = None;
+                    line.next += 1;
+                    std::thread::park_timeout(CONNECT_EVERY.min(left(by)));
+                    if Instant::now() >= by {
+                        return Err(match is_query {
+                            true => RemoteError::NotAnswered(why),
+                            false => RemoteError::NotExecuted(why),
+                        });
+                    }
+                }
                 Err(error) => {
                     // Q3: what was on its way may have been executed.
                     line.stream = None;
@@ -198,39 +210,53 @@ impl<S: Replicated> Remote<S> {
             return Ok(());
         }
         let members = &self.access.members;
-        let mut said = vec!["no address of a member is given".to_owned()];
+        if members.is_empty() {
+            return Err(RemoteError::NotExecuted("no address of a member is given".to_owned()));
+        }
+        let mut said = vec![String::new(); members.len()];
         loop {
+            let mut pause = CONNECT_EVERY;
             for at in (0..members.len()).map(|n| (line.next + n) % members.len()) {
                 match self.greet(members[at], by) {
                     Ok((stream, n_shards)) => {
                         *line = Line { stream: Some(stream), next: at, n_shards };
                         return Ok(());
                     }
-                    Err(error) => {
-                        said.resize(members.len(), String::new());
-                        said[at] = format!("{}: {error}", members[at]);
-                        // A member that refuses does so again.
-                        if error.kind() == io::ErrorKind::PermissionDenied {
-                            return Err(RemoteError::NotExecuted(said[at].clone()));
+                    Err(unwelcome) => {
+                        let why = match unwelcome {
+                            // A member that refuses does so again.
+                            Unwelcome::Refused(why) => {
+                                let why = format!("{}: {why}", members[at]);
+                                return Err(RemoteError::NotExecuted(why));
+                            }
+                            Unwelcome::Elsewhere(why) => {
+                                pause = FULL_PAUSE;
+                                why
+                            }
+                            Unwelcome::Io(error) => error.to_string(),
+                        };
+                        // Once the time is over, what it said before says more.
+                        if said[at].is_empty() || Instant::now() < by {
+                            said[at] = format!("{}: {why}", members[at]);
                         }
                     }
                 }
             }
             line.next = 0;
-            if members.is_empty() || Instant::now() >= by {
+            if Instant::now() >= by {
                 return Err(RemoteError::NotExecuted(said.join("; ")));
             }
-            std::thread::park_timeout(CONNECT_EVERY);
+            std::thread::park_timeout(pause.min(left(by)));
         }
     }
 
-    fn greet(&self, member: SocketAddr, by: Instant) -> io::Result<(TcpStream, u64)> {
-        let mut stream = TcpStream::connect_timeout(&member, left(by).min(GREET_PATIENCE))?;
+    fn greet(&self, member: SocketAddr, by: Instant) -> Result<(TcpStream, u64), Unwelcome> {
+        let until = by.min(deadline(GREET_PATIENCE));
+        let stream = TcpStream::connect_timeout(&member, left(until))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(left(by).min(GREET_PATIENCE)))?;
         stream.set_write_timeout(Some(GREET_PATIENCE))?;
         let mut nonce = frames::Nonce::default();
-        stream.read_exact(&mut nonce)?;
+        By { stream: &stream, until }.read_exact(&mut nonce)?;
         let hello = Hello {
             nonce: frames::nonce()?,
             group: self.access.group.clone(),
@@ -240,17 +266,33 @@ impl<S: Replicated> Remote<S> {
         let text = postcard::to_allocvec(&hello).map_err(io::Error::other)?;
         let secret = Secret::new(self.access.secret.as_bytes());
         frames::write(&stream, &(secret.prove(Side::Initiator, &text, &nonce), hello))?;
-        let refused = |why| Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
-        match frames::read(&stream)? {
+        match frames::read(By { stream: &stream, until })? {
             Welcome::Welcome { proof, n_shards } => {
                 if secret.verify(Side::Acceptor, &text, &nonce, &proof) {
                     Ok((stream, n_shards))
                 } else {
-                    refused("it does not know the group's secret".to_owned())
+                    Err(Unwelcome::Refused("it does not know the group's secret".to_owned()))
                 }
             }
-            Welcome::Refused(why) => refused(why),
+            Welcome::Refused(why) => Err(Unwelcome::Refused(why)),
+            Welcome::Elsewhere(why) => Err(Unwelcome::Elsewhere(why)),
         }
+    }
+}
+
+/// The reason why a member does not serve this client.
+enum Unwelcome {
+    /// It does not know the client; nor does any other member.
+    Refused(String),
+    /// It serves no further client, or is not in the group.
+    Elsewhere(String),
+    /// It is not reached.
+    Io(io::Error),
+}
+
+impl From<io::Error> for Unwelcome {
+    fn from(error: io::Error) -> Unwelcome {
+        Unwelcome::Io(error)
     }
 }
 
@@ -258,6 +300,8 @@ impl<S: Replicated> Remote<S> {
 const GREET_PATIENCE: Duration = Duration::from_secs(5);
 /// The pause behind which all members are tried again.
 const CONNECT_EVERY: Duration = Duration::from_millis(20);
+/// The same if one of them is there and has no room: to greet costs a member more than to be gone.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
 
 fn left(by: Instant) -> Duration {
     by.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
@@ -265,9 +309,8 @@ fn left(by: Instant) -> Duration {
 
 fn exchange(line: &Line, request: &Request, by: Instant) -> io::Result<Answer> {
     let stream = line.stream.as_ref().ok_or(io::ErrorKind::NotConnected)?;
-    stream.set_read_timeout(Some(left(by)))?;
     frames::write(stream, request)?;
-    frames::read(stream)
+    frames::read(By { stream, until: by })
 }
 
 impl<S: Replicated> Clone for Remote<S> {
