@@ -11,10 +11,12 @@
 //!
 //! - I1 the loop never waits for a thread here: it leaves a copy of its figures on the [`Board`]
 //!   regularly, and holds the lock only for the copy.
-//! - I2 at most [`CLIENTS_MAX`] clients are answered at a time, each within [`PATIENCE`], or, after
-//!   an order, what the engine takes for it; further ones are turned away.
+//! - I2 a few clients are answered at a time (`places`), each within [`PATIENCE`], or, after an
+//!   order, what the engine takes for it.
 //! - I3 a member that left no figures for [`STALE_AFTER`] is down, also if its threads still
 //!   answer.
+
+mod places;
 
 use crate::config::{Config, Durability};
 use crate::connect;
@@ -26,6 +28,7 @@ use crate::status::{
 };
 use console::{Failure, Outcome};
 use kv::door::Figures;
+use places::{Place, Places};
 use proto::Role;
 use proto::members::Configuration;
 use runtime::{Stats, View};
@@ -33,12 +36,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The bound of I2.
-const CLIENTS_MAX: usize = 16;
 /// The longest time that a client of this port may take.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest time that another member may take to show its card.
@@ -111,7 +111,7 @@ pub(crate) struct Board {
     sentinel: Mutex<Option<SentinelStatus>>,
     /// The state of the copy, with a replicated program.
     program: Mutex<Option<ProgramStatus>>,
-    n_clients: AtomicUsize,
+    places: Arc<Places>,
     /// The way of operators' orders to the loop.
     pub(crate) office: Office,
     /// The pids of the others when they were last heard, to name dead processes.
@@ -127,7 +127,7 @@ impl Board {
             partitions: Mutex::new(Vec::new()),
             sentinel: Mutex::new(None),
             program: Mutex::new(None),
-            n_clients: AtomicUsize::new(0),
+            places: Arc::default(),
             office: Office::default(),
             pids: Mutex::new([0; base::MAX_MEMBERS]),
         })
@@ -492,10 +492,11 @@ pub(crate) fn serve(board: &Arc<Board>, listener: TcpListener) -> Outcome<()> {
                 std::thread::sleep(PATIENCE / 10);
                 continue;
             };
-            let Some(place) = Place::take(&board) else { continue }; // I2: closed
+            let Some(mut place) = board.places.take(stream) else { continue }; // I2: closed
+            let board = Arc::clone(&board);
             // A client that hangs up early needs no answer; if no thread can be started, there is
             // none.
-            let talk = move || drop(converse(&place.0, &stream));
+            let talk = move || drop(converse(&board, &mut place));
             drop(std::thread::Builder::new().name("control-client".into()).spawn(talk));
         }
     };
@@ -506,35 +507,12 @@ pub(crate) fn serve(board: &Arc<Board>, listener: TcpListener) -> Outcome<()> {
     Ok(())
 }
 
-/// One of the [`CLIENTS_MAX`] places (I2); free again when dropped.
-struct Place(Arc<Board>);
-
-impl Place {
-    fn take(board: &Arc<Board>) -> Option<Place> {
-        let place = Place(Arc::clone(board));
-        (board.n_clients.fetch_add(1, Ordering::Relaxed) < CLIENTS_MAX).then_some(place)
+fn converse(board: &Board, place: &mut Place) -> std::io::Result<()> {
+    let request = request(place.stream())?;
+    if !place.answer() {
+        return Ok(()); // I2: another has its place
     }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.n_clients.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
-    stream.set_write_timeout(Some(PATIENCE))?;
-    // I2: for all of the request, however slowly it comes.
-    let mut asked = connect::By { stream, until: Instant::now() + PATIENCE };
-    let mut request = Vec::new();
-    let mut byte = [0; 512];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < BYTES_MAX as usize {
-        match asked.read(&mut byte)? {
-            0 => break,
-            n => request.extend_from_slice(&byte[..n]),
-        }
-    }
-    let request = String::from_utf8_lossy(&request);
+    let mut stream = place.stream();
     let mut words = request.lines().next().unwrap_or_default().split(' ');
     let not_found = ("404 Not Found", TEXT, "GET /status, /card or /metrics\n".to_owned());
     let (code, kind, body) = match (words.next(), words.next()) {
@@ -556,6 +534,22 @@ fn converse(board: &Board, mut stream: &TcpStream) -> std::io::Result<()> {
     );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
+}
+
+/// The head of the request, or what came before the end.
+fn request(stream: &TcpStream) -> std::io::Result<String> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    // I2: for all of the request, however slowly it comes.
+    let mut asked = connect::By { stream, until: Instant::now() + PATIENCE };
+    let mut request = Vec::new();
+    let mut byte = [0; 512];
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < BYTES_MAX as usize {
+        match asked.read(&mut byte)? {
+            0 => break,
+            n => request.extend_from_slice(&byte[..n]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&request).into_owned())
 }
 
 /// The median time of the decisions here, if any were made.
