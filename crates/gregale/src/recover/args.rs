@@ -23,9 +23,9 @@ pub(crate) struct RecoverArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) without: Vec<u16>,
     /// The cluster's memory limit, if `cluster.toml` does not record it: it decided which writes
-    /// were refused.
-    #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
-    pub(crate) maxmemory: u64,
+    /// were refused. Without it, none.
+    #[arg(long, env = "GREGALE_MAXMEMORY", value_parser = crate::config::parse_bytes)]
+    pub(crate) maxmemory: Option<u64>,
     /// The confirmation, in words; without it they are asked for.
     #[arg(long, value_name = "WORDS")]
     pub(crate) yes_i_may_lose: Option<String>,

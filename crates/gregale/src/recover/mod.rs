@@ -52,7 +52,7 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
     }
     if let Some(id) = interrupted(&data)? {
         finish(&mut data, id)?;
-        return Ok(done(&data, id));
+        return Ok(done(&data, id, data.maxmemory().or(args.maxmemory)));
     }
     if data.is_in_partitions() {
         return Err(Failure::new(format_args!(
@@ -61,14 +61,28 @@ pub(crate) fn run(args: &RecoverArgs) -> Outcome {
             data.path().display()
         )));
     }
+    let maxmemory = limit(&data, args.maxmemory)?;
     let survivors = Survivors::find(&data, &args.without)?;
     out!("{}", survivors.table());
     let mut best = survivors.choose(args.member)?;
     outln!("\n{}", best.what_may_be_lost);
     confirm(args.yes_i_may_lose.as_deref())?;
-    prepare(&data, &mut best, data.maxmemory().unwrap_or(args.maxmemory))?;
+    prepare(&data, &mut best, maxmemory)?;
     finish(&mut data, best.id)?;
-    Ok(done(&data, best.id))
+    Ok(done(&data, best.id, Some(maxmemory)))
+}
+
+/// The limit of memory under which the log was written, if an operator's word agrees with it.
+fn limit(data: &Data, said: Option<u64>) -> Outcome<u64> {
+    match (data.maxmemory(), said) {
+        (Some(begun), Some(said)) if begun != said => Err(Failure::new(format_args!(
+            "{} holds a cluster that was begun with --maxmemory {begun}, which decided what its log \
+             means, and not with {said}: leave --maxmemory (or GREGALE_MAXMEMORY) out; nothing was \
+             changed",
+            data.path().display()
+        ))),
+        (begun, said) => Ok(begun.or(said).unwrap_or(0)),
+    }
 }
 
 /// Asks for the confirmation (I5).
@@ -171,16 +185,28 @@ fn finish(data: &mut Data, id: u16) -> Outcome<()> {
     data.remove_durably(RECOVERING)
 }
 
-fn done(data: &Data, id: u16) -> ExitCode {
+fn done(data: &Data, id: u16, maxmemory: Option<u64>) -> ExitCode {
     outln!(
-        "member {id} alone is the cluster now, as a new one of the same name. Start it:\n  \
-         gregale up --data {} --cluster {} --nodes {}\n\
+        "member {id} alone is the cluster now, as a new one of the same name. Start it:\n  {}\n\
          The other members come back as new incarnations; what they had is kept in *.old-*.",
-        quoted(&data.path().to_string_lossy()),
-        quoted(data.name()),
-        data.members()
+        command(data, maxmemory)
     );
     ExitCode::SUCCESS
+}
+
+/// The command that starts the cluster with the settings that it was begun with.
+fn command(data: &Data, maxmemory: Option<u64>) -> String {
+    let limit = match maxmemory.unwrap_or(0) {
+        0 => String::new(),
+        n => format!(" --maxmemory {n}"),
+    };
+    format!(
+        "gregale up --data {} --cluster {} --nodes {} --durability {}{limit}",
+        quoted(&data.path().to_string_lossy()),
+        quoted(data.name()),
+        data.members(),
+        data.durability().name()
+    )
 }
 
 /// Quotes a path for a shell.
@@ -222,7 +248,7 @@ mod tests {
             directory: base.path().to_owned(),
             member: None,
             without: Vec::new(),
-            maxmemory: 0,
+            maxmemory: None,
             yes_i_may_lose: Some(WORDS.to_owned()),
         };
         let refused = run(&args).map(drop).unwrap_err().to_string();
@@ -317,6 +343,26 @@ mod tests {
         assert_eq!(quoted("my data"), "'my data'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
+    }
+
+    /// `up` refuses to promise less, or to mean something else by the log.
+    #[test]
+    fn the_command_says_what_the_cluster_was_begun_with() {
+        let base = tempfile::tempdir().unwrap();
+        let data = prepared(base.path());
+        let path = base.path().display();
+        let quorum = format!("gregale up --data {path} --cluster x --nodes 3 --durability disk");
+        assert_eq!(command(&data, None), format!("{quorum}-quorum"));
+        drop(data);
+        let all = "\ndurability = \"disk-all\"\n[keyspace]\nmaxmemory = 5000\n";
+        let text = read(base.path(), "cluster.toml") + all;
+        std::fs::write(base.path().join("cluster.toml"), text).unwrap();
+        let data = Data::open_any(base.path()).unwrap();
+        assert_eq!(command(&data, data.maxmemory()), format!("{quorum}-all --maxmemory 5000"));
+        assert_eq!(limit(&data, None).unwrap(), 5000);
+        assert_eq!(limit(&data, Some(5000)).unwrap(), 5000);
+        let refused = limit(&data, Some(6000)).unwrap_err().to_string();
+        assert!(refused.contains("--maxmemory 5000"), "{refused}");
     }
 
     // I5

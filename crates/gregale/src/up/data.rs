@@ -198,6 +198,11 @@ impl Data {
         self.cluster.keyspace.as_ref().map(|keyspace| keyspace.maxmemory)
     }
 
+    /// The failures that an acknowledged write survives.
+    pub(crate) fn durability(&self) -> Durability {
+        self.cluster.durability.unwrap_or(Durability::DiskQuorum)
+    }
+
     /// Whether the disks belong to the multicast.
     pub(crate) fn is_in_partitions(&self) -> bool {
         self.cluster.keyspace.as_ref().is_some_and(|keyspace| keyspace.partitions.is_some())
