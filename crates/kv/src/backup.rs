@@ -192,6 +192,8 @@ pub struct Entry<'a> {
 /// The totals of a whole backup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
+    /// The version of its format.
+    pub version: u32,
     /// The prefix of the log that it covers.
     pub prefix: Prefix,
     /// The time of that state, in milliseconds since 1970; 0 if nothing was ever written.
@@ -277,6 +279,7 @@ impl Reader {
                 return Err(BackupError::Version { found });
             }
             self.has_begun = true;
+            self.summary.version = found;
             self.advance(rest, tail);
         }
         while !rest.is_empty() {

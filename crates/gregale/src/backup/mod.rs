@@ -62,7 +62,7 @@ fn verify(args: &VerifyArgs) -> Outcome {
 fn show(file: &Path, summary: &Summary, format: Format) -> Outcome {
     let report = Report {
         file: file.display().to_string(),
-        version: kv::backup::VERSION,
+        version: summary.version,
         keys: summary.n_entries,
         key_and_value_bytes: summary.n_bytes,
         file_bytes: summary.n_file_bytes,

@@ -51,7 +51,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> Outcome {
     let again = outcome.map_err(|failure| {
         let n = writer.n_written;
         Failure::new(format_args!(
-            "{failure} ({n} of {} keys were written before that; continue with --force)",
+            "{failure} ({n} of {} keys were written, or more; continue with --force)",
             whole.n_entries
         ))
     })?;
@@ -83,6 +83,7 @@ struct Writer<'a> {
     db: Db,
     batch: Vec<u8>,
     n_batch: usize,
+    /// The writes that were acknowledged, without those of a batch that is to be sent again.
     n_written: u64,
 }
 
@@ -145,15 +146,16 @@ impl Writer<'_> {
         let end = Instant::now() + TRY_FOR;
         while self.n_batch != 0 {
             match self.write() {
-                Ok(None) => {
+                Ok((_, None)) => {
                     self.n_written += self.n_batch as u64;
                     self.n_batch = 0;
                     self.batch.clear();
                 }
-                Ok(Some(line)) => {
+                Ok((n_done, Some(line))) => {
                     let kinds = ["TRYAGAIN", "LOADING", "UNKNOWN"];
                     let may_pass = kinds.iter().any(|kind| line.starts_with(kind));
                     if !may_pass || Instant::now() > end {
+                        self.n_written += n_done;
                         return Err(refused(self.address, &line));
                     }
                     std::thread::sleep(PAUSE);
@@ -164,16 +166,17 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The first error among the replies.
-    fn write(&mut self) -> io::Result<Option<String>> {
+    /// The number of acknowledged writes of the batch, and the first error among the replies.
+    fn write(&mut self) -> io::Result<(u64, Option<String>)> {
         self.connection.send(&self.batch)?;
-        let mut first = None;
+        let (mut n_done, mut first) = (0, None);
         for _ in 0..self.n_batch {
-            if let Value::Error(line) = self.connection.receive()? {
-                first.get_or_insert(line);
+            match self.connection.receive()? {
+                Value::Error(line) => drop(first.get_or_insert(line)),
+                _ => n_done += 1,
             }
         }
-        Ok(first)
+        Ok((n_done, first))
     }
 
     /// A member that died is back soon: its supervisor keeps its port open.
@@ -190,5 +193,34 @@ impl Writer<'_> {
             }
         }
         Err(failure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write as _};
+    use std::net::TcpListener;
+
+    /// It said that no key was written, though the limit of memory was reached in the middle.
+    #[test]
+    fn what_was_written_of_a_batch_that_failed_is_counted() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let member = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.write_all(b"+OK\r\n+OK\r\n-OOM no room\r\n").unwrap();
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        });
+        let mut writer = Writer::open(address, None).unwrap();
+        for key in [b"a", b"b", b"c"] {
+            let entry = Entry { db: Db::ZERO, key, value: b"v", expire_at_ms: None };
+            writer.put(entry).unwrap();
+        }
+        let refused = writer.flush().unwrap_err().to_string();
+        assert!(refused.contains("OOM no room"), "{refused}");
+        assert_eq!(writer.n_written, 2);
+        drop(writer);
+        member.join().unwrap();
     }
 }
