@@ -13,8 +13,11 @@ use crate::replicate::{LaunchArgs, ReplicateCommand};
 use crate::status::StatusArgs;
 use crate::up::UpArgs;
 use crate::workbench::{self, WorkbenchArgs};
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use console::Outcome;
+use std::ffi::OsString;
 
 /// Strongly consistent replication at memory speed.
 #[derive(Debug, Parser)]
@@ -22,6 +25,37 @@ use console::Outcome;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+impl Cli {
+    /// The command line of this process. A wrong one ends it.
+    pub(crate) fn of_process() -> Cli {
+        Cli::of(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn of(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> Result<Cli, clap::Error> {
+        let mut command = Cli::command();
+        let matches = command.try_get_matches_from_mut(words)?;
+        if says_two_ways(&matches) {
+            let why = "--control is in the place of --connect and --password: say one way";
+            return Err(command.error(ErrorKind::ArgumentConflict, why));
+        }
+        Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+}
+
+/// Whether the command line names a control port and a client port. What the environment says about
+/// client ports is for other commands.
+fn says_two_ways(matches: &ArgMatches) -> bool {
+    let mut of = matches;
+    while let Some((_, inner)) = of.subcommand() {
+        of = inner;
+    }
+    let is_said = |id: &str| {
+        let is_known = of.try_contains_id(id).is_ok();
+        is_known && of.value_source(id) == Some(ValueSource::CommandLine)
+    };
+    is_said("control") && (is_said("address") || is_said("password"))
 }
 
 /// The subcommands.
@@ -95,11 +129,26 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_control_port_is_in_the_place_of_a_client_port() {
+        let control = ["gregale", "status", "--control", "127.0.0.1:7200"];
+        assert!(Cli::of(control).is_ok());
+        let refused = Cli::of([&control[..], &["--connect", "127.0.0.1:7000"]].concat());
+        assert!(refused.unwrap_err().to_string().contains("say one way"));
+        let list = ["gregale", "member", "list", "--password", "x", "--control", "127.0.0.1:7200"];
+        assert!(Cli::of(list).is_err());
+        // The environment says the same as a default does: it is for commands without --control.
+        let is_from_default = |words: [&str; 4]| {
+            let matches = Cli::command().get_matches_from(words);
+            !says_two_ways(&matches)
+        };
+        assert!(is_from_default(control));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The cluster to which a command connects.
 
 use clap::Args;
+use console::Failure;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -32,6 +33,20 @@ pub(crate) fn fetch(address: SocketAddr, path: &str, within: Duration) -> io::Re
     let stream = TcpStream::connect_timeout(&address, within)?;
     let (_, body) = exchange(stream, &format!("GET {path} HTTP/1.0\r\n\r\n"), within)?;
     Ok(body)
+}
+
+/// The failure of a control port that did not answer.
+pub(crate) fn unanswered(address: SocketAddr, error: &io::Error, within: Duration) -> Failure {
+    let cause = match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("nothing for {} s", within.as_secs())
+        }
+        _ => error.to_string(),
+    };
+    Failure::new(format_args!(
+        "no answer from {address}: {cause}; is it a control port, and not a client port? `gregale \
+         up` prints them: --control ADDRESS:PORT"
+    ))
 }
 
 /// Sends a request over a connection to a control port. Returns the answer's first line and its
@@ -93,5 +108,13 @@ mod tests {
             [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock].contains(&refused.kind());
         assert!(is_late, "{refused}");
         dripping.join().unwrap();
+    }
+
+    #[test]
+    fn a_port_that_says_nothing_is_named_with_the_mend() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7000));
+        let silent = io::ErrorKind::WouldBlock.into();
+        let said = unanswered(address, &silent, Duration::from_secs(3)).to_string();
+        assert!(said.contains("nothing for 3 s; is it a control port"), "{said}");
     }
 }

@@ -31,9 +31,8 @@ mod status;
 mod up;
 mod workbench;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    console::ended(cli::Cli::parse().command.run())
+    console::ended(cli::Cli::of_process().command.run())
 }

@@ -2,7 +2,7 @@
 //!
 //! The names in [`ClusterStatus`] are an interface: additions only.
 
-use crate::connect::ConnectArgs;
+use crate::connect::{self, ConnectArgs};
 use crate::resp::{Connection, Value, refused};
 use base::{Incarnation, NodeId, Rank};
 use clap::Args;
@@ -22,7 +22,7 @@ pub(crate) struct StatusArgs {
     pub(crate) connect: ConnectArgs,
     /// Any live member's control address, instead of a client address: the client ports of a
     /// replicated program are the program's.
-    #[arg(long, conflicts_with_all = ["address", "password"])]
+    #[arg(long)]
     pub(crate) control: Option<SocketAddr>,
     /// The output format.
     #[arg(long, value_enum, default_value_t = Format::Table)]
@@ -389,9 +389,10 @@ pub(crate) fn fetch_control(address: SocketAddr) -> Outcome<(ClusterStatus, Stri
 
 /// The status over the control port.
 fn control(address: SocketAddr) -> Outcome<String> {
-    let body = crate::connect::fetch(address, "/status", ANSWER_WITHIN)
-        .map_err(|error| Failure::os(format_args!("ask {address} for /status"), error))?;
-    Ok(String::from_utf8_lossy(&body).into_owned())
+    match connect::fetch(address, "/status", ANSWER_WITHIN) {
+        Ok(body) => Ok(String::from_utf8_lossy(&body).into_owned()),
+        Err(error) => Err(connect::unanswered(address, &error, ANSWER_WITHIN)),
+    }
 }
 
 fn parse(address: SocketAddr, json: String) -> Outcome<(ClusterStatus, String)> {

@@ -77,7 +77,7 @@ pub(crate) struct ReachArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
     /// Any live member's control address, instead of a client address.
-    #[arg(long, conflicts_with_all = ["address", "password"])]
+    #[arg(long)]
     pub(crate) control: Option<SocketAddr>,
     /// The file of the cluster's secret: what changes members over a control port proves to know
     /// it.
