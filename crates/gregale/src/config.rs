@@ -2,9 +2,11 @@
 //!
 //! An unknown key is an error, never ignored: a misspelt limit would not limit anything.
 
+mod addresses;
 mod args;
 mod program;
 mod protocol;
+mod secret;
 mod shared;
 
 pub(crate) use args::ServeArgs;
@@ -13,6 +15,7 @@ pub(crate) use program::{
     SaveBy, Time, WhenSplit, check_kind, find,
 };
 pub(crate) use protocol::Protocol;
+pub(crate) use secret::open_secret;
 
 use base::{MAX_MEMBERS, NodeId, Rank};
 use clap::ValueEnum;
@@ -289,6 +292,9 @@ impl Config {
                 self.member
             )));
         }
+        if self.maxclients == 0 {
+            return Err(Failure::new("maxclients = 0 admits no client: say 1 or more"));
+        }
         if self.fabric == FabricKind::Tcp
             && let Some(member) = self.members.iter().find(|member| member.fabric.is_none())
         {
@@ -297,6 +303,7 @@ impl Config {
                 member.id
             )));
         }
+        self.check_addresses()?;
         check_choices(self.protocol, self.fabric, self.durability)?;
         check_partitions(self.protocol, self.partitions.map(|of| of.n))?;
         check_order(self.partitions.map(|of| of.order), self.durability)?;
@@ -355,37 +362,7 @@ impl Config {
         // Validated: listed, hence below MAX_MEMBERS.
         Rank::of_member(NodeId(self.member)).expect("a validated member")
     }
-
-    /// The cluster's secret.
-    pub(crate) fn secret(&self) -> Outcome<Vec<u8>> {
-        let path = &self.secret_file;
-        let secret = std::fs::read(path)
-            .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
-        if secret.trim_ascii().len() < SECRET_BYTES_MIN {
-            let file = path.display();
-            let is_new = self.start == Start::Bootstrap
-                && !self.data.as_ref().is_some_and(|data| {
-                    // What is not known may be there.
-                    storage::directory::is_begun(data).unwrap_or(true)
-                });
-            let mend = if is_new {
-                format!("`head -c 32 /dev/urandom | base64 > {file}` makes one")
-            } else {
-                // Another secret would make its disk, or memory, invalid.
-                "bring back the one that the cluster was begun with, from a copy or from another \
-                 member"
-                    .to_owned()
-            };
-            return Err(Failure::new(format_args!(
-                "the secret in {file} has less than {SECRET_BYTES_MIN} bytes: {mend}"
-            )));
-        }
-        Ok(secret.trim_ascii().to_vec())
-    }
 }
-
-/// The shortest secret: a shorter one could be guessed.
-const SECRET_BYTES_MIN: usize = 16;
 
 /// Refuses combinations that do not exist.
 pub(crate) fn check_choices(
@@ -513,24 +490,6 @@ control = "127.0.0.1:7201"
         assert_eq!(again.members, config.members);
     }
 
-    /// A new secret makes a cluster's disks refuse to open.
-    #[test]
-    fn a_new_secret_is_advised_only_where_there_is_nothing_yet() {
-        let base = tempfile::tempdir().unwrap();
-        let mut config = load(FILE).unwrap();
-        config.secret_file = base.path().join("secret");
-        config.data = Some(base.path().join("data"));
-        std::fs::write(&config.secret_file, "short").unwrap();
-        let refused = |config: &Config| config.secret().unwrap_err().to_string();
-        assert!(refused(&config).contains("head -c 32"), "{}", refused(&config));
-        std::fs::create_dir(base.path().join("data")).unwrap();
-        std::fs::write(base.path().join("data/identity"), b"").unwrap();
-        assert!(refused(&config).contains("bring back"), "{}", refused(&config));
-        config.data = None;
-        config.start = Start::Join;
-        assert!(refused(&config).contains("bring back"), "{}", refused(&config));
-    }
-
     #[test]
     fn an_unknown_key_is_refused_with_its_line() {
         let text = refused(&FILE.replace("member = 2", "member = 2\nmaxmemry = 5"));
@@ -561,6 +520,7 @@ control = "127.0.0.1:7201"
         assert!(many.contains("choose 1 to 32"), "{many}");
         assert!(load(&FILE.replace("member = 2", primcast)).is_ok());
         assert!(with("127.0.0.1:7001", "0.0.0.0:7001").contains("--requirepass"));
+        assert!(with("member = 2", "member = 2\nmaxclients = 0").contains("1 or more"));
         assert!(with("127.0.0.1:7201", "0.0.0.0:7201").contains("control port"));
     }
 

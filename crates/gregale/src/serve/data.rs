@@ -51,7 +51,7 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
     let cluster = fingerprint(&config.secret()?, &config.cluster, config.program.is_some());
     let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
     let directory = open_or_begin(path, config.start, life, identity)
-        .map_err(|error| refusal(&error, config.member))?;
+        .map_err(|error| refusal(&error, config))?;
     let incarnation = directory.identity().incarnation;
     let (mut disk, found) = LogDisk::open(directory).map_err(Failure::new)?;
     if let Some(bytes) = config.snapshot_log_bytes {
@@ -109,8 +109,19 @@ fn open_or_begin(
 }
 
 /// Adds the remedy, where it contains the member's number.
-fn refusal(error: &DirectoryError, member: u16) -> Failure {
+fn refusal(error: &DirectoryError, config: &Config) -> Failure {
+    let member = config.member;
     match error {
+        DirectoryError::Another { path, found, wanted } if found.node == wanted.node => {
+            Failure::new(format_args!(
+                "{} is member {member}'s, and was begun with another secret than that in {}, or \
+                 under another name than cluster = {:?}: bring back the one that it was begun with, \
+                 from a copy or from another member",
+                path.display(),
+                config.secret_file.display(),
+                config.cluster
+            ))
+        }
         DirectoryError::NoOwner(path) => Failure::new(format_args!(
             "{} holds a log and no file `identity`, so that its owner is unknown: \
              `gregale member replace {member}` puts it aside and begins a new one; without others \
@@ -141,6 +152,20 @@ mod tests {
         open_or_begin(path, start, life, identity).map(|directory| directory.identity().incarnation)
     }
 
+    /// The configuration of a durable member in `base`, with a secret there.
+    fn config_in(base: &Path) -> Config {
+        let text = format!(
+            "cluster = \"x\"\nmember = 1\nprotocol = \"durable\"\ndurability = \"disk-quorum\"\n\
+             start = \"bootstrap\"\ndirectory = \"{0}\"\nsecret_file = \"{0}/secret\"\n\
+             data = \"{0}/data\"\n[[members]]\nid = 1\nclient = \"127.0.0.1:7000\"\n\
+             control = \"127.0.0.1:7200\"\n",
+            base.display()
+        );
+        let config: Config = toml::from_str(&text).unwrap();
+        std::fs::write(&config.secret_file, "0123456789abcdef").unwrap();
+        config
+    }
+
     #[test]
     fn i1_only_a_word_begins_a_directory() {
         let directory = tempfile::tempdir().unwrap();
@@ -164,7 +189,9 @@ mod tests {
         std::fs::write(&segment, &bytes).unwrap();
         std::fs::remove_file(directory.path().join("identity")).unwrap();
         let refused = begin(directory.path(), Start::Join, 800).unwrap_err();
-        let line = refusal(&refused, 2).to_string();
+        let base = tempfile::tempdir().unwrap();
+        let config = Config { member: 2, ..config_in(base.path()) };
+        let line = refusal(&refused, &config).to_string();
         assert!(line.contains("`gregale member replace 2`"), "{line}");
     }
 
@@ -179,15 +206,7 @@ mod tests {
     #[test]
     fn i4_a_file_that_still_says_bootstrap_founds_nobody_twice() {
         let base = tempfile::tempdir().unwrap();
-        let text = format!(
-            "cluster = \"x\"\nmember = 1\nprotocol = \"durable\"\ndurability = \"disk-quorum\"\n\
-             start = \"bootstrap\"\ndirectory = \"{0}\"\nsecret_file = \"{0}/secret\"\n\
-             data = \"{0}/data\"\n[[members]]\nid = 1\nclient = \"127.0.0.1:7000\"\n\
-             control = \"127.0.0.1:7200\"\n",
-            base.path().display()
-        );
-        let mut config: Config = toml::from_str(&text).unwrap();
-        std::fs::write(&config.secret_file, "0123456789abcdef").unwrap();
+        let mut config = config_in(base.path());
         let life = |had_disk| Life { number: Incarnation(700), count: 2, had_disk };
         let refused = open(&config, life(true), Word::File).err().expect("it had one").to_string();
         assert!(refused.contains("start = \"join\""), "{refused}");
@@ -202,5 +221,20 @@ mod tests {
         std::fs::remove_dir_all(base.path().join("data")).unwrap();
         config.start = Start::Join;
         assert!(open(&config, life(true), Word::File).is_ok());
+    }
+
+    #[test]
+    fn another_secret_is_named_and_not_another_directory() {
+        let base = tempfile::tempdir().unwrap();
+        let config = config_in(base.path());
+        let life = Life { number: Incarnation(700), count: 1, had_disk: true };
+        drop(open(&config, Life { had_disk: false, ..life }, Word::File).unwrap());
+        std::fs::write(&config.secret_file, "fedcba9876543210").unwrap();
+        let refused = open(&config, life, Word::File).err().expect("another").to_string();
+        assert!(refused.contains("another secret than that in"), "{refused}");
+        std::fs::write(&config.secret_file, "0123456789abcdef").unwrap();
+        let other = Config { member: 2, ..config };
+        let refused = open(&other, life, Word::File).err().expect("another").to_string();
+        assert!(refused.contains("name that one's own directory"), "{refused}");
     }
 }

@@ -18,7 +18,7 @@ mod partitioned;
 pub(crate) mod sentinel;
 
 use crate::channel::{ReplicaEnd, Report, Sockets};
-use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start};
+use crate::config::{Config, Durability, FabricKind, Protocol, ServeArgs, Start, open_secret};
 use crate::control::{self, Board};
 use crate::door::{Door, State, Stop, Supervised, state_of};
 use crate::replicate::ProgramDoor;
@@ -61,6 +61,9 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
     if !args.supervised {
         let mut config = Config::load(args)?;
         let sockets = listen(&config)?;
+        if let Some(why) = open_secret(&config.secret_file) {
+            runtime::complain(format_args!("{why}"));
+        }
         return replicate(args, &mut config, sockets, None);
     }
     die_with_parent()?;

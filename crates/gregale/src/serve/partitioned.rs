@@ -79,7 +79,7 @@ fn has_identity(config: &Config) -> Outcome<bool> {
 fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
     let secret = String::from_utf8(config.secret()?).map_err(|_| {
         Failure::new(format_args!(
-            "the secret in {} is no text: `head -c 32 /dev/urandom | base64` makes one",
+            "the secret in {} is no text: `(umask 077; head -c 32 /dev/urandom | base64 > FILE)` makes one",
             config.secret_file.display()
         ))
     })?;
