@@ -39,36 +39,6 @@ use std::time::Duration;
 const VALUE_BYTES: usize = 4 << 10;
 const INPUT_BYTES_MAX: usize = VALUE_BYTES - batch::OVERHEAD_BYTES - entry::HEADER_BYTES;
 
-/// The descriptors of a member beside those of its clients and legs.
-const OTHERS_MAX: u64 = 100;
-
-/// The most clients of a member: each of them takes a descriptor, and each of every member a leg,
-/// at all members. Where the members' limits differ, the least one should be set.
-fn clients_max(config: &Config, settings: &Settings) -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let wanted = config.maxclients as usize;
-    if settings.is_told_by_udp() {
-        return wanted; // they have bounds of their own
-    }
-    let watches_threads = settings.attach() == Attach::Preload;
-    let most = with_descriptors(limit, watches_threads, config.members.len());
-    if most < wanted {
-        let limit = limit.unwrap_or_default();
-        runtime::complain(format_args!(
-            "the limit of {limit} open files is enough for {most} clients at each member, not for \
-             {wanted}: raise it (ulimit -n), or say --maxclients {most}"
-        ));
-    }
-    most.min(wanted)
-}
-
-/// The clients of each of so many members for which a limit of descriptors is enough.
-fn with_descriptors(limit: Option<u64>, watches_threads: bool, n_members: usize) -> usize {
-    let of_threads = if watches_threads { u64::from(waits::N_SLOTS) } else { 0 };
-    let left = limit.unwrap_or(u64::MAX).saturating_sub(OTHERS_MAX + of_threads);
-    (left / (n_members as u64 + 1)).max(1) as usize
-}
-
 /// The seed of what copies draw, the same at all members and in all lives of the cluster; 0 for the
 /// kernel's chance. With it one knows what programs draw: it is made of the secret.
 fn seed(config: &Config, settings: &Settings) -> Outcome<u64> {
@@ -116,7 +86,7 @@ impl ProgramDoor {
         let of_clients = clients::Config {
             me: config.rank(),
             run: life,
-            clients_max: clients_max(config, settings),
+            clients_max: config.maxclients as usize,
             input_bytes_max: INPUT_BYTES_MAX,
             reads: match settings.reads {
                 ReadsOf::None => None,
@@ -321,19 +291,5 @@ impl Sockets<State<FileTranscript>> for ProgramDoor {
             key if key & LEG != 0 => self.door.on_leg(key & !LEG, desk),
             _ => self.door.on_client(ready, state, desk),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_and_legs_of_all_members_are_within_the_limit_of_descriptors() {
-        assert_eq!(with_descriptors(Some(1024), false, 3), 231);
-        assert_eq!(with_descriptors(Some(1024), true, 3), 111, "a file for each thread");
-        assert_eq!(with_descriptors(Some(1024), true, 5), 74);
-        assert_eq!(with_descriptors(Some(64), true, 3), 1);
-        assert!(with_descriptors(None, true, 3) > 1 << 40);
     }
 }
