@@ -1,7 +1,9 @@
 //! The cluster's directory on tmpfs: regions, configurations, the secret.
 //!
 //! - I1 the directory is removed when this value is dropped. The directory of a killed supervisor
-//!   is recognised by its lock, which no process holds, and is swept.
+//!   is recognised by its lock, which no process holds, and is swept. The lock has its name only
+//!   once it is held, so that no directory is swept that was just made; and what another user has
+//!   put there is left alone. Without a lock's name, what is there belongs to no supervisor.
 //! - I2 the memory of a member whose process has ended is removed, although a child that the
 //!   process was starting may still hold it for a moment ([`Directory::discard`]).
 
@@ -10,14 +12,16 @@ use crate::random::random_hex;
 use base::NodeId;
 use console::{Failure, Outcome};
 use region::Region;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const LOCK: &str = "supervisor.lock";
+/// The name of the lock until it is held.
+const UNLOCKED: &str = "supervisor.new";
 const PREFIX: &str = "gregale-";
 /// The longest time for which a dead process's memory is waited for (I2).
 const OWNED_WITHIN: Duration = Duration::from_secs(2);
@@ -45,12 +49,10 @@ impl Directory {
         let path = base.join(format!("{PREFIX}{cluster}-{port}"));
         let was_there = path.exists();
         sweep(base);
-        // Without its lock's file nothing lives in it: its supervisor was killed between the two,
-        // and no other one of this port runs, since the port is ours.
-        if path.exists() && !path.join(LOCK).exists() {
-            let _ = std::fs::remove_dir_all(&path);
-        }
         let was_left = was_there && !path.exists();
+        if path.exists() && !path.join(LOCK).exists() {
+            clear(&path)?;
+        }
         DirBuilder::new().mode(0o700).create(&path).map_err(|error| match error.kind() {
             std::io::ErrorKind::AlreadyExists => Failure::new(format_args!(
                 "{} is there and in use: another cluster of this name and port runs; \
@@ -82,9 +84,7 @@ impl Directory {
     }
 
     fn found(path: PathBuf) -> Outcome<Directory> {
-        let lock = write_private(&path.join(LOCK), b"")?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| Failure::os(format_args!("lock {}", path.display()), error))?;
+        let lock = take_lock(&path)?;
         let directory = Directory { path, _lock: lock, was_left: false };
         write_private(&directory.secret_file(), random_secret()?.as_bytes())?;
         Ok(directory)
@@ -150,6 +150,32 @@ fn write(options: &mut OpenOptions, path: &Path, bytes: &[u8]) -> Outcome<File> 
     })
 }
 
+fn take_lock(path: &Path) -> Outcome<File> {
+    let failed = |error| Failure::os(format_args!("lock {}", path.display()), error);
+    let fresh = path.join(UNLOCKED);
+    let lock = write_private(&fresh, b"")?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|errno| failed(errno.into()))?;
+    std::fs::rename(fresh, path.join(LOCK)).map_err(failed)?;
+    Ok(lock)
+}
+
+/// Removes the directory of a supervisor that was killed before it had its lock: no other one of
+/// this port runs, since the port is ours. Anything else in it is another program's.
+fn clear(path: &Path) -> Outcome<()> {
+    let _ = std::fs::remove_file(path.join(UNLOCKED));
+    match std::fs::remove_dir(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+            Err(Failure::new(format_args!(
+                "{} is there, and no `gregale up` has made it (it holds no {LOCK}): another program \
+                 may use it; choose another --cluster, or remove it",
+                path.display()
+            )))
+        }
+        // It is gone, or making it again tells why not.
+        _ => Ok(()),
+    }
+}
+
 /// Removes the directories of killed supervisors. Directories that cannot be removed, or belong to
 /// another user, are left alone.
 fn sweep(base: &Path) {
@@ -159,12 +185,30 @@ fn sweep(base: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // Only a directory of `up` has this file; only a live supervisor holds its lock.
-        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        // Held until it is removed: another sweeper finds that it has no lock any more.
+        if let Some(_lock) = abandoned(&path) {
             let _ = std::fs::remove_dir_all(&path);
         }
     }
+}
+
+/// The lock of a directory that a supervisor of this user has left, if `path` is one: only a
+/// directory of `up` has this file, and only a live supervisor holds its lock.
+fn abandoned(path: &Path) -> Option<File> {
+    let place = path.join(LOCK);
+    // A pipe without a writer would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = File::from(rustix::fs::open(&place, flags, Mode::empty()).ok()?);
+    let found = lock.metadata().ok()?;
+    let owner = std::fs::symlink_metadata(path).ok()?;
+    let user = rustix::process::geteuid().as_raw();
+    if !found.is_file() || !owner.is_dir() || [found.uid(), owner.uid()] != [user; 2] {
+        return None;
+    }
+    flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
+    // The directory may have been swept, and made again, between the two.
+    let named = std::fs::symlink_metadata(&place).ok()?;
+    ((named.dev(), named.ino()) == (found.dev(), found.ino())).then_some(lock)
 }
 
 #[cfg(test)]
@@ -172,6 +216,7 @@ mod tests {
     use super::*;
     use base::Incarnation;
     use region::{Identity, Shape};
+    use rustix::fs::FileType;
 
     #[test]
     fn i1_nothing_is_left_when_it_goes() {
@@ -201,6 +246,54 @@ mod tests {
         std::fs::create_dir(base.path().join("gregale-x-7000")).unwrap();
         let directory = Directory::create(base.path(), "x", 7000).unwrap();
         assert!(directory.secret_file().exists());
+    }
+
+    /// It was waited for without a word, and for ever: any user could make it.
+    #[test]
+    fn i1_a_pipe_in_the_place_of_a_lock_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let foreign = base.path().join("gregale-evil-1");
+        std::fs::create_dir(&foreign).unwrap();
+        let mode = Mode::RUSR | Mode::WUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, foreign.join(LOCK), FileType::Fifo, mode, 0).unwrap();
+        let path = base.path().to_owned();
+        let (done, made) = std::sync::mpsc::channel();
+        // It ends with the test's process where it waits.
+        std::thread::spawn(move || done.send(Directory::create(&path, "x", 7000)));
+        let made = made.recv_timeout(Duration::from_secs(30)).expect("it waits").unwrap();
+        assert!(made.secret_file().exists() && foreign.exists());
+    }
+
+    /// The lock was made and taken in two steps, and another `up` swept the directory between them.
+    #[test]
+    fn i1_a_directory_that_was_just_made_is_not_swept() {
+        let base = tempfile::tempdir().unwrap();
+        std::thread::scope(|scope| {
+            for port in 1..=4 {
+                let base = base.path();
+                scope.spawn(move || {
+                    for _ in 0..200 {
+                        let directory = Directory::create(base, "x", port).unwrap();
+                        assert!(directory.path().join(LOCK).exists(), "{port}");
+                    }
+                });
+            }
+        });
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    /// The memory of members that `serve` ran there was removed under them.
+    #[test]
+    fn i1_a_directory_that_no_supervisor_has_made_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let region = base.path().join("gregale-x-7000/node-1.region");
+        std::fs::create_dir(region.parent().unwrap()).unwrap();
+        std::fs::write(&region, b"").unwrap();
+        let refused = Directory::create(base.path(), "x", 7000).unwrap_err().to_string();
+        assert!(refused.contains("gregale-x-7000 is there, and no `gregale up`"), "{refused}");
+        assert!(region.exists());
+        drop(Directory::create(base.path(), "other", 7000).unwrap());
+        assert!(region.exists());
     }
 
     #[test]
