@@ -87,7 +87,8 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
             Ok(data)
         })
         .transpose()?;
-    let mut supervisor = Supervisor::new(args, &directory, data, sockets, signals()?)?;
+    let say = Say::new(args.format)?;
+    let mut supervisor = Supervisor::new(args, &directory, data, sockets, signals()?, say)?;
     let outcome = supervisor.run();
     supervisor.stop();
     outcome
@@ -149,6 +150,7 @@ impl<'a> Supervisor<'a> {
         data: Option<Data>,
         sockets: Vec<Sockets>,
         signals: UnixStream,
+        say: Say,
     ) -> Outcome<Supervisor<'a>> {
         let poller = Poller::new().map_err(|error| Failure::os("make an epoll set", error))?;
         poller
@@ -206,7 +208,7 @@ impl<'a> Supervisor<'a> {
             args,
             directory,
             data,
-            say: Say::new(args.format),
+            say,
             poller,
             signals,
             members,

@@ -1,13 +1,18 @@
 //! The messages of `up` to its user: lines for people, or JSON objects, one per line.
+//!
+//! - I1 the reader of standard output is never waited for, whatever it does: a thread writes. While
+//!   it stands still, so many lines wait, and further ones are left out and counted.
 
 use super::UpArgs;
 use super::member::how;
 use crate::config::Config;
-use console::Format;
+use console::{Failure, Format, Outcome};
 use serde_json::json;
+use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitStatus;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// What follows a death, for people.
@@ -19,25 +24,64 @@ fn restart(pause: Option<Duration>) -> String {
     }
 }
 
+/// The most lines that wait for their reader (I1).
+const LINES_MAX: usize = 1024;
+/// The longest wait at the end for the reader of the last lines.
+const READ_WITHIN: Duration = Duration::from_secs(1);
+
 /// The output of `up`; see the module's text.
 pub(super) struct Say {
     format: Format,
+    /// The way to the thread; `None` once the last line is said.
+    lines: Option<SyncSender<String>>,
+    /// The end of the thread.
+    written: Receiver<()>,
+    n_left_out: Cell<u64>,
 }
 
 impl Say {
-    pub(super) fn new(format: Format) -> Say {
-        Say { format }
+    pub(super) fn new(format: Format) -> Outcome<Say> {
+        Say::to(format, std::io::stdout())
     }
 
     /// Standard output may be closed (`up | head`): the cluster continues.
+    pub(super) fn to(format: Format, mut out: impl Write + Send + 'static) -> Outcome<Say> {
+        let (lines, waiting) = sync_channel::<String>(LINES_MAX);
+        let (ended, written) = sync_channel(0);
+        let write = move || {
+            let _ended: SyncSender<()> = ended;
+            for line in waiting {
+                let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+            }
+        };
+        std::thread::Builder::new()
+            .name("say".into())
+            .spawn(write)
+            .map_err(|error| Failure::os("start a thread", error))?;
+        Ok(Say { format, lines: Some(lines), written, n_left_out: Cell::new(0) })
+    }
+
     fn print(&self, text: impl FnOnce() -> String, json: impl FnOnce() -> serde_json::Value) {
         let line = match self.format {
             Format::Table => text(),
             Format::Json => json().to_string(),
         };
-        let mut out = std::io::stdout().lock();
-        let _ = writeln!(out, "{line}");
-        let _ = out.flush();
+        let Some(lines) = &self.lines else { return };
+        let n = self.n_left_out.get();
+        if n > 0 {
+            let note = match self.format {
+                Format::Table => {
+                    format!("({n} lines are left out here: they were not read in time)")
+                }
+                Format::Json => json!({"event": "left_out", "lines": n}).to_string(),
+            };
+            if lines.try_send(note).is_ok() {
+                self.n_left_out.set(0);
+            }
+        }
+        if lines.try_send(line).is_err() {
+            self.n_left_out.set(self.n_left_out.get() + 1);
+        }
     }
 
     pub(super) fn starting(&self, args: &UpArgs, version: &str) {
@@ -272,5 +316,51 @@ impl Say {
 
     pub(super) fn stopping(&self) {
         self.print(|| "stopping".into(), || json!({"event": "stopping"}));
+    }
+}
+
+impl Drop for Say {
+    fn drop(&mut self) {
+        self.lines = None;
+        // It ends when all is written, or never.
+        let _ = self.written.recv_timeout(READ_WITHIN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::os::unix::net::UnixStream;
+    use std::sync::mpsc::channel;
+
+    /// The supervisor stood still with its reader, restarted no member and heard no signal.
+    #[test]
+    fn i1_a_reader_that_stands_still_is_not_waited_for() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let (said, all) = channel();
+        std::thread::spawn(move || {
+            let say = Say::to(Format::Table, near).unwrap();
+            (0..20_000).for_each(|id| say.vacated(id));
+            said.send(say)
+        });
+        let say = all.recv_timeout(Duration::from_secs(30)).expect("it waits for its reader");
+        let lines = BufReader::new(far).lines().map(Result::unwrap);
+        let read = std::thread::spawn(move || lines.collect::<Vec<String>>());
+        // What is said once it reads again comes through, behind the number of what did not.
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        let mut n_left_out = say.n_left_out.get();
+        while say.n_left_out.get() > 0 {
+            assert!(std::time::Instant::now() < end, "it is never read");
+            n_left_out = say.n_left_out.get();
+            std::thread::yield_now();
+            say.ready();
+        }
+        drop(say);
+        let read = read.join().unwrap();
+        assert_eq!(read[0], "member 0 was removed and is not started again");
+        assert_eq!(read[read.len() - 1], "ready");
+        let note = format!("({n_left_out} lines are left out here: they were not read in time)");
+        assert!(read.contains(&note), "{note}");
     }
 }

@@ -23,7 +23,8 @@ fn supervise(words: &[&str], test: impl FnOnce(&mut Supervisor<'_>)) {
     let sockets = || Sockets { client: listen(), control: listen(), fabric: None };
     let sockets = (0..args.seats()).map(|_| sockets()).collect();
     let signals = UnixStream::pair().unwrap().0;
-    test(&mut Supervisor::new(&args, &directory, data, sockets, signals).unwrap());
+    let say = Say::to(args.format, std::io::sink()).unwrap();
+    test(&mut Supervisor::new(&args, &directory, data, sockets, signals, say).unwrap());
 }
 
 const MEMORY: [&str; 2] = ["--durability", "memory-quorum"];
