@@ -9,8 +9,8 @@ use mlua::{Error, Lua, LuaString, Result, Table, Value};
 use super::run::{self, Budget};
 use super::{library, values};
 
-/// The longest string that `string.rep` may make.
-const STRING_BYTES_MAX: usize = run::MEMORY_BYTES_MAX / 2;
+/// The longest string that `string.rep`, or one replacement of `string.gsub`, may make.
+pub(super) const STRING_BYTES_MAX: usize = run::MEMORY_BYTES_MAX / 2;
 
 /// A table of all host functions.
 pub(super) fn functions(lua: &Lua, budget: &Rc<Budget>, seed: u64) -> Result<Table> {

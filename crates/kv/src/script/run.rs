@@ -32,6 +32,9 @@ pub(super) const CROSSING_STEPS: u64 = 50;
 /// The cost of looking at a key and sorting it.
 const KEY_STEPS: u64 = 50;
 
+/// The bytes of a text that cost a step where a text is looked through, or copied.
+const BYTES_PER_STEP: usize = 8;
+
 pub(super) const SPENT: &str = "Script stopped: it takes too many steps (gregale's limit)";
 
 /// The name of every script's chunk, as in Redis.
@@ -345,6 +348,7 @@ fn find_plain(
 }
 
 /// The text that replaces one match of `string.gsub`; false and the error if a capture is missing.
+/// The text is made outside of Lua's memory, so it has a bound of its own.
 pub(super) fn expand(
     lua: &Lua,
     budget: &Budget,
@@ -361,13 +365,21 @@ pub(super) fn expand(
         }
         match bytes.next() {
             Some(digit) if digit.is_ascii_digit() => {
+                budget.charge(1)?;
                 let mut at = usize::from(digit - b'0');
                 // Without captures the first capture is the whole match.
                 if at == 1 && parts.len() == 1 {
                     at = 0;
                 }
                 match parts.get(at).map(|part| lua.coerce_string(part.clone())).transpose()? {
-                    Some(Some(text)) => out.extend_from_slice(&text.as_bytes()),
+                    Some(Some(text)) => {
+                        let text = text.as_bytes();
+                        budget.charge((text.len() / BYTES_PER_STEP) as u64)?;
+                        if out.len() + text.len() > host::STRING_BYTES_MAX {
+                            return Err(Error::MemoryError(String::new()));
+                        }
+                        out.extend_from_slice(&text);
+                    }
                     _ => return Ok((Value::Boolean(false), Some("invalid capture index"))),
                 }
             }

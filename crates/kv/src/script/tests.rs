@@ -319,3 +319,18 @@ fn s4_undeclared_keys_are_refused_in_partitions() {
     }
     assert_eq!(run(&mut store, "return redis.call('PING')"), "+PONG\r\n");
 }
+
+#[test]
+fn s2_the_text_that_replaces_a_match_is_bounded_and_paid_for() {
+    let lua = mlua::Lua::new();
+    let expand = |times: usize| {
+        let budget = Budget::new(16_000_000);
+        let with = lua.create_string("%0".repeat(times)).unwrap();
+        let whole = lua.create_string("x".repeat(1_000_000)).unwrap();
+        let parts = mlua::Variadic::from_iter([mlua::Value::String(whole)]);
+        let result = run::expand(&lua, &budget, (with, parts));
+        (result.map(drop).map_err(|error| run::text_of(&error)), 16_000_000 - budget.left())
+    };
+    assert_eq!(expand(10), (Ok(()), 10 * (2 + 1 + 125_000)));
+    assert_eq!(expand(20), (Err("not enough memory".to_owned()), 20 * 2 + 17 * (1 + 125_000)));
+}
