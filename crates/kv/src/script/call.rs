@@ -10,11 +10,15 @@ use crate::command::{Args, CommandSpec, flag, keys_of, lookup, lookup_subcommand
 use crate::exec::keys::copy_target;
 use crate::exec::{OUT_OF_MEMORY, database_or_reply};
 use crate::reply::{Protocol, Reply};
+use crate::resp::{ARGS_MAX, REQUEST_BYTES_MAX, too_long};
 use crate::store::{Db, DbKey, Store};
 use crate::text;
 
 /// The cost of a call beside the bytes that it moves.
 const CALL_STEPS: u64 = 100;
+
+/// The cost of each argument of a call: a number is printed.
+const WORD_STEPS: u64 = 8;
 
 /// The number of bytes that cost a step.
 const BYTES_PER_STEP: u64 = 4;
@@ -60,9 +64,16 @@ impl Caller<'_> {
     }
 
     fn answer(&mut self, values: &MultiValue) -> Result<Reply> {
-        let words = host::words(&values.iter().cloned().collect::<Vec<_>>());
         let mut reply = Reply::new(self.protocol);
-        match words {
+        self.budget.charge(CALL_STEPS + WORD_STEPS * values.len() as u64)?;
+        // One long text may stand in many arguments, and each is copied.
+        let bytes = host::bytes_of(values);
+        if bytes > REQUEST_BYTES_MAX || values.len() > ARGS_MAX {
+            reply.error(too_long());
+            return Ok(reply);
+        }
+        self.budget.charge(bytes as u64 / BYTES_PER_STEP)?;
+        match host::words(values) {
             _ if values.is_empty() => {
                 reply.error("ERR Please specify at least one argument for this redis lib call");
             }
@@ -71,8 +82,6 @@ impl Caller<'_> {
             }
             Some(words) => {
                 let args: Args<'_> = words.iter().map(|word| &word[..]).collect();
-                let bytes: u64 = args.iter().map(|arg| arg.len() as u64).sum();
-                self.budget.charge(CALL_STEPS + bytes / BYTES_PER_STEP)?;
                 reply.bounded(text::ANSWER_TOO_LONG, |reply| self.execute(&args, reply));
             }
         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
-use mlua::{Error, Lua, LuaString, Result, Table, Value};
+use mlua::{Error, Lua, LuaString, MultiValue, Result, Table, Value};
 
 use super::run::{self, Budget};
 use super::{library, values};
@@ -167,8 +167,16 @@ fn has_tostring(_: &Lua, table: Table) -> Result<bool> {
     Ok(!matches!(metatable.raw_get::<Value>("__tostring")?, Value::Nil))
 }
 
-/// The arguments of a command in a script: strings, and numbers as C prints them.
-pub(super) fn words(values: &[Value]) -> Option<Vec<Vec<u8>>> {
+/// The bytes of the strings among the arguments of a command in a script.
+pub(super) fn bytes_of(values: &MultiValue) -> usize {
+    let bytes =
+        |value: &Value| if let Value::String(text) = value { text.as_bytes().len() } else { 0 };
+    values.iter().map(bytes).sum()
+}
+
+/// The arguments of a command in a script: strings, and numbers as C prints them. The caller bounds
+/// their length, which is not among Lua's memory.
+pub(super) fn words(values: &MultiValue) -> Option<Vec<Vec<u8>>> {
     let word = |value: &Value| match value {
         Value::String(text) => Some(text.as_bytes().to_vec()),
         other => values::number(other).map(|number| values::text_of(number).into_bytes()),

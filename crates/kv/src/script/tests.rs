@@ -60,7 +60,7 @@ fn s2_a_script_without_end_is_stopped() {
         "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.sort(t) end",
         "local s = ('a'):rep(1e6) while true do local x = s:upper() end",
         "local s = ('a'):rep(1e6) while true do local x = redis.sha1hex(s) end",
-        "local s = ('a'):rep(1e6) while true do redis.call('ECHO', s) end",
+        "local s = ('a'):rep(6e5) while true do redis.call('ECHO', s) end",
         "local s = ('return 1 '):rep(1e5) while true do pcall(loadstring, s) end",
         "local t = {} for i = 1, 2e4 do t[i] = 'x' end while true do table.concat(t) end",
         "redis.call('SET', 'k', ('x'):rep(5e5)) while true do redis.call('SETRANGE', 'k', 0, 'y') end",
@@ -333,4 +333,14 @@ fn s2_the_text_that_replaces_a_match_is_bounded_and_paid_for() {
     };
     assert_eq!(expand(10), (Ok(()), 10 * (2 + 1 + 125_000)));
     assert_eq!(expand(20), (Err("not enough memory".to_owned()), 20 * 2 + 17 * (1 + 125_000)));
+}
+
+#[test]
+fn s2_a_command_of_a_script_is_no_longer_than_a_client_s() {
+    let echo = |bytes: &str| eval(&format!("return redis.call('ECHO', ('x'):rep({bytes}))"));
+    assert!(echo("6e5").starts_with("$600000\r\n"), "{:.60}", echo("6e5"));
+    assert!(echo("7e5").starts_with("-ERR request is longer than 655360 bytes or 65536 "));
+    let many = "local s = ('x'):rep(1e5) local t = {} for i = 1, 7 do t[i] = s end \
+                return redis.pcall('DEL', unpack(t))";
+    assert!(eval(many).starts_with("-ERR request is longer"), "{:.60}", eval(many));
 }
