@@ -116,7 +116,7 @@ fn guard(lua: &Lua, inner: Table) -> Result<Table> {
         .raw_get::<Value>(name.clone())?
     {
         Value::Nil => {
-            let name = lua.coerce_string(name)?.map(|name| name.to_string_lossy());
+            let name = lua.coerce_string(name)?.map(|name| shown(&name));
             let name = name.unwrap_or_default();
             refuse(lua, format!("Script attempted to access nonexistent global variable '{name}'"))
         }
@@ -130,6 +130,17 @@ fn guard(lua: &Lua, inner: Table) -> Result<Table> {
     guard.raw_set("__metatable", false)?;
     outer.set_metatable(Some(guard))?;
     Ok(outer)
+}
+
+/// The most bytes of a name that an error shows. Lua keeps each error of the host until a script
+/// ends, and counts no byte of its text as memory.
+const SHOWN_BYTES_MAX: usize = 128;
+
+fn shown(name: &LuaString) -> String {
+    let name = name.as_bytes();
+    let (start, rest) = name.split_at(name.len().min(SHOWN_BYTES_MAX));
+    let end = if rest.is_empty() { "" } else { "..." };
+    format!("{}{end}", String::from_utf8_lossy(start))
 }
 
 /// The position in the script, in the form in which Lua puts it before an error.

@@ -10,10 +10,15 @@
 //!   (`order`); only the store outlives a script. Test `s1_two_replicas_run_a_script_alike`.
 //! - S2 the cost of a script is bounded: in steps, by a hook on instructions, with a charge for all
 //!   work that no instruction shows, out of the steps of its command or transaction
-//!   ([`STEPS_MAX`](crate::reply::STEPS_MAX)); in memory by [`MEMORY_BYTES_MAX`]. A script cannot
-//!   catch the end of its steps, and its earlier writes stay. Tests
-//!   `s2_a_script_without_end_is_stopped` and
-//!   `s2_a_script_is_stopped_at_the_same_step_at_every_replica_and_what_it_wrote_stays`. Almost all
+//!   ([`STEPS_MAX`](crate::reply::STEPS_MAX)); in memory by [`MEMORY_BYTES_MAX`], and what is made
+//!   for it outside of Lua by bounds of its own: the text that replaces a match, the arguments of
+//!   a command, which are no longer than a client's, and the text of an error, which Lua keeps. A
+//!   script cannot catch the end of its steps, and its earlier writes stay. Tests
+//!   `s2_a_script_without_end_is_stopped`,
+//!   `s2_a_script_is_stopped_at_the_same_step_at_every_replica_and_what_it_wrote_stays`,
+//!   `s2_the_text_that_replaces_a_match_is_bounded_and_paid_for`,
+//!   `s2_a_command_of_a_script_is_no_longer_than_a_client_s` and
+//!   `s2_an_error_that_lua_keeps_shows_the_beginning_of_a_long_name`. Almost all
 //!   scripts end within some 0.1 s. A script written for the purpose takes some 20 s: an
 //!   instruction may join, compare or add long texts, which a hook does not see; instructions cost
 //!   more while a script holds more memory, but not as much more as that takes.

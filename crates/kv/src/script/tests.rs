@@ -344,3 +344,12 @@ fn s2_a_command_of_a_script_is_no_longer_than_a_client_s() {
                 return redis.pcall('DEL', unpack(t))";
     assert!(eval(many).starts_with("-ERR request is longer"), "{:.60}", eval(many));
 }
+
+#[test]
+fn s2_an_error_that_lua_keeps_shows_the_beginning_of_a_long_name() {
+    let text = "local s = ('x'):rep(1e6) \
+                local ok, e = pcall(function() return _G[s] end) return #e";
+    assert_eq!(eval(text), ":203\r\n");
+    let short = "local ok, e = pcall(function() return _G['x'] end) return e";
+    assert!(eval(short).ends_with("nonexistent global variable 'x'\r\n"), "{}", eval(short));
+}
