@@ -131,6 +131,11 @@ impl Reply {
         self.buffer.len()
     }
 
+    /// Whether bytes were left out, so that [`Reply::bounded`] will answer an error instead (I3).
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Whether nothing has been encoded.
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()

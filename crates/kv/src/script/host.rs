@@ -44,7 +44,7 @@ fn with_budget(lua: &Lua, host: &Table, budget: &Rc<Budget>) -> Result<()> {
     let of = Rc::clone(budget);
     host.raw_set("keys", lua.create_function(move |lua, table| run::keys(lua, &of, table))?)?;
     let of = Rc::clone(budget);
-    host.raw_set("next", lua.create_function(move |_, args| run::next(&of, args))?)
+    host.raw_set("next", lua.create_function(move |lua, args| run::next(lua, &of, args))?)
 }
 
 /// Redis's own generator, which begins with the command's seed.

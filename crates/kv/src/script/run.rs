@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use mlua::chunk::ChunkMode;
 use mlua::{
-    Error, Function, HookTriggers, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib, Table,
-    Value, Variadic, VmState,
+    Error, Function, HookTriggers, IntoLua, Lua, LuaOptions, LuaString, MultiValue, Result, StdLib,
+    Table, Value, Variadic, VmState,
 };
 use sha1::{Digest, Sha1};
 
@@ -28,9 +28,6 @@ const BYTES_PER_CHARGE: usize = 16 << 10;
 
 /// The cost of any host call, in instructions.
 pub(super) const CROSSING_STEPS: u64 = 50;
-
-/// The cost of looking at a key and sorting it.
-const KEY_STEPS: u64 = 50;
 
 /// The bytes of a text that cost a step where a text is looked through, or copied.
 const BYTES_PER_STEP: usize = 8;
@@ -178,7 +175,7 @@ fn within(
             // The owner bounds the length of the reply, and the steps bound its time.
             let start = reply.len();
             let spoken = caller.borrow().protocol;
-            if let Err(error) = values::put(&value, spoken, budget, reply) {
+            if let Err(error) = values::put(lua, &value, spoken, budget, reply) {
                 reply.truncate(start);
                 fail(&text_of(&error), script, reply);
             }
@@ -401,9 +398,9 @@ pub(super) fn keys(
     budget: &Budget,
     table: Table,
 ) -> Result<(Option<Table>, Option<&'static str>)> {
-    match order::sorted_keys(&table) {
-        Ok(keys) => {
-            budget.charge(CROSSING_STEPS + KEY_STEPS * keys.len() as u64)?;
+    match order::sorted_keys(&table, order::REFERENCES_MAX) {
+        Ok((keys, steps)) => {
+            budget.charge(CROSSING_STEPS + steps)?;
             Ok((Some(lua.create_sequence_from(keys)?), None))
         }
         Err(Error::RuntimeError(_)) => Ok((None, Some(order::NO_ORDER))),
@@ -413,13 +410,14 @@ pub(super) fn keys(
 
 /// The key after another, and the error if the table's keys have no order.
 pub(super) fn next(
+    lua: &Lua,
     budget: &Budget,
     (table, last): (Table, Value),
 ) -> Result<(Option<Value>, Option<&'static str>)> {
-    match order::next_key(&table, &last) {
-        Ok((key, n)) => {
-            budget.charge(CROSSING_STEPS + KEY_STEPS * n as u64)?;
-            Ok((key, None))
+    match order::next_key(&table, last) {
+        Ok((key, steps)) => {
+            budget.charge(CROSSING_STEPS + steps)?;
+            Ok((key.map(|key| key.into_lua(lua)).transpose()?, None))
         }
         Err(Error::RuntimeError(_)) => Ok((None, Some(order::NO_ORDER))),
         Err(other) => Err(other),

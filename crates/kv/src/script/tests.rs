@@ -353,3 +353,13 @@ fn s2_an_error_that_lua_keeps_shows_the_beginning_of_a_long_name() {
     let short = "local ok, e = pcall(function() return _G['x'] end) return e";
     assert!(eval(short).ends_with("nonexistent global variable 'x'\r\n"), "{}", eval(short));
 }
+
+#[test]
+fn a_table_of_more_strings_than_lua_has_room_for_references_is_answered() {
+    let of = |text: &str| eval(&format!("local t = {{}} for i = 1, 9e3 do {text}"));
+    let array = of("t[i] = 'v' .. i end return t");
+    assert!(array.starts_with("*9000\r\n$2\r\nv1\r\n$2\r\nv2\r\n"), "{array:.60}");
+    assert!(array.ends_with("\r\n$5\r\nv9000\r\n"));
+    let map = of("t['k' .. i] = 'v' end return {map = t}");
+    assert!(map.starts_with("*18000\r\n$2\r\nk1\r\n$1\r\nv\r\n$3\r\nk10\r\n"), "{map:.60}");
+}

@@ -1,8 +1,8 @@
 //! Conversion between replies and Lua values, both ways, by the rules of Redis's EVAL.
 
-use mlua::{Lua, Result, Table, Value};
+use mlua::{Error, IntoLua, Lua, Result, Table, Value};
 
-use super::order;
+use super::order::{self, Key};
 use super::run::Budget;
 use crate::reply::{Protocol, Reply};
 
@@ -70,8 +70,17 @@ fn take(lua: &Lua, rest: &mut &[u8]) -> Result<Value> {
     }
 }
 
-/// The cost of a returned value, in instructions.
+/// The cost of a returned value, in instructions, beside its length.
 const VALUE_STEPS: u64 = 50;
+
+/// The cost of looking whether a returned array has another element.
+const ELEMENT_STEPS: u64 = 5;
+
+/// The bytes of a returned string that cost a step.
+const STRING_BYTES_PER_STEP: usize = 16;
+
+/// The bytes of a returned line that cost a step: line breaks are sought in it.
+const LINE_BYTES_PER_STEP: usize = 4;
 
 /// Appends the value that a script has returned. `spoken` is the protocol that the script has
 /// chosen: in RESP 2, true is 1 and false is null, whatever protocol its client speaks. A table
@@ -80,15 +89,17 @@ const VALUE_STEPS: u64 = 50;
 /// # Errors
 /// The steps are used up: the appended reply is incomplete.
 pub(super) fn put(
+    lua: &Lua,
     value: &Value,
     spoken: Protocol,
     budget: &Budget,
     reply: &mut Reply,
 ) -> Result<()> {
-    Answer { spoken, budget, reply }.put(value, 0)
+    Answer { lua, spoken, budget, reply }.put(value, 0)
 }
 
 struct Answer<'a> {
+    lua: &'a Lua,
     spoken: Protocol,
     budget: &'a Budget,
     reply: &'a mut Reply,
@@ -97,8 +108,15 @@ struct Answer<'a> {
 impl Answer<'_> {
     fn put(&mut self, value: &Value, depth: usize) -> Result<()> {
         self.budget.charge(VALUE_STEPS)?;
+        if self.reply.is_cut() {
+            return Ok(());
+        }
         match value {
-            Value::String(text) => self.reply.bulk(&text.as_bytes()),
+            Value::String(text) => {
+                let text = text.as_bytes();
+                self.pay(text.len(), STRING_BYTES_PER_STEP)?;
+                self.reply.bulk(&text);
+            }
             Value::Integer(number) => self.reply.integer(*number),
             Value::Number(number) => self.reply.integer(*number as i64),
             Value::Boolean(value) if self.spoken == Protocol::Resp3 => self.reply.boolean(*value),
@@ -115,43 +133,63 @@ impl Answer<'_> {
     fn put_table(&mut self, table: &Table, depth: usize) -> Result<()> {
         let field = |name: &str| table.raw_get::<Value>(name);
         if let Value::String(text) = field("err")? {
-            self.reply.error(&*text.as_bytes());
+            let text = text.as_bytes();
+            self.pay(text.len(), LINE_BYTES_PER_STEP)?;
+            self.reply.error(&text);
         } else if let Value::String(text) = field("ok")? {
-            self.reply.simple(&String::from_utf8_lossy(&text.as_bytes()));
+            let text = text.as_bytes();
+            self.pay(text.len(), LINE_BYTES_PER_STEP)?;
+            self.reply.simple(&String::from_utf8_lossy(&text));
         } else if let Some(double) = number(&field("double")?) {
             self.reply.double(double);
+        } else if let Value::String(digits) = field("big_number")? {
+            let digits = digits.as_bytes();
+            self.pay(digits.len(), LINE_BYTES_PER_STEP)?;
+            let digits = String::from_utf8_lossy(&digits).replace(['\r', '\n'], " ");
+            self.reply.big_number(&digits);
         } else if let Value::Table(map) = field("map")? {
-            let keys = order::sorted_keys(&map).unwrap_or_default();
+            let keys = self.keys(&map)?;
             self.reply.map(keys.len());
             for key in keys {
+                let key = key.into_lua(self.lua)?;
                 self.put(&key, depth)?;
                 self.put(&map.raw_get(key)?, depth)?;
             }
         } else if let Value::Table(set) = field("set")? {
-            let keys = order::sorted_keys(&set).unwrap_or_default();
+            let keys = self.keys(&set)?;
             self.reply.set(keys.len());
             for key in keys {
-                self.put(&key, depth)?;
+                self.put(&key.into_lua(self.lua)?, depth)?;
             }
-        } else if let Value::String(digits) = field("big_number")? {
-            let digits = String::from_utf8_lossy(&digits.as_bytes()).replace(['\r', '\n'], " ");
-            self.reply.big_number(&digits);
         } else {
             return self.put_array(table, depth);
         }
         Ok(())
     }
 
-    fn put_array(&mut self, table: &Table, depth: usize) -> Result<()> {
-        let mut elements = Vec::new();
-        loop {
-            match table.raw_get::<Value>(elements.len() + 1)? {
-                Value::Nil => break,
-                value => elements.push(value),
-            }
+    /// The keys of a map or a set; none if they have no order. No references are held, since maps
+    /// lie within maps.
+    fn keys(&self, table: &Table) -> Result<Vec<Key>> {
+        match order::sorted_keys(table, 0) {
+            Ok((keys, steps)) => self.budget.charge(steps).map(|()| keys),
+            Err(Error::RuntimeError(_)) => Ok(Vec::new()),
+            Err(other) => Err(other),
         }
-        self.reply.array(elements.len());
-        elements.iter().try_for_each(|element| self.put(element, depth))
+    }
+
+    /// One element after the other: Lua has room for 8000 references at a time.
+    fn put_array(&mut self, table: &Table, depth: usize) -> Result<()> {
+        let mut n = 0;
+        while !table.raw_get::<Value>(n + 1)?.is_nil() {
+            self.budget.charge(ELEMENT_STEPS)?;
+            n += 1;
+        }
+        self.reply.array(n);
+        (1..=n).try_for_each(|at| self.put(&table.raw_get(at)?, depth))
+    }
+
+    fn pay(&self, bytes: usize, bytes_per_step: usize) -> Result<()> {
+        self.budget.charge((bytes / bytes_per_step) as u64)
     }
 }
 
@@ -188,6 +226,29 @@ pub(super) fn text_of(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_returned_text_is_paid_for_by_its_length_until_the_reply_is_cut() {
+        let put_many = |field: &str, n: usize| {
+            let lua = Lua::new();
+            let text = format!(
+                "local x = {{{field} = ('x'):rep(1e6)}} \
+                 local t = {{}} for i = 1, {n} do t[i] = x end return t"
+            );
+            let value = lua.load(text).eval().unwrap();
+            let budget = Budget::new(16_000_000);
+            let mut reply = Reply::default();
+            reply.bounded("ERR too long", |reply| {
+                put(&lua, &value, Protocol::Resp2, &budget, reply).unwrap();
+            });
+            (reply.len(), 16_000_000 - budget.left())
+        };
+        for field in ["ok", "err"] {
+            assert_eq!(put_many(field, 10), (10_000_035, 50 + 10 * (5 + 50 + 250_000)));
+            assert_eq!(put_many(field, 1000), (15, 50 + 1000 * (5 + 50) + 17 * 250_000));
+        }
+        assert_eq!(put_many("big_number", 10).1, 50 + 10 * (5 + 50 + 250_000));
+    }
 
     #[test]
     fn numbers_are_printed_with_seventeen_digits_as_c_does() {
