@@ -155,8 +155,9 @@ fn place(lua: &Lua) -> String {
 /// Compiles text, but never Lua's binary format, which can crash a process.
 fn load(
     lua: &Lua,
-    (text, name, environment): (LuaString, String, Table),
+    (text, name, environment): (LuaString, LuaString, Table),
 ) -> Result<(Value, Option<String>)> {
+    let name = name.to_string_lossy();
     let chunk = lua.load(text.as_bytes().to_vec()).set_name(name).set_mode(ChunkMode::Text);
     match chunk.set_environment(environment).into_function() {
         Ok(function) => Ok((Value::Function(function), None)),

@@ -50,7 +50,11 @@ pub(super) fn add_to(lua: &Lua, library: &Table, budget: &Rc<Budget>) -> Result<
     let of = Rc::clone(budget);
     let sha1hex = move |lua: &Lua, args| sha1hex(lua, &of, args);
     library.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
+    let of = Rc::clone(budget);
+    let error_reply = move |lua: &Lua, args| error_reply(lua, &of, args);
     library.raw_set("error_reply", lua.create_function(error_reply)?)?;
+    let of = Rc::clone(budget);
+    let status_reply = move |lua: &Lua, args| status_reply(lua, &of, args);
     library.raw_set("status_reply", lua.create_function(status_reply)?)?;
     library.raw_set("log", lua.create_function(log)?)?;
     library.raw_set("replicate_commands", lua.create_function(|_, ()| Ok(true))?)?;
@@ -95,24 +99,27 @@ fn sha1hex(lua: &Lua, budget: &Budget, args: MultiValue) -> Result<String> {
     };
     // A value that is not a text counts as the empty text, as in Redis.
     let text = lua.coerce_string((*value).clone())?;
-    let text = text.map(|text| text.as_bytes().to_vec()).unwrap_or_default();
+    let text = match text {
+        Some(text) => text,
+        None => lua.create_string("")?,
+    };
+    let text = text.as_bytes();
     budget.charge(CROSSING_STEPS + text.len() as u64)?;
     Ok(run::sha1(&text))
 }
 
-/// The only text argument of a function.
-fn only_text(args: &MultiValue) -> Option<LuaString> {
-    match &values_of(args)[..] {
-        [Value::String(text)] => Some(text.clone()),
-        _ => None,
-    }
+/// The only text argument of a function, whose reading is paid for.
+fn only_text(budget: &Budget, args: &MultiValue) -> Result<Option<LuaString>> {
+    let [Value::String(text)] = &values_of(args)[..] else { return Ok(None) };
+    budget.charge(CROSSING_STEPS + (text.as_bytes().len() / run::BYTES_PER_STEP) as u64)?;
+    Ok(Some(text.clone()))
 }
 
 const NOT_A_TEXT: &[u8] = b"ERR wrong number or type of arguments";
 
 /// Adds a code to an error without one.
-fn error_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
-    let Some(text) = only_text(&args) else { return table_of(lua, "err", NOT_A_TEXT) };
+fn error_reply(lua: &Lua, budget: &Budget, args: MultiValue) -> Result<Value> {
+    let Some(text) = only_text(budget, &args)? else { return table_of(lua, "err", NOT_A_TEXT) };
     let text = text.as_bytes();
     let line = text.strip_prefix(b"-").unwrap_or(&text);
     let end = line.iter().rposition(|byte| !b"\r\n".contains(byte)).map_or(0, |at| at + 1);
@@ -124,8 +131,8 @@ fn error_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
     }
 }
 
-fn status_reply(lua: &Lua, args: MultiValue) -> Result<Value> {
-    match only_text(&args) {
+fn status_reply(lua: &Lua, budget: &Budget, args: MultiValue) -> Result<Value> {
+    match only_text(budget, &args)? {
         Some(text) => table_of(lua, "ok", &text.as_bytes()),
         None => table_of(lua, "err", NOT_A_TEXT),
     }

@@ -6,12 +6,20 @@
 local host, KEYS, ARGV = ...
 local error, type, select, rawget, getmetatable = error, type, select, rawget, getmetatable
 local native_pcall, native_xpcall, native_tostring, native_unpack = pcall, xpcall, tostring, unpack
-local floor = math.floor
+local floor, max = math.floor, math.max
 local byte, sub, len, native_rep, native_format = string.byte, string.sub, string.len, string.rep, string.format
-local concat = table.concat
+local concat, insert = table.concat, table.insert
 
 local function bad(n, name, what, level)
   error("bad argument #" .. n .. " to '" .. name .. "' (" .. what .. ")", (level or 2) + 1)
+end
+
+local function text(value, n, name)
+  if type(value) == 'number' then return value .. '' end
+  if type(value) ~= 'string' then
+    bad(n, name, 'string expected, got ' .. (value == nil and 'no value' or type(value)), 3)
+  end
+  return value
 end
 
 -- Errors that cannot be caught: once the steps are spent, each catcher raises again.
@@ -94,16 +102,16 @@ function G.next(t, key)
   return found, rawget(t, found)
 end
 
-local function loaded(text, name)
-  host.charge(20 * len(text))
-  local f, problem = host.load(text, name, env)
+local function loaded(code, name)
+  host.charge(20 * len(code) + len(name))
+  local f, problem = host.load(code, name, env)
   if f then return f end
   return nil, problem
 end
 
-function G.loadstring(text, name)
-  if type(text) ~= 'string' then bad(1, 'loadstring', 'string expected, got ' .. type(text)) end
-  return loaded(text, name or text)
+function G.loadstring(code, name)
+  if type(code) ~= 'string' then bad(1, 'loadstring', 'string expected, got ' .. type(code)) end
+  return loaded(code, name == nil and code or text(name, 2, 'loadstring'))
 end
 
 function G.load(f, name)
@@ -114,7 +122,7 @@ function G.load(f, name)
     if type(piece) ~= 'string' then return nil, 'reader function must return a string' end
     pieces[#pieces + 1] = piece
   end
-  return loaded(concat(pieces), name or '=(load)')
+  return loaded(concat(pieces), name == nil and '=(load)' or text(name, 2, 'load'))
 end
 
 -- Libraries, as tables of their own that a script may change.
@@ -156,22 +164,32 @@ function G.table.maxn(t)
   host.charge_for_all(50)
   return table.maxn(t)
 end
-function G.table.concat(t, ...)
-  if type(t) == 'table' then host.charge(#t * 8) end
-  local all = concat(t, ...)
+function G.table.concat(t, separator, first, last)
+  if first ~= nil or last ~= nil then
+    -- The elements may lie outside of 1 to #t.
+    host.charge_for_all(100)
+  elseif type(t) == 'table' then
+    host.charge(#t * 8)
+  end
+  local all = concat(t, separator, first, last)
   host.charge(len(all) / 16)
   return all
 end
 function G.table.insert(t, ...)
-  if select('#', ...) > 1 and type(t) == 'table' then host.charge(#t / 8) end
-  return table.insert(t, ...)
-end
-function G.table.remove(t, at)
-  if at ~= nil then
-    if type(t) == 'table' then host.charge(#t / 8) end
-    return table.remove(t, at)
+  if type(t) == 'table' then
+    local n = select('#', ...)
+    if n == 1 then return insert(t, (...)) end
+    local at = n == 2 and tonumber((...)) or 1
+    -- Lua would take the last 32 bits of it, and move up to 2^32 elements.
+    if at < -2 ^ 31 or at >= 2 ^ 31 then bad(2, 'insert', 'position out of bounds') end
+    -- An element below 1 is absent, and its place is made for nothing, which takes longer.
+    host.charge(#t / 8 + 4 * max(1 - at, 0))
   end
-  return table.remove(t)
+  return insert(t, ...)
+end
+function G.table.remove(t, ...)
+  if (...) ~= nil and type(t) == 'table' then host.charge(#t / 8) end
+  return table.remove(t, ...)
 end
 function G.table.sort(t, less)
   if type(t) == 'table' then host.charge_for_all(#t * 40) end
@@ -202,19 +220,13 @@ function S.rep(s, n)
   return native_rep(s, n)
 end
 function S.format(form, ...)
+  form = text(form, 1, 'format')
+  if len(form) > 64 then host.charge(len(form) / 2) end
   for at = 1, select('#', ...) do
     local value = select(at, ...)
     host.charge(type(value) == 'string' and len(value) / 16 or 400)
   end
   return native_format(form, ...)
-end
-
-local function text(value, n, name)
-  if type(value) == 'number' then return value .. '' end
-  if type(value) ~= 'string' then
-    bad(n, name, 'string expected, got ' .. (value == nil and 'no value' or type(value)), 3)
-  end
-  return value
 end
 
 -- Short texts cost little more than the call.

@@ -30,7 +30,7 @@ const BYTES_PER_CHARGE: usize = 16 << 10;
 pub(super) const CROSSING_STEPS: u64 = 50;
 
 /// The bytes of a text that cost a step where a text is looked through, or copied.
-const BYTES_PER_STEP: usize = 8;
+pub(super) const BYTES_PER_STEP: usize = 8;
 
 pub(super) const SPENT: &str = "Script stopped: it takes too many steps (gregale's limit)";
 
@@ -282,7 +282,7 @@ pub(super) fn seek(
 ) -> Result<MultiValue> {
     let (subject, wanted) = (subject.as_bytes(), wanted.as_bytes());
     let from = init - 1;
-    budget.charge(CROSSING_STEPS)?;
+    budget.charge(CROSSING_STEPS + (wanted.len() / BYTES_PER_STEP) as u64)?;
     let mut left = budget.left();
     let is_plain = plain || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte));
     let found = if is_plain {

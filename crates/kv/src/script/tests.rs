@@ -346,6 +346,41 @@ fn s2_a_command_of_a_script_is_no_longer_than_a_client_s() {
 }
 
 #[test]
+fn s2_an_element_far_below_the_first_is_paid_for() {
+    let text = "local t = {} for i = 1, 15 do table.insert(t, -3e5, 1) end return #t";
+    assert!(eval(text).starts_with("-ERR Script stopped"), "{:.60}", eval(text));
+    let near = "local t = {1, 2} table.insert(t, -1, 7) return {t[-1], t[2], t[3]}";
+    assert_eq!(eval(near), "*3\r\n:7\r\n:1\r\n:2\r\n");
+    for at in ["2 ^ 31", "-2 ^ 31 - 1", "2 ^ 32 - 1e7", "1e300"] {
+        let reply = eval(&format!("local t = {{}} table.insert(t, {at}, 1)"));
+        let error = "-ERR user_script:1: bad argument #2 to 'insert' (position out of bounds) ";
+        assert!(reply.starts_with(error), "{at}: {reply}");
+    }
+}
+
+#[test]
+fn s2_a_long_text_is_paid_for_by_whatever_reads_it() {
+    let calls = [
+        "('x'):find(s)",
+        "string.format(s)",
+        "redis.status_reply(s)",
+        "redis.error_reply(s)",
+        "next(t)",
+        "loadstring('return 1', s)",
+    ];
+    for call in calls {
+        let text = format!(
+            "local s = ('x'):rep(4e6) local t = {{[s] = 1}} \
+             for i = 1, 100 do pcall(function() {call} end) end return 1"
+        );
+        assert!(eval(&text).starts_with("-ERR Script stopped"), "{call}: {:.60}", eval(&text));
+    }
+    let below = "local t = {} for i = 1, 2e4 do t[-i] = 'x' end \
+                 for i = 1, 2000 do table.concat(t, '', -2e4, -1) end return 1";
+    assert!(eval(below).starts_with("-ERR Script stopped"), "{:.60}", eval(below));
+}
+
+#[test]
 fn s2_an_error_that_lua_keeps_shows_the_beginning_of_a_long_name() {
     let text = "local s = ('x'):rep(1e6) \
                 local ok, e = pcall(function() return _G[s] end) return #e";
