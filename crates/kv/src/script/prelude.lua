@@ -269,7 +269,7 @@ local function captures(s, first, last, ...)
 end
 function S.match(s, pattern, init)
   s, pattern = text(s, 1, 'match'), text(pattern, 2, 'match')
-  return captures(s, found(host.seek(s, pattern, start(s, init), true, false)))
+  return captures(s, found(host.seek(s, pattern, start(s, init), true)))
 end
 function S.gmatch(s, pattern)
   s, pattern = text(s, 1, 'gmatch'), text(pattern, 2, 'gmatch')
@@ -285,7 +285,7 @@ function S.gmatch(s, pattern)
   end
   return function()
     if at > len(s) + 1 then return nil end
-    return advance(found(host.seek(s, pattern, at, false, false)))
+    return advance(found(host.seek(s, pattern, at, false)))
   end
 end
 S.gfind = S.gmatch
@@ -341,7 +341,7 @@ function S.gsub(s, pattern, with, most)
     return at <= len(s) + 1
   end
   while count < most do
-    if not one(found(host.seek(s, pattern, at, true, false))) or is_anchored then break end
+    if not one(found(host.seek(s, pattern, at, true))) or is_anchored then break end
   end
   put(sub(s, at))
   return concat(pieces), count

@@ -274,17 +274,19 @@ pub(super) fn locate(lua: &Lua, error: Value) -> Result<Value> {
     Ok(Value::Table(error))
 }
 
-/// `string.find` and its relatives: one match.
+/// `string.find` and its relatives: one match. `plain` is the last argument of `string.find`, which
+/// alone takes a `)` for a plain byte where no other byte is special, as in Lua.
 pub(super) fn seek(
     lua: &Lua,
     budget: &Budget,
-    (subject, wanted, init, anchors, plain): (LuaString, LuaString, usize, bool, bool),
+    (subject, wanted, init, anchors, plain): (LuaString, LuaString, usize, bool, Option<bool>),
 ) -> Result<MultiValue> {
     let (subject, wanted) = (subject.as_bytes(), wanted.as_bytes());
     let from = init - 1;
     budget.charge(CROSSING_STEPS + (wanted.len() / BYTES_PER_STEP) as u64)?;
     let mut left = budget.left();
-    let is_plain = plain || !wanted.iter().any(|byte| b"^$*+?.([%-".contains(byte));
+    let is_special = |byte: &u8| b"^$*+?.([%-".contains(byte) || plain.is_none() && *byte == b')';
+    let is_plain = plain == Some(true) || !wanted.iter().any(is_special);
     let found = if is_plain {
         let at = find_plain(&subject[from..], &wanted, &mut left);
         at.map(|at| {
@@ -381,7 +383,8 @@ pub(super) fn expand(
                 }
             }
             Some(&other) => out.push(other),
-            None => {}
+            // Lua takes the NUL behind the text for the escaped byte.
+            None => out.push(0),
         }
     }
     Ok((Value::String(lua.create_string(&out)?), None))

@@ -398,3 +398,18 @@ fn a_table_of_more_strings_than_lua_has_room_for_references_is_answered() {
     let map = of("t['k' .. i] = 'v' end return {map = t}");
     assert!(map.starts_with("*18000\r\n$2\r\nk1\r\n$1\r\nv\r\n$3\r\nk10\r\n"), "{map:.60}");
 }
+
+#[test]
+fn a_pattern_s_special_bytes_are_those_of_lua() {
+    for call in [
+        "local x = string.match('abc', ')')",
+        "local x = string.gsub('abc', ')', 'x')",
+        "for x in string.gmatch('abc', ')') do end",
+    ] {
+        let reply = eval(call);
+        let error = "-ERR user_script:1: invalid pattern capture ";
+        assert!(reply.starts_with(error), "{call}: {reply}");
+    }
+    assert_eq!(eval("return string.find('abc)', ')')"), ":4\r\n");
+    assert_eq!(eval("return string.gsub('abc', 'b', '%')"), "$3\r\na\0c\r\n");
+}
