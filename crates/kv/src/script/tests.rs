@@ -413,3 +413,12 @@ fn a_pattern_s_special_bytes_are_those_of_lua() {
     assert_eq!(eval("return string.find('abc)', ')')"), ":4\r\n");
     assert_eq!(eval("return string.gsub('abc', 'b', '%')"), "$3\r\na\0c\r\n");
 }
+
+#[test]
+fn a_number_out_of_range_is_the_least_integer_as_in_redis() {
+    for number in ["1e300", "-1e300", "1/0", "-1/0", "0/0", "2^63", "-2^63"] {
+        assert_eq!(eval(&format!("return {number}")), ":-9223372036854775808\r\n", "{number}");
+    }
+    assert_eq!(eval("return 9223372036854774784"), ":9223372036854774784\r\n");
+    assert_eq!(eval("return -3.9"), ":-3\r\n");
+}

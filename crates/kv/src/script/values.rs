@@ -118,7 +118,7 @@ impl Answer<'_> {
                 self.reply.bulk(&text);
             }
             Value::Integer(number) => self.reply.integer(*number),
-            Value::Number(number) => self.reply.integer(*number as i64),
+            Value::Number(number) => self.reply.integer(integer_of(*number)),
             Value::Boolean(value) if self.spoken == Protocol::Resp3 => self.reply.boolean(*value),
             Value::Boolean(true) => self.reply.integer(1),
             Value::Table(_) if depth == DEPTH_MAX => {
@@ -191,6 +191,12 @@ impl Answer<'_> {
     fn pay(&self, bytes: usize, bytes_per_step: usize) -> Result<()> {
         self.budget.charge((bytes / bytes_per_step) as u64)
     }
+}
+
+/// A number as an integer. Each one out of range is the least integer, as in Redis.
+fn integer_of(number: f64) -> i64 {
+    const LIMIT: f64 = (1u64 << 63) as f64;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
 }
 
 /// The number that a value represents.
