@@ -260,15 +260,8 @@ impl Reply {
         }
     }
 
-    /// A double; its text as a string in RESP2.
-    pub fn double(&mut self, value: f64) {
-        let text = if value.is_infinite() {
-            if value > 0.0 { "inf".to_owned() } else { "-inf".to_owned() }
-        } else if value.is_nan() {
-            "nan".to_owned()
-        } else {
-            value.to_string()
-        };
+    /// A double, given by its text; a string in RESP2.
+    pub fn double(&mut self, text: &str) {
         match self.protocol {
             Protocol::Resp2 => self.bulk(text.as_bytes()),
             Protocol::Resp3 => {
@@ -291,12 +284,18 @@ impl Reply {
 
     /// A text to be shown as it is, as INFO and CLIENT LIST answer; a string in RESP2.
     pub fn verbatim(&mut self, text: &str) {
+        self.verbatim_of(*b"txt", text.as_bytes());
+    }
+
+    /// The same, in the format that three letters name.
+    pub fn verbatim_of(&mut self, format: [u8; 3], text: &[u8]) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text.as_bytes()),
+            Protocol::Resp2 => self.bulk(text),
             Protocol::Resp3 => {
                 self.header(b'=', text.len() as i64 + 4);
-                self.raw(b"txt:");
-                self.raw(text.as_bytes());
+                self.raw(&format);
+                self.raw(b":");
+                self.raw(text);
                 self.raw(b"\r\n");
             }
         }
@@ -369,11 +368,10 @@ mod tests {
         differ(|r| r.push(2), "*2\r\n", ">2\r\n");
         differ(|r| r.boolean(true), ":1\r\n", "#t\r\n");
         differ(|r| r.boolean(false), ":0\r\n", "#f\r\n");
-        differ(|r| r.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n");
-        differ(|r| r.double(f64::INFINITY), "$3\r\ninf\r\n", ",inf\r\n");
-        differ(|r| r.double(f64::NEG_INFINITY), "$4\r\n-inf\r\n", ",-inf\r\n");
+        differ(|r| r.double("1.5"), "$3\r\n1.5\r\n", ",1.5\r\n");
         differ(|r| r.big_number("12"), "$2\r\n12\r\n", "(12\r\n");
         differ(|r| r.verbatim("hi"), "$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n");
+        differ(|r| r.verbatim_of(*b"mkd", b"hi"), "$2\r\nhi\r\n", "=6\r\nmkd:hi\r\n");
     }
 
     #[test]

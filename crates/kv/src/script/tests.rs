@@ -422,3 +422,32 @@ fn a_number_out_of_range_is_the_least_integer_as_in_redis() {
     assert_eq!(eval("return 9223372036854774784"), ":9223372036854774784\r\n");
     assert_eq!(eval("return -3.9"), ":-3\r\n");
 }
+
+#[test]
+fn doubles_and_verbatim_strings_are_answered_as_in_redis() {
+    let both = |value: &str| {
+        let text = format!("redis.setresp(3) return {value}");
+        let args: Vec<&[u8]> = vec![b"EVAL", text.as_bytes(), b"0"];
+        let mut reply = Reply::new(Protocol::Resp3);
+        let spec = resolve(&args, &mut reply).unwrap();
+        Store::new(0).execute(Db::ZERO, spec, &args, 7, &mut reply);
+        (eval(&text), String::from_utf8_lossy(reply.as_bytes()).into_owned())
+    };
+    let cases = [
+        ("{double = 0.1}", "$19\r\n0.10000000000000001\r\n", ",0.10000000000000001\r\n"),
+        ("{double = 1e300}", "$23\r\n1.0000000000000001e+300\r\n", ",1.0000000000000001e+300\r\n"),
+        ("{double = -1/0}", "$4\r\n-inf\r\n", ",-inf\r\n"),
+        ("{verbatim_string = {string = 'ab', format = 'txt'}}", "$2\r\nab\r\n", "=6\r\ntxt:ab\r\n"),
+        (
+            "{verbatim_string = {string = 'ab', format = 'mkdn'}}",
+            "$2\r\nab\r\n",
+            "=6\r\nmkd:ab\r\n",
+        ),
+        ("{verbatim_string = {string = 'ab', format = 't'}}", "$2\r\nab\r\n", "=6\r\nt  :ab\r\n"),
+        ("{verbatim_string = {string = 'ab'}, 'x'}", "*1\r\n$1\r\nx\r\n", "*1\r\n$1\r\nx\r\n"),
+        ("{map = {a = 1}, big_number = '12'}", "$2\r\n12\r\n", "(12\r\n"),
+    ];
+    for (value, resp2, resp3) in cases {
+        assert_eq!(both(value), (resp2.to_owned(), resp3.to_owned()), "{value}");
+    }
+}

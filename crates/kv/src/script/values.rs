@@ -1,6 +1,6 @@
 //! Conversion between replies and Lua values, both ways, by the rules of Redis's EVAL.
 
-use mlua::{Error, IntoLua, Lua, Result, Table, Value};
+use mlua::{Error, IntoLua, Lua, LuaString, Result, Table, Value};
 
 use super::order::{self, Key};
 use super::run::Budget;
@@ -29,7 +29,19 @@ fn take(lua: &Lua, rest: &mut &[u8]) -> Result<Value> {
         b'+' => text("ok", line),
         b'-' => text("err", line),
         b':' => Ok(Value::Number(number().unwrap_or_default() as f64)),
-        b'$' | b'=' => match number().and_then(|len| usize::try_from(len).ok()) {
+        b'=' => {
+            // The format has three letters, and a colon behind them.
+            let len = number().and_then(|len| usize::try_from(len).ok()).unwrap_or_default();
+            let (text, after) = rest.split_at(len);
+            *rest = &after[2..];
+            let inner = lua.create_table()?;
+            inner.raw_set("format", lua.create_string(&text[..3])?)?;
+            inner.raw_set("string", lua.create_string(&text[4..])?)?;
+            let outer = lua.create_table()?;
+            outer.raw_set("verbatim_string", inner)?;
+            Ok(Value::Table(outer))
+        }
+        b'$' => match number().and_then(|len| usize::try_from(len).ok()) {
             Some(len) => {
                 let value = lua.create_string(&rest[..len])?;
                 *rest = &rest[len + 2..];
@@ -141,12 +153,16 @@ impl Answer<'_> {
             self.pay(text.len(), LINE_BYTES_PER_STEP)?;
             self.reply.simple(&String::from_utf8_lossy(&text));
         } else if let Some(double) = number(&field("double")?) {
-            self.reply.double(double);
+            self.reply.double(&text_of(double));
         } else if let Value::String(digits) = field("big_number")? {
             let digits = digits.as_bytes();
             self.pay(digits.len(), LINE_BYTES_PER_STEP)?;
             let digits = String::from_utf8_lossy(&digits).replace(['\r', '\n'], " ");
             self.reply.big_number(&digits);
+        } else if let Some((format, text)) = verbatim(&field("verbatim_string")?)? {
+            let text = text.as_bytes();
+            self.pay(text.len(), STRING_BYTES_PER_STEP)?;
+            self.reply.verbatim_of(format, &text);
         } else if let Value::Table(map) = field("map")? {
             let keys = self.keys(&map)?;
             self.reply.map(keys.len());
@@ -191,6 +207,20 @@ impl Answer<'_> {
     fn pay(&self, bytes: usize, bytes_per_step: usize) -> Result<()> {
         self.budget.charge((bytes / bytes_per_step) as u64)
     }
+}
+
+/// The format and the text of a verbatim string. A format is cut, or filled up, to three letters.
+fn verbatim(value: &Value) -> Result<Option<([u8; 3], LuaString)>> {
+    let Value::Table(table) = value else { return Ok(None) };
+    let (Value::String(name), Value::String(text)) =
+        (table.raw_get::<Value>("format")?, table.raw_get::<Value>("string")?)
+    else {
+        return Ok(None);
+    };
+    let mut format = *b"   ";
+    let name = name.as_bytes();
+    format.iter_mut().zip(name.iter()).for_each(|(to, from)| *to = *from);
+    Ok(Some((format, text)))
 }
 
 /// A number as an integer. Each one out of range is the least integer, as in Redis.
