@@ -6,8 +6,9 @@
 local host, KEYS, ARGV = ...
 local error, type, select, rawget, getmetatable = error, type, select, rawget, getmetatable
 local native_pcall, native_xpcall, native_tostring, native_unpack = pcall, xpcall, tostring, unpack
-local floor, max = math.floor, math.max
+local floor, max, min = math.floor, math.max, math.min
 local byte, sub, len, native_rep, native_format = string.byte, string.sub, string.len, string.rep, string.format
+local native_find, native_gsub = string.find, string.gsub
 local concat, insert = table.concat, table.insert
 
 local function bad(n, name, what, level)
@@ -20,6 +21,26 @@ local function text(value, n, name)
     bad(n, name, 'string expected, got ' .. (value == nil and 'no value' or type(value)), 3)
   end
   return value
+end
+
+local function number(value, n, name)
+  if type(value) == 'number' then return value end
+  return type(value) == 'string' and tonumber(value)
+    or bad(n, name, 'number expected, got ' .. (value == nil and 'no value' or type(value)), 3)
+end
+
+-- What a protected call of one of Lua's own functions gave. Its errors name the function as a script
+-- does, and the place where the script calls it. An error of a script's own passes as it is.
+local function called(name, ok, ...)
+  if ok then return ... end
+  local problem = ...
+  if type(problem) ~= 'string' then error(problem, 0) end
+  if sub(problem, 1, 14) == 'bad argument #' then
+    problem = native_gsub(problem, "^(bad argument #%d+ to) '%?'", "%1 '" .. name .. "'")
+    error(problem, 3)
+  end
+  local is_own = native_find(problem, '^invalid ') or native_find(problem, '^wrong number of ')
+  error(problem, is_own and 3 or 0)
 end
 
 -- Errors that cannot be caught: once the steps are spent, each catcher raises again.
@@ -70,8 +91,10 @@ end
 
 function G.unpack(list, first, last)
   if type(list) ~= 'table' then bad(1, 'unpack', 'table expected, got ' .. type(list)) end
-  first, last = first or 1, last or #list
-  if last - first >= 8000 or first < -2 ^ 30 or last > 2 ^ 30 then
+  first = first == nil and 1 or number(first, 2, 'unpack')
+  last = last == nil and #list or number(last, 3, 'unpack')
+  -- Lua gives a function room for 8000 values, its arguments among them.
+  if last - first >= 7996 or first < -2 ^ 30 or last > 2 ^ 30 then
     error('too many results to unpack', 2)
   end
   host.charge((last - first + 1) / 8)
@@ -162,7 +185,7 @@ function G.math.randomseed(seed) host.seed(seed) end
 G.table = copy(table, 'getn setn')
 function G.table.maxn(t)
   host.charge_for_all(50)
-  return table.maxn(t)
+  return called('maxn', native_pcall(table.maxn, t))
 end
 function G.table.concat(t, separator, first, last)
   if first ~= nil or last ~= nil then
@@ -171,7 +194,7 @@ function G.table.concat(t, separator, first, last)
   elseif type(t) == 'table' then
     host.charge(#t * 8)
   end
-  local all = concat(t, separator, first, last)
+  local all = called('concat', native_pcall(concat, t, separator, first, last))
   host.charge(len(all) / 16)
   return all
 end
@@ -185,15 +208,15 @@ function G.table.insert(t, ...)
     -- An element below 1 is absent, and its place is made for nothing, which takes longer.
     host.charge(#t / 8 + 4 * max(1 - at, 0))
   end
-  return insert(t, ...)
+  return called('insert', native_pcall(insert, t, ...))
 end
 function G.table.remove(t, ...)
   if (...) ~= nil and type(t) == 'table' then host.charge(#t / 8) end
-  return table.remove(t, ...)
+  return called('remove', native_pcall(table.remove, t, ...))
 end
 function G.table.sort(t, less)
   if type(t) == 'table' then host.charge_for_all(#t * 40) end
-  return table.sort(t, less)
+  return called('sort', native_pcall(table.sort, t, less))
 end
 function G.table.foreach(t, f)
   for key, value in G.pairs(t) do
@@ -226,17 +249,35 @@ function S.format(form, ...)
     local value = select(at, ...)
     host.charge(type(value) == 'string' and len(value) / 16 or 400)
   end
-  return native_format(form, ...)
+  return called('format', native_pcall(native_format, form, ...))
 end
 
 -- Short texts cost little more than the call.
-for _, name in ipairs { 'byte', 'lower', 'reverse', 'sub', 'upper' } do
+for _, name in ipairs { 'lower', 'reverse', 'upper' } do
   local native = string[name]
-  S[name] = function(s, ...)
+  S[name] = function(s)
     s = text(s, 1, name)
     if len(s) > 256 then host.charge(len(s) / 4) end
-    return native(s, ...)
+    return native(s)
   end
+end
+function S.sub(s, first, last)
+  s, first = text(s, 1, 'sub'), number(first, 2, 'sub')
+  last = last == nil and -1 or number(last, 3, 'sub')
+  if len(s) > 256 then host.charge(len(s) / 4) end
+  return sub(s, first, last)
+end
+function S.byte(s, first, last)
+  s = text(s, 1, 'byte')
+  first = first == nil and 1 or number(first, 2, 'byte')
+  last = last == nil and first or number(last, 3, 'byte')
+  local size = len(s)
+  if size > 256 then host.charge(size / 4) end
+  local from = first < 0 and max(first + size + 1, 1) or first
+  local to = last < 0 and last + size + 1 or min(last, size)
+  -- The room that Lua gives a function, its arguments among it.
+  if to - from >= 7996 then error('stack overflow (string slice too long)', 2) end
+  return byte(s, first, last)
 end
 
 -- host.seek gives the first and the last position and the captures; nil if there is no match; or

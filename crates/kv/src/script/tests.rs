@@ -451,3 +451,35 @@ fn doubles_and_verbatim_strings_are_answered_as_in_redis() {
         assert_eq!(both(value), (resp2.to_owned(), resp3.to_owned()), "{value}");
     }
 }
+
+#[test]
+fn an_error_of_a_function_of_lua_names_the_function_and_the_script() {
+    let cases = [
+        ("string.format('%d', 'x')", "bad argument #2 to 'format' (number expected, got string)"),
+        ("string.format('%d')", "bad argument #2 to 'format' (no value)"),
+        ("string.format()", "bad argument #1 to 'format' (string expected, got no value)"),
+        ("string.format('%y', 1)", "invalid option '%y' to 'format'"),
+        ("string.sub('a')", "bad argument #2 to 'sub' (number expected, got no value)"),
+        ("string.byte('a', {})", "bad argument #2 to 'byte' (number expected, got table)"),
+        ("table.concat({1, {}})", "invalid value (table) at index 2 in table for 'concat'"),
+        ("table.insert(1, 2)", "bad argument #1 to 'insert' (table expected, got number)"),
+        ("table.insert({}, 1, 2, 3)", "wrong number of arguments to 'insert'"),
+        ("table.insert({}, 'x', 1)", "bad argument #2 to 'insert' (number expected, got string)"),
+        ("table.remove({1}, 'x')", "bad argument #2 to 'remove' (number expected, got string)"),
+        ("table.maxn(1)", "bad argument #1 to 'maxn' (table expected, got number)"),
+        ("table.sort({2, 1}, 1)", "bad argument #2 to 'sort' (function expected, got number)"),
+        ("unpack({}, 'x')", "bad argument #2 to 'unpack' (number expected, got string)"),
+        ("table.sort({2, 1}, function() error('own') end)", "own"),
+    ];
+    for (call, error) in cases {
+        let reply = eval(&format!("local x = {call}"));
+        let (expected, end) =
+            (format!("-ERR user_script:1: {error} script: "), ", on @user_script:1.\r\n");
+        assert!(reply.starts_with(&expected) && reply.ends_with(end), "{call}: {reply}");
+    }
+    let compared = eval("local x = table.sort({1, 'a'})");
+    assert!(
+        compared.starts_with("-ERR attempt to compare string with number script: "),
+        "{compared}"
+    );
+}
