@@ -244,11 +244,11 @@ fn shebang(text: &[u8]) -> Result<(&[u8], Option<Flags>), String> {
     }
     let end = text.iter().position(|&byte| byte == b'\n').ok_or("ERR Invalid script shebang")?;
     let (line, body) = text.split_at(end);
-    let line = String::from_utf8_lossy(&line[2..]).into_owned();
+    let line = String::from_utf8_lossy(line).into_owned();
     let mut words = line.split_ascii_whitespace();
     let engine = words.next().unwrap_or_default();
-    if engine != "lua" {
-        return Err(format!("ERR Unexpected engine in script shebang: #!{engine}"));
+    if engine != "#!lua" {
+        return Err(format!("ERR Unexpected engine in script shebang: {engine}"));
     }
     let mut flags = Flags::default();
     for word in words {

@@ -9,7 +9,7 @@ local native_pcall, native_xpcall, native_tostring, native_unpack = pcall, xpcal
 local floor, max, min = math.floor, math.max, math.min
 local byte, sub, len, native_rep, native_format = string.byte, string.sub, string.len, string.rep, string.format
 local native_find, native_gsub = string.find, string.gsub
-local concat, insert = table.concat, table.insert
+local concat, insert, native_next = table.concat, table.insert, next
 
 local function bad(n, name, what, level)
   error("bad argument #" .. n .. " to '" .. name .. "' (" .. what .. ")", (level or 2) + 1)
@@ -119,6 +119,10 @@ end
 
 function G.next(t, key)
   if type(t) ~= 'table' then bad(1, 'next', 'table expected, got ' .. (t == nil and 'no value' or type(t))) end
+  -- A key that a walk has removed is still known to Lua.
+  if key ~= nil and rawget(t, key) == nil and not native_pcall(native_next, t, key) then
+    error("invalid key to 'next'", 0)
+  end
   local found, problem = host.next(t, key)
   if problem then error(problem, 2) end
   if found == nil then return nil end

@@ -483,3 +483,22 @@ fn an_error_of_a_function_of_lua_names_the_function_and_the_script() {
         "{compared}"
     );
 }
+
+#[test]
+fn next_refuses_a_key_that_the_table_never_had() {
+    for call in ["next({}, 'x')", "next({}, {})", "next({1, 2}, 3)"] {
+        let reply = eval(&format!("local x = {call}"));
+        assert!(reply.starts_with("-ERR invalid key to 'next' script: "), "{call}: {reply}");
+    }
+    let removing = "local t, n = {a = 1, b = 2, 3}, 0 \
+                    for k in next, t do t[k] = nil n = n + 1 end return {n, next(t) == nil}";
+    assert_eq!(eval(removing), "*2\r\n:3\r\n:1\r\n");
+}
+
+#[test]
+fn the_first_line_names_its_engine_without_a_blank() {
+    assert_eq!(eval("#!lua\nreturn 1"), ":1\r\n");
+    let error = "-ERR Unexpected engine in script shebang: ";
+    assert_eq!(eval("#! lua\nreturn 1"), format!("{error}#!\r\n"));
+    assert_eq!(eval("#!python\nreturn 1"), format!("{error}#!python\r\n"));
+}
