@@ -360,7 +360,7 @@ impl StableStorage for LogDisk {
 
 /// The newest whole state of this log. With an older one, or without any, the machine finds that
 /// the log does not reach back to it, and asks the others.
-fn newest(media: &Os, log: u64) -> Result<Option<Found>, OpenError> {
+pub(crate) fn newest(media: &Os, log: u64) -> Result<Option<Found>, OpenError> {
     let failed = |error| OpenError::Os { what: "list the snapshots", error };
     for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
         match read(media, log, slot) {

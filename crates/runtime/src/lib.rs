@@ -15,6 +15,7 @@
 pub mod clock;
 mod complaint;
 pub mod disk;
+mod frozen;
 mod keepalive;
 pub mod offline;
 mod plant;

@@ -3,12 +3,13 @@
 //! For `gregale recover`. The module blocks, unlike the rest of the crate: no client is served
 //! meanwhile.
 //!
-//! - I1 the old directory is not written to, except as every opening does (a torn end is cut). By
-//!   construction: a [`Survivor`] has no call that writes.
+//! - I1 the old directory is not written to. By construction: a [`Survivor`] has a log that is only
+//!   read (`frozen`).
 //! - I2 a state is folded as a replica executes: in slot order, each value once, values whose
 //!   predecessor was lost skipped ([`engine::order`]), configurations not at all.
 
 use crate::disk::{Found, LogDisk, OpenError};
+use crate::frozen::FrozenDisk;
 use base::{Ballot, Incarnation, Instant, Prefix};
 use engine::order::{Order, Place};
 use engine::{StableStorage, put_head, split_state};
@@ -80,18 +81,18 @@ pub enum Useless {
 /// A directory that was opened to read its content.
 #[derive(Debug)]
 pub struct Survivor {
-    disk: LogDisk,
+    disk: FrozenDisk,
     found: Option<Found>,
     holding: Holding,
 }
 
 impl Survivor {
-    /// Opens the directory, and excludes other processes meanwhile.
+    /// Reads the directory, and excludes other processes meanwhile.
     ///
     /// # Errors
     /// [`Useless`]: the directory cannot be used.
     pub fn open(directory: Directory) -> Result<Survivor, Useless> {
-        let (mut disk, found) = LogDisk::open(directory)?;
+        let (mut disk, found) = FrozenDisk::open(directory)?;
         let holding = offline::inspect(&mut disk).map_err(Useless::Log)?;
         let from = found.as_ref().map_or(Prefix::ZERO, |found| found.prefix);
         if from < holding.start {
@@ -204,5 +205,48 @@ fn wait_until(
             return Err(Useless::Disk(format!("{place}: the disk does not come to an end")));
         }
         std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::NodeId;
+    use proto::members::Members;
+    use std::collections::BTreeMap;
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+    use storage::Identity;
+
+    fn content(path: &Path) -> BTreeMap<String, Vec<u8>> {
+        let files = std::fs::read_dir(path).unwrap().map(|file| file.unwrap());
+        let content = |file: &std::fs::DirEntry| std::fs::read(file.path()).unwrap();
+        files.map(|file| (file.file_name().into_string().unwrap(), content(&file))).collect()
+    }
+
+    /// Before the operator had confirmed anything, the last disk was repaired.
+    #[test]
+    fn i1_a_disk_that_is_looked_at_stays_as_it_is() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("disk");
+        let identity = Identity { cluster: 5, node: NodeId(2), incarnation: Incarnation(7) };
+        let directory = Directory::create(&path, &identity).unwrap();
+        let members = Members::default();
+        let head = StateHead { ballot: Ballot(3), members_at: Prefix(9), members, coming: None };
+        let begun = (Incarnation(7), Ballot(4));
+        begin_from(directory, (Prefix(9), b"state".to_vec()), head, begun).unwrap();
+        let segment = path.join("log-00000000");
+        let n_bytes = std::fs::metadata(&segment).unwrap().len();
+        let file = std::fs::File::options().write(true).open(&segment).unwrap();
+        file.write_all_at(b"rest", n_bytes - 4).unwrap();
+        std::fs::write(path.join("snapshot.part"), b"unfinished").unwrap();
+        let before = content(&path);
+        let survivor = Survivor::open(Directory::open_any(&path).unwrap()).unwrap();
+        assert_eq!(survivor.snapshot(), Some(Prefix(9)));
+        assert_eq!((survivor.holding().promised, survivor.holding().end), (Ballot(4), Prefix(9)));
+        drop(survivor);
+        assert!(content(&path) == before, "a file was changed, made or removed");
+        drop(LogDisk::open(Directory::open_any(&path).unwrap()).unwrap());
+        assert!(content(&path) != before, "an opening repairs");
     }
 }
