@@ -6,6 +6,8 @@
 //!   put there is left alone. Without a lock's name, what is there belongs to no supervisor.
 //! - I2 the memory of a member whose process has ended is removed, although a child that the
 //!   process was starting may still hold it for a moment ([`Directory::discard`]).
+//! - I3 a directory that was removed under its supervisor is made again for members with disks,
+//!   which need nothing that was in it ([`Directory::restore`]).
 
 use crate::config::Config;
 use crate::random::random_hex;
@@ -17,6 +19,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LOCK: &str = "supervisor.lock";
@@ -32,7 +35,7 @@ const OWNED_EVERY: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Directory {
     path: PathBuf,
-    _lock: File,
+    lock: Mutex<File>,
     /// Whether a supervisor of the same name and port was killed, and had left its directory.
     was_left: bool,
 }
@@ -84,10 +87,33 @@ impl Directory {
     }
 
     fn found(path: PathBuf) -> Outcome<Directory> {
-        let lock = take_lock(&path)?;
-        let directory = Directory { path, _lock: lock, was_left: false };
+        let lock = Mutex::new(take_lock(&path)?);
+        let directory = Directory { path, lock, was_left: false };
         write_private(&directory.secret_file(), random_secret()?.as_bytes())?;
         Ok(directory)
+    }
+
+    /// Makes the directory again if it was removed (I3). Returns whether it was.
+    pub(super) fn restore(&self) -> Outcome<bool> {
+        if self.path.join(LOCK).exists() {
+            return Ok(false);
+        }
+        let user = rustix::process::geteuid().as_raw();
+        let is_own = || {
+            let found = std::fs::symlink_metadata(&self.path);
+            found.is_ok_and(|found| found.is_dir() && found.uid() == user)
+        };
+        match DirBuilder::new().mode(0o700).create(&self.path) {
+            // Another user may read what is written into theirs.
+            Err(error) if !is_own() => {
+                return Err(Failure::os(format_args!("make {}", self.path.display()), error));
+            }
+            _ => {}
+        }
+        let lock = take_lock(&self.path)?;
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = lock;
+        write_private(&self.secret_file(), random_secret()?.as_bytes())?;
+        Ok(true)
     }
 
     /// The path where another supervisor of this cluster was killed and left a directory that is
@@ -116,7 +142,10 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+        let removed = std::fs::remove_dir_all(&self.path);
+        if let Err(error) = removed
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
             runtime::complain(format_args!(
                 "cannot remove {}: {error}; remove it by hand",
                 self.path.display()
@@ -303,6 +332,21 @@ mod tests {
         let second = Directory::create(base.path(), "x", 7000).unwrap_err().to_string();
         assert!(second.contains("another cluster"), "{second}");
         assert!(first.secret_file().exists());
+    }
+
+    #[test]
+    fn i3_a_directory_that_was_removed_is_made_again() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = Directory::create(base.path(), "x", 7000).unwrap();
+        assert!(!directory.restore().unwrap());
+        std::fs::remove_dir_all(directory.path()).unwrap();
+        assert!(directory.restore().unwrap() && directory.secret_file().exists());
+        drop(Directory::create(base.path(), "other", 7001).unwrap());
+        assert!(directory.path().exists(), "it is not swept");
+        std::fs::remove_dir_all(directory.path()).unwrap();
+        std::fs::write(directory.path(), b"").unwrap();
+        assert!(directory.restore().is_err());
+        std::fs::remove_file(directory.path()).unwrap();
     }
 
     /// An operator's replacement kept the old memory, and its member did not come for a minute.

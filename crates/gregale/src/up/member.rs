@@ -366,6 +366,14 @@ impl Member {
         }
     }
 
+    /// Kills its process, whose death is heard later.
+    pub(super) fn end(&mut self) {
+        if let Some(running) = &mut self.running {
+            // A dead process cannot be killed again, and no other error has a remedy.
+            let _ = running.child.kill();
+        }
+    }
+
     /// Whether no process of it is left.
     pub(super) fn is_gone(&mut self) -> bool {
         self.running.is_none()

@@ -19,6 +19,8 @@
 //!   that cannot end while its disk stands still, a program file that was replaced), costs the
 //!   others nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
 //!   [`Supervisor::has_written`], [`Member::kill`].
+//! - U2 a directory on tmpfs that is removed under members with disks costs a restart of them: what
+//!   they acknowledged is on their disks. By [`Directory::restore`].
 //! - I5 one member at a time is replaced on an operator's order, whichever leader passes it on: a
 //!   member that the last leader ended was heard by the next one a moment ago. By
 //!   [`Supervisor::renew`].
@@ -42,7 +44,6 @@ use member::{Member, State};
 use region::Region;
 use runtime::{Interest, Poller};
 use say::Say;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
@@ -117,7 +118,7 @@ fn listen(args: &UpArgs) -> Outcome<Vec<Sockets>> {
 fn signals() -> Outcome<UnixStream> {
     let (signals, pipe) =
         UnixStream::pair().map_err(|error| Failure::os("make a pipe for signals", error))?;
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in crate::signals::ending() {
         let pipe = pipe.try_clone().map_err(|error| Failure::os("copy a pipe", error))?;
         signal_hook::low_level::pipe::register(signal, pipe)
             .map_err(|error| Failure::os("wait for signals", error))?;
@@ -354,6 +355,13 @@ impl<'a> Supervisor<'a> {
                 return Ok(());
             }
             member.joins();
+        }
+        if self.data.is_some() && self.directory.restore()? {
+            self.say.remade(self.directory.path());
+            // The others' memory has no name any more, so that no member would find it (U2).
+            if self.args.fabric == FabricKind::Shm {
+                self.members.iter_mut().for_each(Member::end);
+            }
         }
         let member = &mut self.members[at];
         member.spawn(self.directory)?;

@@ -161,6 +161,20 @@ impl Say {
         );
     }
 
+    /// Reports that the directory on tmpfs was removed under members with disks.
+    pub(super) fn remade(&self, path: &Path) {
+        let path = path.display();
+        self.print(
+            || {
+                format!(
+                    "{path} was removed while the members ran (see RemoveIPC in `man logind.conf`): \
+                     it is made again, and they begin again from their disks"
+                )
+            },
+            || json!({"event": "remade", "directory": path.to_string()}),
+        );
+    }
+
     pub(super) fn ready(&self) {
         self.print(|| "ready".into(), || json!({"event": "ready"}));
     }

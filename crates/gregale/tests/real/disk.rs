@@ -3,7 +3,7 @@
 use crate::support::{
     Cluster, PATIENCE, signal, start_on_disk as start, until_known, wait_until, wait_within,
 };
-use redis::Connection;
+use redis::{Commands, Connection};
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -61,6 +61,24 @@ fn a_cluster_that_was_stopped_goes_on_where_it_was() {
     assert_eq!(cluster.cli(3, &["GET", "k"]), "v");
     let left: i64 = cluster.cli(2, &["TTL", "k"]).parse().unwrap();
     assert!((900..=1000).contains(&left), "{left}");
+}
+
+/// No member that died came back, though all disks were whole.
+#[test]
+fn a_directory_that_is_removed_under_a_cluster_on_disk_is_made_again() {
+    for fabric in ["shm", "tcp"] {
+        let data = tempfile::tempdir().unwrap();
+        let mut cluster = start(data.path(), &["--fabric", fabric]);
+        let _: () = cluster.connect(1).set("k", "v").unwrap();
+        let pid = cluster.pid_of(1);
+        std::fs::remove_dir_all(cluster.directory()).unwrap();
+        signal(pid, "KILL");
+        cluster.wait_for("was removed while the members ran");
+        cluster.wait_for("member 1 serves again");
+        let read = until_known(|| cluster.connect(1).get::<_, String>("k"));
+        assert_eq!(read, "v", "{fabric}");
+        assert_eq!(cluster.stop(), Some(0));
+    }
 }
 
 /// A file system of its own, which can be made too small.

@@ -1,7 +1,10 @@
 //! Clients' observations while members die, hang and return.
 
-use crate::support::{Cluster, PATIENCE, is_alive, process_with, role, signal, wait_until};
+use crate::support::{
+    Cluster, GREGALE, PATIENCE, is_alive, process_with, role, signal, wait_until, with_program,
+};
 use redis::{Commands, RedisResult};
+use std::process::Command;
 
 over_both_fabrics! {
     the_next_command_after_the_leaders_death_just_works
@@ -244,4 +247,23 @@ fn a_member_that_dies_while_the_cluster_is_founded_is_founded_again() {
         let status = cluster.status_at(3);
         assert!(["leader", "follower"].contains(&role(&status, 3).as_str()), "{status}");
     }
+}
+
+/// `nohup gregale up &` ended with its terminal, and the data in memory with it.
+#[test]
+fn a_cluster_that_ignores_hangups_from_the_start_survives_one() {
+    let place = tempfile::tempdir().unwrap();
+    let script = place.path().join("nohup");
+    // Written by a child: the child of another test would hold a file that is written here, which
+    // could not be run then.
+    let text = format!("#!/bin/sh\ntrap '' HUP\nexec {GREGALE} \"$@\"\n");
+    let write = "printf %s \"$0\" > \"$1\" && chmod 700 \"$1\"";
+    let written = Command::new("sh").args(["-c", write, &text]).arg(&script).status();
+    assert!(written.unwrap().success());
+    let mut cluster = with_program(&script, Cluster::start);
+    signal(cluster.pid(), "HUP");
+    signal(cluster.pid_of(1), "HUP");
+    signal(cluster.pid_of(2), "KILL");
+    cluster.wait_for("member 2 serves again");
+    assert_eq!(cluster.stop(), Some(0));
 }
