@@ -268,6 +268,11 @@ fn lock(path: &Path) -> Result<File, DirectoryError> {
     let failed = |error| DirectoryError::Io { path: path.to_owned(), error };
     let mut options = File::options();
     let file = options.read(true).write(true).create(true).truncate(false).open(path.join(LOCK));
+    let file = file.or_else(|error| match error.kind() {
+        // A process elsewhere may use what cannot be written here; its lock is seen.
+        io::ErrorKind::ReadOnlyFilesystem => File::open(path.join(LOCK)),
+        _ => Err(error),
+    });
     let file = file.map_err(failed)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -349,7 +354,7 @@ mod tests {
         let expected = ["srv/gregale", "srv", ""].map(|parent| dir.path().join(parent));
         assert_eq!(parents_of_missing(&path).unwrap(), expected);
         drop(Directory::create(&path, &ME).unwrap());
-        assert_eq!(parents_of_missing(&path).unwrap(), [PathBuf::new(); 0]);
+        assert!(parents_of_missing(&path).unwrap().is_empty(), "all are there");
         drop(Directory::open(&path, &ME).unwrap());
     }
 

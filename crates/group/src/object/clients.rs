@@ -215,7 +215,7 @@ impl Shared {
             return elsewhere(format!("this member serves {CLIENTS_MAX} clients already"));
         }
         let proof = self.of.secret.prove(Side::Acceptor, &text, &nonce);
-        frames::write(stream, &Welcome::Welcome { proof, n_shards: self.of.n_shards })
+        frames::write(stream, &Welcome::Served { proof, n_shards: self.of.n_shards })
     }
 }
 

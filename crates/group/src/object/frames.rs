@@ -36,7 +36,7 @@ pub(super) struct Hello {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Welcome {
-    Welcome {
+    Served {
         proof: Nonce,
         n_shards: u64,
     },

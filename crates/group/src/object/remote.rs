@@ -267,7 +267,7 @@ impl<S: Replicated> Remote<S> {
         let secret = Secret::new(self.access.secret.as_bytes());
         frames::write(&stream, &(secret.prove(Side::Initiator, &text, &nonce), hello))?;
         match frames::read(By { stream: &stream, until })? {
-            Welcome::Welcome { proof, n_shards } => {
+            Welcome::Served { proof, n_shards } => {
                 if secret.verify(Side::Acceptor, &text, &nonce, &proof) {
                     Ok((stream, n_shards))
                 } else {
