@@ -196,10 +196,8 @@ fn done(data: &Data, id: u16, maxmemory: Option<u64>) -> ExitCode {
 
 /// The command that starts the cluster with the settings that it was begun with.
 fn command(data: &Data, maxmemory: Option<u64>) -> String {
-    let limit = match maxmemory.unwrap_or(0) {
-        0 => String::new(),
-        n => format!(" --maxmemory {n}"),
-    };
+    // A cluster that was founded before its limit was recorded is to be told it.
+    let limit = maxmemory.map_or(String::new(), |n| format!(" --maxmemory {n}"));
     format!(
         "gregale up --data {} --cluster {} --nodes {} --durability {}{limit}",
         quoted(&data.path().to_string_lossy()),
@@ -353,6 +351,7 @@ mod tests {
         let path = base.path().display();
         let quorum = format!("gregale up --data {path} --cluster x --nodes 3 --durability disk");
         assert_eq!(command(&data, None), format!("{quorum}-quorum"));
+        assert_eq!(command(&data, Some(0)), format!("{quorum}-quorum --maxmemory 0"));
         drop(data);
         let all = "\ndurability = \"disk-all\"\n[keyspace]\nmaxmemory = 5000\n";
         let text = read(base.path(), "cluster.toml") + all;

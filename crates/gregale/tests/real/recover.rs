@@ -1,6 +1,8 @@
 //! A majority of the disks is lost: an operator continues with the remaining disk.
 
-use crate::support::{Cluster, gregale, refused, role, signal, start_on_disk as start, wait_until};
+use crate::support::{
+    Cluster, GREGALE, gregale, refused, role, signal, start_on_disk as start, wait_until,
+};
 use std::path::Path;
 use std::process::Output;
 
@@ -18,6 +20,18 @@ fn votes(cluster: &Cluster, at: u16) -> usize {
     let status = cluster.status_at(at);
     let members = status["members"].as_array().unwrap();
     members.iter().filter(|member| member["membership"] == "voter").count()
+}
+
+/// What it shows of a file system that cannot be written, if this user may mount one.
+fn recover_read_only(data: &Path) -> Option<Output> {
+    let place = data.to_str().unwrap();
+    let mount = format!("mount --bind {place} {place} && mount -o remount,bind,ro {place}");
+    let unshare = |script: &str| {
+        let words = ["--mount", "bash", "-c", script];
+        std::process::Command::new("unshare").args(words).output().ok()
+    };
+    unshare(&mount).filter(|output| output.status.success())?;
+    unshare(&format!("{mount} && exec {GREGALE} recover {place}"))
 }
 
 #[test]
@@ -43,6 +57,9 @@ fn what_is_left_of_a_lost_majority_goes_on_and_the_others_come_back() {
     let silent = recover(data.path(), &[]);
     let shown = String::from_utf8(silent.stdout.clone()).unwrap();
     assert!(shown.contains("MAY BE LOST") && shown.contains("members 1, 3"), "{shown}");
+    if let Some(frozen) = recover_read_only(data.path()) {
+        assert_eq!(String::from_utf8(frozen.stdout).unwrap(), shown);
+    }
     let line = refused(&silent);
     assert!(line.contains("nothing was changed") && line.contains("--yes-i-may-lose"), "{line}");
     let wrong = refused(&recover(data.path(), &["--yes-i-may-lose", "nothing"]));
