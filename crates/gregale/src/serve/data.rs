@@ -115,8 +115,8 @@ fn refusal(error: &DirectoryError, config: &Config) -> Failure {
         DirectoryError::Another { path, found, wanted } if found.node == wanted.node => {
             Failure::new(format_args!(
                 "{} is member {member}'s, and was begun with another secret than that in {}, or \
-                 under another name than cluster = {:?}: bring back the one that it was begun with, \
-                 from a copy or from another member",
+                 under another name than cluster = {:?}: bring back the one that it was begun \
+                 with, from a copy or from another member",
                 path.display(),
                 config.secret_file.display(),
                 config.cluster

@@ -1,7 +1,7 @@
 //! The founding of a member in memory, for which its file may ask in each life.
 //!
-//! - F1 a member is founded once. Its memory, if that is there, is continued. If it is not, as after
-//!   a start of the host, a note beside the secret tells that there was one: a member that is
+//! - F1 a member is founded once. Its memory, if that is there, is continued. If it is not, as
+//!   after a start of the host, a note beside the secret tells that there was one: a member that is
 //!   founded again would have forgotten what it acknowledged.
 //! - F2 only the file's word is judged: a supervisor knows what was founded. A durable member's
 //!   disk tells it (`data`).
@@ -81,9 +81,9 @@ fn lost(config: &Config, note: &Path) -> Failure {
     };
     Failure::new(format_args!(
         "the memory of member {id} is lost: it was founded before ({note} says so), and founded \
-         again it would have forgotten what it acknowledged; say start = {word:?} in its file, while \
-         the others serve, or, if the memory of all is lost and the cluster is to begin empty, \
-         remove {note}"
+         again it would have forgotten what it acknowledged; say start = {word:?} in its file, \
+         while the others serve, or, if the memory of all is lost and the cluster is to begin \
+         empty, remove {note}"
     ))
 }
 

@@ -1,7 +1,9 @@
 //! Bad input, and machines that lack a permission: one line, exit code 2, nothing left behind.
 
 use crate::support::{Cluster, GREGALE, free_ports, gregale, memory_unless_told, refused};
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -117,13 +119,20 @@ fn descriptors_that_ran_out_are_named() {
     assert!(path.join("cluster.toml").exists() || !path.join("secret").exists());
 }
 
+/// A secret that no other user can read, which would be complained of.
+fn write_secret(path: &Path) {
+    let mut options = std::fs::File::options();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(path).unwrap();
+    file.write_all(b"0123456789abcdef0123456789abcdef").unwrap();
+}
+
 #[test]
 fn a_member_with_another_secret_is_refused() {
     let cluster = Cluster::start();
     let directory = tempfile::tempdir().unwrap();
     let original = cluster.directory().join("member-1.toml");
     let secret = directory.path().join("secret");
-    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    write_secret(&secret);
     let ports = free_ports(2);
     let mut config: toml::Table =
         toml::from_str(&std::fs::read_to_string(original).unwrap()).unwrap();
@@ -165,7 +174,7 @@ fn a_peer_of_another_cluster_is_refused_over_tcp() {
     let cluster = Cluster::start_with(&["--fabric", "tcp"]);
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let secret = directory.path().join("secret");
-    std::fs::write(&secret, "0123456789abcdef0123456789abcdef").unwrap();
+    write_secret(&secret);
     let text = refused_as_member_3(&cluster, directory.path(), |config| {
         config["secret_file"] = secret.to_str().unwrap().into();
     });
