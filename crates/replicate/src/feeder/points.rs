@@ -74,7 +74,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
     pub(super) fn save(&mut self, program: &mut impl Program, now: Instant) -> bool {
         let made = match self.header() {
-            Some(header) => match program.save() {
+            Ok(header) => match program.save() {
                 Ok(Some(len)) => Ok((header.bytes(), len)),
                 Ok(None) => {
                     self.moved_at = now; // saving has a deadline of its own
@@ -83,22 +83,31 @@ impl<B: Planting<Bug>> Feeder<B> {
                 }
                 Err(why) => Err(why),
             },
-            None => Err("a connection is in the middle of something".to_owned()),
+            Err(why) => Err(why.to_owned()),
         };
         self.renewal.saved = Some(Saved { at: self.position(), made });
         true
     }
 
-    /// What a copy that begins here has to be told (`checkpoint`, K5), if that can be told.
-    pub(super) fn header(&self) -> Option<Header> {
+    /// What a copy that begins here has to be told (`checkpoint`, K5).
+    ///
+    /// # Errors
+    /// The reason why that cannot be told.
+    pub(super) fn header(&self) -> Result<Header, &'static str> {
         let mut connections = Vec::new();
         for (_, leg) in self.legs.iter() {
             let is_quiet = leg.n_owed == 0 && leg.is_written() && !leg.has_ended
                 || self.planted.has(Bug::SavedBeforeRest);
-            let requests = leg.session.as_ref().filter(|_| is_quiet)?.explanation()?;
+            let explain = |session: &Session| session.explanation();
+            let requests = leg.session.as_ref().filter(|_| is_quiet).and_then(explain);
+            let requests = requests.ok_or("a connection is in the middle of something")?;
             connections.push((leg.id, requests));
         }
-        Some(Header { common: self.common.requests()?, connections })
+        let common = self.common.requests().ok_or(
+            "a client's setting or script cannot be repeated (its answer is not known, or it is \
+             too long), so the transcript grows: say --program-save files or criu",
+        )?;
+        Ok(Header { common, connections })
     }
 
     /// I6: whether the program sleeps, and all that it has sent was read. If not, it is looked at

@@ -370,6 +370,19 @@ fn k5_a_connection_in_a_transaction_puts_the_checkpoint_off() {
 }
 
 #[test]
+fn k5_a_setting_that_cannot_be_repeated_makes_checkpoints_impossible() {
+    let mut rig = Rig::comparing(5, Sound).begin();
+    let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
+    rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
+    let client = rig.client();
+    rig.pass_point(client, &[b"EVAL x 0\r\n"]); // a script in a line is not taken apart
+    let five: [&[u8]; 5] = [b"SET f\r\n", b"SET g\r\n", b"SET h\r\n", b"SET i\r\n", b"SET j\r\n"];
+    rig.pass_point(client, &five);
+    assert_eq!(rig.state.checkpoints().counts(), (0, 1));
+    assert!(rig.door.checkpoint_trouble().unwrap().contains("setting or script"));
+}
+
+#[test]
 fn i6_a_copy_is_saved_when_it_has_answered() {
     let saves_early = |planted: Option<Bug>| {
         let mut rig = Rig::comparing(5, planted).begin();
