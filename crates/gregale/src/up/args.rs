@@ -74,9 +74,9 @@ pub(crate) struct UpArgs {
     /// The password that clients have to give (AUTH).
     #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
     pub(crate) requirepass: Option<String>,
-    /// The memory that keys and values may take, as 100mb or 2gb; 0 for no limit.
-    #[arg(long, env = "GREGALE_MAXMEMORY", default_value = "0", value_parser = crate::config::parse_bytes)]
-    pub(crate) maxmemory: u64,
+    /// The memory that keys and values may take, as 100mb or 2gb; 0, the default, for no limit.
+    #[arg(long, env = "GREGALE_MAXMEMORY", value_parser = crate::config::parse_bytes)]
+    maxmemory: Option<u64>,
     /// The most clients of one replica at a time.
     #[arg(long, env = "GREGALE_MAXCLIENTS", default_value_t = crate::config::CLIENTS_MAX)]
     pub(crate) maxclients: u32,
@@ -231,6 +231,17 @@ impl UpArgs {
         })
     }
 
+    /// The limit of memory; 0 means none.
+    pub(crate) fn maxmemory(&self) -> u64 {
+        self.maxmemory.unwrap_or(0)
+    }
+
+    /// Whether any of the settings is given on which the meaning of a log depends.
+    pub(super) fn names_keyspace(&self) -> bool {
+        let names_program = self.program.replicate.is_some();
+        self.maxmemory.is_some() || self.partitions.is_some() || names_program
+    }
+
     /// The partitions, if there are any.
     pub(crate) fn partitioning(&self) -> Option<Partitioning> {
         self.partitions.map(|n| Partitioning { n, order: self.order })
@@ -249,6 +260,7 @@ impl UpArgs {
             }
             None => config::check_open(self.bind, self.requirepass.as_deref())?,
         }
+        self.check_paths()?;
         let is_on_disk = self.durability().is_on_disk();
         if let (Some(data), false) = (&self.data, is_on_disk) {
             return Err(Failure::new(format_args!(
@@ -276,6 +288,27 @@ impl UpArgs {
         Ok(())
     }
 
+    /// Refuses paths that no file of a member could name.
+    fn check_paths(&self) -> Outcome<()> {
+        let (data, genesis) = (self.data_directory(), self.program.genesis.as_ref());
+        let paths = [
+            ("--directory", Some(&self.directory)),
+            ("--data", data.as_ref()),
+            ("--genesis", genesis),
+        ];
+        for (flag, path) in paths {
+            let Some(path) = path else { continue };
+            let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            if whole.to_str().is_none() {
+                return Err(Failure::new(format_args!(
+                    "{flag} {whole:?} is no UTF-8, in which the members' files are written: name \
+                     another path"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// The directory of the logs, if there are any.
     pub(super) fn data_directory(&self) -> Option<PathBuf> {
         let usual = || Path::new("gregale-data").join(format!("{}-{}", self.cluster, self.port));
@@ -292,6 +325,17 @@ mod tests {
     struct Line {
         #[command(flatten)]
         up: UpArgs,
+    }
+
+    /// The directory was begun, and no member could be started in it.
+    #[test]
+    fn a_path_that_no_members_file_can_name_is_refused() {
+        use std::os::unix::ffi::OsStrExt;
+        let mut up = Line::parse_from(["up"]).up;
+        up.check().unwrap();
+        up.data = Some(std::ffi::OsStr::from_bytes(b"/tmp/\xff").into());
+        let refused = up.check().unwrap_err().to_string();
+        assert!(refused.starts_with("--data \"/tmp/\\xFF\" is no UTF-8"), "{refused}");
     }
 
     #[test]

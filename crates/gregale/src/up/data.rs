@@ -24,6 +24,7 @@
 //!   disk is, was, or may be, and a secret that is there is put aside.
 //! - I7 the log keeps its meaning: a limit of memory decided which writes in it were refused, and
 //!   the partitions decide where a key lies, so a cluster keeps those with which it was founded.
+//!   A log without an entry has none yet: what a start that failed has recorded is replaced.
 
 mod place;
 
@@ -124,6 +125,10 @@ pub(super) enum Seat {
 
 impl Cluster {
     fn check(&self) -> Result<(), String> {
+        let (n, max) = (usize::from(self.members), base::MAX_MEMBERS);
+        if n == 0 || n > max {
+            return Err(format!("members = {n}: it is 1 to {max}, the number of seats"));
+        }
         let seats = 1..=u16::from(self.members);
         if let Some(seat) = self.vacant.iter().find(|seat| !seats.contains(seat)) {
             let n = self.members;
@@ -133,6 +138,11 @@ impl Cluster {
             return Err("`vacant` names every seat: leave those out that have a member".to_owned());
         }
         Ok(())
+    }
+
+    /// The number of seats that are not empty.
+    fn founders(&self) -> u16 {
+        (1..=u16::from(self.members)).filter(|member| !self.vacant.contains(member)).count() as u16
     }
 }
 
@@ -169,12 +179,17 @@ impl Data {
         if (cluster.name.as_str(), cluster.members) != (name, members) {
             return Err(Failure::new(format_args!(
                 "{} holds cluster {:?} of {} members, not {name:?} of {members}: \
-                 say --cluster {} --nodes {}, or name another directory",
+                 say --cluster {} --nodes {}{}, or name another directory",
                 path.display(),
                 cluster.name,
                 cluster.members,
                 cluster.name,
-                cluster.members
+                cluster.founders(),
+                if cluster.vacant.is_empty() {
+                    String::new()
+                } else {
+                    format!(" --seats {}", cluster.members)
+                }
             )));
         }
         // Less than promised is refused (I3).
@@ -209,8 +224,23 @@ impl Data {
     }
 
     /// Records the settings with which the cluster continues, or begins (I7).
-    pub(super) fn keep_to(&mut self, keyspace: Keyspace) -> Outcome<()> {
+    /// `is_said` tells whether an operator has named any of them.
+    pub(super) fn keep_to(&mut self, keyspace: Keyspace, is_said: bool) -> Outcome<()> {
+        if !self.cluster.founded && self.can_change_to(&keyspace) {
+            if self.cluster.keyspace.as_ref() == Some(&keyspace) {
+                return Ok(());
+            }
+            self.cluster.keyspace = Some(keyspace);
+            return self.write();
+        }
         match &mut self.cluster.keyspace {
+            None if !is_said => Err(Failure::new(format_args!(
+                "{} in {} has no [keyspace], which says how its log is read: bring a copy of the \
+                 file back, or name what the cluster was begun with, by --maxmemory (0 for no \
+                 limit), --partitions or --replicate; it is recorded then",
+                CLUSTER,
+                self.path.display()
+            ))),
             Some(begun) if *begun == keyspace => Ok(()),
             Some(begun)
                 if begun.settings.is_none()
@@ -242,6 +272,16 @@ impl Data {
                 self.write()
             }
         }
+    }
+
+    /// Whether the disks of a cluster without an entry would be the same under `keyspace`: those of
+    /// programs have another name, and those of the multicast are not looked into.
+    fn can_change_to(&self, keyspace: &Keyspace) -> bool {
+        let Some(begun) = &self.cluster.keyspace else { return true };
+        let is_plain = begun.partitions.is_none() && keyspace.partitions.is_none();
+        let is_same = is_plain && begun.program.is_some() == keyspace.program.is_some();
+        let has_none = |member| matches!(self.has_identity(member), Ok(false));
+        is_same || (1..=self.members()).all(has_none)
     }
 
     /// Whether the cluster replicates a program.
@@ -292,8 +332,10 @@ impl Data {
         if let Some(member) = whose_disk(path)? {
             return Err(Failure::new(format_args!(
                 "{0} holds a disk ({member}) and no {CLUSTER}, which says whose it is: bring that \
-                 file and `secret` back from a copy, or write {CLUSTER} again (version = 1, name, \
-                 members, founded = true); or name another directory",
+                 file and `secret` back from a copy, or write {CLUSTER} again (docs/operations.md: \
+                 version = 1, name, members, founded = true, and where they were otherwise than \
+                 without a word, durability, vacant, and in [keyspace] the maxmemory, partitions, \
+                 program and settings by which the log is read); or name another directory",
                 path.display(),
             )));
         }
@@ -473,7 +515,7 @@ impl Data {
 
     /// The number of members that found the cluster.
     pub(super) fn founders(&self) -> u16 {
-        (1..=self.members()).filter(|member| !self.is_vacant(*member)).count() as u16
+        self.cluster.founders()
     }
 
     /// Whether the promises and data of `member` are known to be gone (I2).

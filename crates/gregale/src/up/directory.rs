@@ -214,7 +214,7 @@ fn sweep(base: &Path) {
         if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
             continue;
         }
-        // Held until it is removed: another sweeper finds that it has no lock any more.
+        // Held until it is removed: another sweeper finds no lock there then.
         if let Some(_lock) = abandoned(&path) {
             let _ = std::fs::remove_dir_all(&path);
         }

@@ -29,23 +29,24 @@ mod args;
 pub(crate) mod data;
 mod directory;
 mod member;
+mod plan;
 mod say;
 mod seats;
 
 pub(crate) use args::UpArgs;
 
 use crate::channel::{Report, Sockets};
-use crate::config::{self, Config, FabricKind, Start};
+use crate::config::{self, FabricKind, Start};
 use base::NodeId;
 use console::{Failure, Outcome};
 use data::{Data, Keyspace, Seat};
 use directory::Directory;
 use member::{Member, State};
+use plan::{config_of, listed, listen};
 use region::Region;
 use runtime::{Interest, Poller};
 use say::Say;
 use std::io::Read;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
@@ -68,23 +69,28 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     }
     // Ports come first: a second `up` of the same cluster ends here, before it touches anything.
     let sockets = listen(args)?;
+    // What can be refused is refused before anything is written.
+    let mut config = config_of(args, 1, &listed(&sockets)?, &args.directory, None);
+    config.data = args.data_directory();
+    config.validate()?;
     let directory = Directory::create(&args.directory, &args.cluster, args.port)?;
     let data = args
         .data_directory()
         .map(|path| {
             let members = (args.nodes, args.seats());
             let mut data = Data::open(&path, &args.cluster, members, args.durability())?;
-            data.keep_to(Keyspace {
-                maxmemory: args.maxmemory,
+            // The multicast's disks are different.
+            if args.partitions.is_none() && !data.is_in_partitions() {
+                data.look_for_entries()?;
+            }
+            let keyspace = Keyspace {
+                maxmemory: args.maxmemory(),
                 partitions: args.partitioning(),
                 program: args.program.replicate.clone(),
                 holds_answers: args.program.program_output == config::Output::Strict,
                 settings: args.program.program().map(|program| program.shared()),
-            })?;
-            // The multicast's disks are different.
-            if args.partitions.is_none() {
-                data.look_for_entries()?;
-            }
+            };
+            data.keep_to(keyspace, args.names_keyspace())?;
             Ok(data)
         })
         .transpose()?;
@@ -93,25 +99,6 @@ pub(crate) fn run(args: &UpArgs) -> Outcome {
     let outcome = supervisor.run();
     supervisor.stop();
     outcome
-}
-
-fn listen(args: &UpArgs) -> Outcome<Vec<Sockets>> {
-    let bind = |ip: IpAddr, port: u16| {
-        let address = SocketAddr::new(ip, port);
-        TcpListener::bind(address)
-            .map_err(|error| Failure::os(format_args!("listen on {address}"), error))
-    };
-    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    (0..u16::from(args.seats()))
-        .map(|at| {
-            let fabric = match args.fabric {
-                FabricKind::Shm => None,
-                FabricKind::Tcp => Some(bind(loopback, 0)?),
-            };
-            let client = bind(args.bind, args.port + at)?;
-            Ok(Sockets { client, control: bind(loopback, 0)?, fabric })
-        })
-        .collect()
 }
 
 /// A pipe that is readable once the cluster is to stop.
@@ -124,10 +111,6 @@ fn signals() -> Outcome<UnixStream> {
             .map_err(|error| Failure::os("wait for signals", error))?;
     }
     Ok(signals)
-}
-
-fn address_of(listener: &TcpListener) -> Outcome<SocketAddr> {
-    listener.local_addr().map_err(|error| Failure::os("name a listening socket", error))
 }
 
 struct Supervisor<'a> {
@@ -158,43 +141,15 @@ impl<'a> Supervisor<'a> {
             .add(&signals, KEY_SIGNAL, Interest::Read)
             .map_err(|error| Failure::os("wait for signals", error))?;
 
-        let mut listed = Vec::new();
-        for (at, sockets) in sockets.iter().enumerate() {
-            listed.push(config::Member {
-                id: at as u16 + 1,
-                client: address_of(&sockets.client)?,
-                control: address_of(&sockets.control)?,
-                fabric: sockets.fabric.as_ref().map(address_of).transpose()?,
-            });
-        }
+        let listed = listed(&sockets)?;
         let members = sockets
             .into_iter()
-            .enumerate()
-            .map(|(at, sockets)| {
-                let member = at as u16 + 1;
-                let start =
-                    data.as_ref().map_or(Ok(Start::Bootstrap), |data| data.start_of(member))?;
-                let secret = data.as_ref().map(Data::secret_file);
-                let config = Config {
-                    cluster: args.cluster.clone(),
-                    member,
-                    fabric: args.fabric,
-                    protocol: args.protocol(),
-                    durability: args.durability(),
-                    start,
-                    directory: directory.path().to_path_buf(),
-                    data: data.as_ref().map(|data| data.member(member)),
-                    snapshot_log_bytes: args.snapshot_log_bytes,
-                    partitions: args.partitioning(),
-                    program: args.program.program(),
-                    secret_file: secret.unwrap_or_else(|| directory.secret_file()),
-                    requirepass: args.requirepass.clone(),
-                    maxmemory: args.maxmemory,
-                    maxclients: args.maxclients,
-                    cluster_discovery: args.cluster_discovery,
-                    founders: data.as_ref().map(Data::founders),
-                    members: listed.clone(),
-                };
+            .zip(1..)
+            .map(|(sockets, member)| {
+                let mut config = config_of(args, member, &listed, directory.path(), data.as_ref());
+                if let Some(data) = &data {
+                    config.start = data.start_of(member)?;
+                }
                 let mut it = Member::new(config, sockets);
                 if data.as_ref().is_some_and(|data| data.is_vacant(member)) {
                     it.state = State::Vacant;
@@ -220,7 +175,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn run(&mut self) -> Outcome {
-        self.say.starting(self.args, env!("CARGO_PKG_VERSION"));
+        self.say.starting(self.args, env!("CARGO_PKG_VERSION"), self.here().count());
         if let Some(path) = self.directory.swept().filter(|_| self.data.is_none()) {
             self.say.swept(path);
         }
@@ -358,7 +313,7 @@ impl<'a> Supervisor<'a> {
         }
         if self.data.is_some() && self.directory.restore()? {
             self.say.remade(self.directory.path());
-            // The others' memory has no name any more, so that no member would find it (U2).
+            // The others' memory has lost its name, so that no member would find it (U2).
             if self.args.fabric == FabricKind::Shm {
                 self.members.iter_mut().for_each(Member::end);
             }

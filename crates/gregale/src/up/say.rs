@@ -10,6 +10,7 @@ use console::{Failure, Format, Outcome};
 use serde_json::json;
 use std::cell::Cell;
 use std::io::Write;
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -84,7 +85,8 @@ impl Say {
         }
     }
 
-    pub(super) fn starting(&self, args: &UpArgs, version: &str) {
+    /// Reports the beginning, with `n` members.
+    pub(super) fn starting(&self, args: &UpArgs, version: &str, n: usize) {
         let (protocol, fabric) = (args.protocol().name(), args.fabric.name());
         let durability = args.durability().name();
         self.print(
@@ -94,10 +96,9 @@ impl Say {
                 });
                 let price = args.durability().price();
                 format!(
-                    "gregale {version}: cluster {:?}, {} members{parts}, {protocol} over {fabric}, {durability}\n\
+                    "gregale {version}: cluster {:?}, {n} members{parts}, {protocol} over {fabric}, {durability}\n\
                      (an acknowledged update survives {}{}{})",
                     args.cluster,
-                    args.nodes,
                     args.durability().promise(),
                     if price.is_some() { ";\n " } else { "" },
                     price.unwrap_or_default()
@@ -105,7 +106,7 @@ impl Say {
             },
             || {
                 json!({"event": "starting", "version": version, "cluster": args.cluster,
-                       "nodes": args.nodes, "protocol": protocol, "fabric": fabric,
+                       "nodes": n, "protocol": protocol, "fabric": fabric,
                        "durability": durability, "partitions": args.partitions,
                        "order": args.partitioning().map(|of| of.order.name())})
             },
@@ -121,7 +122,9 @@ impl Say {
             self.print(
                 || {
                     let (ip, port) = (own.client.ip(), own.client.port());
-                    let host = if ip.is_loopback() { String::new() } else { format!("-h {ip} ") };
+                    // The address that redis-cli takes without a word.
+                    let is_usual = ip == Ipv4Addr::LOCALHOST;
+                    let host = if is_usual { String::new() } else { format!("-h {ip} ") };
                     let process =
                         if pid == 0 { "not started".to_owned() } else { format!("pid {pid}") };
                     let client = match config.program {

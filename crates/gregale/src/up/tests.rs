@@ -2,6 +2,7 @@
 
 use super::*;
 use clap::Parser;
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt;
 
 #[derive(Parser)]
@@ -97,6 +98,44 @@ fn disks_that_cannot_be_looked_into_are_named_as_such() {
         let refused = up.check_disks().unwrap_err().to_string();
         assert!(refused.contains("cannot read ") && refused.contains("member-1"), "{refused}");
         assert!(!refused.contains("recover"), "{refused}");
+    });
+}
+
+/// They were written into a directory of a cluster that no member could run.
+#[test]
+fn settings_that_no_member_takes_are_refused_before_anything_is_written() {
+    let base = tempfile::tempdir().unwrap();
+    let place = |name: &str| base.path().join(name).to_str().unwrap().to_owned();
+    let (data, directory) = (place("data"), place("shm"));
+    std::fs::create_dir(&directory).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (port, command) = (free.to_string(), "redis-server --port 0 --unixsocket {socket}");
+    let words = ["up", "--nodes", "1", "--port", &port, "--data", &data, "--directory", &directory];
+    let wrong = ["--replicate", command, "--requirepass", "secret"];
+    let args = Line::parse_from([&words[..], &wrong].concat()).up;
+    let refused = run(&args).unwrap_err().to_string();
+    assert!(refused.contains("are the key-value store's"), "{refused}");
+    assert!(!std::path::Path::new(&data).exists());
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+/// The line could not be run: redis-cli asked at 127.0.0.1. And empty seats were counted, or not,
+/// by the flags of this start.
+#[test]
+fn the_first_lines_name_the_members_as_they_are() {
+    supervise(&["--nodes", "2", "--seats", "5"], |up| {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        up.say = Say::to(console::Format::Table, near).unwrap();
+        up.members[1].config.members[1].client = "[::1]:7001".parse().unwrap();
+        up.say.starting(up.args, "1.0", up.here().count());
+        up.say.members(up.here().map(|member| (&member.config, 5)));
+        up.say = Say::to(console::Format::Table, std::io::sink()).unwrap();
+        let mut said = String::new();
+        far.read_to_string(&mut said).unwrap();
+        assert!(said.contains(", 2 members, "), "{said}");
+        assert!(said.contains("member 2: pid 5, redis-cli -h ::1 -p 7001, "), "{said}");
+        let first = up.members[0].config.own().client.port();
+        assert!(said.contains(&format!("member 1: pid 5, redis-cli -p {first}, ")), "{said}");
     });
 }
 

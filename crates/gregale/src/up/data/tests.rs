@@ -16,8 +16,12 @@ fn i1_another_cluster_is_refused_with_what_is_there() {
     let refused = Data::open(&path, "two", (3, 3), QUORUM).unwrap_err().to_string();
     assert!(refused.contains("\"one\" of 3 members"), "{refused}");
     let refused = Data::open(&path, "one", (5, 5), QUORUM).unwrap_err().to_string();
-    assert!(refused.contains("--nodes 3"), "{refused}");
+    assert!(refused.contains("say --cluster one --nodes 3, or"), "{refused}");
     assert!(Data::open(&path, "one", (3, 3), QUORUM).is_ok());
+    let path = base.path().join("seats");
+    drop(Data::open(&path, "one", (3, 5), QUORUM).unwrap());
+    let refused = Data::open(&path, "one", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("say --cluster one --nodes 3 --seats 5, or"), "{refused}");
 }
 
 #[test]
@@ -235,12 +239,69 @@ fn what_an_earlier_incarnation_left_is_put_aside_each_time() {
     }
 }
 
+/// A flag that was wrong at the first start was demanded at each later one.
+#[test]
+fn i7_what_a_start_that_failed_has_recorded_is_replaced() {
+    let base = tempfile::tempdir().unwrap();
+    let keep = |command: Option<&str>, maxmemory| {
+        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        let program = command.map(str::to_owned);
+        let kept = Keyspace { maxmemory, program, ..Keyspace::default() };
+        data.keep_to(kept, true).map_err(|error| error.to_string())
+    };
+    keep(Some("redis-servr {socket}"), 0).unwrap();
+    keep(None, 5).unwrap();
+    let data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    begin_member(&data, 1, None);
+    drop(data);
+    keep(None, 5000).unwrap();
+    let refused = keep(Some("redis-server {socket}"), 0).unwrap_err();
+    assert!(refused.contains("--maxmemory 5000"), "its disk is not a program's: {refused}");
+    let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+    data.founded().unwrap();
+    drop(data);
+    assert!(keep(None, 5).unwrap_err().contains("--maxmemory 5000"));
+}
+
+/// A log was read without its limit of memory, and writes appeared that had been refused.
+#[test]
+fn i7_a_log_whose_settings_are_not_known_is_not_read_without_a_word() {
+    let base = tempfile::tempdir().unwrap();
+    let text = "version = 1\nname = \"one\"\nmembers = 3\nfounded = true\n";
+    std::fs::write(base.path().join(CLUSTER), text).unwrap();
+    let keep = |is_said| {
+        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        let kept = data.keep_to(Keyspace::default(), is_said);
+        kept.map_err(|error| error.to_string())
+    };
+    let refused = keep(false).unwrap_err();
+    assert!(refused.contains("has no [keyspace]") && refused.contains("--maxmemory"), "{refused}");
+    keep(true).unwrap();
+    keep(false).unwrap();
+}
+
+#[test]
+fn a_number_of_seats_that_cannot_be_is_refused() {
+    let base = tempfile::tempdir().unwrap();
+    let text = "version = 1\nname = \"one\"\nmembers = 0\nfounded = true\n";
+    std::fs::write(base.path().join(CLUSTER), text).unwrap();
+    let refused = Data::open_any(base.path()).unwrap_err().to_string();
+    assert!(refused.contains("members = 0: it is 1 to 7"), "{refused}");
+}
+
+/// A cluster whose log may have entries.
+fn founded(path: &Path) -> Data {
+    let mut data = Data::open(path, "one", (3, 3), QUORUM).unwrap();
+    data.founded().unwrap();
+    data
+}
+
 #[test]
 fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
     let base = tempfile::tempdir().unwrap();
     let keep = |maxmemory, partitions| {
-        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
-        data.keep_to(Keyspace { maxmemory, partitions, ..Keyspace::default() })
+        let mut data = founded(base.path());
+        data.keep_to(Keyspace { maxmemory, partitions, ..Keyspace::default() }, true)
             .map_err(|error| error.to_string())
     };
     keep(5000, None).unwrap();
@@ -251,8 +312,8 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
 
     let other = tempfile::tempdir().unwrap();
     let keep = |partitions| {
-        let mut data = Data::open(other.path(), "one", (3, 3), QUORUM).unwrap();
-        let kept = data.keep_to(Keyspace { partitions, ..Keyspace::default() });
+        let mut data = founded(other.path());
+        let kept = data.keep_to(Keyspace { partitions, ..Keyspace::default() }, true);
         kept.map_err(|error| error.to_string())
     };
     keep(Some(parts)).unwrap();
@@ -263,10 +324,10 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
 
     let third = tempfile::tempdir().unwrap();
     let keep = |holds_answers| {
-        let mut data = Data::open(third.path(), "one", (3, 3), QUORUM).unwrap();
+        let mut data = founded(third.path());
         let program = Some("redis-server {socket}".to_owned());
         let kept = Keyspace { program, holds_answers, ..Keyspace::default() };
-        data.keep_to(kept).map_err(|error| error.to_string())
+        data.keep_to(kept, true).map_err(|error| error.to_string())
     };
     keep(false).unwrap();
     keep(false).unwrap();
@@ -278,11 +339,11 @@ fn i7_a_log_is_not_read_under_another_limit_or_in_other_parts() {
 fn i7_a_programs_log_is_not_executed_under_other_settings() {
     let base = tempfile::tempdir().unwrap();
     let keep = |settings: Option<&str>| {
-        let mut data = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap();
+        let mut data = founded(base.path());
         let program = Some("redis-server {socket}".to_owned());
         let settings = settings.map(str::to_owned);
         let kept = Keyspace { program, settings, ..Keyspace::default() };
-        data.keep_to(kept).map_err(|error| error.to_string())
+        data.keep_to(kept, true).map_err(|error| error.to_string())
     };
     keep(None).unwrap();
     keep(Some("compare = 1000")).unwrap();
