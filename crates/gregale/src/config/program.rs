@@ -269,13 +269,20 @@ impl Program {
 
     /// The words of the command line.
     pub(crate) fn words(&self) -> Outcome<Vec<String>> {
-        let words = shlex::split(&self.command).filter(|words| !words.is_empty());
-        words.ok_or_else(|| {
+        let words = shlex::split(&self.command).ok_or_else(|| {
             Failure::new(format_args!(
                 "--replicate {:?} is no command line: look for a quote that is not closed",
                 self.command
             ))
-        })
+        })?;
+        if words.is_empty() {
+            return Err(Failure::new(format_args!(
+                "--replicate {:?} names no program: give a command line, as \
+                 'redis-server --port 0 --unixsocket {{socket}}'",
+                self.command
+            )));
+        }
+        Ok(words)
     }
 
     /// Whether the program listens at a port, not at a socket in the file system.

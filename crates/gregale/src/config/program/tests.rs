@@ -15,7 +15,7 @@ fn a_command_that_cannot_be_replicated_is_refused_with_the_remedy() {
     assert!(program("sh -c 'x {socket}'").check().is_ok());
     assert!(program("sh {dir} ${HOME} {port}").check().is_ok(), "capitals are the program's");
     assert!(refused("sh 'x {socket}").contains("quote"));
-    assert!(refused("").contains("no command line"));
+    assert!(refused("").contains("names no program"));
     assert!(refused("sh x").contains("say where the program listens"));
     assert!(refused("sh {socket} {port}").contains("by one of them alone"));
     assert!(refused("sh {udp} {port}").contains("by one of them alone"));
