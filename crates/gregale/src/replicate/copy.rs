@@ -245,9 +245,11 @@ impl Copy {
         let is_without =
             self.child.as_ref().is_some_and(|(child, _)| is_without(listens, child.id()));
         if self.needs_inside && (!self.has_loaded() || is_without) {
+            // What has loaded it is a shell that has begun the program.
+            let begun = if self.has_loaded() { "the program that listens, begun by " } else { "" };
             self.failure = Some(format!(
-                "{} has not loaded the library that says when it is at rest: say --program-attach \
-                 proxy --program-rest quiet",
+                "{begun}{} has not loaded the library that says when it is at rest: say \
+                 --program-attach proxy --program-rest quiet",
                 self.words[0]
             ));
         }
