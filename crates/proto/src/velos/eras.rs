@@ -256,7 +256,10 @@ impl Eras {
         let eras = [Some(&self.past), Some(&self.present), self.coming.as_ref()];
         let governs = |era: &&Era| era.from <= prefix;
         let Era { from, members, .. } = eras.into_iter().flatten().rfind(governs)?;
-        let later = eras.into_iter().flatten().find(|era| era.from > prefix);
+        // What is decided behind the prefix is not the state's.
+        let end = prefix.0 + self.rules.alpha;
+        let is_coming = |era: &&Era| era.from > prefix && era.from.0 < end;
+        let later = eras.into_iter().flatten().find(is_coming);
         let coming = later.map(|era| (era.from, era.members));
         Some(StateHead { ballot, members_at: *from, members: *members, coming })
     }

@@ -257,6 +257,9 @@ fn a_state_tells_what_is_coming_and_one_without_that_is_none() {
     let (from, members) = head.coming.expect("it does not govern yet");
     assert_eq!(from, Prefix(slot.0 + 8));
     assert!(members.all() == MemberSet::all(2) && head.members.learners.contains(SEAT));
+    // A state that ends before that slot does not cover the change.
+    let before = group.machines[0].state_head(slot.prefix_before()).expect("known");
+    assert_eq!((before.coming, before.members), (None, head.members));
 }
 
 #[test]
