@@ -46,6 +46,8 @@ proto::planted_bugs! {
     AttemptStays = ATTEMPT_STAYS: sweep ANYWHERE,
     /// That a leader has refused commands is not heard.
     RefusalsUnheard = REFUSALS_UNHEARD: sweep ANYWHERE,
+    /// Of what a leader has refused a part of, it takes the rest.
+    RefusedInPart = REFUSED_IN_PART: sweep ANYWHERE,
     /// A command at its deadline is called done.
     UnknownCalledDone = UNKNOWN_CALLED_DONE: sweep ANYWHERE,
     /// A command at its deadline is called failed.

@@ -27,8 +27,7 @@ use crate::core::Core;
 use crate::host::HostState;
 use crate::order::{HEADER_BYTES, Order, Place};
 use crate::pace::Pace;
-use crate::plant::Plant;
-use crate::plant::StableStorage;
+use crate::plant::{Claim, Plant, StableStorage};
 use crate::service::{Application, Door};
 use crate::transfer::Step;
 use crate::wire::Frame;
@@ -204,6 +203,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let applied = self.node.status().applied;
         assert!(prefix <= applied, "I4: {prefix} is given, and {applied} is applied");
         let Some(head) = self.node.state_head(prefix) else { return false };
+        self.host.plant.claim(Claim::Ends { prefix, head });
         let head = &head.encode();
         self.host.flows.push(to, &Frame::StateHead { transfer, prefix, head });
         true
@@ -257,7 +257,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// The machine hears of the state that is executed here.
     fn install(&mut self) {
         let (executed, now) = (self.host.executed(), self.now());
-        self.node.install(executed, self.donors_head(), now, &mut self.host);
+        let head = self.donors_head();
+        let ends = |head| Claim::Ends { prefix: executed, head };
+        self.host.plant.claims(head.map(ends).into_iter());
+        self.node.install(executed, head, now, &mut self.host);
         self.send_again(); // I1
     }
 
@@ -315,6 +318,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             end => end,
         };
         if disk.begin_snapshot(prefix, state_head, now) {
+            let ends = |head| Claim::Ends { prefix, head };
+            plant.claims(state_head.map(ends).into_iter());
             let mut head = Vec::new();
             let has_bug = plant.has_planted(Bug::SnapshotWithoutPlace);
             put_head(if has_bug { Place::default() } else { order.last() }, &mut head);

@@ -205,6 +205,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
                 let takes = self.node.trusted() == Some(self.host.origin.rank);
                 if !self.foreign.take(from, life, attempt, items, takes) {
                     self.host.flows.push(from, &Frame::CommandsRefused { life, attempt });
+                    if self.host.plant.has_planted(Bug::RefusedInPart) {
+                        self.foreign.forget_refusal(from);
+                    }
                 }
             }
             Frame::CommandsRefused { attempt, .. } => {

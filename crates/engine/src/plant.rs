@@ -8,18 +8,27 @@ use base::{Evidence, Inbox, Instant, Port, Prefix, Slot};
 use core::time::Duration;
 use proto::Ticket;
 use proto::disk::{Disk, DiskEvent};
+use proto::keyed::Tag;
 use proto::members::StateHead;
 use std::fmt;
 
 /// What a member claims to have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
+pub enum Claim<'a> {
     /// It has executed everything below.
     Executed(Prefix),
     /// A check of its machine begins for reads.
     CheckBegins(Ticket),
     /// The machine says that the check has succeeded.
     CheckPasses(Ticket),
+    /// This goes with the state of everything below: it says so of a state that it gives, that it
+    /// saves, or from which its machine continues.
+    Ends {
+        /// What the state covers.
+        prefix: Prefix,
+        /// What a machine has to hear of it.
+        head: StateHead,
+    },
     /// It performs a read.
     Performs {
         /// When the read came, as this member was told the time.
@@ -59,6 +68,15 @@ pub enum Claim {
         /// The read's number.
         number: u64,
     },
+    /// Its replica has this version of a key from now on.
+    Keeps {
+        /// The key.
+        key: &'a [u8],
+        /// The version.
+        tag: Tag,
+    },
+    /// A machine that keeps each key by itself claims this.
+    OfKey(proto::keyed::Claim<'a>),
     /// It is told the state's time.
     Observes {
         /// Unix milliseconds.
@@ -107,10 +125,10 @@ pub trait Plant: Port {
     fn say(&mut self, line: &str);
 
     /// Takes a claim of this member, for the judges of a simulation. Production has none.
-    fn claim(&mut self, _claim: Claim) {}
+    fn claim(&mut self, _claim: Claim<'_>) {}
 
     /// Takes several. They are made only if they are looked at.
-    fn claims(&mut self, _claims: impl Iterator<Item = Claim>) {}
+    fn claims(&mut self, _claims: impl Iterator<Item = Claim<'static>>) {}
 
     /// Whether the engine has this bug. Production has none; a simulation plants one to see whether
     /// its checks notice.

@@ -104,6 +104,11 @@ impl Foreign {
         true
     }
 
+    /// The rest of what was refused is taken (`Bug::RefusedInPart`).
+    pub(crate) fn forget_refusal(&mut self, from: Rank) {
+        self.queues[from.index()].refused = false;
+    }
+
     /// Refuses whatever waits, and what comes in the present attempts.
     pub(crate) fn refuse_all(&mut self, mut tell: impl FnMut(Rank, u64, u64)) {
         for (at, queue) in self.queues.iter_mut().enumerate() {

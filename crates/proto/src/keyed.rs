@@ -125,6 +125,20 @@ pub struct KeyedConfig {
     pub founds: bool,
 }
 
+/// What a machine claims, for the judges of a simulation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim<'a> {
+    /// A majority of replicas that count holds this version of the key, or a newer one.
+    Confirms {
+        /// The key.
+        key: &'a [u8],
+        /// The version.
+        tag: Tag,
+    },
+    /// This replica counts from now on: it holds all that was confirmed before this run began.
+    Counts,
+}
+
 /// The environment of a machine: its peers, this member's registers, and the computation of values.
 pub trait KeyedHost: Port {
     /// This member's replica of `key`, if it has ever stored one.
@@ -142,6 +156,9 @@ pub trait KeyedHost: Port {
 
     /// Reports the end of an operation (K1).
     fn end(&mut self, ticket: Ticket, end: End<'_>);
+
+    /// Takes a claim of the machine. Simulations alone look at it.
+    fn claim(&mut self, _claim: Claim<'_>) {}
 }
 
 /// A protocol that keeps each key separately.

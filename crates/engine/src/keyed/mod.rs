@@ -26,7 +26,7 @@ use crate::desk::{Desk, Laid, Overdue, View};
 use crate::engine::Engine;
 use crate::family::{Family, Parts};
 use crate::flow::CHANNEL;
-use crate::plant::Plant;
+use crate::plant::{self, Plant};
 use crate::seats::{Changed, NoChange};
 use crate::service::{Answer, Door, Origin, ReadAnswer};
 use crate::stats::Stats;
@@ -34,7 +34,7 @@ use base::verb::Relay;
 use base::{Event, Inbox, Instant, Port, Slot};
 use core::time::Duration;
 use proto::Role;
-use proto::keyed::{End, KeyedHost, KeyedMachine, KeyedStatus, Refused, Tag, Ticket};
+use proto::keyed::{Claim, End, KeyedHost, KeyedMachine, KeyedStatus, Refused, Tag, Ticket};
 pub use registers::{Plan, Registers};
 use requests::{Outcome, Part, Requests};
 
@@ -57,6 +57,7 @@ impl<P: Plant, A: Registers> KeyedHost for HostState<P, A> {
     }
 
     fn put_register(&mut self, key: &[u8], tag: Tag, value: &[u8]) {
+        self.plant.claim(plant::Claim::Keeps { key, tag });
         self.app.put_register(key, tag, value);
     }
 
@@ -90,6 +91,10 @@ impl<P: Plant, A: Registers> KeyedHost for HostState<P, A> {
         }
         requests.end(part, outcome);
         ended.push(part);
+    }
+
+    fn claim(&mut self, claim: Claim<'_>) {
+        self.plant.claim(plant::Claim::OfKey(claim));
     }
 }
 

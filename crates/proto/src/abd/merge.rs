@@ -10,7 +10,7 @@
 use super::bugs::Bug;
 use super::wire::{Body, Entries, put_entries};
 use super::{Abd, RESEND_AFTER};
-use crate::keyed::KeyedHost;
+use crate::keyed::{Claim, KeyedHost};
 use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::{Instant, MAX_MEMBERS, Rank, majority};
@@ -158,6 +158,7 @@ impl<P: Planting<Bug>> Abd<P> {
         self.merge = None;
         self.counting.insert(self.me);
         self.counts.merges += 1;
+        host.claim(Claim::Counts);
         // The others hear at once that they may count on it.
         self.beat(now, host);
     }

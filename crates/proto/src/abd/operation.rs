@@ -8,7 +8,7 @@
 use super::bugs::Bug;
 use super::wire::{Body, Runs};
 use super::{Abd, CROWDED_PAUSE, RESEND_AFTER, RESEND_AFTER_MAX};
-use crate::keyed::{End, KeyedHost, KeyedMachine, Op, Tag, Ticket};
+use crate::keyed::{Claim, End, KeyedHost, KeyedMachine, Op, Tag, Ticket};
 use crate::planted::Planting;
 use alloc::vec::Vec;
 use base::{Incarnation, Instant, MAX_MEMBERS, Rank, majority};
@@ -221,7 +221,7 @@ impl<P: Planting<Bug>> Abd<P> {
             acks.put(rank, self.runs[rank.index()], ());
         }
         if n_holders >= quorum || self.planted.has(Bug::NoWriteBack) {
-            self.end_confirmed(operation, &value, host);
+            self.end_confirmed(operation, (tag, &value), host);
             return true;
         }
         self.counts.write_backs += 1;
@@ -264,9 +264,10 @@ impl<P: Planting<Bug>> Abd<P> {
     /// Ends a store that has its quorum.
     fn conclude_store<H: KeyedHost>(&mut self, operation: &mut Operation, host: &mut H) -> bool {
         let all = self.planted.has(Bug::OldRunsCount);
-        let Phase::Store { acks, is_write, value, .. } = &mut operation.phase else {
+        let Phase::Store { acks, is_write, tag, value } = &mut operation.phase else {
             return false;
         };
+        let tag = *tag;
         let of_one = if *is_write { Bug::StoreAtOne } else { Bug::WriteBackToOne };
         let quorum = self.quorum(self.planted.has(of_one));
         let twice = self.planted.has(Bug::CountedTwice);
@@ -275,12 +276,18 @@ impl<P: Planting<Bug>> Abd<P> {
             return false;
         }
         let value = core::mem::take(value);
-        self.end_confirmed(operation, &value, host);
+        self.end_confirmed(operation, (tag, &value), host);
         true
     }
 
-    /// A majority holds `value` or a newer one.
-    fn end_confirmed<H: KeyedHost>(&self, operation: &Operation, value: &[u8], host: &mut H) {
+    /// A majority holds this version or a newer one.
+    fn end_confirmed<H: KeyedHost>(
+        &self,
+        operation: &Operation,
+        (tag, value): (Tag, &[u8]),
+        host: &mut H,
+    ) {
+        host.claim(Claim::Confirms { key: &operation.key, tag });
         let end = if operation.is_write { End::Written } else { End::Value(value) };
         host.end(operation.ticket, end);
     }

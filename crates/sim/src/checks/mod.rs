@@ -11,6 +11,7 @@ pub(crate) mod copies;
 pub(crate) mod decided;
 pub(crate) mod digest;
 pub(crate) mod elected;
+pub(crate) mod ends;
 pub(crate) mod held;
 pub(crate) mod introduced;
 pub(crate) mod linearizable;
@@ -23,4 +24,18 @@ pub(crate) mod single_writer;
 pub(crate) mod stamped;
 pub(crate) mod state_time;
 pub(crate) mod validity;
+pub(crate) mod versions;
 pub(crate) mod witnesses;
+
+/// What the members of a cluster say that they have done.
+#[derive(Default)]
+pub(crate) struct Claimed {
+    /// The prefix that some member has executed.
+    pub(crate) executed: base::Prefix,
+    /// The commands and reads of clients.
+    pub(crate) answered: answered::Answered,
+    /// The ends of states.
+    pub(crate) ends: ends::Ends,
+    /// What replicas keep of each key.
+    pub(crate) versions: versions::Versions,
+}

@@ -49,6 +49,10 @@
 //!   `own` (W4).
 //! - I23 where each key is kept by itself, a request of several keys that is refused has done
 //!   nothing to any of them. Judged in `phases` (by I1, `several`).
+//! - I24 commands that one process calls executed were executed in the order in which it took them;
+//!   all that is said of the end of a state is the same; and where each key is kept by itself, an
+//!   operation ends when a majority holds its version. Judged where members claim it:
+//!   `checks::answered`, `checks::ends`, `checks::versions`.
 //!
 //! A seed replays everything, as in the other worlds.
 

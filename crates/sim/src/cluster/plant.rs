@@ -1,6 +1,7 @@
 //! The environment of a simulated member: the world's network, its clocks, and a planted mistake.
 
 use crate::Property;
+use crate::checks::Claimed;
 use crate::checks::served::Served;
 use crate::checks::stamped::Stamped;
 use crate::world::net::Net;
@@ -26,6 +27,7 @@ pub(super) fn seats_of(members: usize) -> Vec<door::Member> {
 /// The environment of the module's text.
 pub(super) struct SimPlant {
     port: SimPort,
+    has_disk: bool,
     bug: Option<Bug>,
     /// Told the time by [`Plant::now`].
     served: RefCell<Served>,
@@ -39,9 +41,11 @@ impl SimPlant {
         asked: Option<Rc<Cell<usize>>>,
         bug: Option<Bug>,
     ) -> SimPlant {
+        let has_disk = asked.is_some();
+        net.borrow_mut().claimed.versions.begin(me);
         let mut port = SimPort::new(me, net);
         port.on_disk(asked);
-        SimPlant { port, bug, served: RefCell::default(), stamped: Stamped::default() }
+        SimPlant { port, has_disk, bug, served: RefCell::default(), stamped: Stamped::default() }
     }
 
     /// The turn continues that was stopped when it had been told the time, if it was.
@@ -73,7 +77,7 @@ impl Plant for SimPlant {
     fn now(&self) -> Instant {
         let late = self.port.net().borrow().processes[self.port.me().index()].late;
         let now = late.unwrap_or_else(|| self.port.now());
-        self.served.borrow_mut().told(now, self.port.net().borrow().executed);
+        self.served.borrow_mut().told(now, self.port.net().borrow().claimed.executed);
         now
     }
 
@@ -104,20 +108,24 @@ impl Plant for SimPlant {
         self.port.net().borrow_mut().violate(Property::Validity, detail);
     }
 
-    fn claim(&mut self, claim: Claim) {
+    fn claim(&mut self, claim: Claim<'_>) {
         let (net, now) = (self.port.net().clone(), self.port.now());
         let net = &mut *net.borrow_mut();
         let served = self.served.get_mut();
-        let mut verdict = Ok(());
+        let Claimed { executed: executed_by_some, answered, ends, versions } = &mut net.claimed;
+        let mut verdict = Ok(()); // I24, of what was executed, said or confirmed
         match claim {
-            Claim::Executed(prefix) => net.executed = net.executed.max(prefix),
+            Claim::Executed(prefix) => *executed_by_some = prefix.max(*executed_by_some),
+            Claim::Ends { prefix, head } => verdict = ends.said(prefix, head, self.has_disk),
             Claim::CheckBegins(ticket) => served.begins(ticket, now),
             Claim::CheckPasses(ticket) => served.passes(ticket),
             Claim::Performs { came, executed } => verdict = served.performs(came, executed),
-            Claim::Executes { of, number, slot } => net.answered.executes(of, number, slot),
-            Claim::Tells { of, number, slot } => verdict = net.answered.tells(of, number, slot),
-            Claim::PerformsFor { of, number } => net.answered.performs(of, number),
-            Claim::TellsRead { of, number } => verdict = net.answered.tells_read(of, number),
+            Claim::Executes { of, number, slot } => answered.executes(of, number, slot),
+            Claim::Tells { of, number, slot } => verdict = answered.tells(of, number, slot),
+            Claim::PerformsFor { of, number } => answered.performs(of, number),
+            Claim::TellsRead { of, number } => verdict = answered.tells_read(of, number),
+            Claim::Keeps { key, tag } => versions.keeps(self.port.me(), key, tag),
+            Claim::OfKey(claim) => verdict = versions.claims(self.port.me(), claim),
             Claim::Observes { state_ms, evidence, at } => {
                 self.stamped.observes(state_ms, evidence, at);
             }
@@ -132,7 +140,7 @@ impl Plant for SimPlant {
         }
     }
 
-    fn claims(&mut self, claims: impl Iterator<Item = Claim>) {
+    fn claims(&mut self, claims: impl Iterator<Item = Claim<'static>>) {
         claims.for_each(|claim| self.claim(claim));
     }
 

@@ -141,7 +141,7 @@ impl World {
             plan.safety_ns /= 3;
         }
         let n_words = kind.protocol.n_words(plan.members, &plan.shape);
-        let net = Net::new(
+        let mut net = Net::new(
             plan.members,
             plan.n_clients,
             n_words,
@@ -149,6 +149,7 @@ impl World {
             rng.fork(),
             Trace::new(config.trace),
         );
+        net.claimed.answered.may_swap = kind.protocol.replicates_program();
         let long_bytes = 2 * plan.shape.value_bytes as usize + rng.below(2000) as usize;
         let n_keys = 1 + rng.below(4);
         let n_ballast = if rng.chance(1, 4) { rng.range(2, 6) } else { 0 };

@@ -22,8 +22,9 @@
 //! - *This log is granted* (mu): its owner writes to it no more.
 //! - *This change may begin* (durable): the leader has decided an entry of its own.
 //!
-//! Whole members are judged where they answer: `checks::served` and `checks::answered`, from what
-//! they say to their plant (`engine::Claim`). ABD keeps no log, and is not judged here.
+//! Whole members are judged by what they say to their plant (`engine::Claim`): `checks::served`,
+//! `checks::answered`, `checks::ends`. ABD keeps no log, and is judged there alone:
+//! `checks::versions`.
 //!
 //! Nothing here draws, or changes what members see: a run with judges is the run without them.
 

@@ -16,7 +16,7 @@
 //!   side may be up earlier.
 
 use crate::accepts::Accepts;
-use crate::checks::answered::Answered;
+use crate::checks::Claimed;
 use crate::checks::introduced::Introduced;
 use crate::checks::single_writer::Trespass;
 use crate::checks::witnesses::Witnesses;
@@ -31,7 +31,7 @@ use crate::trace::{Topic, Trace};
 use crate::world::snares::Snares;
 use crate::world::wire::Wire;
 use crate::{Property, Provider, Violation, Weather};
-use base::{At, Event, Inbox, Instant, Outcome, Prefix, Rank, Rng, Token};
+use base::{At, Event, Inbox, Instant, Outcome, Rank, Rng, Token};
 use proto::claims::Reads;
 
 /// The time within which a wire that is not held carries, however slow it is: a slower connection
@@ -84,10 +84,7 @@ pub(crate) struct Net {
     pub(crate) witnesses: Witnesses,
     pub(crate) accepts: Accepts,
     pub(crate) violation: Option<Violation>,
-    /// The prefix that some member of a cluster has executed.
-    pub(crate) executed: Prefix,
-    /// What its members have done for clients.
-    pub(crate) answered: Answered,
+    pub(crate) claimed: Claimed,
     /// Ambushes for verbs and answers.
     pub(crate) snares: Snares,
     pub(crate) n_posted_in_all: u64,
@@ -135,8 +132,7 @@ impl Net {
             witnesses: Witnesses::new(Reads::Unseen, members),
             accepts: Accepts::default(),
             violation: None,
-            executed: Prefix::ZERO,
-            answered: Answered::default(),
+            claimed: Claimed::default(),
             snares: Snares::default(),
             n_posted_in_all: 0,
             costs: None,
