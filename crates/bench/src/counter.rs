@@ -137,7 +137,7 @@ impl Application for Counter {
         saving
     }
 
-    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+    fn save_piece(&mut self, saving: Saving, _: usize, out: &mut Vec<u8>) -> Option<bool> {
         let (_, counts) = self.saves.iter().find(|(of, _)| *of == saving)?;
         out.extend_from_slice(&counts.to_bytes());
         Some(false)
@@ -234,7 +234,7 @@ mod tests {
         let (saving, before) = (giver.begin_save(), giver.counts());
         giver.apply(Slot::ZERO.next(), &value, &mut Answers::default());
         let mut state = Vec::new();
-        assert_eq!(giver.save_piece(saving, &mut state), Some(false));
+        assert_eq!(giver.save_piece(saving, STATE_BYTES, &mut state), Some(false));
         let mut taker = Counter::default();
         taker.restore(&state).expect("it is whole");
         assert_eq!((taker.counts(), taker.n_restored()), (before, 1));
@@ -242,6 +242,6 @@ mod tests {
         assert!(taker.restore(&state[1..]).is_err(), "a byte is missing");
         assert_eq!(taker.counts(), before);
         giver.end_save(saving);
-        assert_eq!(giver.save_piece(saving, &mut state), None);
+        assert_eq!(giver.save_piece(saving, STATE_BYTES, &mut state), None);
     }
 }

@@ -39,8 +39,10 @@ use proto::{Replicator, Role};
 #[cfg(test)]
 mod tests;
 
-/// A piece of a snapshot has somewhat more than the service's 64 KiB.
-const PIECE_BYTES: usize = 80 << 10;
+/// The bytes of a piece of a state, about.
+pub(crate) const PIECE_BYTES: usize = 64 << 10;
+/// The bytes by which a piece is usually longer.
+const MARGIN_BYTES: usize = 16 << 10;
 /// The version of the bytes in front of the service's.
 const FORMAT: [u8; 4] = 1u32.to_le_bytes();
 /// How many bytes stand there.
@@ -216,10 +218,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.give.sweep(now);
         let wanted = self.give.wants_piece(now);
         if let Some((to, saving)) = wanted {
-            let HostState { app, flows, plant, .. } = &mut self.host;
+            let HostState { app, flows, plant, piece_bytes, .. } = &mut self.host;
             let began = plant.now();
-            let mut piece = Vec::with_capacity(PIECE_BYTES);
-            match app.save_piece(saving, &mut piece) {
+            let mut piece = Vec::with_capacity(*piece_bytes + MARGIN_BYTES);
+            match app.save_piece(saving, *piece_bytes, &mut piece) {
                 Some(more) => self.give.piece(to, piece, more, (began, plant.now()), flows),
                 None => self.give.refuse(to, flows),
             }
@@ -336,7 +338,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 
     /// Makes the next piece of the snapshot that is being written, if it is time for one.
     fn go_on_with_snapshot(&mut self) {
-        let HostState { app, disk, plant, .. } = &mut self.host;
+        let HostState { app, disk, plant, piece_bytes, .. } = &mut self.host;
         let (Some((saving, pace)), Some(disk)) = (&mut self.saving, disk) else { return };
         let saving = *saving;
         if !disk.is_writing() {
@@ -348,8 +350,8 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         // A state that the machine waits for is not paced, but takes one piece at a time too.
         let began = plant.now();
         if disk.wants_piece() && (self.taking.installs || pace.pause(began).is_zero()) {
-            let mut piece = Vec::with_capacity(PIECE_BYTES);
-            let more = app.save_piece(saving, &mut piece);
+            let mut piece = Vec::with_capacity(*piece_bytes + MARGIN_BYTES);
+            let more = app.save_piece(saving, *piece_bytes, &mut piece);
             let more = more.expect("where a state is put in place, this save is forgotten");
             disk.snapshot_piece(piece, !more);
             pace.made(began, plant.now());

@@ -1,5 +1,6 @@
 //! What an engine is told.
 
+use crate::catchup::PIECE_BYTES;
 use crate::desk::{PATIENCE, READS_MAX, ROUNDS_MAX, SLICE_BYTES};
 use crate::outbox::SPAN_MAX;
 use crate::propose::FOREIGN_BYTES_MAX;
@@ -25,6 +26,8 @@ pub struct Bounds {
     pub window_bytes: u64,
     /// About the most bytes of values in one frame of a transfer.
     pub values_bytes: usize,
+    /// About the most bytes of a state that one turn makes.
+    pub piece_bytes: usize,
 }
 
 impl Default for Bounds {
@@ -37,6 +40,7 @@ impl Default for Bounds {
             foreign_bytes: FOREIGN_BYTES_MAX,
             window_bytes: WINDOW_BYTES,
             values_bytes: VALUES_BYTES,
+            piece_bytes: PIECE_BYTES,
         }
     }
 }

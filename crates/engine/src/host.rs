@@ -47,6 +47,8 @@ pub struct HostState<P: Plant, A, D> {
     pub(crate) proposed_at: VecDeque<(Place, Instant)>,
     /// Answers that wait until every disk has what they answer; `None` if a majority is enough.
     pub(crate) withheld: Option<Withheld>,
+    /// About the most bytes of a state that one turn makes.
+    pub(crate) piece_bytes: usize,
     answers: Answers,
     abroad: Abroad,
 }
@@ -94,7 +96,7 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
         desk: Desk,
         config: &Config,
     ) -> HostState<P, A, D> {
-        let Config { origin, backlog_bytes, waits_for_all, .. } = *config;
+        let Config { origin, backlog_bytes, waits_for_all, bounds, .. } = *config;
         HostState {
             plant,
             app,
@@ -112,6 +114,7 @@ impl<P: Plant, A: Application, D: Door<A>> HostState<P, A, D> {
             leads: false,
             proposed_at: VecDeque::new(),
             withheld: waits_for_all.then(Withheld::default),
+            piece_bytes: bounds.piece_bytes,
             answers: Answers::default(),
             abroad: Abroad::default(),
         }

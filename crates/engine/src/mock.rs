@@ -334,7 +334,7 @@ impl Application for Passive {
         Saving(self.n_saves)
     }
 
-    fn save_piece(&mut self, _: Saving, out: &mut Vec<u8>) -> Option<bool> {
+    fn save_piece(&mut self, _: Saving, _: usize, out: &mut Vec<u8>) -> Option<bool> {
         out.extend_from_slice(b"a state");
         Some(self.has_more)
     }

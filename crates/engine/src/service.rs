@@ -130,9 +130,9 @@ pub trait Application {
     /// a state.
     fn begin_save(&mut self) -> Saving;
 
-    /// Appends the next piece, of some 64 KiB, to `out`; false if it was the last. `None` if a
+    /// Appends the next piece, of some `n_bytes`, to `out`; false if it was the last. `None` if a
     /// [`Application::end_restore`] has ended it.
-    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool>;
+    fn save_piece(&mut self, saving: Saving, n_bytes: usize, out: &mut Vec<u8>) -> Option<bool>;
 
     /// No more pieces of it are wanted.
     fn end_save(&mut self, saving: Saving);

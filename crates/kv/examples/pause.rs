@@ -128,7 +128,7 @@ fn main() {
     loop {
         chunk.clear();
         let (began, wall) = (now(), Instant::now());
-        let more = beside.chunk(&mut machine, &mut chunk).expect("the same machine");
+        let more = beside.chunk(&mut machine, 64 << 10, &mut chunk).expect("the same machine");
         pieces.push(wall.elapsed());
         total += now() - began;
         n_beside += chunk.len();

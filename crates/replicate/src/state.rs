@@ -39,8 +39,6 @@ const MAGIC: [u8; 8] = *b"grgleRP6";
 const HEADER_BYTES: usize = MAGIC.len() + 5 * 8;
 /// The most bytes of a ground: some for each open connection.
 const GROUND_BYTES_MAX: u64 = 64 << 20;
-/// A piece of a moved state.
-const PIECE_BYTES: u64 = 64 << 10;
 
 /// Where a state begins (I5).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -508,7 +506,7 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
         Saving(self.n_saves)
     }
 
-    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+    fn save_piece(&mut self, saving: Saving, n_bytes: usize, out: &mut Vec<u8>) -> Option<bool> {
         let save = self.saves.get_mut(&saving.0)?;
         if !std::mem::replace(&mut save.has_begun, true) {
             let Base { position, offset, ground, .. } = &save.base;
@@ -517,7 +515,7 @@ impl<H: Transcript, B: Planting<Bug>> Application for State<H, B> {
             out.extend_from_slice(ground);
         }
         let from = out.len();
-        out.resize(from + (save.len - save.at).min(PIECE_BYTES) as usize, 0);
+        out.resize(from + (save.len - save.at).min(n_bytes as u64) as usize, 0);
         let n = self.body.transcript.read(save.at, &mut out[from..]);
         out.truncate(from + n);
         save.at += n as u64;

@@ -111,7 +111,7 @@ impl Application for Nothing {
         Saving(0)
     }
 
-    fn save_piece(&mut self, _: Saving, _: &mut Vec<u8>) -> Option<bool> {
+    fn save_piece(&mut self, _: Saving, _: usize, _: &mut Vec<u8>) -> Option<bool> {
         Some(false)
     }
 

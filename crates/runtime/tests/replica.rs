@@ -145,9 +145,9 @@ impl Application for Journal {
         Saving(self.n_saves)
     }
 
-    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+    fn save_piece(&mut self, saving: Saving, n_bytes: usize, out: &mut Vec<u8>) -> Option<bool> {
         let rest = self.saves.get_mut(&saving.0)?;
-        out.extend(rest.drain(..rest.len().min(1 << 16)));
+        out.extend(rest.drain(..rest.len().min(n_bytes)));
         Some(!rest.is_empty())
     }
 

@@ -241,10 +241,14 @@ impl<P: Planting<Bug>> Application for State<P> {
         saving
     }
 
-    fn save_piece(&mut self, saving: Saving, out: &mut Vec<u8>) -> Option<bool> {
+    fn save_piece(&mut self, saving: Saving, n_bytes: usize, out: &mut Vec<u8>) -> Option<bool> {
         let (_, beside) = self.besides.iter_mut().find(|(of, _)| *of == saving)?;
         // `end_restore`, which alone replaces the machine meanwhile, ends all snapshots.
-        Some(beside.chunk(&mut self.machine, out).expect("the machine that it was begun with"))
+        Some(
+            beside
+                .chunk(&mut self.machine, n_bytes, out)
+                .expect("the machine that it was begun with"),
+        )
     }
 
     fn end_save(&mut self, saving: Saving) {

@@ -365,12 +365,12 @@ fn replies_that_were_held_up_and_have_gone_out_take_no_room() {
 fn a_save_ends_when_another_state_takes_the_place_of_its_own() {
     let mut giver = State::new(0, 7);
     let (saving, mut bytes) = (giver.begin_save(), Vec::new());
-    while giver.save_piece(saving, &mut bytes) == Some(true) {}
+    while giver.save_piece(saving, 64 << 10, &mut bytes) == Some(true) {}
     let mut taker = State::new(0, 8);
     let saving = taker.begin_save();
     taker.begin_restore();
     let mut piece = &bytes[..];
     while taker.restore_piece(std::mem::take(&mut piece)) == Ok(true) {}
     assert_eq!(taker.end_restore(), Ok(()));
-    assert_eq!(taker.save_piece(saving, &mut bytes), None, "its giver refuses the rest");
+    assert_eq!(taker.save_piece(saving, 64 << 10, &mut bytes), None, "its giver refuses the rest");
 }

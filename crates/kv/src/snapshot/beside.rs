@@ -40,11 +40,17 @@ impl Beside {
         }
     }
 
-    /// Appends the next chunk to `out`. False if it was the last; later calls append nothing.
+    /// Appends the next chunk to `out`; of entries some `n_bytes`. False if it was the last; later
+    /// calls append nothing.
     ///
     /// # Errors
     /// The machine is not the one with which this began: the snapshot cannot be completed.
-    pub fn chunk(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<bool, Changed> {
+    pub fn chunk(
+        &mut self,
+        machine: &mut Machine,
+        n_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Changed> {
         if self.is_done {
             return Ok(false);
         }
@@ -54,7 +60,7 @@ impl Beside {
             out.extend_from_slice(&self.version.to_le_bytes());
         }
         let start = open(out);
-        let kind = match self.payload(machine, out) {
+        let kind = match self.payload(machine, n_bytes.min(CHUNK_BYTES), out) {
             Ok(kind) => kind,
             Err(changed) => {
                 out.truncate(start);
@@ -74,7 +80,12 @@ impl Beside {
         machine.store.thaw(self.reader);
     }
 
-    fn payload(&mut self, machine: &mut Machine, out: &mut Vec<u8>) -> Result<Kind, Changed> {
+    fn payload(
+        &mut self,
+        machine: &mut Machine,
+        n_bytes: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Kind, Changed> {
         if let Some((kind, payload)) = self.around[0].pop_front() {
             out.extend_from_slice(&payload);
             return Ok(kind);
@@ -85,7 +96,7 @@ impl Beside {
                 kind.get_or_insert_with(|| begin_entries(entry.db, out));
                 put_entry(&entry, out);
                 self.n_entries += 1;
-                out.len() - start < CHUNK_BYTES
+                out.len() - start < n_bytes
             });
             self.entries = more.ok_or(Changed)?;
             // There may be more entries; whether there are is known only after a look.

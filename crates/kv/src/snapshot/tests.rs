@@ -68,7 +68,7 @@ fn p6_written_beside_is_written_at_once() {
         let mut rng = Rng::new(seed);
         let mut beside = Beside::begin(&mut machine);
         let (mut bytes, mut n_chunks) = (Vec::new(), 1);
-        while beside.chunk(&mut machine, &mut bytes).expect("nobody began another") {
+        while beside.chunk(&mut machine, 64 << 10, &mut bytes).expect("nobody began another") {
             n_chunks += 1;
             for _ in 0..rng.below(60) {
                 let number = rng.below(1200);
@@ -84,7 +84,7 @@ fn p6_written_beside_is_written_at_once() {
         assert!(n_chunks > 6, "{n_chunks} chunks");
         assert!(bytes == expected, "P6: seed {seed}");
         assert_ne!(bytes_of(&machine), expected, "it has gone on");
-        assert_eq!(beside.chunk(&mut machine, &mut bytes), Ok(false));
+        assert_eq!(beside.chunk(&mut machine, 64 << 10, &mut bytes), Ok(false));
     }
 }
 
@@ -93,10 +93,10 @@ fn p6_a_snapshot_of_another_machine_is_not_completed() {
     let mut one = machine(1, 300, 2000);
     let mut beside = Beside::begin(&mut one);
     let mut bytes = Vec::new();
-    beside.chunk(&mut one, &mut bytes).unwrap();
+    beside.chunk(&mut one, 64 << 10, &mut bytes).unwrap();
     let mut installed = restore(&bytes_of(&one), 0).unwrap();
     let end = loop {
-        match beside.chunk(&mut installed, &mut bytes) {
+        match beside.chunk(&mut installed, 64 << 10, &mut bytes) {
             Ok(more) => assert!(more, "it must not come to its end"),
             Err(changed) => break changed,
         }
@@ -439,7 +439,7 @@ fn p6_databases_that_change_places_are_written_as_they_were() {
         let expected = bytes_of(&machine);
         let mut beside = Beside::begin(&mut machine);
         let mut bytes = Vec::new();
-        while beside.chunk(&mut machine, &mut bytes).unwrap() {
+        while beside.chunk(&mut machine, 64 << 10, &mut bytes).unwrap() {
             for _ in 0..rng.below(20) {
                 let line = match rng.below(3) {
                     0 => format!("SWAPDB {} {}", rng.below(16), rng.below(16)),
@@ -476,16 +476,16 @@ fn p6_what_is_flushed_meanwhile_is_in_the_snapshot() {
         let expected = bytes_of(&machine);
         let mut beside = Beside::begin(&mut machine);
         let mut bytes = Vec::new();
-        assert_eq!(beside.chunk(&mut machine, &mut bytes), Ok(true));
+        assert_eq!(beside.chunk(&mut machine, 64 << 10, &mut bytes), Ok(true));
         apply_plain(&mut machine, line);
         // What is written meanwhile is not, and a second snapshot is of what is there then.
         apply_plain(&mut machine, "SET later 1");
         let later = bytes_of(&machine);
         let mut second = Beside::begin(&mut machine);
-        while beside.chunk(&mut machine, &mut bytes) == Ok(true) {}
+        while beside.chunk(&mut machine, 64 << 10, &mut bytes) == Ok(true) {}
         assert!(bytes == expected, "P6: {line}");
         bytes.clear();
-        while second.chunk(&mut machine, &mut bytes) == Ok(true) {}
+        while second.chunk(&mut machine, 64 << 10, &mut bytes) == Ok(true) {}
         assert!(bytes == later, "P6: {line}");
     }
 }

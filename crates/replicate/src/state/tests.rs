@@ -35,7 +35,7 @@ fn apply(state: &mut State<InMemory>, entries: &[Entry<'_>]) -> Vec<u64> {
 
 fn saved(state: &mut State<InMemory>) -> Vec<u8> {
     let (saving, mut out) = (state.begin_save(), Vec::new());
-    while state.save_piece(saving, &mut out) == Some(true) {}
+    while state.save_piece(saving, 64 << 10, &mut out) == Some(true) {}
     state.end_save(saving);
     out
 }
@@ -54,7 +54,7 @@ fn i2_a_state_that_was_moved_is_the_same() {
     apply(&mut state, &[begin(), Entry::Open { id: ID }, input(1)]);
     let saving = state.begin_save();
     let mut bytes = Vec::new();
-    let more = state.save_piece(saving, &mut bytes);
+    let more = state.save_piece(saving, 64 << 10, &mut bytes);
     apply(&mut state, &[input(2)]);
     assert_eq!(more, Some(false), "what comes later is not in it");
     let mut other = State::new(SETTINGS, InMemory::default(), Sound);

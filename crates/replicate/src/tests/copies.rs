@@ -224,7 +224,7 @@ impl<B: Planting<Bug>> Rig<B> {
 
     fn saved(&mut self) -> Vec<u8> {
         let (saving, mut out) = (self.state.begin_save(), Vec::new());
-        while self.state.save_piece(saving, &mut out) == Some(true) {}
+        while self.state.save_piece(saving, 64 << 10, &mut out) == Some(true) {}
         self.state.end_save(saving);
         out
     }

@@ -117,7 +117,7 @@ fn k7_a_copy_that_is_saved_by_its_files_begins_again_with_them() {
 
     // Another copy begins where this one did, with its files.
     let (saving, mut bytes) = (rig.state.begin_save(), Vec::new());
-    while rig.state.save_piece(saving, &mut bytes) == Some(true) {}
+    while rig.state.save_piece(saving, 64 << 10, &mut bytes) == Some(true) {}
     let by = (Rest::Quiet, Some(Protocol::Resp));
     let mut other = Rig::saved_by(true, Sound, Order::Serial, by, (5, Output::AtOnce));
     other.state.begin_restore();

@@ -272,7 +272,7 @@ fn v8_points_lie_behind_values_also_in_a_state_that_is_moved() {
     let (at, _) = strict.ask(b"SET a\r\n");
     let saving = strict.rig.state.begin_save();
     let mut bytes = Vec::new();
-    while strict.rig.state.save_piece(saving, &mut bytes) == Some(true) {}
+    while strict.rig.state.save_piece(saving, 64 << 10, &mut bytes) == Some(true) {}
     let by = (Rest::Quiet, Some(Protocol::Resp));
     let mut late = Rig::made(Sound, Order::Serial, by, (100, Output::Strict));
     late.state.begin_restore();

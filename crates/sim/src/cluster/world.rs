@@ -89,6 +89,7 @@ fn draw_bounds(seed: u64) -> Bounds {
         foreign_bytes: 1 << rng.range(8, 14),
         window_bytes: 1 << rng.range(12, 18),
         values_bytes: 1 << rng.range(8, 14),
+        piece_bytes: 1 << rng.range(6, 16),
     }
 }
 
