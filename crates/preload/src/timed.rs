@@ -25,7 +25,7 @@ use waits::{End, SLEEP, Slot, Wait};
 const NS_OF_MS: i64 = 1_000_000;
 const SECOND: i64 = 1_000_000_000;
 /// See S4.
-const MOMENT: TimeSpec = TimeSpec { seconds: 0, nanoseconds: 100 * NS_OF_MS };
+const MOMENT: TimeSpec = TimeSpec { seconds: 2, nanoseconds: 0 };
 const CLOCK_REALTIME: c_int = 0;
 const ABSOLUTE: c_int = 1;
 
