@@ -4,7 +4,7 @@
 //! key of it. So keys are sorted: numbers, then strings, then booleans. A table with other keys
 //! cannot be walked.
 
-use mlua::{Error, IntoLua, Lua, LuaString, Result, Table, Value};
+use mlua::{IntoLua, Lua, Result, Table, Value};
 
 use super::values::number;
 
@@ -18,35 +18,30 @@ const KEY_STEPS: u64 = 50;
 /// The bytes of a key that cost a step.
 const KEY_BYTES_PER_STEP: u64 = 16;
 
-/// The most keys to which references may be held: Lua has room for 8000 references in all.
-pub(super) const REFERENCES_MAX: usize = 7000;
-
 /// A key that has a place in the order.
 #[derive(Debug)]
 pub(super) enum Key {
     Number(f64),
-    /// The text, and a reference to it. Without one the text is made again, which costs memory.
-    Text(Vec<u8>, Option<LuaString>),
+    /// The text. No reference to it is held: what references cost Lua depends on how many there are
+    /// at once, and so on where in Lua's own order a key with an address stands. The text is made
+    /// again, which costs nothing, since Lua keeps equal texts once.
+    Text(Vec<u8>),
     Boolean(bool),
 }
 
 impl Key {
-    fn of(key: Value, is_held: bool) -> Result<Key> {
+    /// `None` for a key that has no place in the order.
+    fn of(key: &Value) -> Option<Key> {
         match key {
-            Value::String(text) => {
-                let bytes = text.as_bytes().to_vec();
-                Ok(Key::Text(bytes, is_held.then_some(text)))
-            }
-            Value::Boolean(value) => Ok(Key::Boolean(value)),
-            other => number(&other)
-                .map(Key::Number)
-                .ok_or_else(|| Error::RuntimeError(NO_ORDER.to_owned())),
+            Value::String(text) => Some(Key::Text(text.as_bytes().to_vec())),
+            Value::Boolean(value) => Some(Key::Boolean(*value)),
+            other => number(other).map(Key::Number),
         }
     }
 
     /// The cost of looking at this key and sorting it.
     fn steps(&self) -> u64 {
-        let bytes = if let Key::Text(text, _) = self { text.len() as u64 } else { 0 };
+        let bytes = if let Key::Text(text) = self { text.len() as u64 } else { 0 };
         KEY_STEPS + bytes / KEY_BYTES_PER_STEP
     }
 }
@@ -55,8 +50,7 @@ impl IntoLua for Key {
     fn into_lua(self, lua: &Lua) -> Result<Value> {
         match self {
             Key::Number(number) => Ok(Value::Number(number)),
-            Key::Text(_, Some(held)) => Ok(Value::String(held)),
-            Key::Text(text, None) => Ok(Value::String(lua.create_string(text)?)),
+            Key::Text(text) => Ok(Value::String(lua.create_string(text)?)),
             Key::Boolean(value) => Ok(Value::Boolean(value)),
         }
     }
@@ -86,39 +80,59 @@ impl Ord for Key {
         match (self, other) {
             // Zero has two signs and is one key.
             (Key::Number(a), Key::Number(b)) => (a + 0.0).total_cmp(&(b + 0.0)),
-            (Key::Text(a, _), Key::Text(b, _)) => a.cmp(b),
+            (Key::Text(a), Key::Text(b)) => a.cmp(b),
             (Key::Boolean(a), Key::Boolean(b)) => a.cmp(b),
             _ => class(self).cmp(&class(other)),
         }
     }
 }
 
-/// All keys, sorted; and what that costs. References are held to `held_max` of them.
-pub(super) fn sorted_keys(table: &Table, held_max: usize) -> Result<(Vec<Key>, u64)> {
-    let mut keys = Vec::new();
-    let mut steps = 0;
-    for pair in table.pairs::<Value, Value>() {
-        let key = Key::of(pair?.0, keys.len() < held_max)?;
-        steps += key.steps();
-        keys.push(key);
-    }
-    keys.sort();
-    Ok((keys, steps))
+/// The cost of looking at all keys, and what was found: `None` if one has no place in the order.
+/// All are looked at then, too, so that the cost does not depend on where that key stands.
+pub(super) struct Found<T> {
+    pub(super) steps: u64,
+    pub(super) found: Option<T>,
 }
 
-/// The first key after `last`, or the first key; and the cost of finding it.
-pub(super) fn next_key(table: &Table, last: Value) -> Result<(Option<Key>, u64)> {
-    let last = if last.is_nil() { None } else { Some(Key::of(last, false)?) };
-    let mut best: Option<Key> = None;
-    let mut steps = 0;
+/// Hands each key to `take`.
+fn look<T>(table: &Table, mut found: T, mut take: impl FnMut(&mut T, Key)) -> Result<Found<T>> {
+    let (mut steps, mut has_order) = (0, true);
     for pair in table.pairs::<Value, Value>() {
-        let key = Key::of(pair?.0, true)?;
-        steps += key.steps();
+        match Key::of(&pair?.0) {
+            Some(key) => {
+                steps += key.steps();
+                take(&mut found, key);
+            }
+            None => {
+                steps += KEY_STEPS;
+                has_order = false;
+            }
+        }
+    }
+    Ok(Found { steps, found: has_order.then_some(found) })
+}
+
+/// All keys, sorted.
+pub(super) fn sorted_keys(table: &Table) -> Result<Found<Vec<Key>>> {
+    let mut keys = look(table, Vec::new(), Vec::push)?;
+    keys.found.iter_mut().for_each(|keys| keys.sort());
+    Ok(keys)
+}
+
+/// The first key after `last`, or the first key.
+pub(super) fn next_key(table: &Table, last: &Value) -> Result<Found<Option<Key>>> {
+    let last = match last {
+        Value::Nil => None,
+        last => match Key::of(last) {
+            Some(last) => Some(last),
+            None => return Ok(Found { steps: KEY_STEPS, found: None }),
+        },
+    };
+    look(table, None, |best: &mut Option<Key>, key| {
         if last.as_ref().is_none_or(|last| key > *last)
             && best.as_ref().is_none_or(|least| key < *least)
         {
-            best = Some(key);
+            *best = Some(key);
         }
-    }
-    Ok((best, steps))
+    })
 }

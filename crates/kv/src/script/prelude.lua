@@ -119,10 +119,8 @@ end
 
 function G.next(t, key)
   if type(t) ~= 'table' then bad(1, 'next', 'table expected, got ' .. (t == nil and 'no value' or type(t))) end
-  -- A key that a walk has removed is still known to Lua.
-  if key ~= nil and rawget(t, key) == nil and not native_pcall(native_next, t, key) then
-    error("invalid key to 'next'", 0)
-  end
+  -- Whether Lua still knows a key that was removed depends on what has taken its place since, and
+  -- on addresses, so the order alone answers.
   local found, problem = host.next(t, key)
   if problem then error(problem, 2) end
   if found == nil then return nil end
@@ -207,6 +205,7 @@ function G.table.insert(t, ...)
     local n = select('#', ...)
     if n == 1 then return insert(t, (...)) end
     local at = n == 2 and tonumber((...)) or 1
+    if at ~= at then at = 0 end -- as Lua takes it
     -- Lua would take the last 32 bits of it, and move up to 2^32 elements.
     if at < -2 ^ 31 or at >= 2 ^ 31 then bad(2, 'insert', 'position out of bounds') end
     -- An element below 1 is absent, and its place is made for nothing, which takes longer.

@@ -401,14 +401,10 @@ pub(super) fn keys(
     budget: &Budget,
     table: Table,
 ) -> Result<(Option<Table>, Option<&'static str>)> {
-    match order::sorted_keys(&table, order::REFERENCES_MAX) {
-        Ok((keys, steps)) => {
-            budget.charge(CROSSING_STEPS + steps)?;
-            Ok((Some(lua.create_sequence_from(keys)?), None))
-        }
-        Err(Error::RuntimeError(_)) => Ok((None, Some(order::NO_ORDER))),
-        Err(other) => Err(other),
-    }
+    let order::Found { steps, found } = order::sorted_keys(&table)?;
+    budget.charge(CROSSING_STEPS + steps)?;
+    let Some(keys) = found else { return Ok((None, Some(order::NO_ORDER))) };
+    Ok((Some(lua.create_sequence_from(keys)?), None))
 }
 
 /// The key after another, and the error if the table's keys have no order.
@@ -417,12 +413,8 @@ pub(super) fn next(
     budget: &Budget,
     (table, last): (Table, Value),
 ) -> Result<(Option<Value>, Option<&'static str>)> {
-    match order::next_key(&table, last) {
-        Ok((key, steps)) => {
-            budget.charge(CROSSING_STEPS + steps)?;
-            Ok((key.map(|key| key.into_lua(lua)).transpose()?, None))
-        }
-        Err(Error::RuntimeError(_)) => Ok((None, Some(order::NO_ORDER))),
-        Err(other) => Err(other),
-    }
+    let order::Found { steps, found } = order::next_key(&table, &last)?;
+    budget.charge(CROSSING_STEPS + steps)?;
+    let Some(key) = found else { return Ok((None, Some(order::NO_ORDER))) };
+    Ok((key.map(|key| key.into_lua(lua)).transpose()?, None))
 }

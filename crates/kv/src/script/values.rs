@@ -1,6 +1,6 @@
 //! Conversion between replies and Lua values, both ways, by the rules of Redis's EVAL.
 
-use mlua::{Error, IntoLua, Lua, LuaString, Result, Table, Value};
+use mlua::{IntoLua, Lua, LuaString, Result, Table, Value};
 
 use super::order::{self, Key};
 use super::run::Budget;
@@ -183,14 +183,11 @@ impl Answer<'_> {
         Ok(())
     }
 
-    /// The keys of a map or a set; none if they have no order. No references are held, since maps
-    /// lie within maps.
+    /// The keys of a map or a set; none if they have no order.
     fn keys(&self, table: &Table) -> Result<Vec<Key>> {
-        match order::sorted_keys(table, 0) {
-            Ok((keys, steps)) => self.budget.charge(steps).map(|()| keys),
-            Err(Error::RuntimeError(_)) => Ok(Vec::new()),
-            Err(other) => Err(other),
-        }
+        let order::Found { steps, found } = order::sorted_keys(table)?;
+        self.budget.charge(steps)?;
+        Ok(found.unwrap_or_default())
     }
 
     /// One element after the other: Lua has room for 8000 references at a time.
