@@ -21,7 +21,7 @@
 //! - I5 one process at a time uses it, `up` or `recover`: another one that gets the same directory
 //!   changes nothing of a running cluster. By a lock on it, which ends with its holder.
 //! - I6 a secret with which a disk was begun is never overwritten: no cluster is founded where a
-//!   disk is, was, or may be, and a secret that is there is put aside.
+//!   disk is, was, or may be, and a secret that is there is put aside, also by a start that fails.
 //! - I7 the log keeps its meaning: a limit of memory decided which writes in it were refused, and
 //!   the partitions decide where a key lies, so a cluster keeps those with which it was founded.
 //!   A log without an entry has none yet: what a start that failed has recorded is replaced.
@@ -354,25 +354,32 @@ impl Data {
         let cluster =
             Cluster { version, name, members, founded, durability, vacant, wanted, keyspace };
         let data = Data { path: absolute(path)?, cluster, _lock: lock };
+        // A failure here is not undone: that would remove a secret of which there is no copy (I6).
+        data.put_secret_aside()?;
         data.write_first().inspect_err(|_| data.undo())?;
         Ok(data)
     }
 
-    fn write_first(&self) -> Outcome<()> {
-        // It is most likely of an earlier attempt. It is put aside like any other (I6).
+    /// Puts a secret aside that is there already, most likely of an earlier attempt (I6).
+    fn put_secret_aside(&self) -> Outcome<()> {
         let secret = self.secret_file();
-        if is_there(&secret)? {
-            self.keep_secret()?;
-            std::fs::remove_file(&secret)
-                .map_err(|error| Failure::os(format_args!("remove {}", secret.display()), error))?;
+        if !is_there(&secret)? {
+            return Ok(());
         }
+        self.keep_secret()?;
+        std::fs::remove_file(&secret)
+            .map_err(|error| Failure::os(format_args!("remove {}", secret.display()), error))
+    }
+
+    fn write_first(&self) -> Outcome<()> {
+        let secret = self.secret_file();
         let file = create_private(&secret, random_secret()?.as_bytes())?;
         synced(&file, &secret)?;
         self.write()
     }
 
-    /// Undoes a beginning that failed: no member has seen it. The directory is removed if it is
-    /// empty.
+    /// Undoes a beginning that failed: no member has seen it, and its secret is of this start. The
+    /// directory is removed if it is empty.
     fn undo(&self) {
         for file in [self.path.join(FRESH), self.path.join(CLUSTER), self.secret_file()] {
             let _ = std::fs::remove_file(file);

@@ -168,6 +168,21 @@ fn i6_no_cluster_is_begun_where_a_member_had_a_disk() {
     assert_eq!(std::fs::read(base.path().join("secret.old-1")).unwrap(), b"old");
 }
 
+/// It was removed as what the start had made, and no copy was left.
+#[test]
+fn i6_a_secret_that_cannot_be_put_aside_stays() {
+    let base = tempfile::tempdir().unwrap();
+    let (secret, aside) = (base.path().join("secret"), base.path().join("secret.old-1"));
+    std::fs::write(&secret, "old").unwrap();
+    std::fs::create_dir(&aside).unwrap();
+    let refused = Data::open(base.path(), "one", (3, 3), QUORUM).unwrap_err().to_string();
+    assert!(refused.contains("secret.old-1"), "{refused}");
+    assert_eq!(std::fs::read(&secret).unwrap(), b"old");
+    std::fs::remove_dir(&aside).unwrap();
+    drop(Data::open(base.path(), "one", (3, 3), QUORUM).unwrap());
+    assert_eq!(std::fs::read(&aside).unwrap(), b"old");
+}
+
 #[test]
 fn i2_a_disk_that_cannot_be_looked_into_is_not_called_lost() {
     let base = tempfile::tempdir().unwrap();
