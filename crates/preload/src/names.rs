@@ -28,15 +28,33 @@ fn named(text: &[u8]) -> Option<Thread> {
 
 /// Whether a process is there, if only to be waited for.
 pub(crate) fn exists(process: u32) -> bool {
-    let mut path = *b"/proc/4294967295\0";
-    let (mut at, mut left) = (path.len() - 1, process);
-    while left > 0 {
-        at -= 1;
-        path[at] = b'0' + (left % 10) as u8;
-        left /= 10;
+    is_path(&[b"/proc/", &digits(process)])
+}
+
+/// Whether a thread is there.
+pub(crate) fn is_alive(thread: Thread) -> bool {
+    is_path(&[b"/proc/", &digits(thread.process), b"/task/", &digits(thread.id)])
+}
+
+/// A number in decimal digits, behind zeros that are no digits.
+fn digits(number: u32) -> [u8; 10] {
+    let mut digits = [0; 10];
+    let mut left = number;
+    for digit in digits.iter_mut().rev() {
+        if left > 0 {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
     }
-    let begin = b"/proc/";
-    path.copy_within(at.., begin.len());
+    digits
+}
+
+/// Whether the path of these parts is there. Zeros in it are left out.
+fn is_path(parts: &[&[u8]]) -> bool {
+    let mut path = [0; 40];
+    let text = parts.iter().flat_map(|part| part.iter()).filter(|byte| **byte != 0);
+    let (_, to) = path.split_last_mut().unwrap_or((&mut 0, &mut []));
+    to.iter_mut().zip(text).for_each(|(to, byte)| *to = *byte);
     // SAFETY: a text that ends with a zero.
     unsafe { ffi::access(path.as_ptr().cast(), 0) == 0 }
 }
@@ -53,5 +71,7 @@ mod tests {
         assert!(std::path::Path::new(&format!("/proc/{process}/task/{id}")).exists());
         assert_eq!(process, std::process::id());
         assert!(exists(process) && exists(1) && !exists(u32::MAX));
+        assert!(is_alive(Thread { process, id }) && !is_alive(Thread { process, id: u32::MAX }));
+        assert!(!is_alive(Thread { process: u32::MAX, id }));
     }
 }

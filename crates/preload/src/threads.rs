@@ -34,16 +34,22 @@ extern "C" fn load() {
     let Some(page) = page::page() else { return };
     let this = names::this();
     PROCESS.store(this.process, SeqCst);
-    let own = page.loaded(this);
+    // Without `/proc` nothing is known of a thread: the member frees the slots of dead ones then.
+    let is_known = names::is_alive(this);
+    let own = page.loaded(this, |thread| is_known && !names::is_alive(thread));
     SLOT.set(own.map_or(NONE, Slot::number));
     replaced::replace();
+    // SAFETY: a function of that type. The library stays loaded.
+    unsafe { ffi::__register_atfork(None, Some(has_forked), Some(forked), std::ptr::null_mut()) };
+}
+
+/// Makes the key, before any thread has a slot: libraries may start threads before [`load`].
+pub(crate) fn make_key() {
     let mut key: c_uint = 0;
     // SAFETY: `key` is ours, and `ended` is a function of that type.
     if unsafe { ffi::pthread_key_create(&raw mut key, ended) } == 0 {
         KEY.store(key, SeqCst);
     }
-    // SAFETY: a function of that type. The library stays loaded.
-    unsafe { ffi::__register_atfork(None, Some(has_forked), Some(forked), std::ptr::null_mut()) };
 }
 
 #[used]

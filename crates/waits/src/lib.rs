@@ -257,8 +257,9 @@ impl<M: Memory> Page<M> {
 impl<M: Memory> Page<M> {
     /// A process has loaded the library in its first thread. If it did so before, it was another
     /// program, whose threads have ended: this one takes the slot of its first thread, which says
-    /// that it runs until then (W1). Returns the thread's slot.
-    pub fn loaded(&self, first: Thread) -> Option<Slot> {
+    /// that it runs until then (W1). Threads that its libraries have started meanwhile keep theirs:
+    /// `is_gone` says which threads of the process are no more. Returns the first thread's slot.
+    pub fn loaded(&self, first: Thread, is_gone: impl Fn(Thread) -> bool) -> Option<Slot> {
         let before = self.threads().find(|(_, thread, _)| *thread == first).map(|(slot, ..)| slot);
         if let Some(slot) = before {
             self.0.store(slot.at() + 2, 0);
@@ -266,7 +267,9 @@ impl<M: Memory> Page<M> {
         }
         let own = before.or_else(|| self.claim(first));
         for (slot, thread, _) in self.threads() {
-            if thread.process == first.process && Some(slot) != own {
+            let is_others = thread.process != first.process || Some(slot) == own;
+            // The first thread may have taken a second slot before it knew of the other one.
+            if !is_others && (thread == first || is_gone(thread)) {
                 self.bury(slot, thread);
             }
         }

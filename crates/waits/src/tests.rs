@@ -35,7 +35,7 @@ pub(crate) fn thread(id: u32) -> Thread {
 /// A process has loaded the library, and has ended.
 pub(crate) fn begin<M: Memory>(page: &Page<M>) {
     let first = Thread { process: 9, id: 9 };
-    page.bury(page.loaded(first).unwrap(), first);
+    page.bury(page.loaded(first, |_| true).unwrap(), first);
 }
 
 #[test]
@@ -119,11 +119,27 @@ fn the_threads_of_a_program_that_has_become_another_are_gone() {
     page.enter(other, Wait::Others);
     // The first thread of the other program is seen to run all the time.
     assert_eq!(page.look(), Look::Moves);
-    let first = page.loaded(thread(1));
+    let first = page.loaded(thread(1), |_| true);
     assert_eq!(page.look(), Look::Moves);
     page.enter(first.unwrap(), Wait::Descriptors);
     assert_eq!(page.threads().count(), 2);
     assert_ne!(page.look(), Look::Moves);
+}
+
+/// As a library does that starts a thread when it is begun, before the preloaded one is.
+#[test]
+fn a_thread_that_a_library_has_started_keeps_its_slot() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    begin(&page);
+    let [first, gone, started] = [1, 2, 3].map(|id| page.claim(thread(id)).unwrap());
+    let again = page.claim(thread(1)).unwrap();
+    page.enter(started, Wait::Others);
+    assert_eq!(page.loaded(thread(1), |thread| thread.id == 2), Some(first));
+    let numbers: Vec<_> = page.threads().map(|(slot, thread, _)| (slot, thread.id)).collect();
+    assert_eq!(numbers, [(first, 1), (started, 3)]);
+    assert_eq!([4, 5].map(|id| page.claim(thread(id)).unwrap()), [gone, again]);
+    assert!(!page.is_running(started), "it says so itself");
 }
 
 #[test]
@@ -222,6 +238,6 @@ fn w4_a_program_whose_threads_have_ended_by_becoming_another_finds_their_slots()
     for id in 1..=N_SLOTS {
         page.enter(page.claim(thread(id)).unwrap(), Wait::Others);
     }
-    page.enter(page.loaded(thread(1)).unwrap(), Wait::Descriptors);
+    page.enter(page.loaded(thread(1), |_| true).unwrap(), Wait::Descriptors);
     assert_ne!(page.look(), Look::Moves, "its only thread waits");
 }

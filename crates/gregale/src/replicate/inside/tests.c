@@ -96,6 +96,12 @@ int main(int n, char **words) {
         printf("%lu %ld\n", drawn, (long)began.tv_sec);
         return 0;
     }
+    if (strcmp(what, "starts") == 0) {
+        started(idles);
+        sem_wait(&is_there);
+        puts("started");
+        return 0;
+    }
     pthread_t thread = started(strcmp(what, "sleeps") == 0 ? sleeps : waits);
     sem_wait(&is_there);
     if (strcmp(what, "signals") == 0) {

@@ -22,6 +22,11 @@ fn compiled(directory: &Path) -> PathBuf {
 
 /// What the program says that does this, with the library, by the log's time.
 fn said(what: &str) -> String {
+    ran(what).0
+}
+
+/// The same, and the page as the program has left it.
+fn ran(what: &str) -> (String, Inside) {
     let directory = tempfile::tempdir().unwrap();
     let program = compiled(directory.path());
     let library = write_library(directory.path()).unwrap();
@@ -31,7 +36,7 @@ fn said(what: &str) -> String {
     let page = format!("{}={}", waits::PAGE, inside.path().display());
     let mut ends = Command::new("timeout");
     let output = ends.args(["60", "env", &preload, &page]).arg(program).arg(what).output().unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    (String::from_utf8(output.stdout).unwrap(), inside)
 }
 
 #[test]
@@ -51,6 +56,14 @@ fn what_a_library_of_the_program_draws_and_reads_at_its_beginning_is_shared() {
     let [one, other] = [said("begins"), said("begins")];
     assert_eq!(one, other);
     assert!(one.ends_with(" 5\n"), "the log's time: {one}");
+}
+
+/// The slot of a thread that lives is not another one's: a program that works would be at rest.
+#[test]
+fn a_thread_that_a_library_has_started_at_its_beginning_keeps_its_slot() {
+    let (said, inside) = ran("starts");
+    assert_eq!(said, "started\n");
+    assert_eq!(inside.page.threads().count(), 3, "the first one, the library's, the program's");
 }
 
 /// A shell has the library, and what it has begun is a program without: a static one.
