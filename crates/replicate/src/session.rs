@@ -18,6 +18,10 @@
 //!   with a checkpoint must not do what the program has refused, or what was queued and discarded.
 //!   Where that is not known, the connection, or the program, is not explained. (A script is kept
 //!   then.)
+//! - R5 what is kept for the program is in the order in which requests were fed, which is that of
+//!   their execution; what was queued was executed with EXEC. Answers of several connections come
+//!   in any order. (A request behind one that blocks is executed later than that: what is heard
+//!   behind a point stands behind what was heard before. Between points this is not told apart.)
 
 mod heard;
 mod kept;
@@ -125,9 +129,10 @@ impl Session {
         self.is_masked |= MASKED.binary_search(&name).is_ok();
         self.is_monitor |= name == "MONITOR";
         let Session { heard, made, .. } = self;
+        let number = common.number();
         let asked = match (name, word) {
             ("MULTI", _) => Some(Asked::Begin),
-            ("EXEC" | "DISCARD", _) => Some(Asked::End),
+            ("EXEC" | "DISCARD", _) => Some(Asked::End(number)),
             ("WATCH", _) => Some(Asked::Watch),
             ("UNWATCH", _) => Some(Asked::Unwatch),
             ("RESET", _) => Some(Asked::Reset),
@@ -146,14 +151,16 @@ impl Session {
             }
             ("AUTH" | "HELLO" | "SELECT", _)
             | ("CLIENT", "SETNAME" | "SETINFO" | "NO-EVICT" | "NO-TOUCH") => {
-                Some(Asked::Keep(Keep::new(Of::Connection, request.raw)))
+                Some(Asked::Keep(Keep::new(Of::Connection, number, request.raw)))
             }
-            ("EVAL" | "EVAL_RO", _) => Some(Asked::Keep(Keep::script(request.raw))),
-            ("SCRIPT", "LOAD") => Some(Asked::Keep(Keep::new(Of::Scripts, request.raw))),
+            ("EVAL" | "EVAL_RO", _) => Some(Asked::Keep(Keep::script(number, request.raw))),
+            ("SCRIPT", "LOAD") => Some(Asked::Keep(Keep::new(Of::Scripts, number, request.raw))),
             ("SCRIPT", "FLUSH") | ("CONFIG", "SET") | ("ACL", "SETUSER" | "DELUSER") => {
-                Some(Asked::Keep(Keep::new(Of::Program, request.raw)))
+                Some(Asked::Keep(Keep::new(Of::Program, number, request.raw)))
             }
-            _ if is_hidden(request.words) => Some(Asked::Keep(Keep::new(Of::Program, None))),
+            _ if is_hidden(request.words) => {
+                Some(Asked::Keep(Keep::new(Of::Program, number, None)))
+            }
             _ => None,
         };
         heard.ask(asked, &mut |done| made.take(&done, common));
@@ -382,6 +389,59 @@ mod tests {
         assert_eq!(kept("\"\\x43ONFIG\" SET a 1\r\n", "+OK\r\n"), None);
         assert_eq!(kept("\"\\x43ONFIG\" SET a 1\r\n", "-ERR\r\n"), Some(vec![]));
         assert_eq!(kept("SET a \"\\x43\"\r\n", "+OK\r\n"), Some(vec![]), "that is a value");
+    }
+
+    #[test]
+    fn r5_settings_are_in_the_order_of_their_execution_not_of_their_answers() {
+        let [set_3, set_9] = ["3", "9"].map(|n| format!("CONFIG SET maxmemory-samples {n}\r\n"));
+        let mut common = Common::default();
+        let [mut one, mut other] = [Session::default(), Session::default()];
+        one.take(set_3.as_bytes(), &mut common);
+        other.take(set_9.as_bytes(), &mut common);
+        other.hear(b"+OK\r\n", &mut common);
+        one.hear(b"+OK\r\n", &mut common);
+        let expected = vec![set_3.clone().into_bytes(), set_9.clone().into_bytes()];
+        assert_eq!(common.requests(), Some(expected.clone()));
+        // What is repeated has its last place, wherever its answers come.
+        one.take(set_3.as_bytes(), &mut common);
+        other.take([&*set_9, &*set_9].concat().as_bytes(), &mut common);
+        one.take(set_9.as_bytes(), &mut common);
+        one.hear(b"+OK\r\n+OK\r\n", &mut common);
+        other.hear(b"+OK\r\n+OK\r\n", &mut common);
+        assert_eq!(common.requests(), Some(expected));
+        let mut again = Common::of(&common.requests().unwrap());
+        one.take(SET.as_bytes(), &mut again);
+        one.hear(b"+OK\r\n", &mut again);
+        assert_eq!(again.requests().unwrap().last().unwrap(), SET.as_bytes());
+    }
+
+    #[test]
+    fn r5_what_is_heard_behind_a_point_was_executed_behind_it() {
+        let [set_3, set_9] = ["3", "9"].map(|n| format!("CONFIG SET maxmemory-samples {n}\r\n"));
+        let mut common = Common::default();
+        let [mut blocked, mut other] = [Session::default(), Session::default()];
+        blocked.take(format!("BLPOP a 0\r\n{set_3}").as_bytes(), &mut common);
+        other.take(set_9.as_bytes(), &mut common);
+        other.hear(b"+OK\r\n", &mut common);
+        common.pass_point();
+        other.take(b"LPUSH a 1\r\n", &mut common);
+        other.hear(b":1\r\n", &mut common);
+        blocked.hear(b"*2\r\n$1\r\na\r\n$1\r\n1\r\n+OK\r\n", &mut common);
+        assert_eq!(common.requests(), Some(vec![set_9.into_bytes(), set_3.into_bytes()]));
+    }
+
+    #[test]
+    fn r5_what_was_queued_is_executed_with_exec() {
+        let [set_3, set_9] = ["3", "9"].map(|n| format!("CONFIG SET maxmemory-samples {n}\r\n"));
+        let mut common = Common::default();
+        let [mut one, mut other] = [Session::default(), Session::default()];
+        one.take(format!("MULTI\r\n{set_9}{SET}").as_bytes(), &mut common);
+        other.take(set_3.as_bytes(), &mut common);
+        one.take(b"EXEC\r\n", &mut common);
+        one.hear(b"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n", &mut common);
+        other.hear(b"+OK\r\n", &mut common);
+        let expected = [&*set_3, &*set_9, SET].map(|raw| raw.as_bytes().to_vec());
+        assert_eq!(common.requests(), Some(expected.to_vec()));
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             leg.framing.iter_mut().for_each(Framing::pass_point);
             leg.session.iter_mut().for_each(|one| one.pass_point(self.planted));
         }
+        self.common.pass_point();
         let taken = self.hashes.take();
         audience.pass_point(taken, now);
         !renews || self.begin_renewal(saves, program, now)

@@ -21,8 +21,8 @@ pub(super) enum Asked {
     Keep(Keep),
     /// MULTI
     Begin,
-    /// EXEC or DISCARD
-    End,
+    /// EXEC or DISCARD, and its number among those that may be kept (R5).
+    End(u64),
     Watch,
     Unwatch,
     Reset,
@@ -122,8 +122,10 @@ impl Heard {
             None => {}
             Some(Asked::Keep(keep)) => self.settle(keep, line, each),
             Some(Asked::Begin) => self.is_in_transaction |= !is_error(line),
-            Some(Asked::End) if ends_transaction(line) => self.end_transaction(line, each),
-            Some(Asked::End) => {}
+            Some(Asked::End(number)) if ends_transaction(line) => {
+                self.end_transaction(number, line, each);
+            }
+            Some(Asked::End(_)) => {}
             Some(Asked::Watch) => self.is_watching |= !is_error(line),
             Some(Asked::Unwatch) => self.is_watching &= is_error(line),
             Some(Asked::Reset) if line == b"+RESET" => {
@@ -136,11 +138,13 @@ impl Heard {
     }
 
     /// The answer to EXEC or DISCARD begins so.
-    fn end_transaction(&mut self, line: &[u8], each: &mut impl FnMut(Done)) {
+    fn end_transaction(&mut self, number: u64, line: &[u8], each: &mut impl FnMut(Done)) {
         self.is_watching = false;
         if line.starts_with(b"*") && line != b"*-1" {
             let is_whole = line == format!("*{}", self.n_queued).as_bytes();
-            (self.running, self.n_elements) = (std::mem::take(&mut self.queued), 0);
+            let queued = self.queued.drain(..);
+            self.running = queued.map(|(at, keep)| (at, keep.executed_at(number))).collect();
+            self.n_elements = 0;
             if !is_whole {
                 self.lose(each);
             }
@@ -182,7 +186,7 @@ impl Heard {
                 Asked::Keep(keep) => each(Done::InDoubt(keep)),
                 // What the requests say is all that is known.
                 Asked::Begin => self.is_in_transaction = true,
-                Asked::End => self.is_in_transaction = false,
+                Asked::End(_) => self.is_in_transaction = false,
                 Asked::Watch | Asked::Unwatch | Asked::Reset => {}
             }
         }
@@ -191,7 +195,7 @@ impl Heard {
     /// The connection is no more: what was not answered is in doubt, and what was queued was not
     /// executed.
     pub(super) fn end(&mut self, each: &mut impl FnMut(Done)) {
-        if !self.awaited.iter().any(|(_, asked)| matches!(asked, Asked::End)) {
+        if !self.awaited.iter().any(|(_, asked)| matches!(asked, Asked::End(_))) {
             self.forget_transaction();
         }
         self.lose(each);

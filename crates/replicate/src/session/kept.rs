@@ -3,23 +3,24 @@
 use super::{COMMON_BYTES_MAX, KEPT_BYTES_MAX};
 use std::collections::VecDeque;
 
-/// Requests, each at its last place (R3).
+/// Requests, each at its last place (R3), in the order in which they were executed (R5).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kept {
-    requests: VecDeque<Vec<u8>>,
+    /// Each with its number.
+    requests: VecDeque<(u64, Vec<u8>)>,
     n_bytes: usize,
     /// Something did not fit, or it is not known whether it was executed.
     is_over: bool,
 }
 
 impl Kept {
-    fn push(&mut self, raw: Option<&[u8]>, bytes_max: usize) {
+    fn push(&mut self, mut number: u64, raw: Option<&[u8]>, bytes_max: usize) {
         let Some(raw) = raw else {
             self.is_over = true;
             return;
         };
-        if let Some(at) = self.requests.iter().position(|one| one == raw) {
-            self.requests.remove(at);
+        if let Some(at) = self.requests.iter().position(|(_, one)| one == raw) {
+            number = number.max(self.requests.remove(at).map_or(0, |(before, _)| before));
             self.n_bytes -= raw.len();
         }
         if self.n_bytes + raw.len() > bytes_max {
@@ -27,30 +28,55 @@ impl Kept {
             return;
         }
         self.n_bytes += raw.len();
-        self.requests.push_back(raw.to_vec());
+        let at = self.requests.partition_point(|(other, _)| *other <= number);
+        self.requests.insert(at, (number, raw.to_vec()));
     }
 
     /// The requests, if they are all there.
     pub(super) fn requests(&self) -> Option<impl Iterator<Item = &Vec<u8>>> {
-        (!self.is_over).then(|| self.requests.iter())
+        (!self.is_over).then(|| self.requests.iter().map(|(_, raw)| raw))
     }
 }
 
 /// What a program was told on all connections, beside what its checkpoint holds (R2).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Common(Kept);
+pub(crate) struct Common {
+    kept: Kept,
+    /// The numbers that were given, of all connections (R5).
+    n_numbers: u64,
+    /// The last number that was given before the last point.
+    at_point: u64,
+}
 
 impl Common {
     /// What a checkpoint repeats.
     pub(crate) fn of(requests: &[Vec<u8>]) -> Common {
         let mut common = Common::default();
-        requests.iter().for_each(|raw| common.0.push(Some(raw), COMMON_BYTES_MAX));
+        for raw in requests {
+            let number = common.number();
+            common.push(number, Some(raw));
+        }
         common
     }
 
     /// The requests, if they are all there.
     pub(crate) fn requests(&self) -> Option<Vec<Vec<u8>>> {
-        Some(self.0.requests()?.cloned().collect())
+        Some(self.kept.requests()?.cloned().collect())
+    }
+
+    /// The copy is at a point: all that the program has said was heard.
+    pub(crate) fn pass_point(&mut self) {
+        self.at_point = self.n_numbers;
+    }
+
+    fn push(&mut self, number: u64, raw: Option<&[u8]>) {
+        self.kept.push(number.max(self.at_point), raw, COMMON_BYTES_MAX);
+    }
+
+    /// The number of a request that is fed next.
+    pub(super) fn number(&mut self) -> u64 {
+        self.n_numbers += 1;
+        self.n_numbers
     }
 }
 
@@ -68,19 +94,26 @@ pub(super) enum Of {
 #[derive(Clone, Debug)]
 pub(super) struct Keep {
     of: Of,
+    /// When it is executed, among those of all connections (R5).
+    number: u64,
     /// Its bytes, if it can be repeated.
     raw: Option<Vec<u8>>,
 }
 
 impl Keep {
-    pub(super) fn new(of: Of, raw: Option<&[u8]>) -> Keep {
-        Keep { of, raw: raw.map(<[u8]>::to_vec) }
+    pub(super) fn new(of: Of, number: u64, raw: Option<&[u8]>) -> Keep {
+        Keep { of, number, raw: raw.map(<[u8]>::to_vec) }
     }
 
     /// A request that leaves its script with the program, which is repeated as one that only loads
     /// it.
-    pub(super) fn script(raw: Option<&[u8]>) -> Keep {
-        Keep { of: Of::Scripts, raw: loading(raw) }
+    pub(super) fn script(number: u64, raw: Option<&[u8]>) -> Keep {
+        Keep { of: Of::Scripts, number, raw: loading(raw) }
+    }
+
+    /// It was queued, and is executed with the request of this number.
+    pub(super) fn executed_at(self, number: u64) -> Keep {
+        Keep { number, ..self }
     }
 
     pub(super) fn n_bytes(&self) -> usize {
@@ -99,8 +132,8 @@ impl Keep {
     pub(super) fn keep(&self, kept: &mut Kept, common: &mut Common) {
         let raw = self.raw.as_deref();
         match self.of {
-            Of::Connection => kept.push(raw, KEPT_BYTES_MAX),
-            Of::Program | Of::Scripts => common.0.push(raw, COMMON_BYTES_MAX),
+            Of::Connection => kept.push(self.number, raw, KEPT_BYTES_MAX),
+            Of::Program | Of::Scripts => common.push(self.number, raw),
         }
     }
 
@@ -108,7 +141,7 @@ impl Keep {
     pub(super) fn doubt(&self, kept: &mut Kept, common: &mut Common) {
         match self.of {
             Of::Connection => kept.is_over = true,
-            Of::Program => common.0.is_over = true,
+            Of::Program => common.kept.is_over = true,
             Of::Scripts => self.keep(kept, common),
         }
     }
