@@ -330,6 +330,17 @@ pub enum Ended {
         /// The method.
         method: &'static str,
     },
+    /// The state of the replicated object does not come back from its bytes, so it is not kept in
+    /// place of the calls that led to it: the log still has them.
+    #[error(
+        "the state of `{object}` cannot be read from its own bytes, so the log keeps the calls \
+         instead, and this process has left: take serde's skip_serializing_if, flatten, untagged \
+         and tag off its fields, and start it again"
+    )]
+    StateUnreadable {
+        /// The type.
+        object: &'static str,
+    },
     /// The operating system failed.
     #[error("the operating system failed: {0}")]
     Os(String),

@@ -157,6 +157,13 @@ impl Options {
         Options { mode: Mode::Durable, keeps_state: true, seat, data, ..self }
     }
 
+    /// Whether a subgroup is on disk.
+    pub(crate) fn is_kept(&self, subgroup: u16) -> bool {
+        let is_fleeting = |one: &Subgroup| one.in_memory || one.unordered;
+        let is_fleeting = self.layout.get(usize::from(subgroup)).is_some_and(is_fleeting);
+        self.mode == Mode::Durable && !is_fleeting
+    }
+
     /// Refuses what contradicts itself, before anything is made.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Options { seats, window, message_bytes, adequate, events, .. } = *self;

@@ -1,6 +1,9 @@
 //! Groups on disk: what comes back after all processes are gone, and which logs are refused.
 
-use group::{Ended, Error, Group, Objects, Options, Replica, Replicas, Subgroup, replicated};
+use group::{
+    CallError, Ended, Error, Group, Mode, Objects, Options, Refused, Replica, Replicas, Subgroup,
+    replicated,
+};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -162,6 +165,93 @@ fn a_founder_that_was_gone_before_its_object_was_in_its_log_is_told_so() {
     assert!(matches!(joined, Err(Error::Ended(Ended::NotBegun))), "{:?}", joined.err());
 }
 
+/// Notes of which a field is not always serialized, and the same with all fields.
+mod notes {
+    pub(super) mod skipping {
+        use group::replicated;
+        use serde::{Deserialize, Serialize};
+
+        #[derive(Serialize, Deserialize)]
+        struct Note {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            by: Option<String>,
+            n: u64,
+        }
+
+        #[derive(Default, Serialize, Deserialize)]
+        pub(crate) struct Notes(Vec<Note>);
+
+        #[replicated]
+        impl Notes {
+            #[ordered]
+            pub(crate) fn put(&mut self, n: u64) -> usize {
+                self.0.push(Note { by: None, n });
+                self.0.len()
+            }
+        }
+    }
+
+    pub(super) mod whole {
+        use group::replicated;
+        use serde::{Deserialize, Serialize};
+
+        #[derive(Serialize, Deserialize)]
+        struct Note {
+            by: Option<String>,
+            n: u64,
+        }
+
+        #[derive(Default, Serialize, Deserialize)]
+        pub(crate) struct Notes(Vec<Note>);
+
+        #[replicated]
+        impl Notes {
+            #[ordered]
+            pub(crate) fn put(&mut self, n: u64) -> usize {
+                self.0.push(Note { by: None, n });
+                self.0.len()
+            }
+        }
+    }
+}
+
+#[test]
+fn t1_a_state_that_cannot_be_read_frees_no_call() {
+    use notes::{skipping, whole};
+    let place = Place::new();
+    let notes = Replica::found(&place.options(1), skipping::Notes::default()).unwrap();
+    let notes = skipping::NotesHandle::from(notes);
+    let mut n_answered = 0;
+    let ended = loop {
+        match notes.put(7).wait() {
+            Ok(n) => n_answered = n,
+            Err(CallError::Unknown(ended)) => break ended,
+            Err(CallError::NotExecuted(Refused::Ended(ended))) => break ended,
+            Err(other) => panic!("{other}"),
+        }
+        assert!(n_answered < 4096, "a state is wanted after 4096 bytes");
+    };
+    let Ended::StateUnreadable { object } = ended else { panic!("{ended}") };
+    assert!(object.ends_with("skipping::Notes"), "{object}");
+    drop(notes);
+    let notes = Replica::<whole::Notes>::join(&place.options(1)).unwrap();
+    let n = whole::NotesHandle::from(notes).put(7).wait().unwrap();
+    assert!((n_answered + 1..=n_answered + 2).contains(&n), "{n_answered} were answered: {n}");
+}
+
+#[test]
+fn t2_a_newcomer_that_cannot_read_its_copy_leaves_the_founder_alone() {
+    use notes::skipping::{Notes, NotesHandle};
+    let place = Place::new();
+    let options = |seat| Options { mode: Mode::Ordered, data: None, ..place.options(seat) };
+    let founder = NotesHandle::from(Replica::found(&options(1), Notes::default()).unwrap());
+    assert_eq!(founder.put(7).wait(), Ok(1));
+    let joined = Replica::<Notes>::join(&options(2));
+    let Err(Error::NoState(why)) = joined else { panic!("{:?}", joined.map(|_| ())) };
+    assert!(why.contains("skip_serializing_if"), "{why}");
+    assert_eq!(founder.put(7).wait(), Ok(2));
+}
+
 fn refusal(joined: Result<Replica<Sum>, Error>) -> String {
     match joined {
         Err(error @ Error::Data { .. }) => error.to_string(),
@@ -211,7 +301,7 @@ fn what_contradicts_itself_is_refused_before_anything_is_made() {
     let options = place.options(1);
     for wrong in [
         Options { data: None, ..options.clone() },
-        Options { mode: group::Mode::Ordered, ..options.clone() },
+        Options { mode: Mode::Ordered, ..options.clone() },
         Options { seat: None, ..options },
     ] {
         let refused = Replica::<Sum>::join(&wrong);

@@ -39,7 +39,7 @@ impl Host {
     pub(super) fn note_ahead(&self, token: u64, messages: Vec<Delivered>) {
         let Some(shard) = self.aheads.shard_of(token) else { return };
         let part = self.part_in(shard).filter(|part| part.is_settled());
-        let copied = part.map(|part| Ahead::Copied(part.state(), messages));
+        let copied = part.and_then(|part| Some(Ahead::Copied(part.bytes()?, messages)));
         self.aheads.give(token, copied.unwrap_or(Ahead::NoCopy));
         self.announce();
     }

@@ -26,6 +26,11 @@ pub fn encode(value: &impl Serialize) -> Vec<u8> {
     }
 }
 
+/// The same; `None` if the type's own `Serialize` fails.
+pub(super) fn try_encode(value: &impl Serialize) -> Option<Vec<u8>> {
+    postcard::to_allocvec(value).ok()
+}
+
 /// The value with exactly these bytes.
 ///
 /// # Errors

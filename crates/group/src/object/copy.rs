@@ -1,13 +1,14 @@
 //! This process's copy of the object of one subgroup: that of the shard in which it is, if it is in
 //! one.
 
-use super::codec::{Undecodable, decode, encode};
+use super::codec::{Undecodable, decode, try_encode};
 use super::handler::{in_handler, in_order};
 use super::local::Here;
 use super::moment::{Moment, Version};
 use super::pending::{CallError, Outcome, Reply};
 use super::replicated::{Method, MethodKind, Replicated};
 use crate::event::{Delivered, Ended, View};
+use std::any::type_name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -37,8 +38,12 @@ pub(super) trait Part: Send + Sync {
         here: &Here,
     ) -> Result<Option<Result<Vec<u8>, Undecodable>>, Ended>;
 
-    /// The copy as bytes.
-    fn state(&self) -> Vec<u8>;
+    /// The copy as bytes, from which it comes back. An error ends the process: such bytes must not
+    /// take the place of calls.
+    fn state(&self) -> Result<Vec<u8>, Ended>;
+
+    /// The copy as bytes that are read elsewhere. `None` if it has none.
+    fn bytes(&self) -> Option<Vec<u8>>;
 
     /// Takes the copy that another member gave.
     fn take(&self, bytes: &[u8]) -> Result<(), Undecodable>;
@@ -162,8 +167,12 @@ impl<S: Replicated> Part for Copy<S> {
         in_handler(run).map_err(|_panic| Ended::PanickedHere { method: method.name })
     }
 
-    fn state(&self) -> Vec<u8> {
-        self.read().as_ref().map(encode).unwrap_or_default()
+    fn state(&self) -> Result<Vec<u8>, Ended> {
+        self.read().as_ref().map_or_else(|| Ok(Vec::new()), state_of)
+    }
+
+    fn bytes(&self) -> Option<Vec<u8>> {
+        self.read().as_ref().and_then(try_encode)
     }
 
     fn take(&self, bytes: &[u8]) -> Result<(), Undecodable> {
@@ -179,6 +188,12 @@ impl<S: Replicated> Part for Copy<S> {
     fn shard(&self) -> Option<u16> {
         self.is_in().map(|(shard, _)| shard)
     }
+}
+
+/// The bytes of an object, from which it comes back.
+pub(super) fn state_of<S: Replicated>(object: &S) -> Result<Vec<u8>, Ended> {
+    let bytes = try_encode(object).filter(|bytes| decode::<S>(bytes).is_ok());
+    bytes.ok_or(Ended::StateUnreadable { object: type_name::<S>() })
 }
 
 /// Runs a method at its place in the order.

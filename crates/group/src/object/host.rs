@@ -3,7 +3,7 @@
 
 use super::aheads::Aheads;
 use super::calls::{Calls, Owed, Waiter, told};
-use super::codec::{Sent, Undecodable, decode_call, decode_state, encode_call_bytes, encode_state};
+use super::codec::{Sent, Undecodable, decode_call, encode_call_bytes};
 use super::copy::{Call, Part, Replying};
 use super::current::Current;
 use super::done::{Done, Kind, Known};
@@ -52,10 +52,10 @@ pub(super) struct Host {
     /// By subgroup; without one the subgroup has no object here.
     parts: Vec<Option<Arc<dyn Part>>>,
     names: Vec<String>,
-    options: Options,
+    pub(super) options: Options,
     pub(super) current: Current,
     /// Whether a copy that was given could not be read.
-    is_unreadable: AtomicBool,
+    pub(super) is_unreadable: AtomicBool,
     finals: Finals,
     pub(super) done: Done,
     late: Late,
@@ -153,7 +153,8 @@ impl Host {
         let left = by.saturating_duration_since(Instant::now());
         let waited = self.wait_view(holds, left).is_some();
         if self.is_unreadable.load(Ordering::SeqCst) {
-            let why = "the copy that was given cannot be read: do the programs differ?";
+            let why = "the copy that was given cannot be read: do the programs differ, or has the \
+                       object's type serde's skip_serializing_if, flatten, untagged or tag?";
             return Err(Error::NoState(why.into()));
         }
         self.calls.check()?;
@@ -190,7 +191,7 @@ impl Host {
         name.map_or("", String::as_str)
     }
 
-    fn part(&self, subgroup: u16) -> Option<&Arc<dyn Part>> {
+    pub(super) fn part(&self, subgroup: u16) -> Option<&Arc<dyn Part>> {
         self.parts.get(usize::from(subgroup))?.as_ref()
     }
 
@@ -384,23 +385,8 @@ impl Host {
             Event::View(view) => self.install(view)?,
             Event::Delivered(delivered) => self.execute(&delivered)?,
             Event::Letter { from, bytes } => self.take_letter(from, &bytes)?,
-            Event::StateWanted(wanted) => {
-                let state = self.part(wanted.shard().subgroup).map(|part| part.state());
-                // O5
-                let state = encode_state(self.latest(), &state.unwrap_or_default());
-                self.group.give(wanted, state);
-            }
-            Event::State { shard, bytes } => {
-                let taken = decode_state(&bytes).and_then(|(time, state)| {
-                    self.learn(time);
-                    self.part(shard.subgroup).map_or(Ok(()), |part| part.take(state))
-                });
-                if taken.is_err() {
-                    self.is_unreadable.store(true, Ordering::SeqCst);
-                    return Err(Ended::Os("the copy that was given cannot be read".into()));
-                }
-                self.announce();
-            }
+            Event::StateWanted(wanted) => self.give_state(wanted)?,
+            Event::State { shard, bytes } => self.take_state(shard, &bytes)?,
             Event::Unsent { shard, numbers } => {
                 let why = self.other_shard(shard);
                 self.pay(self.calls.unsent(shard.subgroup, &numbers, &why));

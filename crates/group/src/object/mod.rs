@@ -51,6 +51,7 @@ mod remote;
 mod replica;
 mod replicated;
 mod shape;
+mod states;
 mod versions;
 
 pub use clients::Clients;

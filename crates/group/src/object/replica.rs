@@ -2,7 +2,7 @@
 
 use super::calls::{Waiter, Wish};
 use super::codec::{decode, encode};
-use super::copy::{Call, Copy, Part};
+use super::copy::{Call, Copy, Part, state_of};
 use super::handler::{check_turn, is_in_handler};
 use super::host::{BODY_BYTES_MAX, Host, Owner};
 use super::letters::Letter;
@@ -46,8 +46,9 @@ impl<S: Replicated> Replica<S> {
     /// layout there are several objects: [`Replicas`].)
     ///
     /// # Errors
-    /// As for [`Group::found`].
+    /// As for [`Group::found`]; and [`Ended::StateUnreadable`], before anything is made.
     pub fn found(options: &Options, object: S) -> Result<Replica<S>, Error> {
+        state_of(&object)?;
         let object = Mutex::new(Some(object));
         let first = move || object.lock().unwrap_or_else(PoisonError::into_inner).take();
         Replica::begin(options, true, first)
