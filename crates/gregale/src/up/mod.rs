@@ -13,7 +13,7 @@
 //!   begins with that: a process that died before it made one has promised nothing.
 //! - I4 a member whose disk, or memory, is lost is replaced by a new incarnation only while others
 //!   serve: the serving members admit it.
-//! - I6 what was acknowledged in memory is not given up: once a majority serves, no member that
+//! - I6 what was acknowledged in memory is not given up: once a majority has served, no member that
 //!   hangs, dies or refuses to run ends the others. By [`Supervisor::go_on_with_some`].
 //! - U1 what is in the way of one member's process, or of `cluster.toml` (a full disk, a process
 //!   that cannot end while its disk stands still, a program file that was replaced), costs the
@@ -122,6 +122,8 @@ struct Supervisor<'a> {
     signals: UnixStream,
     members: Vec<Member>,
     is_ready: bool,
+    /// Whether a majority has served since the start, and may have acknowledged writes (I6).
+    has_served: bool,
     ready_by: Instant,
     /// The time at which `data` is written that could not be.
     write_at: Option<Instant>,
@@ -169,6 +171,7 @@ impl<'a> Supervisor<'a> {
             signals,
             members,
             is_ready: false,
+            has_served: false,
             ready_by: Instant::now() + READY_WITHIN,
             write_at: None,
         })
@@ -255,10 +258,16 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Ends the wait for members. A majority has served clients since it runs: the cluster
-    /// continues without a minority, hung or dead (I6).
+    /// continues without a minority, hung or dead. A majority that served, and does not now, is
+    /// waited for again (I6).
     fn go_on_with_some(&mut self) -> Outcome<()> {
         if !self.can_serve(Quorum::Majority) {
-            return Err(self.not_ready());
+            if !self.has_served {
+                return Err(self.not_ready());
+            }
+            self.say.waits(READY_WITHIN);
+            self.ready_by = Instant::now() + READY_WITHIN;
+            return Ok(());
         }
         for member in self.here().filter(|member| member.state != State::Serving) {
             self.say.missing(member.config.member, READY_WITHIN);
@@ -361,27 +370,14 @@ impl<'a> Supervisor<'a> {
 
     /// Handles a replica's reports, or its death.
     fn hear(&mut self, at: usize) -> Outcome<()> {
-        // A founding that is refused is given up, unless memory may hold acknowledged writes (I6).
-        // A cluster that existed before continues without a minority of its disks.
-        let continues = self.is_ready
-            || match &self.data {
-                Some(data) => data.is_founded(),
-                None => self.can_serve(Quorum::Majority),
-            };
-        let member = &mut self.members[at];
-        let (reports, death) = member.hear(&self.poller)?;
-        let id = member.config.member;
+        let (reports, death) = self.members[at].hear(&self.poller)?;
+        let id = self.members[at].config.member;
         let (mut renewals, mut vacated, mut seats) = (Vec::new(), Vec::new(), Vec::new());
         for report in reports {
+            let continues = self.continues();
+            let member = &mut self.members[at];
             match report {
-                Report::Serving => {
-                    member.state = State::Serving;
-                    member.founded();
-                    // A founder that comes late is news too.
-                    if self.is_ready {
-                        self.say.serves_again(id, member.pid());
-                    }
-                }
+                Report::Serving => self.serves(at),
                 Report::Learner(why) => {
                     member.state = State::Learner;
                     self.say.learner(id, &why);
@@ -408,11 +404,7 @@ impl<'a> Supervisor<'a> {
                     if !continues {
                         return Err(Failure::new(format_args!("member {id}: {why}")));
                     }
-                    match member.state {
-                        State::Serving => self.say.gave_up(id, &why),
-                        _ => self.say.refused(id, &why),
-                    }
-                    member.refused = true;
+                    self.is_refused(at, &why);
                 }
             }
         }
@@ -434,6 +426,40 @@ impl<'a> Supervisor<'a> {
             self.be_ready();
         }
         Ok(())
+    }
+
+    /// Whether a member that refuses to run does not end the others. A founding that is refused is
+    /// given up, unless memory may hold acknowledged writes (I6); a cluster that existed before
+    /// continues without a minority of its disks.
+    fn continues(&self) -> bool {
+        self.is_ready
+            || match &self.data {
+                Some(data) => data.is_founded(),
+                None => self.has_served,
+            }
+    }
+
+    /// Notes that a member serves.
+    fn serves(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        member.state = State::Serving;
+        member.founded();
+        // A founder that comes late is news too.
+        if self.is_ready {
+            self.say.serves_again(member.config.member, member.pid());
+        }
+        self.has_served |= self.can_serve(Quorum::Majority);
+    }
+
+    /// Notes that a member refuses to run, in a cluster that continues.
+    fn is_refused(&mut self, at: usize, why: &str) {
+        let member = &mut self.members[at];
+        let id = member.config.member;
+        match member.state {
+            State::Serving => self.say.gave_up(id, why),
+            _ => self.say.refused(id, why),
+        }
+        member.refused = true;
     }
 
     /// Notes a death. Returns whether a new incarnation is to begin now.

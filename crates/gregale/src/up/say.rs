@@ -195,6 +195,20 @@ impl Say {
         );
     }
 
+    /// Reports that the cluster is not ready, and not given up.
+    pub(super) fn waits(&self, within: Duration) {
+        let seconds = within.as_secs();
+        self.print(
+            || {
+                format!(
+                    "no majority serves after {seconds} s; one has served since the start, and is \
+                     waited for"
+                )
+            },
+            || json!({"event": "waits", "after_s": seconds}),
+        );
+    }
+
     pub(super) fn died(&self, id: u16, status: &ExitStatus, pause: Option<Duration>) {
         let (how, then) = (how(status), restart(pause));
         self.print(

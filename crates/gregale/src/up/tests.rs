@@ -86,6 +86,26 @@ fn i6_a_majority_that_serves_continues_without_a_founder_that_hangs() {
     }
 }
 
+/// The second of two that served died a moment before the end of the wait.
+#[test]
+fn i6_a_majority_that_has_served_is_waited_for_again() {
+    for words in [&MEMORY[..], &[], &["--partitions", "2"]] {
+        supervise(words, |up| {
+            up.serves(0);
+            assert!(!up.continues(), "nothing was acknowledged");
+            up.serves(1);
+            up.has_died(1, &killed());
+            up.ready_by = Instant::now();
+            up.go_on_with_some().unwrap();
+            assert!(!up.is_ready && up.ready_by > Instant::now() + READY_WITHIN / 2);
+            assert_eq!(up.continues(), up.data.is_none(), "no refusal ends what is in memory");
+            up.serves(1);
+            up.go_on_with_some().unwrap();
+            assert!(up.is_ready);
+        });
+    }
+}
+
 /// The operator was sent to `recover`, which gives acknowledged writes up.
 #[test]
 fn disks_that_cannot_be_looked_into_are_named_as_such() {
