@@ -10,7 +10,8 @@
 //! - I2 no replica outlives its supervisor: each asks the kernel for a signal at its parent's
 //!   death.
 //! - I3 a member is founded until a life of it has left a region or a disk, and any later life
-//!   begins with that: a process that died before it made one has promised nothing.
+//!   begins with that: a process that died before it made one has promised nothing. One that ends
+//!   in order, or is refused by the others, may have left none although it had promised.
 //! - I4 a member whose disk, or memory, is lost is replaced by a new incarnation only while others
 //!   serve: the serving members admit it.
 //! - I6 what was acknowledged in memory is not given up: once a majority has served, no member that
@@ -460,11 +461,19 @@ impl<'a> Supervisor<'a> {
             _ => self.say.refused(id, why),
         }
         member.refused = true;
+        // The others may have begun with a life of it that left nothing (I3).
+        let config = &member.config;
+        let is_admitted = |of: config::Partitioning| of.order != config::Order::Reply;
+        let may_return = config.data.is_none() && config.partitions.is_some_and(is_admitted);
+        if may_return && config.start == Start::Bootstrap {
+            member.founded();
+        }
     }
 
     /// Notes a death. Returns whether a new incarnation is to begin now.
     fn has_died(&mut self, at: usize, how: &ExitStatus) -> bool {
-        let is_left = self.has_left(at);
+        // One that ends in order had begun, and in partitions its memory goes with it.
+        let is_left = self.has_left(at) || (self.data.is_none() && how.success());
         let member = &mut self.members[at];
         if is_left {
             // It may have been part of the cluster, however far it got (I3).

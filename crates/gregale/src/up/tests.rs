@@ -106,6 +106,26 @@ fn i6_a_majority_that_has_served_is_waited_for_again() {
     }
 }
 
+/// Its memory goes with it, and it was founded again, which the others refused.
+#[test]
+fn i3_a_member_of_partitions_that_ended_in_order_is_not_founded_again() {
+    const PARTS: [&str; 4] = ["--partitions", "2", MEMORY[0], MEMORY[1]];
+    supervise(&PARTS, |up| {
+        up.has_died(0, &ExitStatus::from_raw(0));
+        assert_eq!(up.members[0].config.start, Start::Reattach);
+        up.has_died(1, &killed());
+        assert_eq!(up.members[1].config.start, Start::Bootstrap, "it has left nothing");
+        up.is_refused(1, "the others know another one");
+        assert_eq!(up.members[1].config.start, Start::Reattach);
+    });
+    supervise(&[], |up| {
+        up.has_died(0, &ExitStatus::from_raw(0));
+        assert_eq!(up.members[0].config.start, Start::Bootstrap, "it has no disk");
+        up.is_refused(1, "its disk is full");
+        assert_eq!(up.members[1].config.start, Start::Bootstrap);
+    });
+}
+
 /// The operator was sent to `recover`, which gives acknowledged writes up.
 #[test]
 fn disks_that_cannot_be_looked_into_are_named_as_such() {
