@@ -8,6 +8,8 @@
 //!   process was starting may still hold it for a moment ([`Directory::discard`]).
 //! - I3 a directory that was removed under its supervisor is made again for members with disks,
 //!   which need nothing that was in it ([`Directory::restore`]).
+//! - I4 supervisors that start together do not refuse each other: one waits while another sweeps
+//!   its directory, and a directory that is removed keeps its lock's name until it is empty.
 
 use crate::config::Config;
 use crate::random::random_hex;
@@ -16,7 +18,7 @@ use console::{Failure, Outcome};
 use region::Region;
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +28,7 @@ const LOCK: &str = "supervisor.lock";
 /// The name of the lock until it is held.
 const UNLOCKED: &str = "supervisor.new";
 const PREFIX: &str = "gregale-";
-/// The longest time for which a dead process's memory is waited for (I2).
+/// The longest time for which a dead process's memory (I2), or directory (I4), is waited for.
 const OWNED_WITHIN: Duration = Duration::from_secs(2);
 /// The pause between two attempts.
 const OWNED_EVERY: Duration = Duration::from_millis(1);
@@ -50,23 +52,39 @@ impl Directory {
             )));
         }
         let path = base.join(format!("{PREFIX}{cluster}-{port}"));
-        let was_there = path.exists();
-        sweep(base);
-        let was_left = was_there && !path.exists();
-        if path.exists() && !path.join(LOCK).exists() {
-            clear(&path)?;
-        }
-        DirBuilder::new().mode(0o700).create(&path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::AlreadyExists => Failure::new(format_args!(
-                "{} is there and in use: another cluster of this name and port runs; \
-                 stop it or choose another --cluster",
-                path.display()
-            )),
-            _ => Failure::os(format_args!("make {}", path.display()), error),
-        })?;
-        let mut found = Directory::found(path.clone()).inspect_err(|_| {
-            let _ = std::fs::remove_dir_all(&path);
-        })?;
+        let mut was_left = false;
+        let end = Instant::now() + OWNED_WITHIN;
+        let mut found = loop {
+            let was_there = path.exists();
+            sweep(base);
+            was_left |= was_there && !path.exists();
+            if path.exists() && !path.join(LOCK).exists() {
+                clear(&path)?;
+            }
+            // Most likely another supervisor is removing an abandoned one of this name (I4).
+            let may_wait = Instant::now() < end;
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => match Directory::found(path.clone()) {
+                    Err(_) if may_wait && !path.exists() => {}
+                    found => {
+                        break found.inspect_err(|_| {
+                            let _ = remove(&path);
+                        })?;
+                    }
+                },
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+                    return Err(Failure::os(format_args!("make {}", path.display()), error));
+                }
+                Err(_) if may_wait => std::thread::sleep(OWNED_EVERY),
+                Err(_) => {
+                    return Err(Failure::new(format_args!(
+                        "{} is there and in use: another cluster of this name and port runs; \
+                         stop it or choose another --cluster",
+                        path.display()
+                    )));
+                }
+            }
+        };
         found.was_left = was_left;
         Ok(found)
     }
@@ -142,9 +160,9 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        let removed = std::fs::remove_dir_all(&self.path);
+        let removed = remove(&self.path);
         if let Err(error) = removed
-            && error.kind() != std::io::ErrorKind::NotFound
+            && error.kind() != ErrorKind::NotFound
         {
             runtime::complain(format_args!(
                 "cannot remove {}: {error}; remove it by hand",
@@ -193,7 +211,7 @@ fn take_lock(path: &Path) -> Outcome<File> {
 fn clear(path: &Path) -> Outcome<()> {
     let _ = std::fs::remove_file(path.join(UNLOCKED));
     match std::fs::remove_dir(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::DirectoryNotEmpty => {
+        Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {
             Err(Failure::new(format_args!(
                 "{} is there, and no `gregale up` has made it (it holds no {LOCK}): another program \
                  may use it; choose another --cluster, or remove it",
@@ -203,6 +221,26 @@ fn clear(path: &Path) -> Outcome<()> {
         // It is gone, or making it again tells why not.
         _ => Ok(()),
     }
+}
+
+/// Removes a supervisor's directory, and its lock last: until then it is known as such (I4).
+fn remove(path: &Path) -> std::io::Result<()> {
+    let is_gone = |error: &std::io::Error| error.kind() == ErrorKind::NotFound;
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        let removed = if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())
+        } else {
+            std::fs::remove_file(entry.path())
+        };
+        removed.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
+    }
+    let removed = std::fs::remove_file(path.join(LOCK));
+    removed.or_else(|error| if is_gone(&error) { Ok(()) } else { Err(error) })?;
+    std::fs::remove_dir(path)
 }
 
 /// Removes the directories of killed supervisors. Directories that cannot be removed, or belong to
@@ -216,7 +254,7 @@ fn sweep(base: &Path) {
         }
         // Held until it is removed: another sweeper finds no lock there then.
         if let Some(_lock) = abandoned(&path) {
-            let _ = std::fs::remove_dir_all(&path);
+            let _ = remove(&path);
         }
     }
 }
@@ -347,6 +385,53 @@ mod tests {
         std::fs::write(directory.path(), b"").unwrap();
         assert!(directory.restore().is_err());
         std::fs::remove_file(directory.path()).unwrap();
+    }
+
+    /// One of two that started together after a crash was refused, while the other one swept.
+    #[test]
+    fn i4_a_directory_that_another_supervisor_sweeps_is_waited_for() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("gregale-x-7000");
+        std::fs::create_dir(&path).unwrap();
+        let held = take_lock(&path).unwrap();
+        std::thread::scope(|scope| {
+            let creating = scope.spawn(|| Directory::create(base.path(), "x", 7000));
+            // It would have failed by then.
+            let until = Instant::now() + Duration::from_millis(50);
+            while Instant::now() < until && !creating.is_finished() {
+                std::thread::yield_now();
+            }
+            std::fs::remove_dir_all(&path).unwrap();
+            drop(held);
+            assert!(creating.join().unwrap().unwrap().secret_file().exists());
+        });
+    }
+
+    /// It was taken for another program's while its lock was gone and its files were not.
+    #[test]
+    fn i4_those_that_start_together_after_a_crash_all_start() {
+        let base = tempfile::tempdir().unwrap();
+        for _ in 0..50 {
+            for port in 1..=3 {
+                let orphan = base.path().join(format!("gregale-x-{port}"));
+                std::fs::create_dir(&orphan).unwrap();
+                std::fs::write(orphan.join(LOCK), b"").unwrap();
+                for member in 1..=50 {
+                    std::fs::write(orphan.join(format!("node-{member}.region")), b"").unwrap();
+                }
+            }
+            let begin = std::sync::Barrier::new(3);
+            std::thread::scope(|scope| {
+                for port in 1..=3 {
+                    let (base, begin) = (base.path(), &begin);
+                    scope.spawn(move || {
+                        begin.wait();
+                        drop(Directory::create(base, "x", port).unwrap());
+                    });
+                }
+            });
+            assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+        }
     }
 
     /// An operator's replacement kept the old memory, and its member did not come for a minute.
