@@ -7,7 +7,8 @@
 //! - I2 the memory of a member whose process has ended is removed, although a child that the
 //!   process was starting may still hold it for a moment ([`Directory::discard`]).
 //! - I3 a directory that was removed under its supervisor is made again for members with disks,
-//!   which need nothing that was in it ([`Directory::restore`]).
+//!   which need nothing that was in it ([`Directory::restore`]). What was made in part is completed
+//!   by the next attempt.
 //! - I4 supervisors that start together do not refuse each other: one waits while another sweeps
 //!   its directory, and a directory that is removed keeps its lock's name until it is empty.
 
@@ -128,9 +129,10 @@ impl Directory {
             }
             _ => {}
         }
+        // The secret of members with disks is beside these. The name of the lock comes last: after
+        // a failure before it, the next attempt begins again.
         let lock = take_lock(&self.path)?;
         *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = lock;
-        write_private(&self.secret_file(), random_secret()?.as_bytes())?;
         Ok(true)
     }
 
@@ -378,13 +380,34 @@ mod tests {
         let directory = Directory::create(base.path(), "x", 7000).unwrap();
         assert!(!directory.restore().unwrap());
         std::fs::remove_dir_all(directory.path()).unwrap();
-        assert!(directory.restore().unwrap() && directory.secret_file().exists());
+        assert!(directory.restore().unwrap() && directory.path().join(LOCK).exists());
         drop(Directory::create(base.path(), "other", 7001).unwrap());
         assert!(directory.path().exists(), "it is not swept");
         std::fs::remove_dir_all(directory.path()).unwrap();
         std::fs::write(directory.path(), b"").unwrap();
         assert!(directory.restore().is_err());
         std::fs::remove_file(directory.path()).unwrap();
+    }
+
+    /// The members whose memory had lost its name were not restarted: the next attempt took the
+    /// directory for whole.
+    #[test]
+    fn i3_a_directory_that_was_made_in_part_is_completed() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = Directory::create(base.path(), "x", 7000).unwrap();
+        std::fs::remove_dir_all(directory.path()).unwrap();
+        // In the way of a secret and of a lock that has no name yet.
+        for name in ["secret", UNLOCKED] {
+            let obstacle = directory.path().join(name);
+            std::fs::create_dir_all(&obstacle).unwrap();
+            let attempt = directory.restore();
+            std::fs::remove_dir(&obstacle).unwrap();
+            match attempt {
+                Ok(is_made) => assert!(is_made, "{name}"),
+                Err(_) => assert!(directory.restore().unwrap(), "{name}"),
+            }
+            std::fs::remove_dir_all(directory.path()).unwrap();
+        }
     }
 
     /// One of two that started together after a crash was refused, while the other one swept.

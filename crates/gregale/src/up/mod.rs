@@ -21,7 +21,8 @@
 //!   others nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
 //!   [`Supervisor::has_written`], [`Member::kill`].
 //! - U2 a directory on tmpfs that is removed under members with disks costs a restart of them: what
-//!   they acknowledged is on their disks. By [`Directory::restore`].
+//!   they acknowledged is on their disks. With `--no-restart` the others continue as they are. By
+//!   [`Directory::restore`].
 //! - I5 one member at a time is replaced on an operator's order, whichever leader passes it on: a
 //!   member that the last leader ended was heard by the next one a moment ago. By
 //!   [`Supervisor::renew`].
@@ -322,9 +323,11 @@ impl<'a> Supervisor<'a> {
             member.joins();
         }
         if self.data.is_some() && self.directory.restore()? {
-            self.say.remade(self.directory.path());
-            // The others' memory has lost its name, so that no member would find it (U2).
-            if self.args.fabric == FabricKind::Shm {
+            // The others' memory has lost its name, so that no member would find it (U2). Members
+            // that would not be restarted continue without the new one.
+            let ends_others = self.args.fabric == FabricKind::Shm && !self.args.no_restart;
+            self.say.remade(self.directory.path(), ends_others);
+            if ends_others {
                 self.members.iter_mut().for_each(Member::end);
             }
         }

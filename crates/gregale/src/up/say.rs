@@ -165,13 +165,14 @@ impl Say {
     }
 
     /// Reports that the directory on tmpfs was removed under members with disks.
-    pub(super) fn remade(&self, path: &Path) {
+    pub(super) fn remade(&self, path: &Path, ends_others: bool) {
         let path = path.display();
+        let then = if ends_others { ", and they begin again from their disks" } else { "" };
         self.print(
             || {
                 format!(
                     "{path} was removed while the members ran (see RemoveIPC in `man logind.conf`): \
-                     it is made again, and they begin again from their disks"
+                     it is made again{then}"
                 )
             },
             || json!({"event": "remade", "directory": path.to_string()}),
