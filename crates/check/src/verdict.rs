@@ -20,8 +20,8 @@ use thiserror::Error;
 /// verdict on any machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Attempts to place an operation: about a microsecond each. Easy histories need about one an
-    /// operation.
+    /// Attempts to place an operation of one part of the history: about a microsecond each. Easy
+    /// histories need about one an operation.
     pub steps: u64,
     /// Memory for one part of the history (one key, or keys tied by transactions).
     pub bytes: u64,
@@ -149,26 +149,28 @@ pub fn judge(history: &History, limits: Limits) -> Result<Verdict, JudgeError> {
     for (index, op) in history.ops.iter().enumerate() {
         op.validate().map_err(|flaw| JudgeError { index, flaw })?;
     }
-    let mut budget = Budget { steps: limits.steps, bytes: limits.bytes };
     let parts = split(history);
+    let mut n_steps = 0;
     let mut orders = Vec::with_capacity(parts.len());
     let mut gave_up = None;
     for part in &parts {
         let answered = by_answer(history, part);
-        match search(compile(history, part, &answered, true), Ahead::Look, &mut budget) {
+        // One hard part takes nothing from the others.
+        let mut budget = Budget { steps: limits.steps, bytes: limits.bytes };
+        let found = search(compile(history, part, &answered, true), Ahead::Look, &mut budget);
+        n_steps += limits.steps - budget.steps;
+        match found {
             Found::Order(order) => {
                 replay(history, part, &answered, &order);
                 orders.push(order);
             }
             Found::Nothing(stuck) => {
-                // Not the remaining budget: a violation deserves its explanation.
                 let violation = explain::violation(history, part, &answered, stuck, limits);
                 return Ok(Verdict::Violation(Box::new(violation)));
             }
             // Later parts may still show a violation, which would say more.
             Found::OutOfSteps => {
                 gave_up.get_or_insert((part, Limit::Steps(limits.steps)));
-                break;
             }
             Found::OutOfBytes => {
                 gave_up.get_or_insert((part, Limit::Bytes(limits.bytes)));
@@ -186,7 +188,7 @@ pub fn judge(history: &History, limits: Limits) -> Result<Verdict, JudgeError> {
         answered: count(|end| matches!(end, End::Answered { .. })),
         unknown: count(|end| matches!(end, End::Unknown)),
         parts: parts.len(),
-        steps: limits.steps - budget.steps,
+        steps: n_steps,
         orders,
     }))
 }

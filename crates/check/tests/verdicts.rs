@@ -257,6 +257,21 @@ fn a_hard_part_does_not_hide_a_violation_in_an_easy_one() {
 }
 
 #[test]
+fn a_hard_part_does_not_hide_a_violation_in_a_longer_one() {
+    let mut history = hard();
+    let of_other = |at: u64, action, reply| {
+        Op::answered(1, 100 * at, 100 * at + 10, Command::new("other", action), reply)
+    };
+    let n_hard = history.ops.len() as u64;
+    for at in 0..n_hard {
+        history.push(of_other(at, Action::Set(b"x".to_vec()), Reply::Ok));
+    }
+    history.push(of_other(n_hard, Action::Get, Reply::Value(Some(b"y".to_vec()))));
+    let limits = Limits { steps: 20_000, ..Limits::default() };
+    assert!(judge(&history, limits).expect("possible").is_violation());
+}
+
+#[test]
 fn i2_the_same_history_is_judged_the_same_twice() {
     let shape = Shape {
         ops: 300,
