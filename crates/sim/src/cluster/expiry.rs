@@ -130,7 +130,10 @@ struct Write {
     /// `None`: no client knows.
     ended: Option<u64>,
     value: u64,
+    /// Nothing of what is set with KEEPTTL.
     ttl_ns: u64,
+    /// Whether the key stays for certain since then, of what may have made it stay.
+    surely: bool,
 }
 
 impl Write {
@@ -174,7 +177,8 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
             End::Unknown => None,
             End::Answered(ended, saw) => Some((ended, saw)),
         };
-        let write = Write { begun, ended: ended.map(|(at, _)| at.at), value: 0, ttl_ns: 0 };
+        let ended_at = ended.map(|(at, _)| at.at);
+        let write = Write { begun, ended: ended_at, value: 0, ttl_ns: 0, surely: true };
         match (op.act, ended) {
             (Act::Set { value, ttl_ms } | Act::Exec { value, ttl_ms }, ended) => {
                 of.sets.push(Write { value, ttl_ns: ttl_ms * MS, ..write });
@@ -188,8 +192,7 @@ pub(super) fn check(ops: &[Op], times: &Times) -> Result<usize, String> {
                 of.sets.push(Write { value, ..write });
                 // E4. Elsewhere it may stay: what was there may have been persisted.
                 let surely = matches!(ended, Some((_, Saw::Kept { was_gone: true })));
-                let ended = write.ended.filter(|_| surely);
-                of.persists.push(Write { value, ended, ..write });
+                of.persists.push(Write { value, surely, ..write });
             }
             (Act::Persist, Some((_, Saw::Persisted(false)))) => {}
             (Act::Persist, ended) => {
@@ -248,7 +251,8 @@ impl OfKey {
     fn gone(&self, read: &Read, settled: &[u64]) -> Result<(), String> {
         let (begun, ended) = (read.begun.at, read.ended.at);
         // E4
-        for persist in self.persists.iter().filter(|one| one.ended.is_some_and(|at| at <= begun)) {
+        let stays = |one: &&Write| one.surely && one.ended.is_some_and(|at| at <= begun);
+        for persist in self.persists.iter().filter(stays) {
             // (What was set with KEEPTTL is both, by one request.)
             let mut others = self.sets.iter().filter(|set| set.value != persist.value);
             if !others.any(|set| set.may_lie(persist.begun.at, ended)) {
@@ -290,7 +294,12 @@ impl OfKey {
                 if stays { Ok(()) } else { Err("it stays, and nobody persisted it".to_owned()) }
             }
             Saw::Left(Some(ms)) => {
-                let most = self.sets.iter().filter(|set| set.begun.at <= ended);
+                // What was replaced with its TTL counts no more.
+                let replaces =
+                    |set: &&Write| set.ttl_ns > 0 && set.ended.is_some_and(|set_at| set_at < begun);
+                let floor = self.sets.iter().filter(replaces).map(|set| set.begun.at).max();
+                let counts = |set: &&Write| set.may_lie(floor.unwrap_or(0), ended);
+                let most = self.sets.iter().filter(counts);
                 let most_ns = most.map(|set| set.ttl_ns).max().unwrap_or(0);
                 // (In memory a PTTL may be a millisecond longer: see docs/operations.md.)
                 let is_sound = ms * MS <= most_ns + MS;
@@ -418,6 +427,8 @@ mod tests {
         is_noticed(&[set(0, 1, 50), persist(2, true), set(4, 2, 50), ttl(6, None)], "nobody");
         is_noticed(&[set(0, 1, 50), persist(2, false), ttl(6, None)], "nobody");
         is_noticed(&[set(0, 1, 50), ttl(5, Some(52))], "was given");
+        is_noticed(&[set(0, 1, 500), set(100, 2, 10), ttl(102, Some(400))], "was given");
+        assert_eq!(judged(&[set(0, 1, 500), set(101, 2, 10), ttl(102, Some(400))]), Ok(0));
         assert_eq!(judged(&[set(0, 1, 50), persist(2, true), ttl(5, None)]), Ok(0));
         is_noticed(&[set(0, 1, 50), persist(2, true), get(900, None)], "made it stay");
     }
@@ -436,6 +447,11 @@ mod tests {
         assert_eq!(judged(&[lease, unknown, get(70, None)]), Ok(1), "it may not have come");
         assert_eq!(judged(&[lease, unknown, get(70, Some(2)), ttl(99, None)]), Ok(0));
         is_noticed(&[lease, keep(60, true), get(70, Some(1))], "is shown, not");
+        // What was kept says nothing of what is set later.
+        let later = [lease, keep(10, false), set(1_000, 3, 50)];
+        is_noticed(&[later[0], later[1], later[2], ttl(1_010, None)], "nobody");
+        is_noticed(&[later[0], later[1], later[2], get(9_000, Some(3))], "still there");
+        assert_eq!(judged(&[lease, keep(10, false), ttl(20, None)]), Ok(0), "as it was");
     }
 
     #[test]
