@@ -207,6 +207,7 @@ impl World {
                 self.net.violate(Property::Liveness, detail);
             }
         }
+        self.net.judge_end(self.phase);
     }
 
     /// Judges the properties of a whole history.

@@ -299,6 +299,7 @@ impl World {
             self.count_events(1);
             self.happen(what);
         }
+        self.net.borrow_mut().judge_end(self.phase);
     }
 
     fn count_events(&mut self, n_more: u64) {

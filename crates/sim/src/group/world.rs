@@ -202,6 +202,7 @@ impl World {
             }
             self.happen(what);
         }
+        self.net.borrow_mut().judge_end(self.phase);
     }
 
     fn happen(&mut self, what: Happening) {

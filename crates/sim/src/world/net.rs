@@ -28,6 +28,7 @@ use crate::memory::Region;
 use crate::parcels::Parcels;
 use crate::queue::Queue;
 use crate::trace::{Topic, Trace};
+use crate::world::Phase;
 use crate::world::snares::Snares;
 use crate::world::wire::Wire;
 use crate::{Property, Provider, Violation, Weather};
@@ -158,6 +159,13 @@ impl Net {
     pub(crate) fn violate(&mut self, property: Property, detail: String) {
         if self.violation.is_none() {
             self.violation = Some(Violation { at_ns: self.now(), property, detail });
+        }
+    }
+
+    /// Judges that a run has come to its last phase: one that ends before has judged little.
+    pub(crate) fn judge_end(&mut self, phase: Phase) {
+        if phase != Phase::Over {
+            self.violate(Property::Liveness, "nothing is left to happen, and much to judge".into());
         }
     }
 
