@@ -1,8 +1,8 @@
 //! Clients outside of a group: they call its objects by way of members, which come and go.
 
 use group::{
-    Access, Clients, Ended, HistoryError, Options, Persistent, Remote, RemoteError, Replica,
-    Replicas, Subgroup, Time, replicated,
+    Access, CallError, Clients, Ended, HistoryError, NoReply, Options, Persistent, Remote,
+    RemoteError, Replica, Replicas, Subgroup, Time, replicated,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -60,6 +60,47 @@ impl Other {
     fn deliver(&mut self, n: u64) -> u64 {
         n
     }
+}
+
+/// A result of which a field is not always serialized.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Slip {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    n: u64,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Slips(u64);
+
+#[replicated]
+impl Slips {
+    #[ordered]
+    fn print(&mut self) -> Slip {
+        self.0 += 1;
+        Slip { by: None, n: self.0 }
+    }
+
+    #[query]
+    fn printed(&self) -> u64 {
+        self.0
+    }
+}
+
+#[test]
+fn a_result_that_cannot_be_read_is_said_to_be_of_a_call_that_was_executed() {
+    let directory = directory();
+    let member = Replica::found(&options(directory.path()), Slips::default()).unwrap();
+    let door = member.serve_clients(listener()).unwrap();
+    let slips = SlipsHandle::from(member.clone());
+    assert_eq!(slips.print().wait(), Err(CallError::ResultUnreadable));
+    let each = slips.print_each().all().unwrap();
+    assert_eq!(each, [(slips.me(), Err(NoReply::Unreadable))]);
+    let remote = SlipsRemote::from(Remote::connect(&access(&[&door])).unwrap());
+    assert_eq!(remote.print(), Err(RemoteError::ResultUnreadable));
+    assert_eq!(slips.printed(), Ok(3), "each of the calls was executed");
+    let told = CallError::ResultUnreadable.to_string();
+    assert!(told.starts_with("executed, "), "{told}");
 }
 
 fn listener() -> TcpListener {

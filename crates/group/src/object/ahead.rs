@@ -20,7 +20,7 @@ use super::codec::{Sent, decode, decode_call, encode};
 use super::handler::{ahead, is_in_handler};
 use super::host::Host;
 use super::moment::{Moment, Version};
-use super::pending::CallError;
+use super::pending::{CallError, read};
 use super::replica::Replica;
 use super::replicated::{MethodKind, Replicated};
 use crate::deadline::deadline;
@@ -95,7 +95,7 @@ impl<S: Replicated> Replica<S> {
         // (A query that panics does so in its caller's thread, as one of the own copy does.)
         let answer = second.answer(method, &encode(arguments));
         let bytes = answer.map_err(|_| CallError::Undecodable)?;
-        decode(&bytes).map_err(|_| CallError::Undecodable)
+        read(&bytes)
     }
 }
 

@@ -72,7 +72,7 @@ impl<R: DeserializeOwned> Replies<R> {
         loop {
             match self.gather.take(by.min(Instant::now() + ASK_EVERY)) {
                 Next::Said(member, said) => {
-                    let result = |bytes: Vec<u8>| decode(&bytes).map_err(|_| NoReply::Undecodable);
+                    let result = |bytes: Vec<u8>| decode(&bytes).map_err(|_| NoReply::Unreadable);
                     return Ok(Some((member, said.and_then(result))));
                 }
                 Next::Failed(error) => {

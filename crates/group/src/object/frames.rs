@@ -91,6 +91,10 @@ pub enum RemoteError {
     /// The call was executed, and there is no result.
     #[error("{0}")]
     Executed(String),
+    /// The call was executed, or the query answered, and this process cannot read the result
+    /// ([`CallError::ResultUnreadable`]).
+    #[error("{}", CallError::ResultUnreadable)]
+    ResultUnreadable,
 }
 
 impl RemoteError {
@@ -99,6 +103,7 @@ impl RemoteError {
         let text = error.to_string();
         match error {
             CallError::Undecodable => RemoteError::Undecodable,
+            CallError::ResultUnreadable => RemoteError::ResultUnreadable,
             CallError::ResultTooLong if changes => RemoteError::Executed(text),
             _ if !changes => RemoteError::NotAnswered(text),
             CallError::Unknown(_) | CallError::Late(_) | CallError::Lost(_) => {

@@ -30,6 +30,12 @@ pub enum NoReply {
     /// The member could not read the call's arguments.
     #[error("not executed: it could not read the call's arguments")]
     Undecodable,
+    /// This process cannot read the member's result ([`crate::CallError::ResultUnreadable`]).
+    #[error(
+        "executed it, but its result cannot be read here: take serde's skip_serializing_if, \
+         flatten, untagged and tag off its type"
+    )]
+    Unreadable,
 }
 
 /// What a member says.

@@ -62,6 +62,19 @@ pub enum CallError {
     /// other's bytes otherwise. No member executed the call.
     #[error("not executed: the members could not read the call's arguments")]
     Undecodable,
+    /// A call was executed, or a query answered, and this process cannot read the result: its type
+    /// does not come back from its bytes (serde's `skip_serializing_if`, `flatten`, `untagged` or
+    /// `tag`), or the members' programs differ.
+    #[error(
+        "executed, but its result cannot be read here: take serde's skip_serializing_if, flatten, \
+         untagged and tag off its type"
+    )]
+    ResultUnreadable,
+}
+
+/// The result with these bytes, which were made by the method that was called.
+pub(super) fn read<R: DeserializeOwned>(bytes: &[u8]) -> Result<R, CallError> {
+    decode(bytes).map_err(|_| CallError::ResultUnreadable)
 }
 
 /// The outcome of a call.
@@ -176,10 +189,7 @@ impl<R: DeserializeOwned> Pending<R> {
         // O3: what is there already needs no wait.
         let patience = if is_in_handler() { Duration::ZERO } else { span };
         match self.slot.wait(patience) {
-            Some(Ok(Reply { bytes, time })) => {
-                let result = decode(&bytes).map_err(|_| CallError::Undecodable);
-                result.map(|result| (result, time))
-            }
+            Some(Ok(Reply { bytes, time })) => read(&bytes).map(|result| (result, time)),
             Some(Err(error)) => Err(error),
             None if is_in_handler() => Err(CallError::InHandler),
             None => Err(CallError::Late(span)),

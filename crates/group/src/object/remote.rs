@@ -201,7 +201,7 @@ impl<S: Replicated> Remote<S> {
         let mut known = self.known();
         *known = known.max(time);
         drop(known);
-        decode(&bytes).map_err(|_| RemoteError::Undecodable)
+        decode(&bytes).map_err(|_| RemoteError::ResultUnreadable)
     }
 
     /// Connects, if there is no connection: to each member in turn, until one serves.

@@ -1,12 +1,12 @@
 //! A process's way to one object.
 
 use super::calls::{Waiter, Wish};
-use super::codec::{decode, encode};
+use super::codec::encode;
 use super::copy::{Call, Copy, Part, state_of};
 use super::handler::{check_turn, is_in_handler};
 use super::host::{BODY_BYTES_MAX, Host, Owner};
 use super::letters::Letter;
-use super::pending::{CallError, Pending, Question, Slot};
+use super::pending::{CallError, Pending, Question, Slot, read};
 use super::replicated::{Replicated, agreed};
 use crate::deadline::deadline;
 #[cfg(doc)]
@@ -295,7 +295,7 @@ impl<S: Replicated> Replica<S> {
         arguments: &impl Serialize,
     ) -> Result<R, CallError> {
         let reply = self.ask_then_bytes(method, then, &encode(arguments))?;
-        decode(&reply.bytes).map_err(|_| CallError::Undecodable)
+        read(&reply.bytes)
     }
 
     /// Answers the query with this number from the own copy, by a lease: `#[replicated]` makes the
@@ -322,7 +322,7 @@ impl<S: Replicated> Replica<S> {
                 // Behind the read: what is answered from now on may not be in it.
                 if host.group.has_lease(self.subgroup, view) {
                     let bytes = bytes.map_err(|_| CallError::Undecodable)?;
-                    return decode(&bytes).map_err(|_| CallError::Undecodable);
+                    return read(&bytes);
                 }
             }
             if left.is_zero() || !host.has_leases() {
