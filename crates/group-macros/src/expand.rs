@@ -2,7 +2,7 @@
 //! them, in a member and outside of the group.
 
 use crate::methods::{Block, Kind, Method};
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::Visibility;
 
@@ -29,6 +29,7 @@ fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
     let ordered = arms(methods, |kind| kind == Kind::Ordered);
     let queries = arms(methods, |kind| matches!(kind, Kind::Query | Kind::Temporal));
     let p2p = arms(methods, |kind| kind == Kind::P2p);
+    let here = own("here");
     let types = methods.iter().flat_map(|method| {
         let arguments = method.arguments.iter().map(|(_, kind)| kind);
         arguments.chain([&method.result])
@@ -68,7 +69,7 @@ fn dispatch(object: &syn::Type, methods: &[Method]) -> TokenStream {
                 &self,
                 method: u16,
                 arguments: &[u8],
-                here: &::group::Here,
+                #here: &::group::Here,
             ) -> ::core::result::Result<::std::vec::Vec<u8>, ::group::Undecodable> {
                 match method {
                     #(#p2p,)*
@@ -85,7 +86,8 @@ fn arms(methods: &[Method], is_meant: impl Fn(Kind) -> bool) -> impl Iterator<It
     numbered.filter(move |(_, method)| is_meant(method.kind)).map(|(number, method)| {
         let name = &method.name;
         let (names, types) = split(method);
-        let here = (method.kind == Kind::P2p).then(|| quote!(here,));
+        let here = own("here");
+        let here = (method.kind == Kind::P2p).then(|| quote!(#here,));
         quote! {
             #number => {
                 let (#(#names,)*): (#(#types,)*) = ::group::decode(arguments)?;
@@ -195,13 +197,13 @@ fn remote_calls(number: u16, method: &Method) -> TokenStream {
             one(name, quote!(self.0.query_then(#number, #then, #arguments)), text)
         }
         Kind::P2p => {
-            let at = format_ident!("{name}_at");
+            let (at, seat) = (format_ident!("{name}_at"), own("seat"));
             quote! {
                 #(#docs)*
                 #[doc = ""]
                 #[doc = "Executed by the member on `seat` alone."]
-                #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> #result {
-                    self.0.call_at(seat, #number, #arguments)
+                #visibility fn #at(&self, #seat: usize, #(#names: #types),*) -> #result {
+                    self.0.call_at(#seat, #number, #arguments)
                 }
             }
         }
@@ -244,7 +246,7 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
     let (names, types) = split(method);
     let (ordered, at) = (format_ident!("{name}_ordered"), format_ident!("{name}_at"));
     let (leased, ahead) = (format_ident!("{name}_leased"), format_ident!("{name}_ahead"));
-    let each = each_call(number, method);
+    let (each, object, seat) = (each_call(number, method), own("object"), own("seat"));
     quote! {
         #each
 
@@ -255,7 +257,7 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
             &self,
             #(#names: #types),*
         ) -> ::core::result::Result<#result, ::group::CallError> {
-            self.0.query(|object| object.#name(#(#names),*))
+            self.0.query(|#object| #object.#name(#(#names),*))
         }
 
         #(#docs)*
@@ -290,8 +292,8 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
         #(#docs)*
         #[doc = ""]
         #[doc = "Answered by the copy of the member on `seat`."]
-        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
-            self.0.ask(seat, #number, &(#(#names,)*))
+        #visibility fn #at(&self, #seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.ask(#seat, #number, &(#(#names,)*))
         }
     }
 }
@@ -299,7 +301,7 @@ fn query_calls(number: u16, method: &Method) -> TokenStream {
 fn temporal_call(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
-    let (then, at) = (names[0], format_ident!("{name}_at"));
+    let (then, at, seat) = (names[0], format_ident!("{name}_at"), own("seat"));
     quote! {
         #(#docs)*
         #[doc = ""]
@@ -315,8 +317,8 @@ fn temporal_call(number: u16, method: &Method) -> TokenStream {
         #(#docs)*
         #[doc = ""]
         #[doc = "The same of the copy of the member on `seat`: several can be asked at once."]
-        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
-            self.0.ask_then_at(seat, #number, #then, &(#(#names,)*))
+        #visibility fn #at(&self, #seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.ask_then_at(#seat, #number, #then, &(#(#names,)*))
         }
     }
 }
@@ -324,13 +326,13 @@ fn temporal_call(number: u16, method: &Method) -> TokenStream {
 fn p2p_call(number: u16, method: &Method) -> TokenStream {
     let Method { name, visibility, docs, result, .. } = method;
     let (names, types) = split(method);
-    let at = format_ident!("{name}_at");
+    let (at, seat) = (format_ident!("{name}_at"), own("seat"));
     quote! {
         #(#docs)*
         #[doc = ""]
         #[doc = "Executed by the member on `seat` alone, once."]
-        #visibility fn #at(&self, seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
-            self.0.call_at(seat, #number, &(#(#names,)*))
+        #visibility fn #at(&self, #seat: usize, #(#names: #types),*) -> ::group::Pending<#result> {
+            self.0.call_at(#seat, #number, &(#(#names,)*))
         }
     }
 }
@@ -339,13 +341,69 @@ fn split(method: &Method) -> (Vec<&Ident>, Vec<&syn::Type>) {
     method.arguments.iter().map(|(name, kind)| (name, kind)).unzip()
 }
 
-/// The handle can be named where the most visible of its methods can.
+/// A name of the code that is made, which is never that of an argument.
+fn own(name: &str) -> Ident {
+    Ident::new(name, Span::mixed_site())
+}
+
+/// The handle can be named where the most visible of its methods can. (Of `pub(super)` and
+/// `pub(in ..)` the first one counts: which of them reaches farther is not known here.)
 fn widest(methods: &[Method]) -> &Visibility {
     let rank = |visibility: &&Visibility| match visibility {
-        Visibility::Public(_) => 2,
+        Visibility::Public(_) => 3,
+        Visibility::Restricted(one) if one.path.is_ident("crate") => 2,
+        Visibility::Restricted(one) if one.path.is_ident("self") => 0,
         Visibility::Restricted(_) => 1,
         Visibility::Inherited => 0,
     };
-    let all = methods.iter().map(|method| &method.visibility);
+    // (Of equals the last one is the largest.)
+    let all = methods.iter().rev().map(|method| &method.visibility);
     all.max_by_key(rank).unwrap_or(&Visibility::Inherited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::methods::collect;
+    use quote::ToTokens;
+    use syn::parse_quote;
+
+    #[test]
+    fn a_handle_is_as_visible_as_the_most_visible_of_its_methods() {
+        let cases: [(syn::ItemImpl, &str); 4] = [
+            (
+                parse_quote! { impl Store {
+                    #[ordered] pub(crate) fn a(&mut self) {}
+                    #[ordered] pub(super) fn b(&mut self) {}
+                } },
+                "pub (crate)",
+            ),
+            (
+                parse_quote! { impl Store {
+                    #[ordered] pub(super) fn a(&mut self) {}
+                    #[ordered] pub(crate) fn b(&mut self) {}
+                    #[ordered] pub(self) fn c(&mut self) {}
+                } },
+                "pub (crate)",
+            ),
+            (
+                parse_quote! { impl Store {
+                    #[ordered] pub(in crate::a) fn a(&mut self) {}
+                    #[ordered] pub(super) fn b(&mut self) {}
+                } },
+                "pub (in crate :: a)",
+            ),
+            (
+                parse_quote! { impl Store {
+                    #[ordered] pub fn a(&mut self) {}
+                    #[ordered] pub(crate) fn b(&mut self) {}
+                } },
+                "pub",
+            ),
+        ];
+        for (block, visibility) in cases {
+            let block = collect(TokenStream::new(), block).unwrap();
+            assert_eq!(widest(&block.methods).to_token_stream().to_string(), visibility);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use group::{
     Access, CallError, Ended, Here, Local, Options, Refused, Remote, RemoteError, Replica,
-    Replicas, Subgroup, Transport, View, replicated,
+    Replicas, Subgroup, Time, Transport, View, replicated,
 };
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, TcpListener};
@@ -68,6 +68,45 @@ impl Counters {
     fn repeat(&self, _: &Here, word: String, n: usize) -> String {
         word.repeat(n)
     }
+}
+
+/// An object whose arguments are called as are those of the code that is made of it.
+#[derive(Default, Serialize, Deserialize)]
+struct Namesakes;
+
+#[replicated]
+impl Namesakes {
+    #[ordered]
+    fn add(&mut self, method: u32, arguments: u32) -> u32 {
+        method + arguments
+    }
+
+    #[query]
+    fn sum(&self, seat: u32, object: u32) -> u32 {
+        seat + object
+    }
+
+    #[p2p]
+    fn all(&self, of: &Here, here: u32, seat: u32) -> (usize, u32) {
+        (of.me().seat, here + seat)
+    }
+
+    #[temporal]
+    fn then(&self, then: Time, seat: u32) -> (Time, u32) {
+        (then, seat)
+    }
+}
+
+#[test]
+fn arguments_may_be_called_as_those_of_the_code_that_is_made() {
+    let directory = directory();
+    let member = Replica::found(&options(directory.path()), Namesakes).unwrap();
+    let names = NamesakesHandle::from(member);
+    let (seat, time) = (names.me().seat, Time::default());
+    assert_eq!(names.add(1, 2).wait(), Ok(3));
+    assert_eq!((names.sum(1, 2), names.sum_at(seat, 1, 2).wait()), (Ok(3), Ok(3)));
+    assert_eq!(names.all_at(seat, 1, 2).wait(), Ok((seat, 3)));
+    assert_eq!(names.then_at(seat, time, 5).wait(), Ok((time, 5)));
 }
 
 /// Says at its end, also at that of a test which fails, that it is over.
