@@ -1,8 +1,9 @@
 //! The marked methods of a block, each checked: what cannot be called from elsewhere is refused
 //! with the place that is at fault.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Pat, ReturnType, Signature,
@@ -33,7 +34,22 @@ pub(crate) struct Method {
     pub(crate) result: Type,
 }
 
+/// Names that the handles of all types have.
+const HANDLE_NAMES: [&str; 6] = ["in_shard", "for_key", "clone", "deref", "from", "close"];
+
 impl Method {
+    /// The names by which the handles call the method.
+    fn calls(&self) -> Vec<String> {
+        let endings: &[&str] = match self.kind {
+            Kind::Ordered => &["", "_each"],
+            Kind::Query => &["", "_each", "_ordered", "_leased", "_ahead", "_at"],
+            Kind::Temporal => &["", "_at"],
+            Kind::P2p => &["_at"],
+        };
+        let name = self.name.unraw();
+        endings.iter().map(|ending| format!("{name}{ending}")).collect()
+    }
+
     /// The name and the types, which all members have to agree on.
     pub(crate) fn signature(&self) -> String {
         let kind = match self.kind {
@@ -79,12 +95,14 @@ pub(crate) fn collect(arguments: TokenStream, mut block: ItemImpl) -> syn::Resul
     let Some(name) = name.map(|segment| segment.ident.clone()) else {
         return Err(Error::new(block.self_ty.span(), "name the replicated type"));
     };
-    let mut methods = Vec::new();
+    let mut methods: Vec<Method> = Vec::new();
     for item in &mut block.items {
         if let ImplItem::Fn(function) = item
             && let Some(kind) = take_mark(&mut function.attrs)?
         {
-            methods.push(method(kind, function)?);
+            let method = method(kind, function)?;
+            check_names(&method, &methods)?;
+            methods.push(method);
         }
     }
     if methods.is_empty() {
@@ -117,8 +135,32 @@ fn take_mark(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Kind>> {
     }
 }
 
+/// Refuses a method of which a handle would have a call twice, or in place of its own.
+fn check_names(method: &Method, before: &[Method]) -> syn::Result<()> {
+    for call in method.calls() {
+        let why = if HANDLE_NAMES.contains(&&*call) {
+            format!("the handle has a `{call}` of its own: give the method another name")
+        } else if let Some(other) = before.iter().find(|other| other.calls().contains(&call)) {
+            let other = &other.name;
+            format!("the handle has `{call}` for `{other}` already: give the method another name")
+        } else {
+            continue;
+        };
+        return Err(Error::new(method.name.span(), why));
+    }
+    Ok(())
+}
+
 fn method(kind: Kind, function: &ImplItemFn) -> syn::Result<Method> {
     let signature = &function.sig;
+    if let Some(cfg) = function.attrs.iter().find(|attribute| attribute.path().is_ident("cfg")) {
+        let text = "all members have the same replicated methods: no `cfg` on one of them";
+        return Err(Error::new(cfg.span(), text));
+    }
+    if let Some(unsafety) = &signature.unsafety {
+        let text = "a replicated method is called for other members: it cannot be unsafe";
+        return Err(Error::new(unsafety.span(), text));
+    }
     if let Some(asyncness) = &signature.asyncness {
         return Err(Error::new(asyncness.span(), "a replicated method runs to its end: no async"));
     }
@@ -207,6 +249,183 @@ fn owned(kind: &Type) -> syn::Result<&Type> {
             Err(Error::new(kind.span(), text))
         }
         Type::ImplTrait(_) => Err(Error::new(kind.span(), "name the type: it is sent")),
-        _ => Ok(kind),
+        _ => check_inside(kind.to_token_stream()).map(|()| kind),
+    }
+}
+
+/// Refuses what cannot be sent inside of a type.
+fn check_inside(tokens: TokenStream) -> syn::Result<()> {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(name) if name == "Self" => {
+                let text = "name the type: the handle is another `Self`";
+                return Err(Error::new(name.span(), text));
+            }
+            TokenTree::Punct(sign) if sign.as_char() == '&' => {
+                let text = "what crosses between members is owned: take `Vec<String>` for \
+                            `Vec<&str>`";
+                return Err(Error::new(sign.span(), text));
+            }
+            TokenTree::Group(group) => check_inside(group.stream())?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quote::quote;
+
+    fn refusal(method: &TokenStream) -> String {
+        let block = parse_quote! { impl Store { #method } };
+        collect(TokenStream::new(), block).err().map_or(String::new(), |error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_called_from_elsewhere_is_refused() {
+        let owned = "what crosses between members is owned: take";
+        for (method, why) in [
+            (
+                quote!(
+                    #[cfg(unix)]
+                    #[ordered]
+                    fn a(&mut self) {}
+                ),
+                "all members have the same",
+            ),
+            (
+                quote!(
+                    #[ordered]
+                    unsafe fn a(&mut self) {}
+                ),
+                "a replicated method is called for",
+            ),
+            (
+                quote!(
+                    #[ordered]
+                    fn a(&mut self, k: &str) {}
+                ),
+                owned,
+            ),
+            (
+                quote!(
+                    #[ordered]
+                    fn a(&mut self, k: Vec<&str>) {}
+                ),
+                owned,
+            ),
+            (
+                quote!(
+                    #[query]
+                    fn a(&self) -> Option<(u8, &'static str)> {
+                        None
+                    }
+                ),
+                owned,
+            ),
+            (
+                quote!(
+                    #[query]
+                    fn a(&self) -> Self {
+                        Store
+                    }
+                ),
+                "name the type: the handle is",
+            ),
+            (
+                quote!(
+                    #[ordered]
+                    fn a(&mut self, k: Vec<Self>) {}
+                ),
+                "name the type: the handle is",
+            ),
+            (
+                quote!(
+                    #[cfg(unix)]
+                    fn a(&self) {}
+                    #[ordered]
+                    fn b(&mut self, k: Vec<u8>) {}
+                ),
+                "",
+            ),
+        ] {
+            let refused = refusal(&method);
+            assert!(refused.starts_with(why) && refused.is_empty() == why.is_empty(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_handle_has_each_name_once() {
+        for (methods, why) in [
+            (
+                quote!(
+                    #[query]
+                    fn free(&self) {}
+                    #[query]
+                    fn free_at(&self) {}
+                ),
+                "the handle has `free_at` for `free` already: give the method another name",
+            ),
+            (
+                quote!(
+                    #[ordered]
+                    fn free_each(&mut self) {}
+                    #[ordered]
+                    fn free(&mut self) {}
+                ),
+                "the handle has `free_each` for `free_each` already: give the method another name",
+            ),
+            (
+                quote!(
+                    #[p2p]
+                    fn free(&self, here: &Here) {}
+                    #[query]
+                    fn free_at(&self) {}
+                ),
+                "the handle has `free_at` for `free` already: give the method another name",
+            ),
+            (
+                quote!(
+                    #[ordered]
+                    fn clone(&mut self) {}
+                ),
+                "the handle has a `clone` of its own: give the method another name",
+            ),
+            (
+                quote!(
+                    #[query]
+                    fn for_key(&self) {}
+                ),
+                "the handle has a `for_key` of its own: give the method another name",
+            ),
+            (
+                quote!(
+                    #[p2p]
+                    fn clone(&self, here: &Here) {}
+                ),
+                "",
+            ),
+            (
+                quote!(
+                    #[p2p]
+                    fn free(&self, here: &Here) {}
+                    #[ordered]
+                    fn put(&mut self) {}
+                ),
+                "",
+            ),
+            (
+                quote!(
+                    fn clone(&self) {}
+                    #[ordered]
+                    fn free(&mut self) {}
+                ),
+                "",
+            ),
+        ] {
+            assert_eq!(refusal(&methods), why);
+        }
     }
 }
