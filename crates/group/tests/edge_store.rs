@@ -312,4 +312,34 @@ fn the_front_door_says_what_it_does_not_do() {
     assert_eq!(ask(first, "GET", "a%20b", "").0, 400);
     assert_eq!((ask(second, "DELETE", "a", "").0, ask(second, "DELETE", "a", "").0), (200, 404));
     assert_eq!(ask(first, "GET", "a", "").0, 404);
+    for method in ["PUT", "POST", "DELETE"] {
+        assert_eq!(ask(first, method, "", "1").0, 405, "{method} of no key");
+    }
+    assert_eq!(ask(first, "PUT", "a", "xyz").0, 201);
+    for (request, status) in [
+        ("PUT /a HTTP/1.1\r\nContent-Length : 1\r\n\r\nx", "400"),
+        ("PUT /a HTTP/1.1\r\n Content-Length: 1\r\n\r\nx", "400"),
+        ("PUT /a HTTP/1.1\r\nContent-Length: +1\r\n\r\nx", "400"),
+        ("PUT /a HTTP/1.1\r\nContent-Length:\r\n\r\nx", "400"),
+        ("PUT /a HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx", "400"),
+        ("PUT /a HTTP/1.0\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nxyz", "200"),
+        ("GET /a HTTP/1.1\r\nconnection: x, Close\r\n\r\n", "200"),
+        ("GET /a HTTP/1.0\r\n\r\n", "200"),
+    ] {
+        let answer = until_closed(first, request);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+        assert!(answer.contains("\r\nConnection: close\r\n"), "{request}: {answer}");
+    }
+    let head = until_closed(first, "HEAD /a HTTP/1.1\r\nConnection: close\r\n\r\n");
+    let told = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\n";
+    assert_eq!(head, told, "the length, and no body");
+}
+
+/// All that a member answers to `request` until it closes the connection.
+fn until_closed(port: u16, request: &str) -> String {
+    let Client(mut stream) = Client::connect(port).unwrap();
+    stream.get_mut().write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }

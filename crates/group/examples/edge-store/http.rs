@@ -19,6 +19,8 @@ pub(crate) struct Request {
     /// What follows the question mark.
     pub(crate) query: String,
     pub(crate) body: String,
+    /// Whether the client wants no answer behind this one.
+    is_last: bool,
 }
 
 /// An answer: the status, and a text.
@@ -32,17 +34,25 @@ pub(crate) fn serve(stream: &TcpStream, answer: impl Fn(&Request) -> Answer) -> 
     stream.set_nodelay(true)?;
     let mut input = BufReader::new(stream);
     loop {
-        let (is_last, Answer(status, text)) = match read(&mut input) {
-            Ok(Some(request)) => (false, answer(&request)),
+        let (is_last, is_head, Answer(status, text)) = match read(&mut input) {
+            Ok(Some(mut request)) => {
+                let is_head = request.method == "HEAD";
+                if is_head {
+                    "GET".clone_into(&mut request.method);
+                }
+                (request.is_last, is_head, answer(&request))
+            }
             Ok(None) => return Ok(()),
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                (true, Answer(400, error.to_string()))
+                (true, false, Answer(400, error.to_string()))
             }
             Err(error) => return Err(error),
         };
         let head =
             format!("HTTP/1.1 {status} {}\r\nContent-Length: {}", reason(status), text.len());
         let close = if is_last { "\r\nConnection: close" } else { "" };
+        // HEAD asks for the length alone.
+        let text = if is_head { "" } else { &text };
         let mut output = stream;
         output.write_all(format!("{head}{close}\r\n\r\n{text}").as_bytes())?;
         if is_last {
@@ -69,7 +79,7 @@ fn reason(status: u16) -> &'static str {
 /// The next request; `None` at the end of the connection.
 fn read(input: &mut BufReader<&TcpStream>) -> io::Result<Option<Request>> {
     let mut head = String::new();
-    let mut n_bytes = 0;
+    let (mut length, mut closes) = (None, false);
     let mut lines = input.by_ref().take(HEAD_BYTES_MAX);
     if lines.read_line(&mut head)? == 0 {
         return Ok(None);
@@ -78,8 +88,18 @@ fn read(input: &mut BufReader<&TcpStream>) -> io::Result<Option<Request>> {
         let mut line = String::new();
         lines.read_line(&mut line)?;
         match line.trim_end().split_once(':') {
+            Some((name, _)) if name.contains(|c: char| c.is_ascii_whitespace()) => {
+                return Err(wrong("a blank in, or before, a field's name or its colon"));
+            }
             Some((name, value)) if name.eq_ignore_ascii_case("content-length") => {
-                n_bytes = value.trim().parse().map_err(|_| wrong("a length that is no number"))?;
+                let n_bytes = number(value.trim())?;
+                if length.is_some_and(|other| other != n_bytes) {
+                    return Err(wrong("two lengths that differ"));
+                }
+                length = Some(n_bytes);
+            }
+            Some((name, value)) if name.eq_ignore_ascii_case("connection") => {
+                closes |= value.split(',').any(|word| word.trim().eq_ignore_ascii_case("close"));
             }
             Some((name, _)) if name.eq_ignore_ascii_case("transfer-encoding") => {
                 return Err(wrong("give the body's Content-Length"));
@@ -89,6 +109,7 @@ fn read(input: &mut BufReader<&TcpStream>) -> io::Result<Option<Request>> {
             None => return Err(wrong("this is no HTTP request, or its head is too long")),
         }
     }
+    let n_bytes = length.unwrap_or(0);
     if n_bytes > BODY_BYTES_MAX {
         return Err(wrong("the body is too long"));
     }
@@ -96,7 +117,7 @@ fn read(input: &mut BufReader<&TcpStream>) -> io::Result<Option<Request>> {
     input.read_exact(&mut body)?;
     let body = String::from_utf8(body).map_err(|_| wrong("the body is no text"))?;
     let mut words = head.split_ascii_whitespace();
-    let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) =
+    let (Some(method), Some(target), Some(version @ ("HTTP/1.1" | "HTTP/1.0"))) =
         (words.next(), words.next(), words.next())
     else {
         return Err(wrong("this is no HTTP request"));
@@ -106,7 +127,20 @@ fn read(input: &mut BufReader<&TcpStream>) -> io::Result<Option<Request>> {
     if path.contains('%') {
         return Err(wrong("keys have letters, digits and -._~ alone"));
     }
-    Ok(Some(Request { method: method.into(), path: path.into(), query: query.into(), body }))
+    Ok(Some(Request {
+        method: method.into(),
+        path: path.into(),
+        query: query.into(),
+        body,
+        is_last: closes || version == "HTTP/1.0",
+    }))
+}
+
+/// A length: digits alone, without a sign.
+fn number(text: &str) -> io::Result<usize> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    number.ok_or_else(|| wrong("a length that is no number"))
 }
 
 fn wrong(text: &'static str) -> io::Error {

@@ -66,9 +66,12 @@ pub(crate) fn run(role: &Role) -> Result<(), Box<dyn std::error::Error>> {
 
 /// The answer to one request.
 fn answer(store: &StoreHandle, request: &Request) -> Answer {
-    let Request { method, path, query, body } = request;
+    let Request { method, path, query, body, .. } = request;
     if path.is_empty() {
-        return overview(store);
+        return match method.as_str() {
+            "GET" => overview(store),
+            _ => Answer(405, "GET, of the whole store; a path names a key".into()),
+        };
     }
     let key = path.clone();
     let answered = match (method.as_str(), query.as_str()) {
