@@ -142,6 +142,18 @@ pub(crate) enum Line {
     Unknown,
 }
 
+/// Whether a byte is a blank for programs in C, which know one more than Rust does.
+pub(crate) fn is_blank(byte: &u8) -> bool {
+    byte.is_ascii_whitespace() || *byte == 0x0b
+}
+
+/// A line without the blanks around it.
+pub(crate) fn trim(line: &[u8]) -> &[u8] {
+    let begin = line.iter().position(|byte| !is_blank(byte)).unwrap_or(line.len());
+    let end = line.iter().rposition(|byte| !is_blank(byte)).map_or(begin, |last| last + 1);
+    &line[begin..end]
+}
+
 /// No length that a program takes is longer.
 const NUMBER_MAX: i64 = 1 << 40;
 

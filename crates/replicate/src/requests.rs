@@ -1,5 +1,7 @@
 //! Requests in Redis's protocol, as a connection says them in pieces.
 
+use crate::framing::{is_blank, trim};
+
 /// The longest word of a request that is looked at.
 const WORD_BYTES_MAX: usize = 24;
 /// The longest line of a header.
@@ -21,6 +23,8 @@ pub(crate) struct Request<'a> {
     pub(crate) words: &'a [Vec<u8>; 2],
     /// Its bytes, if it is one to keep and not too long.
     pub(crate) raw: Option<&'a [u8]>,
+    /// A program may have read more or fewer requests than this reader has, up to this one.
+    pub(crate) is_uncounted: bool,
 }
 
 /// The requests of a connection, as they come in pieces.
@@ -42,6 +46,8 @@ pub(crate) struct Requests {
     is_lost: bool,
     /// A line was not written as clients write it: a program may read it otherwise.
     is_odd: bool,
+    /// As many requests as were read here are not what each program has read.
+    is_uncounted: bool,
 }
 
 impl Requests {
@@ -66,12 +72,22 @@ impl Requests {
                     continue;
                 }
                 let line = std::mem::take(&mut self.line);
-                self.is_odd |= !is_usual(&line, self.n_arguments > 0);
-                is_whole = self.header(line.trim_ascii());
+                let text = trim(&line);
+                let is_header = self.n_arguments > 0 || text.first() == Some(&b'*');
+                let is_odd = !is_usual(&line, self.n_arguments > 0);
+                self.is_odd |= is_odd;
+                // Programs in C may take a zero for the line's end.
+                self.is_uncounted |= is_odd && (is_header || line.contains(&0));
+                is_whole = self.header(text, line.first() == Some(&b'*'));
+                if !is_whole && self.n_arguments == 0 {
+                    self.raw.clear(); // that was no request
+                    self.is_raw_dropped = false;
+                }
             }
             if is_whole {
                 let raw = (!self.is_raw_dropped).then_some(&self.raw[..]);
-                take(&Request { words: &self.words, raw });
+                let Requests { words, is_uncounted, .. } = self;
+                take(&Request { words, raw, is_uncounted: *is_uncounted });
                 self.words.iter_mut().for_each(Vec::clear);
                 self.raw.clear();
                 (self.n_arguments, self.n_come, self.is_raw_dropped) = (0, 0, false);
@@ -79,19 +95,19 @@ impl Requests {
         }
     }
 
-    /// A line. Returns whether it is a whole request.
-    fn header(&mut self, line: &[u8]) -> bool {
+    /// A line, which may begin with the sign of an array. Returns whether it is a whole request.
+    fn header(&mut self, line: &[u8], is_array: bool) -> bool {
         let number = |rest: &[u8]| std::str::from_utf8(rest).ok()?.parse::<i64>().ok();
         match (self.n_arguments, line.split_first()) {
-            (0, Some((b'*', rest))) => match number(rest) {
+            (0, Some((b'*', rest))) if is_array => match number(rest) {
                 Some(n) => self.n_arguments = n.max(0) as u64,
                 None => self.is_lost = true,
             },
             (0, Some(_)) => {
-                let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                let words = line.split(is_blank).filter(|word| !word.is_empty());
                 for (word, to) in words.zip(&mut self.words) {
                     // A name in quotes is the same name. (What is no name is refused.)
-                    let bytes = word.iter().filter(|byte| !b"\"'\x0b".contains(byte));
+                    let bytes = word.iter().filter(|byte| !b"\"'".contains(byte));
                     to.extend(bytes.take(WORD_BYTES_MAX).map(u8::to_ascii_uppercase));
                 }
                 return true;

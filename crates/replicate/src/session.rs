@@ -130,6 +130,9 @@ impl Session {
         self.is_monitor |= name == "MONITOR";
         let Session { heard, made, .. } = self;
         let number = common.number();
+        if request.is_uncounted {
+            heard.lose(&mut |done| made.take(&done, common));
+        }
         let asked = match (name, word) {
             ("MULTI", _) => Some(Asked::Begin),
             ("EXEC" | "DISCARD", _) => Some(Asked::End(number)),
@@ -138,7 +141,7 @@ impl Session {
             ("RESET", _) => Some(Asked::Reset),
             (
                 "SUBSCRIBE" | "PSUBSCRIBE" | "SSUBSCRIBE" | "UNSUBSCRIBE" | "PUNSUBSCRIBE"
-                | "SUNSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC",
+                | "SUNSUBSCRIBE" | "MONITOR" | "SYNC" | "PSYNC" | "REPLCONF",
                 _,
             )
             | ("CLIENT", "REPLY") => {
@@ -159,7 +162,7 @@ impl Session {
                 Some(Asked::Keep(Keep::new(Of::Program, number, request.raw)))
             }
             _ if is_hidden(request.words) => {
-                Some(Asked::Keep(Keep::new(Of::Program, number, None)))
+                Some(Asked::Hidden(Keep::new(Of::Program, number, None)))
             }
             _ => None,
         };
@@ -370,6 +373,35 @@ mod tests {
         let expected = (Some(vec![SET.to_owned()]), Some("SELECT 3\r\n".to_owned()));
         assert_eq!(told("EXEC", done), expected, "one was refused as it was executed");
         assert_eq!(told("EXEC", "*1\r\n+OK\r\n").0, None, "these are not its answers");
+    }
+
+    /// A client without rights counts on answers that are taken for those of other requests.
+    #[test]
+    fn r4_answers_that_may_be_other_requests_say_nothing() {
+        let set = "*4\r\n$6\r\nCONFIG\r\n$3\r\nSET\r\n$11\r\nrequirepass\r\n$0\r\n\r\n";
+        let answers = "-NOAUTH it\r\n+RESET\r\n";
+        for blank in ["\x0b\r\n", " \x0b\t\r\n", "\x0b\n", "\x0c\r\n"] {
+            let asked = format!("{blank}{set}RESET\r\n");
+            assert_eq!(kept(&asked, answers), Some(vec![]), "{blank:?} is no request");
+        }
+        for silent in ["REPLCONF ACK 0\r\n", "replconf getack *\r\n", "\0\r\n"] {
+            let asked = format!("{silent}{set}RESET\r\n");
+            assert_eq!(kept(&asked, answers), None, "{silent:?} has no answer");
+        }
+        let hidden = format!("CLIENT \"\\x52EPLY\" SKIP\r\nGET a\r\n{set}GET a\r\n");
+        assert_eq!(kept(&hidden, "-NOPERM it\r\n$1\r\na\r\n"), None);
+        // The program reads three requests in lines here, or one in two lines.
+        let odd = format!("*+1\r\n$5\r\nRESET\r\nGET a\r\n{set}");
+        assert_eq!(kept(&odd, "-ERR\r\n-ERR\r\n+RESET\r\n"), None);
+        let spaced = format!(" *1\r\n{set}RESET\r\n");
+        assert_eq!(kept(&spaced, "-ERR\r\n-NOAUTH it\r\n+RESET\r\n"), None);
+        let eval = "*3\r\n$4\r\nEVAL\r\n$8\r\nreturn 1\r\n$1\r\n0\r\n";
+        let behind_blank = kept(&format!("\x0b\r\n*0\r\n{eval}"), ":1\r\n");
+        assert!(behind_blank.is_some(), "it can be repeated");
+        assert_eq!(kept("CONFIG \x0b SET a 1\r\n", "+OK\r\n").map(|kept| kept.len()), Some(1));
+        // A name that begins behind a blank is the name.
+        let queued = format!("\x0b MULTI\r\n{set}DISCARD\r\n");
+        assert_eq!(kept(&queued, "+OK\r\n+QUEUED\r\n+OK\r\n"), Some(vec![]));
     }
 
     #[test]

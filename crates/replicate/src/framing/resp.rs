@@ -1,6 +1,6 @@
 //! Redis's protocol.
 
-use super::{Line, Reader, number};
+use super::{Line, Reader, number, trim};
 
 /// The framing of Redis's protocol, versions 2 and 3, as of one leg.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +55,7 @@ impl Resp {
                 }
                 // A request in a line, or one that the program refuses.
                 (0, Some(_)) => {
-                    n += u64::from(!line.trim_ascii().is_empty());
+                    n += u64::from(!trim(line).is_empty());
                     Line::Alone
                 }
                 (_, Some((b'$', Some(len)))) if len >= 0 => {
@@ -159,6 +159,12 @@ mod tests {
         assert_eq!(resp.replies(REPLIES), 7, "a push answers nothing");
         assert_eq!(resp.requests(b"PING\r\n"), 1);
         assert_eq!(resp.replies(b"+PONG\r\n"), 1);
+    }
+
+    #[test]
+    fn a_line_of_blanks_is_no_request() {
+        let mut resp = Resp::default();
+        assert_eq!(resp.requests(b"\x0b\r\n \x0b\t\x0c\r\n\x0b PING\r\n"), 1);
     }
 
     /// A program does not answer before; a copy that waited for it would lose time.

@@ -2,7 +2,8 @@
 //!
 //! - A1 answers come in the order of the requests, one for each, as long as nothing is lost. Where
 //!   that cannot be said, each request that waits for its answer is in doubt, and so is each later
-//!   one.
+//!   one: behind a header that programs may read in two ways, a zero in a line, a name in signs
+//!   for others, and requests that have no answer, or several.
 //! - A2 a request that is queued in a transaction was executed when an element of EXEC's answer
 //!   says so.
 
@@ -19,6 +20,8 @@ const AWAITED_BYTES_MAX: usize = 4 << 20;
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Keep(Keep),
+    /// A request whose name is not known: it may be one that makes answers others' (A1).
+    Hidden(Keep),
     /// MULTI
     Begin,
     /// EXEC or DISCARD, and its number among those that may be kept (R5).
@@ -112,15 +115,25 @@ impl Heard {
         let asked = if is_next { self.awaited.pop_front() } else { None };
         let asked = asked.map(|(_, asked)| asked);
         if self.is_in_transaction && line == b"+QUEUED" {
-            if let Some(Asked::Keep(keep)) = asked {
+            let is_hidden = matches!(asked, Some(Asked::Hidden(_)));
+            if let Some(Asked::Keep(keep) | Asked::Hidden(keep)) = asked {
                 self.queued.push_back((self.n_queued, keep));
             }
             self.n_queued += 1;
+            if is_hidden {
+                self.lose(each);
+            }
             return;
         }
         match asked {
             None => {}
             Some(Asked::Keep(keep)) => self.settle(keep, line, each),
+            Some(Asked::Hidden(keep)) => {
+                // If it has no answer, it has done nothing to the program, and this one is the
+                // next request's.
+                self.settle(keep, line, each);
+                self.lose(each);
+            }
             Some(Asked::Begin) => self.is_in_transaction |= !is_error(line),
             Some(Asked::End(number)) if ends_transaction(line) => {
                 self.end_transaction(number, line, each);
@@ -183,7 +196,7 @@ impl Heard {
         transaction.for_each(|(_, keep)| each(Done::InDoubt(keep)));
         for (_, asked) in self.awaited.drain(..) {
             match asked {
-                Asked::Keep(keep) => each(Done::InDoubt(keep)),
+                Asked::Keep(keep) | Asked::Hidden(keep) => each(Done::InDoubt(keep)),
                 // What the requests say is all that is known.
                 Asked::Begin => self.is_in_transaction = true,
                 Asked::End(_) => self.is_in_transaction = false,
