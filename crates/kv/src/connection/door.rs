@@ -421,13 +421,15 @@ impl Door {
         }
         let (n_writes, n_reads) = (self.replies.n_writes(), self.replies.n_reads());
         let is_free = n_writes == 0 && !self.replies.has_watch();
+        // Behind a read that is put off it would be asked for in vain (C14).
+        let may_read = is_free && !self.replies.pace.has_put_off();
         match kind {
             Kind::Write | Kind::Open | Kind::LoggedRead => n_reads == 0,
             Kind::LongWrite | Kind::Exec => {
                 n_reads == 0 && self.replies.pace.takes_long(self.replies.waiting_bytes())
             }
-            Kind::Read | Kind::Watch => is_free,
-            Kind::KeyedRead => is_free || n_reads == 0 && self.may_log_a_read(),
+            Kind::Read | Kind::Watch => may_read,
+            Kind::KeyedRead => may_read || n_reads == 0 && self.may_log_a_read(),
             // The answers to these must include the effect of the writes before them.
             Kind::Wait { .. }
             | Kind::Info

@@ -9,9 +9,10 @@
 //!   place for each request and lets bytes out from the front only.
 //! - C2 a connection sees its own order: a read is not asked for while writes before it have no
 //!   answer, unless it follows them through the log; a write is not asked for while reads outside
-//!   of the log have no answer. Those reads overlap each other, and requests through the log, which
-//!   the owner keeps in order, overlap too. By `Door::may_go` and `logged`; tests
-//!   `c2_a_connection_sees_its_own_order`, `c2_reads_behind_writes_follow_them_through_the_log`.
+//!   of the log have no answer. Those reads overlap each other, and do not go back in time (C14 in
+//!   `pace`); requests through the log, which the owner keeps in order, overlap too. By
+//!   `Door::may_go` and `logged`; tests `c2_a_connection_sees_its_own_order`,
+//!   `c2_reads_behind_writes_follow_them_through_the_log`.
 //! - C3 the memory that a client can occupy here is bounded: input by [`INPUT_BYTES_MAX`] and one
 //!   feeding, requests without an answer by [`PIPELINE_DEPTH_MAX`] (the bytes of each answer by
 //!   [`ANSWER_BYTES_MAX`](crate::reply::ANSWER_BYTES_MAX)), a transaction by [`QUEUED_BYTES_MAX`],
@@ -374,8 +375,8 @@ impl Connection {
         self.door.replies.read_command(id)
     }
 
-    /// Whether there is room for the answer to the read `id`. If not, the owner puts the read off,
-    /// before or after performing it (C9).
+    /// Whether the answer to the read `id` is taken now. If not, the owner puts the read off, before
+    /// or after performing it (C9, C14).
     pub fn takes_answer(&self, id: RequestId) -> bool {
         self.door.replies.takes_answer(id)
     }

@@ -5,6 +5,11 @@
 //!   read. A read has no effect, so performing it later is correct. The first request without an
 //!   answer is always answered once almost everything before it is sent, so there is no deadlock.
 //!   Tests `c9_*`.
+//! - C14 while a read is put off, or asked for again, no later read is answered: it would show an
+//!   older state. Such a later read is put off as well. By [`Pace::waits_for_earlier`]; the owner
+//!   keeps the order of reads of one key. One that came back too early is not asked for again
+//!   before the others that were asked for again have come back, so that none is asked for in vain
+//!   over and over. Test `c14_reads_of_a_client_that_does_not_read_do_not_go_back_in_time`.
 //! - C10 the answers to writes cannot be put off, so writes with long answers are not asked for
 //!   while the writes under way may fill the output, judged by the longest recent answer. The
 //!   output limit covers estimates that are too low.
@@ -27,6 +32,8 @@ pub(super) struct Pace {
     put_off: VecDeque<RequestId>,
     /// The reads that were asked for again and have no answer yet.
     again: Vec<RequestId>,
+    /// The last read that was asked for again since `again` was empty (C14).
+    again_through: Option<RequestId>,
     /// The time at which the output went over the soft limit.
     over_since: Option<Instant>,
 }
@@ -39,6 +46,7 @@ impl Default for Pace {
             n_long: 0,
             put_off: VecDeque::new(),
             again: Vec::new(),
+            again_through: None,
             over_since: None,
         }
     }
@@ -87,6 +95,12 @@ impl Pace {
         self.put_off.insert(at, id);
     }
 
+    /// Whether a read before `id` is put off, or was asked for again and has no answer (C14).
+    pub(super) fn waits_for_earlier(&self, id: RequestId) -> bool {
+        let is_put_off = self.put_off.front().is_some_and(|first| *first < id);
+        is_put_off || self.again.iter().any(|again| *again < id)
+    }
+
     /// Whether reads are put off.
     pub(super) fn has_put_off(&self) -> bool {
         !self.put_off.is_empty()
@@ -100,12 +114,17 @@ impl Pace {
         takes: impl FnOnce(RequestId) -> bool,
     ) -> Option<RequestId> {
         let id = *self.put_off.front()?;
+        if self.again.is_empty() {
+            self.again_through = None;
+        }
+        let came_too_early = self.again_through >= Some(id);
         let fits = self.again.is_empty() || self.fits(self.again.len() + 1, n_bytes);
-        if !fits || !takes(id) {
+        if came_too_early || !fits || !takes(id) {
             return None;
         }
         self.put_off.pop_front();
         self.again.push(id);
+        self.again_through = Some(id);
         Some(id)
     }
 

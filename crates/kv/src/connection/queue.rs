@@ -235,8 +235,13 @@ impl Replies {
         self.output().len() + self.held_bytes
     }
 
-    /// Whether there is room for the answer to the read `id` (C9).
+    /// Whether the answer to the read `id` is taken: there is room for it, and no earlier read is
+    /// put off (C9, C14).
     pub(super) fn takes_answer(&self, id: RequestId) -> bool {
+        self.has_room_for(id) && !self.pace.waits_for_earlier(id)
+    }
+
+    fn has_room_for(&self, id: RequestId) -> bool {
         let n_bytes = if id.0 == self.first { self.output().len() } else { self.waiting_bytes() };
         n_bytes < OUTPUT_BYTES_MAX
     }
@@ -244,7 +249,7 @@ impl Replies {
     /// The next read that was put off and can be asked for again.
     pub(super) fn ask_again(&mut self) -> Option<RequestId> {
         let mut pace = std::mem::take(&mut self.pace);
-        let id = pace.ask_again(self.waiting_bytes(), |id| self.takes_answer(id));
+        let id = pace.ask_again(self.waiting_bytes(), |id| self.has_room_for(id));
         self.pace = pace;
         id
     }

@@ -9,7 +9,7 @@ use engine::{
     Sequence, Stats, View,
 };
 use proto::Role;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// The bytes that a pipe holds for a client that does not read.
 const UNREAD_BYTES_MAX: usize = 64 << 10;
@@ -95,6 +95,17 @@ impl Member {
 
     fn order(&mut self) -> bool {
         let (writes, reads) = self.laid();
+        self.execute(&writes);
+        reads.iter().for_each(|asker| self.perform(*asker));
+        !writes.is_empty() || !reads.is_empty()
+    }
+
+    fn perform(&mut self, asker: Asker) {
+        let performed = self.door.perform(asker, 1, &mut self.state, &mut self.desk);
+        assert_eq!(performed, Performed::Done);
+    }
+
+    fn execute(&mut self, writes: &[(Asker, Vec<u8>)]) {
         if !writes.is_empty() {
             let origin = Origin { rank: Rank::at(0), life: Incarnation(1) };
             let slot = Slot(self.n_slots);
@@ -117,11 +128,6 @@ impl Member {
                 self.door.clients.answer(askers[&sequence], Answer::Executed(slot, reply));
             }
         }
-        for &asker in &reads {
-            let performed = self.door.perform(asker, 1, &mut self.state, &mut self.desk);
-            assert_eq!(performed, Performed::Done);
-        }
-        !writes.is_empty() || !reads.is_empty()
     }
 
     /// The bytes that the client receives after it sends `bytes`.
@@ -191,6 +197,46 @@ fn i1_a_slow_reader_leaves_a_bounded_amount_unread_and_gets_everything_in_the_en
         member.turn();
     }
     assert!(heard == expected.as_bytes(), "the replies, in the order of the requests");
+}
+
+/// Reads are asked for, and performed, one after another, while another client writes. Some of them
+/// are put off: those behind them wait for them.
+#[test]
+fn c14_reads_of_a_client_that_does_not_read_do_not_go_back_in_time() {
+    const N: usize = 100;
+    let mut member = Member::new(10);
+    let [slow, writer] = ["client:1", "client:2"].map(|address| member.open(address));
+    member.ask(writer, format!("SET key {}\r\n", "0".repeat(50_000)).as_bytes());
+    member.pipes().push(slow, "GET key\r\n".repeat(N).as_bytes());
+    let expected = N * "$50000\r\n\r\n".len() + N * 50_000;
+    let (mut reads, mut heard) = (VecDeque::new(), Vec::new());
+    for n in 1.. {
+        member.pipes().push(writer, format!("SETRANGE key 0 {n:08}\r\n").as_bytes());
+        member.let_in();
+        member.door.resume(&mut member.state, &mut member.desk);
+        let (writes, asked) = member.laid();
+        member.execute(&writes);
+        reads.extend(asked);
+        if let Some(asker) = reads.pop_front() {
+            member.perform(asker);
+        }
+        Door::<State>::flush(&mut member.door, &mut member.desk);
+        member.heard(writer);
+        // At first the client only writes.
+        if n > 40 {
+            heard.extend(member.pipes().take(slow, usize::MAX));
+        }
+        if heard.len() >= expected {
+            break;
+        }
+        assert!(n < 100 * N, "{} bytes of {expected} came", heard.len());
+    }
+    let figures = member.clients().figures();
+    assert!(figures.reads_put_off > 20, "{}", figures.reads_put_off);
+    let heard = String::from_utf8(heard).expect("text");
+    let replies: Vec<&str> = heard.split("$50000\r\n").skip(1).map(|one| &one[..8]).collect();
+    assert_eq!(replies.len(), N);
+    assert!(replies.is_sorted(), "C14: {replies:?}");
 }
 
 /// A read is put off while its client does not take its replies; the refusal of a write is not.

@@ -80,10 +80,10 @@ fn c9_reads_of_a_client_that_does_not_read_are_put_off_and_asked_for_again() {
     connection.feed(b"PING\r\n", Instant::ZERO);
     let mut asked: VecDeque<_> = std::iter::from_fn(|| driver.ask(&mut connection)).collect();
     assert_eq!(asked.len(), n);
-    let (mut read, mut n_put_off, mut n_bytes_max) = (Vec::new(), 0, 0);
+    let (mut read, mut n_put_off, mut n_bytes_max, mut is_first) = (Vec::new(), 0, 0, true);
     loop {
-        // In an order in which the first comes last.
-        while let Some(next) = asked.pop_back() {
+        // In an order in which the first comes last, and then as they are asked for again (C14).
+        while let Some(next) = if is_first { asked.pop_back() } else { asked.pop_front() } {
             let crate::driver::Asked::Read(id, _) = &next else { panic!("{next:?}") };
             if connection.takes_answer(*id) {
                 driver.answer(&mut connection, &next);
@@ -92,6 +92,7 @@ fn c9_reads_of_a_client_that_does_not_read_are_put_off_and_asked_for_again() {
                 n_put_off += 1;
             }
         }
+        is_first = false;
         n_bytes_max = n_bytes_max.max(connection.output().len());
         read.append(&mut drain(&mut connection));
         asked.extend(std::iter::from_fn(|| driver.ask(&mut connection)));
