@@ -346,11 +346,14 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         let stamp_ms = self.state_clock.stamp(wall_ms, self.executor.state_ms(), boot_now);
         self.sender.send(stamp_ms, |to, batch| {
             match cast.multicast(GroupSet::from_bits(to.bits()), batch, &options) {
-                Ok(_) => worked = true,
+                Ok(_) => {
+                    worked = true;
+                    return true;
+                }
                 Err(refused @ Refused::Kept { .. }) => why = Some(refused),
-                Err(_) => return false,
+                Err(_) => {}
             }
-            why.is_none()
+            false
         });
         self.refused = why;
         worked

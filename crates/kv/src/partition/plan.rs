@@ -91,11 +91,15 @@ impl Map {
         Partitions::first(self.n)
     }
 
-    /// The partitions that the command in these bytes concerns (L1). A new session goes to
-    /// partition `turn` modulo their number.
-    pub fn route(&self, command: &[u8], turn: usize) -> Partitions {
+    /// The partitions that the command in these bytes concerns (L1). New sessions go to one
+    /// partition after another; `opened` counts them.
+    pub fn route(&self, command: &[u8], opened: &mut usize) -> Partitions {
         match Command::decode(command) {
-            Ok(Command::Session(SessionCommand::Open)) => Partitions::one(turn % self.n),
+            Ok(Command::Session(SessionCommand::Open)) => {
+                let home = *opened % self.n;
+                *opened = opened.wrapping_add(1);
+                Partitions::one(home)
+            }
             Ok(command) => self.shape(&command).partitions(),
             // Any partition may answer that it is malformed.
             Err(_) => Partitions::one(0),

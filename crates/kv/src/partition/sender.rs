@@ -14,6 +14,8 @@
 //!   finds no asker. By [`Sender::answered`] and [`Sender::expire`], which both remove the asker.
 //! - K4 at most [`COMMANDS_MAX`] commands, and about [`BYTES_MAX`] bytes of them, are held here:
 //!   [`Sender::has_room`] reports it. Asserted in `submit`.
+//! - K5 a command is sent when the multicast has taken its batch. Until then it waits in its lane:
+//!   at its deadline it leaves the batch and is never executed. Tests `k5_*`.
 
 use super::hash::Partitions;
 use super::plan::Map;
@@ -61,11 +63,38 @@ struct Ticket<A> {
 
 #[derive(Debug, Default)]
 struct Lane {
+    /// The commands that are not sent, in their order.
     waiting: VecDeque<(u64, Box<[u8]>)>,
-    /// The batch to multicast, if the owner has not taken it yet.
+    /// The batch that was refused, of the first ones that wait (K5). Empty if there is none.
     batch: Vec<u8>,
-    /// The commands in the message that is under way, or in `batch`.
+    /// The number of commands in `batch`.
+    in_batch: usize,
+    /// The number of commands in the message that is under way.
     under_way: usize,
+}
+
+impl Lane {
+    /// Makes a batch of the first commands that wait.
+    fn fill(&mut self, me: Origin, stamp_ms: u64) {
+        let mut writer = BatchWriter::new();
+        writer.begin(stamp_ms, &mut self.batch);
+        for (sequence, command) in &self.waiting {
+            let bytes = command.len() + BATCH_OVERHEAD_BYTES;
+            if self.in_batch > 0 && self.batch.len() + bytes > BATCH_BYTES {
+                break;
+            }
+            let (sequence, bytes_max) = (Sequence(*sequence), BATCH_BYTES.max(bytes));
+            let appended = writer.append(me, sequence, command, bytes_max, &mut self.batch);
+            assert_eq!(appended, Appended::Whole, "there is room for it");
+            self.in_batch += 1;
+        }
+    }
+
+    /// Drops the batch; its commands still wait.
+    fn empty(&mut self) {
+        self.batch.clear();
+        self.in_batch = 0;
+    }
 }
 
 /// The commands of one client that have no answer.
@@ -135,8 +164,7 @@ impl<A> Sender<A> {
         self.last_deadline = deadline;
         let sequence = self.next;
         self.next += 1;
-        let lane = self.map.route(command, self.opened);
-        self.opened = self.opened.wrapping_add(1);
+        let lane = self.map.route(command, &mut self.opened);
         self.bytes += command.len();
         let ticket = Ticket {
             asker: Some(asker),
@@ -175,23 +203,33 @@ impl<A> Sender<A> {
     }
 
     /// Hands each batch that may go out to `multicast`, with the partitions that it concerns. A
-    /// batch that it refuses, by returning false, is handed to it again the next time.
+    /// batch that it refuses, by returning false, is not sent. It is handed to it again the next
+    /// time, without the commands that have expired (K5).
     pub fn send(&mut self, stamp_ms: u64, mut multicast: impl FnMut(Partitions, &[u8]) -> bool) {
         for (&to, lane) in &mut self.lanes {
-            if lane.under_way == 0 && !lane.waiting.is_empty() {
-                self.bytes -= fill(lane, self.me, &mut self.tickets, stamp_ms);
+            if lane.under_way > 0 || lane.waiting.is_empty() {
+                continue;
             }
-            if !lane.batch.is_empty() && multicast(to, &lane.batch) {
-                lane.batch.clear();
+            if lane.batch.is_empty() {
+                lane.fill(self.me, stamp_ms);
             }
+            if !multicast(to, &lane.batch) {
+                continue;
+            }
+            for (sequence, command) in lane.waiting.drain(..lane.in_batch) {
+                self.bytes -= command.len();
+                if let Some(ticket) = self.tickets.get_mut(&sequence) {
+                    ticket.is_sent = true;
+                }
+            }
+            lane.under_way = lane.in_batch;
+            lane.empty();
         }
     }
 
     /// Whether a batch may go out.
     pub fn wants_to_send(&self) -> bool {
-        self.lanes
-            .values()
-            .any(|lane| !lane.batch.is_empty() || (lane.under_way == 0 && !lane.waiting.is_empty()))
+        self.lanes.values().any(|lane| lane.under_way == 0 && !lane.waiting.is_empty())
     }
 
     /// Records that the command `sequence` was executed, and returns its asker, if there still is
@@ -218,7 +256,6 @@ impl<A> Sender<A> {
     pub fn abandon(&mut self, mut ended: impl FnMut(A)) {
         let sent = self.tickets.iter().filter(|(_, ticket)| ticket.is_sent);
         let sent: Vec<u64> = sent.map(|(sequence, _)| *sequence).collect();
-        self.lanes.values_mut().for_each(|lane| lane.batch.clear());
         for sequence in sent {
             if let Some(asker) = self.answered(Sequence(sequence)) {
                 ended(asker);
@@ -258,6 +295,7 @@ impl<A> Sender<A> {
         self.bytes -= ticket.bytes;
         if let Some(lane) = self.lanes.get_mut(&ticket.lane) {
             lane.waiting.retain(|(waiting, _)| *waiting != sequence);
+            lane.empty();
             if lane.under_way == 0 && lane.waiting.is_empty() {
                 self.lanes.remove(&ticket.lane);
             }
@@ -273,33 +311,4 @@ impl<A> Sender<A> {
     pub fn deadline(&self) -> Option<Instant> {
         self.first_open().map(|(_, deadline)| deadline)
     }
-}
-
-/// Makes the next batch of a lane; returns how many bytes of commands it holds.
-fn fill<A>(
-    lane: &mut Lane,
-    me: Origin,
-    tickets: &mut BTreeMap<u64, Ticket<A>>,
-    stamp_ms: u64,
-) -> usize {
-    let mut writer = BatchWriter::new();
-    let mut bytes = 0;
-    writer.begin(stamp_ms, &mut lane.batch);
-    while let Some((sequence, command)) = lane.waiting.front() {
-        let bytes_max = BATCH_BYTES.max(command.len() + BATCH_OVERHEAD_BYTES);
-        if lane.under_way > 0
-            && lane.batch.len() + command.len() + BATCH_OVERHEAD_BYTES > BATCH_BYTES
-        {
-            break;
-        }
-        let appended = writer.append(me, Sequence(*sequence), command, bytes_max, &mut lane.batch);
-        assert_eq!(appended, Appended::Whole, "there is room for it");
-        if let Some(ticket) = tickets.get_mut(sequence) {
-            ticket.is_sent = true;
-        }
-        bytes += command.len();
-        lane.under_way += 1;
-        lane.waiting.pop_front();
-    }
-    bytes
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 mod kept;
 mod order;
 mod scripts;
+mod sender;
 mod snapshot;
 
 const NOW: u64 = 1_700_000_000_000;
@@ -406,6 +407,21 @@ fn sessions_call_in_every_partition() {
     assert!(alone.ask(&session(unknown)).starts_with("-NOSESSION"));
 }
 
+#[test]
+fn sessions_are_spread_whatever_is_executed_between_their_openings() {
+    let mut alone = Alone::new(2, Order::Linearizable, 0);
+    let mut open = Vec::new();
+    SessionCommand::Open.put(&mut open);
+    let mut homes = [0; 2];
+    for at in 0..40 {
+        let answer = alone.ask(&open);
+        let id: usize = answer.split(' ').nth(1).unwrap()[1..].parse().unwrap();
+        homes[id % 2] += 1;
+        alone.say(&format!("SET key {at}"));
+    }
+    assert_eq!(homes, [20, 20]);
+}
+
 /// Over the limit a transaction is executed whole or not at all, and its number is used up.
 #[test]
 fn a_call_in_a_full_partition_is_answered_with_the_cause() {
@@ -449,100 +465,4 @@ fn a_full_partition_refuses_all_of_a_write_or_nothing() {
         assert_eq!(alone.say(&format!("GET {b}")), "$-1", "nothing of it was executed");
         assert_eq!(alone.say(&format!("SET {b} 1")), "+OK", "it has room of its own");
     }
-}
-
-#[test]
-fn k2_a_client_keeps_its_order() {
-    let map = Map { n: 2, is_limited: false };
-    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
-    let mut sender: Sender<u64> = Sender::new(me, map);
-    let [a, b] = two_keys(2);
-    let end = Instant::ZERO.plus(Duration::from_secs(5));
-    let sent = |sender: &mut Sender<u64>| {
-        let mut lanes = Vec::new();
-        sender.send(NOW, |to, batch| {
-            let n = crate::entry::Batch::check(batch).unwrap().frames().count();
-            lanes.push((to, n));
-            true
-        });
-        lanes
-    };
-    let lane = |key: &str| Partitions::one(map.partition_of(key.as_bytes()));
-    let both = lane(&a).and(lane(&b));
-    sender.submit(1, 1, &plain(&format!("SET {a} 1")), end);
-    sender.submit(1, 2, &plain(&format!("SET {a} 2")), end);
-    sender.submit(1, 3, &plain(&format!("SET {b} 1")), end);
-    sender.submit(1, 4, &plain(&format!("MSET {a} 3 {b} 3")), end);
-    sender.submit(1, 5, &plain(&format!("SET {a} 4")), end);
-    sender.submit(2, 6, &plain(&format!("MGET {a} {b}")), end);
-    let mut first = sent(&mut sender);
-    first.sort();
-    let mut expected = [(lane(&a), 2), (lane(&b), 1), (both, 1)];
-    expected.sort();
-    assert_eq!(first, expected, "K2: client 1's MSET waits, client 2's MGET does not");
-    assert_eq!(sender.answered(Sequence(1)), Some(1));
-    assert_eq!(sender.answered(Sequence(2)), Some(2));
-    assert_eq!(sender.answered(Sequence(6)), Some(6));
-    assert_eq!(sent(&mut sender), [], "K2: the SET in the other partition is not executed");
-    assert_eq!(sender.answered(Sequence(3)), Some(3));
-    assert_eq!(sent(&mut sender), [(both, 1)]);
-    assert_eq!(sender.answered(Sequence(4)), Some(4));
-    assert_eq!(sent(&mut sender), [(lane(&a), 1)]);
-    assert_eq!(sender.answered(Sequence(5)), Some(5));
-    assert!(sender.is_empty() && sender.deadline().is_none());
-}
-
-#[test]
-fn k3_what_was_not_sent_is_not_executed_and_what_was_is_unknown() {
-    let map = Map { n: 2, is_limited: false };
-    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
-    let mut sender: Sender<u64> = Sender::new(me, map);
-    let at = |ms| Instant::ZERO.plus(Duration::from_millis(ms));
-    let set = plain("SET a 1");
-    sender.submit(1, 1, &set, at(5));
-    sender.send(NOW, |_, _| true);
-    sender.submit(1, 2, &set, at(6));
-    sender.submit(2, 3, &set, at(7));
-    let mut ended = Vec::new();
-    sender.expire(at(6), |asker, fate| ended.push((asker, fate)));
-    assert_eq!(ended, [(1, Fate::Unknown), (2, Fate::NotSent)]);
-    assert_eq!(sender.deadline(), Some(at(7)));
-    sender.send(NOW, |_, _| panic!("the lane's message is still under way"));
-    assert_eq!(sender.answered(Sequence(1)), None, "K3: nobody waits any more");
-    let mut n = 0;
-    sender.send(NOW, |_, batch| {
-        n = crate::entry::Batch::check(batch).unwrap().frames().count();
-        true
-    });
-    assert_eq!(n, 1, "the command that expired is not in it");
-    assert_eq!(sender.answered(Sequence(3)), Some(3));
-    assert!(sender.is_empty());
-}
-
-#[test]
-fn k4_what_waits_is_bounded() {
-    let map = Map { n: 2, is_limited: false };
-    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
-    let mut sender: Sender<usize> = Sender::new(me, map);
-    let get = plain("GET a");
-    for at in 0..COMMANDS_MAX {
-        assert!(sender.has_room());
-        sender.submit(at as u64, at, &get, Instant::ZERO);
-    }
-    assert!(!sender.has_room());
-    let (mut n, mut longest) = (0, 0);
-    while !sender.is_empty() {
-        let mut sent = 0;
-        sender.send(NOW, |_, batch| {
-            sent = crate::entry::Batch::check(batch).unwrap().frames().count();
-            longest = longest.max(batch.len());
-            true
-        });
-        for _ in 0..sent {
-            n += 1;
-            sender.answered(Sequence(n));
-        }
-    }
-    assert_eq!(n, COMMANDS_MAX as u64);
-    assert!(longest <= PAYLOAD_BYTES_MAX && sender.has_room());
 }
