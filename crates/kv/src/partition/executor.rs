@@ -10,7 +10,7 @@ use super::{Name, Order, Part, Place, snapshot};
 use crate::command::resolve;
 use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
-use crate::store::{Db, DbKey, Published};
+use crate::store::{Db, DbKey, Outbox, Published};
 use crate::text;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -97,6 +97,8 @@ pub struct Executor {
     pub(super) messages: BTreeMap<Name, Message>,
     /// The own reads on their way that may be put off.
     yielding: BTreeSet<Sequence>,
+    /// The messages that the partitions have published, in the order of execution.
+    published: Outbox,
     /// A buffer for the reply that is being made.
     reply: Reply,
 }
@@ -116,6 +118,7 @@ impl Executor {
             counter: Gate::new(n),
             messages: BTreeMap::new(),
             yielding: BTreeSet::new(),
+            published: Outbox::default(),
             reply: Reply::default(),
         }
     }
@@ -159,9 +162,9 @@ impl Executor {
         (keys, stores().map(|store| store.expiring_of(db) as u64).sum())
     }
 
-    /// The messages that were published since the last call, partition by partition.
+    /// The messages that were published since the last call, in the order of execution.
     pub fn take_published(&mut self) -> Vec<Published> {
-        self.parts.iter_mut().flat_map(|part| part.store.take_published()).collect()
+        self.published.take()
     }
 
     /// The number of messages that wait here for another partition's replica.
@@ -299,7 +302,10 @@ impl Executor {
         }
         message.left = passed.iter().fold(message.left, Partitions::without);
         let counts = u64::from(name.sender != snapshot::SENDER);
-        passed.iter().for_each(|at| self.parts[at].executed += counts);
+        for at in passed.iter() {
+            self.parts[at].executed += counts;
+            self.published.append(self.parts[at].store.published_mut());
+        }
         self.keep_or_answer(message, passed, answers);
     }
 

@@ -422,6 +422,19 @@ fn sessions_are_spread_whatever_is_executed_between_their_openings() {
     assert_eq!(homes, [20, 20]);
 }
 
+/// A transaction reads in the full partition, and writes in the other one.
+#[test]
+fn a_transaction_that_reads_in_a_full_partition_is_executed() {
+    let mut alone = Alone::new(2, Order::Linearizable, 2000);
+    let [full, free] = two_keys(2);
+    assert_eq!(alone.say(&format!("SET {full} {}", "x".repeat(3000))), "+OK");
+    let (read, write) = (format!("STRLEN {full}"), format!("SET {free} 1"));
+    assert_eq!(alone.ask(&transaction(&[], &[&read, &write])), "*2 :3000 +OK");
+    let refused = alone.ask(&transaction(&[], &[&write, &format!("APPEND {full} 1")]));
+    assert!(refused.starts_with("-EXECABORT") && refused.contains("OOM"), "{refused}");
+    assert_eq!(alone.say(&format!("GET {free}")), "$1 1");
+}
+
 /// Over the limit a transaction is executed whole or not at all, and its number is used up.
 #[test]
 fn a_call_in_a_full_partition_is_answered_with_the_cause() {

@@ -10,6 +10,8 @@
 //!   command changed the key. By [`Store::take_back`]; test `u2_watched_keys_are_guarded`.
 //! - U3 a command of several partitions is executed at one state time, which all of them keep: the
 //!   largest of theirs. By `advance`; a key that one command saw expired is not seen again.
+//! - U4 the messages that a command publishes keep their order: they are gathered at the lowest of
+//!   its partitions. Test `messages_of_one_command_keep_their_order_whatever_their_partitions`.
 
 use super::hash::Partitions;
 use super::merge::{self, Merging};
@@ -136,8 +138,7 @@ impl Together<'_> {
         if !guards.all(|(key, version)| self.version(key) == version) {
             return reply.null_array();
         }
-        let is_over = self.all.iter().any(|at| self.parts[at].store.is_over_memory());
-        if is_over && items.clone().any(|item| item.grows()) {
+        if self.is_too_full_for(items.clone()) {
             return reply.error(text::OUT_OF_MEMORY_IN_EXEC);
         }
         self.admit_growth(true);
@@ -152,6 +153,18 @@ impl Together<'_> {
             }
         }
         self.admit_growth(false);
+    }
+
+    /// Whether a step that may grow concerns a partition that is over the limit.
+    fn is_too_full_for(&self, mut items: Items<'_>) -> bool {
+        let is_over = |at: usize| self.parts[at].store.is_over_memory();
+        self.all.iter().any(is_over)
+            && items.any(|item| match &item {
+                Item::Execute(args) if item.grows() => {
+                    self.map.shape_of_args(args).partitions().iter().any(is_over)
+                }
+                Item::Execute(_) | Item::Answered(_) => false,
+            })
     }
 
     fn admit_growth(&mut self, admits: bool) {
@@ -171,6 +184,7 @@ impl Together<'_> {
             Shape::One(at) => {
                 let own = Own { map: self.map, at };
                 own.execute(&mut self.parts[at].store, db, spec, args, seed, reply);
+                self.gather(at);
             }
             Shape::Each(each, how) => {
                 let mut merging = Merging::new(how, each);
@@ -190,6 +204,15 @@ impl Together<'_> {
                 self.random_key(db, spec, args, seed, reply)
             }
             Shape::Together(each) => self.lend_and_execute(db, each, spec, args, seed, reply),
+        }
+    }
+
+    /// Puts what partition `at` has published behind what the others have, at the lowest (U4).
+    fn gather(&mut self, at: usize) {
+        let lowest = self.all.lowest().unwrap_or(at);
+        if at != lowest {
+            let mut published = std::mem::take(self.parts[at].store.published_mut());
+            self.parts[lowest].store.published_mut().append(&mut published);
         }
     }
 

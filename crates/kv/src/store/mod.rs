@@ -33,7 +33,7 @@ pub use transfer::{Counters, EntryRef, RestoreError};
 use std::collections::BTreeSet;
 
 use database::Keyspace;
-use published::Outbox;
+pub(crate) use published::Outbox;
 use scripts::Scripts;
 pub(crate) use table::{Entry, Key, NEVER, position_of};
 use table::{Table, Walk};

@@ -25,17 +25,19 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Adds a message, if there is room.
     pub(crate) fn push(&mut self, channel: &[u8], message: &[u8]) {
-        let bytes = channel.len() + message.len() + 64;
-        if self.bytes + bytes <= PUBLISHED_BYTES_MAX {
-            self.bytes += bytes;
-            self.messages.push(Published { channel: channel.to_vec(), message: message.to_vec() });
-        }
+        self.add(Published { channel: channel.to_vec(), message: message.to_vec() });
     }
 
     /// Adds the messages of another store.
     pub(crate) fn append(&mut self, other: &mut Outbox) {
-        for Published { channel, message } in other.take() {
-            self.push(&channel, &message);
+        other.take().into_iter().for_each(|published| self.add(published));
+    }
+
+    fn add(&mut self, published: Published) {
+        let bytes = published.channel.len() + published.message.len() + 64;
+        if self.bytes + bytes <= PUBLISHED_BYTES_MAX {
+            self.bytes += bytes;
+            self.messages.push(published);
         }
     }
 

@@ -50,6 +50,27 @@ fn a_loaded_script_is_known_in_every_partition_and_none_knows_a_flushed_one() {
 }
 
 #[test]
+fn messages_of_one_command_keep_their_order_whatever_their_partitions() {
+    let mut alone = Alone::new(N, Order::Linearizable, 0);
+    let [one, other] = two_keys(N);
+    let published = |alone: &mut Alone| -> Vec<String> {
+        let messages = alone.process.executor.take_published();
+        messages.iter().map(|one| String::from_utf8_lossy(&one.message).into_owned()).collect()
+    };
+    // Whichever of the partitions is the lower one.
+    for [one, other] in [[&one, &other], [&other, &one]] {
+        let texts =
+            [format!("PUBLISH {one} a"), format!("PUBLISH {other} b"), format!("PUBLISH {one} c")];
+        let say = "redis.call('PUBLISH', KEYS[1], 'd') redis.call('PUBLISH', KEYS[2], 'e')";
+        alone.ask(&transaction(&[], &texts.each_ref().map(String::as_str)));
+        alone.ask(&script(&["EVAL", say, "2", other, one]));
+        alone.say(&format!("PUBLISH {one} f"));
+        alone.say(&format!("PUBLISH {other} g"));
+        assert_eq!(published(&mut alone), ["a", "b", "c", "d", "e", "f", "g"]);
+    }
+}
+
+#[test]
 fn a_message_is_published_once_by_its_channel_s_partition() {
     let mut alone = Alone::new(N, Order::Linearizable, 0);
     let keys = two_keys(N);
