@@ -1,9 +1,9 @@
 //! The door to atomic multicast: a message to any set of groups, delivered everywhere in one
 //! consistent order, through crashes of primaries.
 //!
-//! A *system* ([`System`]) has up to seven *nodes* (operating-system processes on one fabric) and
-//! up to thirty-two *groups*; each group has members on some of the nodes, at most one on each. A
-//! node that hosts no member may multicast too.
+//! A *system* ([`System`]) has up to thirty-two *nodes* (operating-system processes on one fabric)
+//! and up to thirty-two *groups*; each group has members on some of the nodes, at most one on each.
+//! A node that hosts no member may multicast too.
 //!
 //! - [`Door`] is the usual interface: a thread of its own runs the node, `multicast` and deliveries
 //!   are calls from any thread.

@@ -375,8 +375,8 @@ impl Connection {
         self.door.replies.read_command(id)
     }
 
-    /// Whether the answer to the read `id` is taken now. If not, the owner puts the read off, before
-    /// or after performing it (C9, C14).
+    /// Whether the answer to the read `id` is taken now. If not, the owner puts the read off,
+    /// before or after performing it (C9, C14).
     pub fn takes_answer(&self, id: RequestId) -> bool {
         self.door.replies.takes_answer(id)
     }
