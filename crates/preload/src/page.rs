@@ -3,7 +3,7 @@
 //! and read clocks.) Notices about rest go from here to the member's socket.
 #![allow(unsafe_code)]
 
-use crate::{ffi, threads};
+use crate::ffi;
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering::SeqCst};
 use waits::{N_BYTES, N_WORDS, Page};
@@ -105,7 +105,6 @@ fn map() {
     for (to, word) in PATH.iter().zip(text.as_chunks().0) {
         to.store(u64::from_ne_bytes(*word), SeqCst);
     }
-    threads::make_key();
     WORDS.store(at.cast(), SeqCst);
 }
 

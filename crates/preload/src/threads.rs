@@ -18,7 +18,8 @@ thread_local! {
 }
 
 /// The key whose value makes the C library tell us about a thread's end.
-static KEY: AtomicU32 = AtomicU32::new(u32::MAX);
+static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
+const NO_KEY: c_uint = c_uint::MAX;
 
 /// How long a thread stays where it is held: a member that holds it for longer is stuck, or ends.
 const HELD_NS_MAX: i64 = 1_000_000_000;
@@ -41,15 +42,6 @@ extern "C" fn load() {
     replaced::replace();
     // SAFETY: a function of that type. The library stays loaded.
     unsafe { ffi::__register_atfork(None, Some(has_forked), Some(forked), std::ptr::null_mut()) };
-}
-
-/// Makes the key, before any thread has a slot: libraries may start threads before [`load`].
-pub(crate) fn make_key() {
-    let mut key: c_uint = 0;
-    // SAFETY: `key` is ours, and `ended` is a function of that type.
-    if unsafe { ffi::pthread_key_create(&raw mut key, ended) } == 0 {
-        KEY.store(key, SeqCst);
-    }
 }
 
 #[used]
@@ -118,10 +110,31 @@ extern "C" fn forked() {
     ffi::set_errno(errno);
 }
 
+/// The key; it is made at its first use, which a library may come to before [`load`].
+fn key() -> c_uint {
+    let known = KEY.load(SeqCst);
+    if known != NO_KEY {
+        return known;
+    }
+    let mut key = NO_KEY;
+    // SAFETY: `key` is ours, and `ended` is a function of that type.
+    if unsafe { ffi::pthread_key_create(&raw mut key, ended) } != 0 {
+        return NO_KEY;
+    }
+    match KEY.compare_exchange(NO_KEY, key, SeqCst, SeqCst) {
+        Ok(_) => key,
+        Err(other) => {
+            // SAFETY: made above, and no thread has used it.
+            unsafe { ffi::pthread_key_delete(key) };
+            other
+        }
+    }
+}
+
 /// Asks for a call at this thread's end.
 fn mark() {
-    let key = KEY.load(SeqCst);
-    if key != u32::MAX {
+    let key = key();
+    if key != NO_KEY {
         // SAFETY: a key that was made.
         unsafe { ffi::pthread_setspecific(key, page::mark()) };
     }
