@@ -111,7 +111,6 @@ unsafe extern "C" {
     pub fn malloc(n: usize) -> *mut c_void;
     pub fn free(at: *mut c_void);
     pub fn pthread_key_create(key: *mut c_uint, end: extern "C" fn(*mut c_void)) -> c_int;
-    pub fn pthread_key_delete(key: c_uint) -> c_int;
     pub fn pthread_setspecific(key: c_uint, value: *const c_void) -> c_int;
     pub fn __errno_location() -> *mut c_int;
     pub fn __register_atfork(

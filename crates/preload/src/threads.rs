@@ -121,14 +121,8 @@ fn key() -> c_uint {
     if unsafe { ffi::pthread_key_create(&raw mut key, ended) } != 0 {
         return NO_KEY;
     }
-    match KEY.compare_exchange(NO_KEY, key, SeqCst, SeqCst) {
-        Ok(_) => key,
-        Err(other) => {
-            // SAFETY: made above, and no thread has used it.
-            unsafe { ffi::pthread_key_delete(key) };
-            other
-        }
-    }
+    // Of two threads that make one at once, the key of the second is left unused.
+    KEY.compare_exchange(NO_KEY, key, SeqCst, SeqCst).err().unwrap_or(key)
 }
 
 /// Asks for a call at this thread's end.
