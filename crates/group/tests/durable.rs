@@ -5,6 +5,7 @@ use group::{
     replicated,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -237,6 +238,33 @@ fn t1_a_state_that_cannot_be_read_frees_no_call() {
     let notes = Replica::<whole::Notes>::join(&place.options(1)).unwrap();
     let n = whole::NotesHandle::from(notes).put(7).wait().unwrap();
     assert!((n_answered + 1..=n_answered + 2).contains(&n), "{n_answered} were answered: {n}");
+}
+
+/// An object of which no bytes can be made: a flattened field has no number of fields.
+#[derive(Default, Serialize, Deserialize)]
+struct Flat {
+    n: u64,
+    #[serde(flatten)]
+    more: BTreeMap<String, u64>,
+}
+
+#[replicated]
+impl Flat {
+    #[query]
+    fn n(&self) -> u64 {
+        self.n
+    }
+}
+
+#[test]
+fn an_object_that_cannot_be_kept_founds_no_group() {
+    let place = Place::new();
+    let refused = Replica::found(&place.options(1), Flat::default()).map(|_| ());
+    let Err(Error::Ended(Ended::StateUnreadable { object })) = refused else {
+        panic!("{refused:?}")
+    };
+    assert!(object.ends_with("Flat"), "{object}");
+    assert!(!place.disk(1).exists());
 }
 
 #[test]
