@@ -240,6 +240,28 @@ fn t1_a_state_that_cannot_be_read_frees_no_call() {
     assert!((n_answered + 1..=n_answered + 2).contains(&n), "{n_answered} were answered: {n}");
 }
 
+#[test]
+fn t1_a_newcomer_on_disk_is_given_no_state_that_cannot_be_read() {
+    use notes::{skipping, whole};
+    let place = Place::new();
+    let notes = Replica::found(&place.options(1), skipping::Notes::default()).unwrap();
+    let notes = skipping::NotesHandle::from(notes);
+    assert_eq!(notes.put(7).wait(), Ok(1));
+    let joined = Replica::<skipping::Notes>::join(&place.options(2));
+    assert!(joined.is_err(), "there is no state to give");
+    let ended = notes.wait_end(PATIENCE);
+    assert!(matches!(ended, Some(Ended::StateUnreadable { .. })), "{ended:?}");
+    drop(notes);
+    let back = thread::scope(|scope| {
+        let join = |seat: usize| {
+            let options = place.options(seat);
+            scope.spawn(move || Replica::<whole::Notes>::join(&options).unwrap())
+        };
+        [1, 2].map(join).map(|one| whole::NotesHandle::from(one.join().unwrap()))
+    });
+    assert_eq!(back.each_ref().map(|one| one.put(7).wait()), [Ok(2), Ok(3)]);
+}
+
 /// An object of which no bytes can be made: a flattened field has no number of fields.
 #[derive(Default, Serialize, Deserialize)]
 struct Flat {
