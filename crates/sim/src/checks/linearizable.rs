@@ -30,7 +30,7 @@ pub(crate) fn check_history(history: &History) -> Result<Judged, String> {
     match check::judge(history, LIMITS) {
         Ok(Verdict::Linearizable(_)) => Ok(Judged::Whole),
         Ok(Verdict::Violation(violation)) => Err(violation.to_string()),
-        // A sweep bounds how many there are. (Machines have the real-time check, which is stronger.)
+        // A sweep bounds how many there are. (Machines have the real-time check, too.)
         Ok(Verdict::GaveUp(_)) => Ok(Judged::GaveUp),
         Err(flaw) => Err(format!("the simulator recorded nonsense: {flaw}")),
     }
