@@ -65,7 +65,7 @@ struct Ticket<A> {
 struct Lane {
     /// The commands that are not sent, in their order.
     waiting: VecDeque<(u64, Box<[u8]>)>,
-    /// The batch that was refused, of the first ones that wait (K5). Empty if there is none.
+    /// The batch that was refused, of the first ones that wait (K5). Empty if no batch was.
     batch: Vec<u8>,
     /// The number of commands in `batch`.
     in_batch: usize,
