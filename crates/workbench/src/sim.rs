@@ -28,7 +28,7 @@ const fn mutant_seeds_max(protocol: SimProtocol) -> u64 {
 /// The most runs of a sweep whose history may be too hard for the judge of linearizability: what
 /// breaks in one of them is seen by the other judges alone.
 const fn unjudged_max(n_seeds: u64) -> u64 {
-    1 + n_seeds / 30
+    1 + n_seeds / 20
 }
 
 /// Whether runs may be days.
