@@ -383,6 +383,11 @@ fn read(media: &Os, log: u64, slot: Slot) -> Result<(Vec<u8>, Option<StateHead>)
     Ok((state, StateHead::decode(file.note())))
 }
 
+pub(crate) fn head_of(head: storage::EntryHead) -> EntryHead {
+    let storage::EntryHead { slot, ballot, view } = head;
+    EntryHead { slot, ballot, view }
+}
+
 impl Disk for LogDisk {
     fn append(&mut self, entry: Entry<'_>) {
         let EntryHead { slot, ballot, view } = entry.head;
@@ -419,10 +424,7 @@ impl Disk for LogDisk {
 
     fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
         match self.log.read(slot, into) {
-            Ok(head) => {
-                let storage::EntryHead { slot, ballot, view } = head?;
-                Some(EntryHead { slot, ballot, view })
-            }
+            Ok(head) => head.map(head_of),
             Err(error) => {
                 into.clear();
                 self.failure.get_or_insert(error.to_string());
@@ -432,8 +434,7 @@ impl Disk for LogDisk {
     }
 
     fn head(&self, slot: Slot) -> Option<EntryHead> {
-        let storage::EntryHead { slot, ballot, view } = self.log.head(slot)?;
-        Some(EntryHead { slot, ballot, view })
+        self.log.head(slot).map(head_of)
     }
 
     fn start(&self) -> Slot {

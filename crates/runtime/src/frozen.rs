@@ -4,7 +4,7 @@
 //!   [`Frozen`] performs no request that would, and opens files for reading. (The lock of a
 //!   [`Directory`] is made where it is missing.)
 
-use crate::disk::{Found, OpenError, newest};
+use crate::disk::{Found, OpenError, head_of, newest};
 use base::Slot;
 use proto::disk::{Disk, Entry, EntryHead, Flush};
 use std::fs::File;
@@ -95,11 +95,6 @@ impl FrozenDisk {
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.as_deref()
     }
-}
-
-fn head_of(head: storage::EntryHead) -> EntryHead {
-    let storage::EntryHead { slot, ballot, view } = head;
-    EntryHead { slot, ballot, view }
 }
 
 impl Disk for FrozenDisk {
