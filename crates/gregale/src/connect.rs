@@ -2,6 +2,7 @@
 
 use clap::Args;
 use console::Failure;
+use runtime::By;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -68,23 +69,6 @@ pub(crate) fn exchange(
     let line = String::from_utf8_lossy(&answer[..head]).lines().next().unwrap_or_default().into();
     answer.drain(..head + 4);
     Ok((line, answer))
-}
-
-/// A stream that is read until a time, however slowly its bytes come.
-pub(crate) struct By<'a> {
-    pub(crate) stream: &'a TcpStream,
-    pub(crate) until: Instant,
-}
-
-impl Read for By<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(left))?;
-        self.stream.read(into)
-    }
 }
 
 #[cfg(test)]

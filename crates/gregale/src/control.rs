@@ -540,7 +540,7 @@ fn converse(board: &Board, place: &mut Place) -> std::io::Result<()> {
 fn request(stream: &TcpStream) -> std::io::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
     // I2: for all of the request, however slowly it comes.
-    let mut asked = connect::By { stream, until: Instant::now() + PATIENCE };
+    let mut asked = runtime::By { stream, until: Instant::now() + PATIENCE };
     let mut request = Vec::new();
     let mut byte = [0; 512];
     while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < BYTES_MAX as usize {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stderr)]
 
+mod by;
 pub mod clock;
 mod complaint;
 pub mod disk;
@@ -23,6 +24,7 @@ pub mod poller;
 pub mod replica;
 mod saving;
 
+pub use by::By;
 pub use clock::{boot_now, unix_ms};
 pub use complaint::complain;
 pub use engine::service::ANSWER_BYTES_MAX;

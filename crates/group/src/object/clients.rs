@@ -16,10 +16,11 @@
 //!   `q4_the_clients_of_a_member_that_was_excluded_ask_another_one`.
 
 use super::frames::{self, Answer, Hello, Request, Welcome};
-use crate::deadline::{By, deadline};
+use crate::deadline::deadline;
 use crate::error::Error;
 use crate::event::Ended;
 use fabric::tcp::hello::{Secret, Side};
+use runtime::By;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;

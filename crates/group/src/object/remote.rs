@@ -3,9 +3,10 @@
 use super::codec::{decode, encode};
 use super::frames::{self, Answer, Hello, RemoteError, Request, Way, Welcome};
 use super::replicated::{MethodKind, Replicated, agreed};
-use crate::deadline::{By, deadline};
+use crate::deadline::deadline;
 use crate::time::Time;
 use fabric::tcp::hello::{Secret, Side};
+use runtime::By;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
