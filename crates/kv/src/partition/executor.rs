@@ -225,7 +225,14 @@ impl Executor {
     /// Executes the messages that have reached the front of their queues.
     pub(super) fn pass(&mut self, answers: &mut impl FnMut(Sequence, &[u8])) {
         while let Some((name, passed)) = self.gate.pass() {
-            self.execute(name, passed, answers);
+            // Every name in a queue was put into the map first.
+            let message = self.messages.remove(&name).expect("a message that waits is kept");
+            let message = if name.sender == snapshot::SENDER {
+                self.seen(message, passed)
+            } else {
+                self.executed(message, passed)
+            };
+            self.keep_or_answer(message, passed, answers);
         }
     }
 
@@ -276,15 +283,8 @@ impl Executor {
         all.len() > 1 && (self.order == Order::Signals || batch.frames().any(is_together))
     }
 
-    /// Executes the message `name`, which is first in the queues of `passed`.
-    fn execute(
-        &mut self,
-        name: Name,
-        passed: Partitions,
-        answers: &mut impl FnMut(Sequence, &[u8]),
-    ) {
-        // Every name in a queue was put into the map first.
-        let mut message = self.messages.remove(&name).expect("a message that waits is kept");
+    /// Executes a message that is first in the queues of `passed`.
+    fn executed(&mut self, mut message: Message, passed: Partitions) -> Message {
         let payload = Arc::clone(&message.payload);
         let batch = Batch::check(&payload).expect("checked when it was delivered");
         let mut together = Together { map: self.map, parts: &mut self.parts, all: passed };
@@ -301,12 +301,11 @@ impl Executor {
             self.command(&mut message, passed, at, frame, &command, is_own);
         }
         message.left = passed.iter().fold(message.left, Partitions::without);
-        let counts = u64::from(name.sender != snapshot::SENDER);
         for at in passed.iter() {
-            self.parts[at].executed += counts;
+            self.parts[at].executed += 1;
             self.published.append(self.parts[at].store.published_mut());
         }
-        self.keep_or_answer(message, passed, answers);
+        message
     }
 
     /// A malformed command has one answer, so one of its partitions gives it.

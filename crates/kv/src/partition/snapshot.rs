@@ -5,17 +5,22 @@
 //! read joins the partition's queue, behind everything up to t and before everything above:
 //! - R1 a read at t sees of each partition the state after every message with a final timestamp up
 //!   to t, and no other. By the cut, and by the gate's W1.
-//! - R2 it changes nothing, and only the process that asked executes it. By
-//!   [`Executor::snapshot_of`], which takes reads only, and a stamp of zero, which does not advance
-//!   time.
+//! - R2 it changes nothing. Only the process that asked executes it, so a change would make that
+//!   process's replicas differ from the others'. By type: [`Executor::seen`] has the replicas by
+//!   shared reference. Test `r2_a_read_at_a_timestamp_removes_no_expired_key`.
 //!
 //! docs/partitions.md ("Snapshots") describes what this promises.
 
-use super::executor::Executor;
+use super::executor::{Executor, Message};
 use super::hash::Partitions;
-use super::plan::{Shape, is_read};
+use super::merge::{self, Merging};
+use super::plan::{Merge, Shape};
+use super::together::Own;
 use super::{Name, Place};
-use crate::entry::{Appended, BATCH_BYTES_MIN, BatchWriter, Command, Sequence};
+use crate::command::{Args, CommandSpec, resolve};
+use crate::entry::{Appended, BATCH_BYTES_MIN, Batch, BatchWriter, Command, Sequence};
+use crate::reply::{Protocol, Reply};
+use crate::store::Db;
 use std::sync::Arc;
 
 /// The first byte of a snapshot read, before the read itself; no command begins with it.
@@ -28,17 +33,38 @@ pub const NOT_BY_PIECES: &str =
 /// The sender in the names of snapshots: no process has this name.
 pub(super) const SENDER: u64 = u64::MAX;
 
+/// A read that partitions answer one by one.
+struct Read<'a> {
+    db: Db,
+    protocol: Protocol,
+    spec: &'static CommandSpec,
+    args: Args<'a>,
+    all: Partitions,
+    /// The combination of the answers; `None` of one partition's.
+    how: Option<Merge>,
+}
+
 impl Executor {
     /// The partitions that a read wants to see at one timestamp; `None` if it cannot be answered
-    /// piece by piece, or is not a read.
+    /// piece by piece, or is not a read of keys.
     pub fn snapshot_of(&self, command: &[u8]) -> Option<Partitions> {
-        let command = Command::decode(command).ok()?;
-        match self.map().shape(&command) {
-            shape @ (Shape::One(_) | Shape::Each(..)) if is_read(&command) => {
-                Some(shape.partitions())
-            }
-            _ => None,
+        self.read_of(command).map(|read| read.all)
+    }
+
+    fn read_of<'a>(&self, command: &'a [u8]) -> Option<Read<'a>> {
+        let Ok(Command::Plain { db, protocol, args }) = Command::decode(command) else {
+            return None;
+        };
+        let spec = resolve(&args, &mut Reply::default())?;
+        if !spec.is_for_store() || spec.is_write() {
+            return None;
         }
+        let (all, how) = match self.map().shape_of(spec, &args) {
+            Shape::One(at) => (Partitions::one(at), None),
+            Shape::Each(all, how) => (all, Some(how)),
+            Shape::Together(_) => return None,
+        };
+        Some(Read { db, protocol, spec, args, all, how })
     }
 
     /// Encodes a read for [`Executor::snapshot`]; its answer will be given to this sequence.
@@ -64,6 +90,43 @@ impl Executor {
     ) {
         let place = Place { at: 0, name: Name { sender: SENDER, sequence: number } };
         self.stand(partition, place, (all, Partitions::one(partition)), payload, answers);
+    }
+
+    /// Answers a read at a timestamp, which is first in the queues of `passed`.
+    pub(super) fn seen(&self, mut message: Message, passed: Partitions) -> Message {
+        let payload = Arc::clone(&message.payload);
+        let batch = Batch::check(&payload).expect("`snapshot_payload` has made it");
+        for (at, frame) in batch.frames().enumerate() {
+            let read = self.read_of(frame.bytes).expect("`snapshot_of` has taken it");
+            for partition in passed.iter() {
+                let answer = self.answer_of_one(&read, partition);
+                let places = merge::places(&self.map(), read.spec, &read.args, partition);
+                let new = || Merging::new(read.how.unwrap_or(Merge::First), read.all);
+                let merging = message.merging.entry(at).or_insert_with(new);
+                merging.add(partition, &answer, &places);
+                if merging.is_complete()
+                    && let Some(merging) = message.merging.remove(&at)
+                {
+                    let whole = merge::answer_of(read.protocol, |reply| merging.put(reply));
+                    message.answers.push((frame.sequence, whole));
+                }
+            }
+        }
+        message.left = passed.iter().fold(message.left, Partitions::without);
+        message
+    }
+
+    /// The answer of one partition to its piece of a read (R2).
+    fn answer_of_one(&self, read: &Read<'_>, partition: usize) -> Vec<u8> {
+        let Read { db, protocol, spec, args, how, .. } = read;
+        let (map, store) = (self.map(), &self.parts[partition].store);
+        merge::answer_of(*protocol, |reply| {
+            let piece = match how {
+                Some(_) => merge::piece(&map, spec, args, partition),
+                None => args.clone(),
+            };
+            Own { map, at: partition }.query(store, *db, spec, &piece, 0, reply);
+        })
     }
 
     /// Withdraws snapshot `number`, which no client waits for.

@@ -330,15 +330,31 @@ impl Own {
         reply: &mut Reply,
     ) {
         if script::is_script(spec) {
-            return script::eval_within(store, &Call { spec, db, args, seed }, true, reply);
+            script::eval_within(store, &Call { spec, db, args, seed }, true, reply);
+        } else if spec.is_write() {
+            store.execute(db, spec, args, seed, reply);
+        } else {
+            self.query(store, db, spec, args, seed, reply);
         }
+    }
+
+    /// The same of a command that only reads.
+    pub(super) fn query(
+        &self,
+        store: &Store,
+        db: Db,
+        spec: &'static CommandSpec,
+        args: &Args<'_>,
+        seed: u64,
+        reply: &mut Reply,
+    ) {
         if spec.name != "scan" {
-            return store.execute(db, spec, args, seed, reply);
+            return store.query(db, spec, args, seed, reply);
         }
         let cursor = scan::own_cursor(args[1], self.at);
         let mut own: Args<'_> = args.iter().copied().collect();
         own[1] = &cursor;
-        let (answer, steps) = reply.of_part(|reply| store.execute(db, spec, &own, seed, reply));
+        let (answer, steps) = reply.of_part(|reply| store.query(db, spec, &own, seed, reply));
         reply.take_steps(steps);
         scan::put_answer(&answer, self.at, self.map.n, reply);
     }

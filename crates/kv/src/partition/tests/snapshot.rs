@@ -1,6 +1,7 @@
 //! Reads at a timestamp.
 
 use super::*;
+use crate::store::EXPIRY_BATCH_MAX;
 
 /// R1: whatever the pace of its partitions, and whichever messages wait for several of them, a
 /// replica answers a read at t as if it had executed everything up to t and nothing else.
@@ -58,6 +59,38 @@ fn r1_a_read_at_a_timestamp_sees_what_is_up_to_it() {
         for at in 0..n {
             assert_eq!(other.executor.digest(at), alone.process.executor.digest(at), "R2");
         }
+    }
+}
+
+/// R2: also where more keys have expired than a message removes.
+#[test]
+fn r2_a_read_at_a_timestamp_removes_no_expired_key() {
+    for order in ORDERS {
+        let mut alone = Alone::new(2, order, 0);
+        let is_first = |key: &String| partition_of(key.as_bytes(), 2) == 0;
+        let keys = (0..).map(|at| format!("e{at}")).filter(is_first);
+        for key in keys.take(3 * EXPIRY_BATCH_MAX) {
+            assert_eq!(alone.say(&format!("SET {key} x PX 100")), "+OK");
+        }
+        alone.now_ms += 1000;
+        let [a, b] = two_keys(2);
+        assert_eq!(alone.say(&format!("MSET {a} 1 {b} 2")), "+OK");
+        let process = &mut alone.process;
+        let state =
+            |of: &Process| [0, 1].map(|at| (of.executor.figures(at).keys, of.executor.digest(at)));
+        let before = state(process);
+        assert_eq!(before.map(|(keys, _)| keys).iter().sum::<u64>(), 2 * 64 + 2, "a batch is gone");
+        for (number, text) in [(1, format!("MGET {a} {b}")), (2, "KEYS *".to_owned())] {
+            let all = process.executor.snapshot_of(&plain(&text)).unwrap();
+            all.iter().for_each(|at| process.look(at, number, all, &plain(&text)));
+            assert!(process.seen.remove(&number).is_some_and(|seen| seen.starts_with("*2 $")));
+        }
+        for key in [&a, &b] {
+            let read = plain(&format!("GET {key}"));
+            let all = process.executor.snapshot_of(&read).unwrap();
+            all.iter().for_each(|at| process.look(at, 3, all, &read));
+        }
+        assert_eq!(state(process), before, "R2: {order:?}");
     }
 }
 
