@@ -41,7 +41,7 @@ fn run(bytes: &[u8], piece: usize, authenticated: bool) -> Vec<u8> {
                     if let Some(spec) = resolve(&args, &mut reply) {
                         if spec.is_for_store() {
                             store.advance_time(store.now_ms() + 1);
-                            store.execute(spec, &args, 7, &mut reply);
+                            store.execute(kv::store::Db::ZERO, spec, &args, 7, &mut reply);
                         } else if spec.name.starts_with("command") {
                             command::command(spec, &args, &mut reply);
                         } else {

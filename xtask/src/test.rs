@@ -115,17 +115,22 @@ fn set_up(manner: &Manner) -> Result<Vec<&'static Program>> {
     Ok(missing)
 }
 
-/// Crates of Cargo.lock that this machine has not yet.
+/// What has a Cargo.lock of its own that the tests, or `verify`, build by.
+const LOCKED: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+
+/// Crates of each Cargo.lock that this machine has not yet.
 fn fetch() -> Result<()> {
     let version = output(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.context("`rustc -vV` names no host")?;
-    let fetch = ["fetch", "--locked", "--quiet", "--target", host];
-    // A machine without a network may have them all.
-    if works(cargo(&fetch).arg("--offline")) {
-        return Ok(());
+    for manifest in LOCKED {
+        let fetch = ["fetch", "--locked", "--quiet", "--target", host, "--manifest-path", manifest];
+        // A machine without a network may have them all.
+        if !works(cargo(&fetch).arg("--offline")) {
+            retry(&mut cargo(&fetch))?;
+        }
     }
-    retry(&mut cargo(&fetch))
+    Ok(())
 }
 
 /// The tests in `binaries`, or all, without `skips`.
