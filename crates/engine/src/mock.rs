@@ -23,7 +23,7 @@ use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
 use proto::members::{Change, ChangeRefused, Configuration, Members, StateHead};
 use proto::node::{Node, NodeConfig, Start, Timing};
 use proto::{Host, Refused, Replicator, Role, Status, Ticket};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 #[derive(Debug)]
@@ -35,11 +35,41 @@ pub(crate) struct Wire {
     pub(crate) now: Instant,
     /// The planted mistake.
     pub(crate) bug: Option<Bug>,
+    /// The memory of the members, if there is any: else all words are 0.
+    pub(crate) memory: Option<Memory>,
 }
 
 impl Default for Wire {
     fn default() -> Wire {
-        Wire { sent: Default::default(), room: usize::MAX, now: Instant(1), bug: None }
+        let sent = Default::default();
+        Wire { sent, room: usize::MAX, now: Instant(1), bug: None, memory: None }
+    }
+}
+
+/// The words of all members, which each of them writes, as one of them sees them.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    words: Rc<RefCell<[[u64; Memory::N_WORDS]; MAX_MEMBERS]>>,
+    me: Rank,
+}
+
+impl Memory {
+    const N_WORDS: usize = 128;
+
+    /// One for each member.
+    pub(crate) fn of_all() -> impl Iterator<Item = Memory> {
+        let words = Rc::new(RefCell::new([[0; Memory::N_WORDS]; MAX_MEMBERS]));
+        Rank::all(MAX_MEMBERS).map(move |me| Memory { words: Rc::clone(&words), me })
+    }
+
+    fn read(&self, at: At, into: &mut [u64]) {
+        let n = into.len();
+        into.copy_from_slice(&self.words.borrow()[self.me.index()][at.0 as usize..][..n]);
+    }
+
+    fn write(&self, to: Rank, at: At, words: &[u64]) {
+        let n = words.len();
+        self.words.borrow_mut()[to.index()][at.0 as usize..][..n].copy_from_slice(words);
     }
 }
 
@@ -50,12 +80,26 @@ impl Wire {
 }
 
 impl Port for Wire {
-    fn load(&self, _: At) -> u64 {
-        0
+    fn load(&self, at: At) -> u64 {
+        let mut word = [0];
+        self.load_into(at, &mut word);
+        word[0]
     }
-    fn load_into(&self, _: At, _: &mut [u64]) {}
-    fn store(&mut self, _: At, _: u64) {}
-    fn write(&mut self, _: Rank, _: At, _: &[u64], _: Option<Token>) {}
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        if let Some(memory) = &self.memory {
+            memory.read(at, words);
+        }
+    }
+    fn store(&mut self, at: At, word: u64) {
+        if let Some(memory) = &self.memory {
+            memory.write(memory.me, at, &[word]);
+        }
+    }
+    fn write(&mut self, to: Rank, at: At, words: &[u64], _: Option<Token>) {
+        if let Some(memory) = &self.memory {
+            memory.write(to, at, words);
+        }
+    }
     fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
     fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
     fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}

@@ -17,6 +17,9 @@
 //! - K4 The bytes that wait for the disk are bounded ([`Journal::is_behind`]): the node then takes
 //!   nothing more from its peers or its application. A turn whose changes exceed the bound, since
 //!   it replaces a log, holds the node until the disk has taken them ([`Journal::holds`]).
+//! - K5 While the node waits for everything ([`Journal::finish`]), nothing but pieces is appended:
+//!   a crash leaves a whole of another moment, which does not continue what is before it, or all
+//!   as it was. Asserted in [`Journal::keep`].
 
 use crate::multicast::desk::MemberView;
 use crate::multicast::stream::Marks;
@@ -237,6 +240,8 @@ impl Journal {
         changes: &[(GroupId, Vec<u8>)],
         held: impl FnOnce() -> Option<Held>,
     ) -> bool {
+        let is_held = self.finishes;
+        assert!(!is_held, "K5: changes do not continue what is before an unfinished whole");
         let is_changed = !changes.is_empty();
         if is_changed {
             self.write_changes(disk, disks, changes);

@@ -1,82 +1,18 @@
 //! Journals on a disk in memory, which syncs when a test says so.
 
 use super::*;
+use crate::multicast::paper::Paper;
 
 const DISKS: [u64; base::SEATS_MAX] = [7; base::SEATS_MAX];
 const PIECE_BYTES: usize = 1 << 10;
 const SIZES: Sizes =
     Sizes { piece_bytes: PIECE_BYTES, behind_bytes: 1 << 14, whole_after_bytes: 1 << 20 };
 
-/// The disk of the text above.
-struct Paper {
-    start: u64,
-    entries: VecDeque<Vec<u8>>,
-    n_flushes: u64,
-    room: usize,
-}
-
-impl Default for Paper {
-    fn default() -> Paper {
-        Paper { start: 0, entries: VecDeque::new(), n_flushes: 0, room: 1 << 20 }
-    }
-}
-
-impl Disk for Paper {
-    fn append(&mut self, entry: Entry<'_>) {
-        assert!(entry.payload.len() <= self.room, "D4");
-        assert_eq!(entry.head.slot, self.end());
-        self.room -= entry.payload.len();
-        self.entries.push_back(entry.payload.to_vec());
-    }
-
-    fn room(&self) -> usize {
-        self.room
-    }
-
-    fn cut(&mut self, _: Slot) {}
-
-    fn begin_at(&mut self, _: Slot) {}
-
-    fn put_meta(&mut self, _: &[u8]) {}
-
-    fn meta(&self) -> &[u8] {
-        &[]
-    }
-
-    fn sync(&mut self) -> Flush {
-        self.n_flushes += 1;
-        Flush(self.n_flushes)
-    }
-
-    fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
-        into.clone_from(self.entries.get(slot.0.checked_sub(self.start)? as usize)?);
-        Some(EntryHead { slot, ballot: Ballot::NONE, view: 0 })
-    }
-
-    fn head(&self, _: Slot) -> Option<EntryHead> {
-        None
-    }
-
-    fn start(&self) -> Slot {
-        Slot(self.start)
-    }
-
-    fn end(&self) -> Slot {
-        Slot(self.start + self.entries.len() as u64)
-    }
-
-    fn free_below(&mut self, slot: Slot) {
-        self.entries.drain(..(slot.0 - self.start) as usize);
-        self.start = slot.0;
-    }
-}
-
 impl Paper {
     /// Syncs everything that was asked for.
     fn sync_all(&mut self, journal: &mut Journal) -> Option<Held> {
-        self.room = 1 << 20;
-        let flush = Flush(self.n_flushes);
-        journal.hear(self, &[DiskEvent::Synced(flush)])
+        let synced = self.sync_now();
+        journal.hear(self, &[synced])
     }
 
     /// Works until the journal waits for nothing.
@@ -229,6 +165,15 @@ fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
     assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, 9);
     let (_, found) = open(&mut disk);
     assert_eq!(found.unwrap().members[0].changes, [vec![5; 10 * PIECE_BYTES]]);
+}
+
+#[test]
+#[should_panic(expected = "K5: changes do not continue what is before an unfinished whole")]
+fn k5_nothing_is_noted_while_the_node_waits_for_everything() {
+    let (mut disk, mut journal) = begun();
+    journal.begin_whole(&mut disk, &whole(2, 3 * PIECE_BYTES));
+    journal.finish();
+    change(&mut journal, &mut disk, b"of the new whole");
 }
 
 #[test]

@@ -16,6 +16,8 @@ mod journal;
 mod member;
 mod node;
 mod own;
+#[cfg(test)]
+mod paper;
 mod places;
 mod repeats;
 mod span;

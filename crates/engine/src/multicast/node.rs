@@ -169,7 +169,13 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let mut worked = self.app.turn(&mut self.desk);
         worked |= self.begin_snapshots();
         worked |= self.take_removals();
-        worked |= self.install_states(ground)?;
+        let installs = self.install_states(ground)?;
+        if installs && self.journal.is_some() {
+            // What this turn would note is of the states' moment: behind an unfinished whole it
+            // would continue the one before (N12).
+            return Ok(true);
+        }
+        worked |= installs;
         worked |= self.start();
         worked |= self.poll(ground);
         let waits = self.journal.as_ref().is_some_and(Journal::is_behind);

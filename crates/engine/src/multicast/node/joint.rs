@@ -23,7 +23,9 @@
 //! - N11 A giver keeps the bytes of one request per node, until they are taken, or the node asks
 //!   again or is gone. Pieces travel one at a time, so that no stream reaches its bound.
 //! - N12 With a disk everything is written and synced before the node continues: a later life has
-//!   all states of that moment, or none. By `Node::install_states`.
+//!   all states of that moment, or none. By `Node::install_states`, with which the turn ends: a
+//!   change behind the first piece would be applied to the states of before, if the node died
+//!   before the last one. Asserted by the journal (K5).
 //!
 //! Limit: a node that is behind in no group has to exist. Floors rise to what a majority has
 //! delivered, so there is no such node only if each node of a majority has missed more than is

@@ -2,23 +2,26 @@
 
 use super::*;
 use crate::mock::Wire;
-use crate::multicast::{Options, Outcome, Places};
+use crate::multicast::paper::Paper;
+use crate::multicast::{Options, Outcome, Places, Sizes};
 use base::verb::Relay;
 use base::{Event, Incarnation};
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, MessageId, Place, primcast};
-use proto::disk::NoDisk;
 use proto::planted::Planted;
 use proto::registry::MulticastSpec;
 
+mod joint;
+
 type Machine = <primcast::Spec as MulticastSpec>::Machine<Sound>;
 
-/// A port, and what has come on it.
+/// A port, what has come on it, and perhaps a disk, which syncs at once.
 #[derive(Default)]
 struct Lan {
     wire: Wire,
     links: Vec<(Rank, bool)>,
     messages: Vec<(Rank, Vec<u8>)>,
+    disk: Option<Paper>,
 }
 
 impl Relay for Lan {
@@ -34,7 +37,7 @@ impl Relay for Lan {
 }
 
 impl Ground for Lan {
-    type Disk = NoDisk;
+    type Disk = Paper;
 
     fn poll(&mut self, inbox: &mut Inbox) {
         for (node, is_up) in self.links.drain(..) {
@@ -46,18 +49,30 @@ impl Ground for Lan {
     }
 
     fn flush(&mut self) {}
+
+    fn disk(&mut self) -> Option<&mut Paper> {
+        self.disk.as_mut()
+    }
+
+    fn poll_disk(&mut self, _: Instant, events: &mut Vec<DiskEvent>) {
+        events.extend(self.disk.as_mut().map(Paper::sync_now));
+    }
 }
 
+/// The bytes of a state besides what was delivered: it does not fit into one piece.
+const BALLAST: usize = 600 << 10;
+
+/// Its state is what was delivered: payloads of four bytes, if a node takes it.
 #[derive(Default)]
 struct App {
-    n_delivered: usize,
+    delivered: Vec<Vec<u8>>,
     n_states: usize,
     outcomes: Vec<(MessageId, Outcome)>,
 }
 
 impl Application for App {
-    fn deliver(&mut self, _: Delivery, _: &mut Desk) {
-        self.n_delivered += 1;
+    fn deliver(&mut self, delivery: Delivery, _: &mut Desk) {
+        self.delivered.push(delivery.message.payload.to_vec());
     }
 
     fn outcome(&mut self, id: MessageId, outcome: Outcome, _: &mut Desk) {
@@ -72,14 +87,19 @@ impl Application for App {
         true
     }
 
-    fn forget(&mut self, _: &mut Desk) {}
+    fn forget(&mut self, _: &mut Desk) {
+        self.delivered.clear();
+    }
 
     fn state(&mut self, _: GroupId) -> Vec<u8> {
         self.n_states += 1;
-        vec![1]
+        let ballast = vec![0; BALLAST];
+        [ballast, self.delivered.concat()].concat()
     }
 
-    fn install(&mut self, _: GroupId, _: &[u8], _: &mut Desk) {}
+    fn install(&mut self, _: GroupId, state: &[u8], _: &mut Desk) {
+        self.delivered = state[BALLAST..].chunks(4).map(<[u8]>::to_vec).collect();
+    }
 }
 
 /// Three nodes with a group on all of them.
@@ -103,6 +123,17 @@ fn node<P: Planting<Bug>>(
     places: Places,
     planted: P,
 ) -> (Node<Machine, App, P>, Lan) {
+    let mut lan = Lan::default();
+    (node_on(&mut lan, me, life, places, planted), lan)
+}
+
+fn node_on<P: Planting<Bug>>(
+    lan: &mut Lan,
+    me: usize,
+    life: u64,
+    places: Places,
+    planted: P,
+) -> Node<Machine, App, P> {
     let config = Config {
         layout: places.layout().clone(),
         rule: Rule::Plain,
@@ -122,13 +153,15 @@ fn node<P: Planting<Bug>>(
         kept_bytes: 1 << 22,
         held_bytes: 1 << 22,
         suspect_after: Duration::from_secs(3600),
-        sizes: crate::multicast::Sizes { piece_bytes: 1, behind_bytes: 1, whole_after_bytes: 1 },
+        sizes: Sizes { piece_bytes: 64 << 10, behind_bytes: 128 << 10, whole_after_bytes: 1 << 30 },
     };
-    let origin = if life == 1 { Origin::Founder } else { Origin::Newcomer };
+    let origin = match (&lan.disk, life) {
+        (Some(_), _) => Origin::Disk(9),
+        (None, 1) => Origin::Founder,
+        (None, _) => Origin::Newcomer,
+    };
     let beginning = Beginning { origin, life, unix_us: life, now: Instant(1) };
-    let mut lan = Lan::default();
-    let made = Node::new(&setup, beginning, &mut lan, App::default(), planted);
-    (made.expect("it begins"), lan)
+    Node::new(&setup, beginning, lan, App::default(), planted).expect("it begins")
 }
 
 impl<P: Planting<Bug>> Town<P> {
@@ -137,7 +170,13 @@ impl<P: Planting<Bug>> Town<P> {
     }
 
     fn of(places: &Places, planted: P) -> Town<P> {
-        let (nodes, lans) = (0..N).map(|me| node(me, 1, places.clone(), planted)).unzip();
+        Town::on(std::array::from_fn(|_| Lan::default()), places, planted)
+    }
+
+    fn on(lans: [Lan; N], places: &Places, planted: P) -> Town<P> {
+        let mut lans = Vec::from(lans);
+        let begin = |(me, lan)| node_on(lan, me, 1, places.clone(), planted);
+        let nodes = lans.iter_mut().enumerate().map(begin).collect();
         let mut town = Town { nodes, lans, now: Instant(1), planted };
         for (a, b) in [(0, 1), (0, 2), (1, 2)] {
             town.link(a, b);
@@ -189,7 +228,7 @@ fn outcomes<P: Planting<Bug>>(planted: P) -> (usize, usize) {
     let early = town.nodes[0].app.outcomes.len();
     town.carry(0);
     (0..10).for_each(|_| town.turn_all());
-    assert!(town.nodes.iter().all(|node| node.app.n_delivered == 1));
+    assert!(town.nodes.iter().all(|node| node.app.delivered.len() == 1));
     let ends = &town.nodes[0].app.outcomes;
     assert!(ends.iter().all(|(of, end)| *of == id && matches!(end, Outcome::Delivered(_))));
     (early, ends.len())
@@ -213,7 +252,7 @@ fn w2_a_node_asks_what_a_group_has_delivered_that_has_no_member_here() {
         }
     }
     (0..100).for_each(|_| town.turn_all());
-    assert_eq!(town.nodes[1].app.n_delivered, 10_000);
+    assert_eq!(town.nodes[1].app.delivered.len(), 10_000);
     let later = town.now.plus(Duration::from_secs(60));
     let unknown = town.nodes[0].desk.own.next_to_ask(later);
     assert!(unknown.is_empty(), "most are known to be delivered");

@@ -1,0 +1,96 @@
+//! States of all groups, on a disk.
+
+use super::*;
+use crate::mock::Memory;
+use proto::disk::Disk as _;
+
+/// A town whose nodes have memory, and the third one a disk.
+fn town() -> Town<Sound> {
+    let mut memory = Memory::of_all();
+    let lans = [None, None, Some(Paper::default())].map(|disk| lan(memory.next(), disk));
+    Town::on(lans, &everywhere(), Sound)
+}
+
+fn lan(memory: Option<Memory>, disk: Option<Paper>) -> Lan {
+    Lan { wire: Wire { memory, ..Wire::default() }, disk, ..Lan::default() }
+}
+
+impl Town<Sound> {
+    /// A turn of these nodes, with a message of the first one.
+    fn round(&mut self, nodes: &[usize], n: u32) {
+        self.multicast(0, &n.to_le_bytes());
+        for at in nodes {
+            self.turn(*at);
+            self.carry(*at);
+        }
+    }
+}
+
+/// The disks that a crash may leave between these two.
+fn crashes(before: &Paper, after: &Paper) -> Vec<Paper> {
+    let mut disks = vec![before.clone()];
+    for slot in before.end().0..after.end().0 {
+        let mut next = disks[disks.len() - 1].clone();
+        next.entries.push_back(after.entries[(slot - after.start) as usize].clone());
+        disks.push(next);
+    }
+    disks.push(after.clone());
+    disks
+}
+
+/// What a node's next life on this disk has delivered.
+fn found(disk: Paper, mut now: Instant) -> Vec<Vec<u8>> {
+    let mut lan = lan(None, Some(disk));
+    let mut node = node_on(&mut lan, 2, 3, everywhere(), Sound);
+    for _ in 0..50 {
+        now = now.plus(Duration::from_millis(2));
+        node.turn(now, &mut lan).expect("it continues");
+    }
+    assert!(!node.journal.is_some_and(|journal| journal.holds()), "its first whole is synced");
+    node.app.delivered
+}
+
+/// Whether these are the first messages of all.
+fn is_in_order(delivered: &[Vec<u8>]) -> bool {
+    (0u32..).zip(delivered).all(|(n, payload)| payload[..] == n.to_le_bytes())
+}
+
+#[test]
+fn n12_a_crash_while_joint_states_are_written_leaves_all_of_them_or_none() {
+    let mut town = town();
+    (0..50).for_each(|n| town.round(&[0, 1, 2], n));
+    // The others continue without it, and forget what it misses.
+    for other in [0, 1] {
+        town.lans[other].links.push((Rank::at(2), false));
+    }
+    (50..200).for_each(|n| town.round(&[0, 1], n));
+    let died = std::mem::take(&mut town.lans[2]);
+    let mut lan = lan(died.wire.memory, died.disk);
+    town.nodes[2] = node_on(&mut lan, 2, 2, everywhere(), Sound);
+    town.lans[2] = lan;
+    [0, 1].into_iter().for_each(|other| town.link(other, 2));
+    let disk = |town: &Town<Sound>| town.lans[2].disk.clone().expect("it has one");
+    let n_old = found(disk(&town), town.now).len();
+    assert!((40..60).contains(&n_old), "{n_old}");
+    let (mut n_none, mut n_all) = (0, 0);
+    for n in 200.. {
+        assert!(n < 5_000, "it takes no states");
+        let before = disk(&town);
+        town.round(&[0, 1, 2], n);
+        if town.nodes[2].desk.figures.states == 0 {
+            continue;
+        }
+        for disk in crashes(&before, &disk(&town)) {
+            let n_entries = disk.entries.len();
+            let has = found(disk, town.now);
+            assert!(is_in_order(&has), "N12: {n_entries} entries are of two moments");
+            *if has.len() == n_old { &mut n_none } else { &mut n_all } += 1;
+        }
+        if !town.nodes[2].journal.as_ref().is_some_and(Journal::holds) {
+            break;
+        }
+    }
+    assert!(n_none > 5 && n_all > 0, "{n_none}, {n_all}");
+    (0..5).for_each(|_| town.turn_all());
+    assert_eq!(town.nodes[2].app.delivered, town.nodes[0].app.delivered);
+}
