@@ -34,7 +34,7 @@ const CHANGES: u8 = 0;
 const PIECE: u8 = 1;
 /// The bytes of an entry beside a piece.
 const HEAD_BYTES: usize = 3;
-/// The time for which a disk may hold its node.
+/// The time for which a disk that holds its node may sync nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The sizes of what waits for a disk.
@@ -136,7 +136,7 @@ pub(crate) struct Journal {
     turn: Vec<u8>,
     /// Whether the node waits until everything is synced.
     finishes: bool,
-    /// The time since when the node is held.
+    /// The time since when the node is held and nothing was synced.
     held_since: Option<Instant>,
 }
 
@@ -190,7 +190,7 @@ impl Journal {
         !self.backlog.is_empty() || self.finishes
     }
 
-    /// Whether the disk has held the node for too long.
+    /// Whether the disk has held the node, and synced nothing, for too long.
     pub(crate) fn is_late(&mut self, now: Instant) -> bool {
         if !self.holds() {
             self.held_since = None;
@@ -397,6 +397,7 @@ impl Journal {
             while let Some(flight) = self.flushes.pop_front_if(|flight| flight.flush <= flush) {
                 self.n_unsynced -= flight.n_bytes;
                 self.n_synced = flight.n_entries;
+                self.held_since = None;
             }
             let is_synced = |of: Option<Flush>| of.is_some_and(|of| of <= flush);
             while let Some(turn) = self.turns.pop_front_if(|turn| is_synced(turn.flush)) {

@@ -167,6 +167,30 @@ fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
     assert_eq!(found.unwrap().members[0].changes, [vec![5; 10 * PIECE_BYTES]]);
 }
 
+/// What a node's start or an install of states writes may be of any length.
+#[test]
+fn k4_a_disk_that_syncs_is_not_late_though_a_whole_takes_it_long() {
+    let mut disk = Paper::default();
+    let (mut journal, _) = open(&mut disk);
+    journal.begin_whole(&mut disk, &whole(1, 20 * SIZES.behind_bytes));
+    journal.finish();
+    let (mut now, mut n_syncs) = (Instant(5), 0);
+    while journal.holds() {
+        assert!(!journal.is_late(now), "after {n_syncs} syncs");
+        journal.write(&mut disk);
+        disk.sync_all(&mut journal);
+        n_syncs += 1;
+        now = now.plus(PATIENCE / 2);
+    }
+    assert!(n_syncs > 10, "{n_syncs}");
+    journal.begin_whole(&mut disk, &whole(1, 10));
+    journal.finish();
+    assert!(!journal.is_late(now));
+    disk.n_flushes -= 1;
+    disk.sync_all(&mut journal);
+    assert!(journal.is_late(now.plus(2 * PATIENCE)), "nothing was synced since");
+}
+
 #[test]
 #[should_panic(expected = "K5: changes do not continue what is before an unfinished whole")]
 fn k5_nothing_is_noted_while_the_node_waits_for_everything() {

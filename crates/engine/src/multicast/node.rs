@@ -207,10 +207,11 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let Some(journal) = self.journal.as_mut().filter(|journal| journal.holds()) else {
             return Ok(false);
         };
-        if journal.is_late(self.desk.now) {
+        let now = self.desk.now;
+        let released = pump(journal, now, ground, &mut self.of_disk);
+        if journal.is_late(now) {
             return Err(StopError::SilentDisk);
         }
-        let released = pump(journal, self.desk.now, ground, &mut self.of_disk);
         let holds = journal.holds();
         self.release(released);
         Ok(holds)
