@@ -4,15 +4,18 @@ mod support;
 
 use base::{At, Event, Inbox, Incarnation, Port, Rank, Token};
 use fabric::conformance::{Group, Happening, Node, Party, Reply, child};
-use fabric::shm::{LinkState, MESSAGE_BYTES_MAX, RING_WORDS, ShmFabric};
+use fabric::shm::{LinkState, MESSAGE_BYTES_MAX, RETRY, RING_WORDS, ShmFabric};
 use fabric::{Fabric, OpenError, Setup};
 use region::layout::ring;
 use region::{Region, Shape};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use support::{ShmGroup, setup};
 
 const A: Rank = Rank::at(0);
 const B: Rank = Rank::at(1);
+const WITHIN: Duration = Duration::from_secs(20);
 
 /// The entry of child processes; nothing to test otherwise.
 #[test]
@@ -254,6 +257,38 @@ fn s2_a_sleep_costs_one_bell() {
         party.nodes[A.index()].fabric.awake();
         party.nodes[B.index()].fabric.wake(A);
         assert!(rustix::io::read(&bell, &mut rings).is_err(), "nobody rings at the awake");
+    }
+}
+
+/// While a member is away, each look for it takes the rings of before.
+#[test]
+fn t9_a_wake_behind_one_that_a_look_took_wakes() {
+    let group = ShmGroup::new(3);
+    let (mut a, mut b) = (group.open(A), group.open(B));
+    let mut inbox = Inbox::new();
+    let deadline = Instant::now() + WITHIN;
+    let mut is_up = |fabric: &mut ShmFabric, peer| {
+        fabric.poll(&mut inbox);
+        let up = inbox.iter().any(|event| event == Event::LinkUp(peer));
+        inbox.clear();
+        assert!(Instant::now() < deadline, "it never meets {peer}");
+        up
+    };
+    while !is_up(&mut a, B) {}
+    while !is_up(&mut b, A) {}
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    // Long enough for a few looks.
+    let until = Instant::now() + 5 * RETRY;
+    while Instant::now() < until {
+        a.prepare_sleep();
+        b.wake(A);
+        a.poll(&mut inbox);
+        assert!(inbox.is_empty(), "it sleeps now");
+        b.wake(A);
+        let fd = a.wait_fd();
+        let mut waits_for = [PollFd::new(&fd, PollFlags::IN)];
+        assert_eq!(poll(&mut waits_for, Some(&at_once)), Ok(1), "T9");
+        a.awake();
     }
 }
 

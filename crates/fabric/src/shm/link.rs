@@ -256,7 +256,7 @@ impl Link {
     pub(super) fn announce(&self) {
         if let Some(mapped) = &self.mapped {
             mapped.beacon.fetch_add(beacon::ARRIVALS, 1);
-            fence(SeqCst); // pairs with `prepare_sleep`: the count, then the flag
+            fence(SeqCst); // pairs with `show_sleep`: the count, then the flag
             self.ring_if_asleep();
         }
     }

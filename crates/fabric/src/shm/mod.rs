@@ -20,13 +20,15 @@
 //!   which a spinning loop looks regularly, and every loop after a sleep; a region that its owner
 //!   removed is marked as removed.
 //! - T9 the sleeper sets its flag, then looks; the waker writes, then looks at the flag: with a
-//!   SeqCst fence on both sides at least one sees the other (`ShmFabric::ring`, S2).
+//!   SeqCst fence on both sides at least one sees the other (`ShmFabric::ring`, S2). A sleeper that
+//!   takes its rings sets its flag again, then looks (`ShmFabric::attend`).
 //! - T10 new memory in the place of old memory accepts verbs from the poll on that follows the one
 //!   which reported the end of its predecessor (`link.rs`, L4).
 //!
 //! # Invariants
 //! - S1 `unfenced` names every region that this node has modified since its last SeqCst fence.
-//! - S2 the peer that finds the sleep flag set clears it (swap), so a sleep costs one ring.
+//! - S2 the peer that finds the sleep flag set clears it (swap), so a sleep costs one ring, and one
+//!   more for each time that the sleeper takes the rings and sleeps all the same.
 //! - S3 a peer is `Up` or `Failed` exactly if its memory is mapped and verbs are performed; see
 //!   `link.rs`.
 //! - S4 arrivals make regular looks at files unnecessary: a member that maps a region adds one to
@@ -220,6 +222,10 @@ impl ShmFabric {
         let was_complete = self.held.is_complete();
         self.looks.missing = !self.held.retry();
         self.bell.drain();
+        if self.asleep {
+            // What rang may be no work: then the loop sleeps after this look (T9).
+            self.show_sleep();
+        }
         let is_watched = self.lookout.is_kept();
         self.looks.missing |= !is_watched;
         for peer in Rank::all(self.members) {
@@ -252,10 +258,17 @@ impl ShmFabric {
         self.links.iter_mut().any(Link::glance) || self.looks.is_retry_due()
     }
 
+    /// Has peers ring from here on (T9).
+    fn show_sleep(&mut self) {
+        self.beacon.store(beacon::SLEEPING, 1);
+        fence(SeqCst); // pairs with the one in `ring`: the flag, then the look around
+        self.unfenced = SeatSet::EMPTY;
+    }
+
     /// Rings the bell of `to` if it sleeps (T9).
     #[inline]
     fn ring(&mut self, to: Rank) {
-        fence(SeqCst); // pairs with the one in `prepare_sleep`: what was posted, then the flag
+        fence(SeqCst); // pairs with the one in `show_sleep`: what was posted, then the flag
         self.unfenced = SeatSet::EMPTY;
         self.links[to.index()].ring_if_asleep();
     }
@@ -311,9 +324,7 @@ impl Fabric for ShmFabric {
 
     fn prepare_sleep(&mut self) {
         self.asleep = true;
-        self.beacon.store(beacon::SLEEPING, 1);
-        fence(SeqCst); // pairs with the one in `ring`: the flag, then the caller's look around
-        self.unfenced = SeatSet::EMPTY;
+        self.show_sleep();
     }
 
     fn awake(&mut self) {
