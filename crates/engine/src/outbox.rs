@@ -6,16 +6,17 @@
 //!
 //! - I1 sequences are consecutive, and what goes out goes out in their order: a connection's
 //!   pipelined writes are never swapped. By construction: [`Outbox::dispatch`] has one cursor.
+//!   Reads have no order: what goes out again comes first ([`Outbox::again`]).
 //! - I2 each command is answered once. By the flag that [`Outbox::complete`] sets.
 //! - I3 the span from the oldest unanswered to the newest is at most [`SPAN_MAX`], so that the
 //!   state machine's window of remembered answers covers every command that may be sent again.
-//!   Asserted.
+//!   Asserted. What goes out again keeps its place.
 //! - I4 at most [`BYTES_MAX`] bytes wait here, or one command. Full is a named effect:
 //!   [`Outbox::has_room`] turns false and the door stops reading its clients.
 
 use crate::service::Asker;
 use base::Instant;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The most commands between the oldest without an answer and the newest.
 pub const SPAN_MAX: usize = 4096;
@@ -44,8 +45,10 @@ pub struct Outbox {
     records: VecDeque<Record>,
     /// The commands' bytes; those before the first record's are garbage.
     bytes: Vec<u8>,
-    /// The next sequence to go out.
+    /// The next sequence to go out that has not.
     cursor: u64,
+    /// Sequences below the cursor that are to go out again.
+    again: BTreeSet<u64>,
     /// See I3.
     span: usize,
 }
@@ -60,7 +63,8 @@ impl Outbox {
     /// An empty one, of this span: at most [`SPAN_MAX`].
     pub fn new(span: usize) -> Outbox {
         let span = span.min(SPAN_MAX);
-        Outbox { first: 1, records: VecDeque::new(), bytes: Vec::new(), cursor: 1, span }
+        let (records, again) = (VecDeque::new(), BTreeSet::new());
+        Outbox { first: 1, records, bytes: Vec::new(), cursor: 1, again, span }
     }
 
     /// Whether another command may be pushed (I3, I4).
@@ -85,21 +89,32 @@ impl Outbox {
 
     /// Whether commands wait to go out.
     pub fn has_undispatched(&self) -> bool {
-        self.cursor < self.first + self.records.len() as u64
+        !self.again.is_empty() || self.cursor < self.first + self.records.len() as u64
     }
 
     /// Hands the commands that are to go out to `take`, in order, until it returns false (that one
     /// and the rest stay for the next time).
     pub fn dispatch(&mut self, mut take: impl FnMut(Sequence, &[u8]) -> bool) {
+        while let Some(sequence) = self.again.first().copied() {
+            if !self.hand(sequence, &mut take) {
+                return;
+            }
+            self.again.remove(&sequence);
+        }
         let end = self.first + self.records.len() as u64;
         while self.cursor < end {
-            let record = &self.records[(self.cursor - self.first) as usize];
-            let command = &self.bytes[record.start..record.start + record.len];
-            if !record.answered && !take(Sequence(self.cursor), command) {
+            if !self.hand(self.cursor, &mut take) {
                 return;
             }
             self.cursor += 1;
         }
+    }
+
+    /// Hands this one to `take`, if it has no answer. False if it was not taken.
+    fn hand(&self, sequence: u64, take: &mut impl FnMut(Sequence, &[u8]) -> bool) -> bool {
+        let record = &self.records[(sequence - self.first) as usize];
+        let command = &self.bytes[record.start..record.start + record.len];
+        record.answered || take(Sequence(sequence), command)
     }
 
     /// Hands every command to `take` and forgets it, until it returns false (that one and the rest
@@ -119,14 +134,14 @@ impl Outbox {
     /// longer, or may no longer be, the leader.
     pub fn rewind(&mut self) {
         self.cursor = self.first;
+        self.again.clear();
     }
 
     /// Everything without an answer gets another name (`Bug::SentAgainAsAnother`).
     pub(crate) fn rename(&mut self) {
-        if 2 * self.records.len() <= SPAN_MAX {
-            let end = self.first + self.records.len() as u64;
-            (self.first..end).for_each(|sequence| self.again(Sequence(sequence)));
-        }
+        self.first += self.records.len() as u64;
+        self.records.retain(|record| !record.answered);
+        self.forget_answered();
     }
 
     /// The oldest name without an answer (`Bug::AnswersTheOldest`).
@@ -134,20 +149,15 @@ impl Outbox {
         Sequence(self.first)
     }
 
-    /// `sequence` is to go out again, behind what is here: for what has no order, as reads have
-    /// none. (The others that went out with it do not: each would be performed twice.)
+    /// `sequence` is to go out again: for what has no order, as reads have none. (The others that
+    /// went out with it do not: each would be performed twice.)
     pub fn again(&mut self, sequence: Sequence) {
         let Some(at) = sequence.0.checked_sub(self.first) else { return };
-        let Some(record) = self.records.get_mut(at as usize) else { return };
-        if record.answered {
-            return;
+        let Some(record) = self.records.get(at as usize) else { return };
+        // What is behind the cursor goes out anyway.
+        if !record.answered && sequence.0 < self.cursor {
+            self.again.insert(sequence.0);
         }
-        record.answered = true;
-        let Record { asker, deadline, start, len, .. } = *record;
-        let from = self.bytes.len();
-        self.bytes.extend_from_within(start..start + len);
-        self.records.push_back(Record { asker, deadline, start: from, len, answered: false });
-        self.forget_answered();
     }
 
     /// The answer to `sequence` is known. Returns the asker, once (I2).
@@ -165,7 +175,7 @@ impl Outbox {
 
     /// Ends the commands whose deadline has passed at `now`: their askers' answer is "unknown".
     pub fn expire(&mut self, now: Instant, mut expired: impl FnMut(Asker)) {
-        // Not in order of deadlines: what goes out again keeps its own.
+        // Not in order of deadlines: a read may have waited for a check before it came here.
         for record in &mut self.records {
             if record.deadline <= now && !record.answered {
                 record.answered = true;
@@ -196,6 +206,9 @@ impl Outbox {
             self.first += 1;
         }
         self.cursor = self.cursor.max(self.first);
+        while self.again.first().is_some_and(|sequence| *sequence < self.first) {
+            self.again.pop_first();
+        }
         let garbage = self.records.front().map_or(self.bytes.len(), |record| record.start);
         // Moving what is left when at least half is garbage keeps the cost per byte constant.
         if garbage * 2 >= self.bytes.len() && garbage > 0 {
@@ -211,18 +224,28 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_goes_out_again_keeps_asker_bytes_and_deadline_and_is_answered_once() {
+    fn what_goes_out_again_keeps_its_place_and_is_answered_once() {
         let mut outbox = Outbox::default();
-        let first = outbox.push(asker(1), b"first", Instant(5));
-        outbox.push(asker(2), b"second", Instant(9));
-        assert_eq!(gone_out(&mut outbox, 9).len(), 2);
-        outbox.again(first);
-        assert_eq!(gone_out(&mut outbox, 9), [(3, b"first".to_vec())]);
-        assert_eq!(outbox.complete(first), None, "I2: it has another name now");
+        for n in 1..=4u8 {
+            outbox.push(asker(u64::from(n)), &[n], Instant(u64::from(n)));
+        }
+        assert_eq!(gone_out(&mut outbox, 3).len(), 3);
+        [3, 1, 3, 2, 4].into_iter().for_each(|sequence| outbox.again(Sequence(sequence)));
+        assert_eq!(outbox.complete(Sequence(2)), Some(asker(2)), "it was answered after all");
+        assert_eq!(gone_out(&mut outbox, 1), [(1, vec![1])]);
+        assert!(outbox.has_undispatched());
+        assert_eq!(gone_out(&mut outbox, 9), [(3, vec![3]), (4, vec![4])]);
+        assert!(!outbox.has_undispatched());
+        outbox.again(Sequence(3));
         let mut late = Vec::new();
-        outbox.expire(Instant(6), |asker| late.push(asker));
-        assert_eq!(late, [asker(1)], "the younger record has the earlier deadline");
-        assert_eq!(outbox.complete(Sequence(2)), Some(asker(2)));
+        outbox.expire(Instant(3), |asker| late.push(asker));
+        assert_eq!(late, [asker(1), asker(3)]);
+        assert_eq!(outbox.complete(Sequence(3)), None, "I2");
+        assert_eq!(gone_out(&mut outbox, 9), [], "one without an asker does not go out");
+        outbox.again(Sequence(4));
+        outbox.rewind();
+        assert_eq!(gone_out(&mut outbox, 9), [(4, vec![4])], "it goes out once");
+        assert_eq!(outbox.complete(Sequence(4)), Some(asker(4)));
         assert!(outbox.is_empty());
     }
 
@@ -306,6 +329,20 @@ mod tests {
         assert!(!outbox.has_room());
         outbox.complete(Sequence(1));
         assert!(outbox.has_room());
+    }
+
+    /// The leader took the oldest read, and refused the others again and again.
+    #[test]
+    fn i3_i4_what_goes_out_again_and_again_takes_no_more_room() {
+        let mut outbox = Outbox::default();
+        while outbox.has_room() {
+            outbox.push(asker(0), &[7; 50], Instant(5));
+        }
+        for _ in 0..3 {
+            let out = gone_out(&mut outbox, usize::MAX);
+            out.iter().filter(|(id, _)| *id > 1).for_each(|(id, _)| outbox.again(Sequence(*id)));
+            assert_eq!((outbox.len(), outbox.bytes.len()), (SPAN_MAX, 50 * SPAN_MAX));
+        }
     }
 
     proptest! {
