@@ -285,6 +285,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             if !self.world.planted.has(Bug::NothingIsStartedAgain) {
                 self.world.start_again(node, self.desk.own.open());
             }
+            self.repeat_removals(node);
         }
         let started = std::mem::take(&mut self.desk.own.started);
         for message in &started {

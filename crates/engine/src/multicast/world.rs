@@ -329,12 +329,18 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
 
     /// Tells all nodes that groups must remove `node`.
     pub(crate) fn ask_removal(&mut self, node: Rank, incarnation: Incarnation) {
+        let me = self.me;
+        for to in Rank::all(self.places.n_nodes()).filter(|to| *to != me) {
+            self.tell_removal(to, node, incarnation);
+        }
+    }
+
+    /// Tells the node `to` that groups must remove `node`.
+    pub(crate) fn tell_removal(&mut self, to: Rank, node: Rank, incarnation: Incarnation) {
         self.head.clear();
         self.head.extend_from_slice(&[REMOVE, node.index() as u8]);
         number(incarnation.0, &mut self.head);
-        for to in Rank::all(self.places.n_nodes()).filter(|to| *to != self.me) {
-            self.streams.push(to, &self.head, &[]);
-        }
+        self.streams.push(to, &self.head, &[]);
     }
 
     /// Sends a node a record that concerns states.

@@ -16,7 +16,8 @@
 //!   earlier one is handed to them after that (the machines' T4). By `Node::meet_newcomers`, before
 //!   records are taken, and S6. Asserted in `Node::take_records`.
 //! - N8 A removal names the node with its incarnation, so that a late request removes no successor.
-//!   By `Node::remove_members`.
+//!   By `Node::remove_members`. A node that comes back hears of the removals that stand, since its
+//!   predecessor may have died with a request. By `Node::repeat_removals`.
 
 use super::{Beginning, Node, Origin};
 use crate::multicast::application::Application;
@@ -95,6 +96,16 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             self.want_removed(node, incarnation);
         }
         !wanted.is_empty()
+    }
+
+    /// Tells a node that came back which ones groups must remove.
+    pub(super) fn repeat_removals(&mut self, to: Rank) {
+        for node in Rank::all(self.world.places.n_nodes()) {
+            let upto = Incarnation(self.removals[node.index()]);
+            if upto > Incarnation(0) && upto >= self.world.streams.incarnation(node) {
+                self.world.tell_removal(to, node, upto);
+            }
+        }
     }
 
     /// Notes that groups must remove `node`, unless it has a later incarnation than this.

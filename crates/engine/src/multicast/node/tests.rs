@@ -7,7 +7,7 @@ use crate::multicast::{Options, Outcome, Places, Sizes};
 use base::verb::Relay;
 use base::{Event, Incarnation};
 use proto::amcast::linear::Rule;
-use proto::amcast::{Config, MessageId, Place, primcast};
+use proto::amcast::{Config, FOUNDER, MessageId, Place, primcast};
 use proto::planted::Planted;
 use proto::registry::MulticastSpec;
 
@@ -266,6 +266,26 @@ fn n8_other_nodes_hear_which_one_is_to_be_removed() {
     (0..3).for_each(|_| town.turn_all());
     let wanted = |node: &Node<_, _, _>| node.removals[2];
     assert_eq!([wanted(&town.nodes[1]), wanted(&town.nodes[2])], [1, 1]);
+}
+
+/// Else no node would remove it where that node leads.
+#[test]
+fn n8_a_node_that_comes_back_hears_which_one_is_to_be_removed() {
+    let mut town = Town::new(Sound);
+    town.nodes.iter_mut().for_each(|node| node.desk.changes_members = true);
+    town.nodes[0].desk.removals.insert(Rank::at(2));
+    town.turn(0);
+    // The request is on its way to node 1, which dies before it takes it.
+    town.lans[0].wire.take(Rank::at(1));
+    let (mut node, lan) = node(1, 7, everywhere(), Sound);
+    node.desk.changes_members = true;
+    (town.nodes[1], town.lans[1]) = (node, lan);
+    for other in [0, 2] {
+        town.lans[other].links.push((Rank::at(1), false));
+        town.link(other, 1);
+    }
+    (0..5).for_each(|_| town.turn_all());
+    assert_eq!(town.nodes[1].removals[2], FOUNDER.0);
 }
 
 /// Whether a node that asks for states from `place` on is given any.
