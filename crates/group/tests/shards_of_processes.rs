@@ -73,7 +73,7 @@ fn run(words: &str) {
     let group = opened.unwrap_or_else(|error| panic!("refused: {error}"));
     let directory = options.directory.parent().expect("it was joined to one");
     let input = read_input();
-    let (mut parts, mut chats) = (BTreeMap::new(), true);
+    let (mut parts, mut chats, mut is_hushed) = (BTreeMap::new(), true, false);
     loop {
         match group.next(Duration::from_millis(5)) {
             Some(Event::View(view)) => begin(&group, &view, directory, &mut parts),
@@ -95,11 +95,13 @@ fn run(words: &str) {
         for (id, part) in parts.iter_mut().filter(|(_, part)| chats && part.n_sent == part.n_own) {
             send(&group, *id, part);
         }
+        // What is on its way when the other half ends is never delivered.
+        if !chats && !is_hushed && parts.values().all(|part| part.n_sent == part.n_own) {
+            is_hushed = true;
+            say("hushed");
+        }
         match input.try_recv() {
-            Ok(line) if line == "hush" => {
-                chats = false;
-                say("hushed");
-            }
+            Ok(line) if line == "hush" => chats = false,
             Ok(_) | Err(TryRecvError::Disconnected) => group.leave(PATIENCE),
             Err(TryRecvError::Empty) => {}
         }
