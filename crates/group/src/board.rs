@@ -19,11 +19,12 @@ use crate::teller::Place;
 use crate::time::Time;
 use base::{Bulk, Rank, SeatSet};
 use proto::vsync::{Blank, Mode, Payload, Relayed, ShardId};
+use runtime::clock::boot_now;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -74,8 +75,8 @@ pub(crate) struct Notes {
     pub(crate) places: Vec<Place>,
     /// The members of the view, if they are fewer than the group wants.
     pub(crate) inadequate: Option<usize>,
-    /// The time at which the process ends, if it is asked to leave.
-    pub(crate) leave_by: Option<Instant>,
+    /// The time within which the process ends, if it is asked to leave.
+    pub(crate) leave_within: Option<Duration>,
     /// Whether the handle was dropped.
     pub(crate) is_abandoned: bool,
     /// The trouble of the disk, while it has one.
@@ -140,10 +141,36 @@ pub(crate) struct Board {
     is_packed: bool,
     subgroups: Vec<Described>,
     pub(crate) events_max: usize,
+    pub(crate) clock: Clock,
+}
+
+/// The clock by which leases run.
+#[derive(Debug)]
+pub(crate) enum Clock {
+    /// The host's.
+    Host,
+    /// One that is set, in simulations.
+    Set(AtomicU64),
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> base::Instant {
+        match self {
+            Clock::Host => boot_now(),
+            Clock::Set(now) => base::Instant(now.load(Ordering::SeqCst)),
+        }
+    }
+
+    /// Sets a clock that is set.
+    pub(crate) fn set(&self, to: base::Instant) {
+        if let Clock::Set(now) = self {
+            now.store(to.0, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Board {
-    pub(crate) fn new(options: &Options) -> io::Result<Board> {
+    pub(crate) fn new(options: &Options, clock: Clock) -> io::Result<Board> {
         let names = layout::names(&options.layout);
         let notes = Notes {
             sends: vec![VecDeque::new(); names.len()],
@@ -163,6 +190,7 @@ impl Board {
             adequate: options.adequate,
             is_packed: matches!(options.transport, Transport::Tcp { .. }),
             events_max: options.events,
+            clock,
         })
     }
 
@@ -192,7 +220,7 @@ impl Board {
             return Err(Refused::TooLong { bytes, most: self.message_bytes });
         }
         let has_room = |notes: &Notes| {
-            if notes.leave_by.is_some() {
+            if notes.leave_within.is_some() {
                 return Err(Refused::Leaving);
             }
             if let Some(members) = notes.inadequate {
@@ -366,7 +394,7 @@ impl Board {
         let mut notes = self.notes();
         loop {
             let place = notes.places.get(subgroup).filter(|place| place.n_own >= number);
-            let held = place.and_then(Place::answers_in);
+            let held = place.and_then(|place| place.answers_in(self.clock.now()));
             if let (Some(place), None) = (place, held) {
                 let is_unsent = place.unsent.iter().any(|numbers| numbers.contains(&number));
                 return Ok(if is_unsent { Fate::Unsent } else { Fate::Delivered });
@@ -481,7 +509,8 @@ mod tests {
     use super::*;
 
     fn board() -> Board {
-        Board::new(&Options::shm("test", "sesame", "app 1")).expect("an event descriptor")
+        Board::new(&Options::shm("test", "sesame", "app 1"), Clock::Host)
+            .expect("an event descriptor")
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The door itself: a process of a group on a thread of its own, and calls from any other thread.
 
-use crate::board::Board;
+use crate::board::{Board, Clock};
 use crate::deadline::deadline;
 use crate::error::{Error, Refused};
 use crate::event::{Ended, Event, Fate, Member, StateWanted};
@@ -10,7 +10,6 @@ use crate::seat::Founds;
 use crate::time::Time;
 use base::Rank;
 use proto::vsync::{Relayed, ShardId};
-use runtime::clock::boot_now;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -102,7 +101,8 @@ impl Group {
 
     fn begin(options: &Options, founds: Founds) -> Result<Group, Error> {
         options.check()?;
-        let board = Board::new(options).map_err(Error::os("make an event descriptor"))?;
+        let board =
+            Board::new(options, Clock::Host).map_err(Error::os("make an event descriptor"))?;
         let board = Arc::new(board);
         let (report, reported) = sync_channel(1);
         let (ours, theirs) = (Arc::clone(&board), options.clone());
@@ -132,6 +132,11 @@ impl Group {
                 Err(error)
             }
         }
+    }
+
+    /// The process `me`, which no thread runs.
+    pub(crate) const fn run_by_its_caller(board: Arc<Board>, me: Member) -> Group {
+        Group { board, me, thread: None }
     }
 
     /// This process.
@@ -274,18 +279,18 @@ impl Group {
     /// in `view` ([`Event::CaughtUp`], [`Options::lease`]). It has been in the shard since then.
     pub fn has_lease(&self, subgroup: u16, view: u64) -> bool {
         let notes = self.board.notes();
-        let is_free = notes
-            .places
-            .get(usize::from(subgroup))
-            .is_some_and(|place| place.answers_in().is_none() && place.is_in_since(view));
+        let is_free = notes.places.get(usize::from(subgroup)).is_some_and(|place| {
+            place.answers_in(self.board.clock.now()).is_none() && place.is_in_since(view)
+        });
         // The clock is read last, behind the read (`vsync`, E1).
-        is_free && notes.ended.is_none() && boot_now() < notes.lease_until
+        is_free && notes.ended.is_none() && self.board.clock.now() < notes.lease_until
     }
 
     /// How long updates of a subgroup must not be answered yet, which others may have leases
     /// against. ([`Group::wait_fate`] waits for it.)
     pub fn answers_in(&self, subgroup: u16) -> Option<Duration> {
-        self.board.notes().places.get(usize::from(subgroup))?.answers_in()
+        let now = self.board.clock.now();
+        self.board.notes().places.get(usize::from(subgroup))?.answers_in(now)
     }
 
     /// Takes it that something of this time has led to what is sent from now on, which gets later
@@ -330,9 +335,8 @@ impl Group {
     /// Asks to leave, when everything that this process sent is delivered, or half of `patience`
     /// has passed: [`Event::Ended`] follows within `patience`. Take the events until then.
     pub fn leave(&self, patience: Duration) {
-        let by = deadline(patience);
         self.board.tell(|notes| {
-            notes.leave_by.get_or_insert(by);
+            notes.leave_within.get_or_insert(patience);
         });
     }
 

@@ -4,6 +4,7 @@
 //!   whether there is one, on a channel that no machine listens to. Every process answers, from the
 //!   moment on at which it polls.
 
+use crate::boarded::Post;
 use crate::options::MESSAGE_BYTES_MAX;
 use crate::time;
 use base::verb::Relay;
@@ -93,16 +94,21 @@ impl Place {
         }
     }
 
-    /// Sends a letter to the process on `seat`; false if there is no room now. It is lost if the
-    /// link breaks.
-    pub(crate) fn send_letter(&mut self, seat: Rank, letter: &[u8]) -> bool {
-        self.fabric.send(seat, &[&[CHANNEL, LETTER], letter].concat())
-    }
-
     /// Asks the process on `seat`.
     pub(crate) fn ask(&mut self, seat: Rank) {
         let _asks_again = self.fabric.send(seat, &[CHANNEL, ASK]);
     }
+}
+
+/// Sends a letter to the process on `seat`; false if there is no room now.
+pub(crate) fn send_letter(port: &mut impl Port, seat: Rank, letter: &[u8]) -> bool {
+    port.send(seat, &[&[CHANNEL, LETTER], letter].concat())
+}
+
+/// The letter that `event` brings.
+pub(crate) fn letter<'a>(event: &Event<'a>) -> Option<(Rank, &'a [u8])> {
+    let Event::Message { from, bytes: [CHANNEL, LETTER, letter @ ..] } = event else { return None };
+    Some((*from, letter))
 }
 
 /// The answer that `event` brings.
@@ -121,6 +127,20 @@ impl Relay for Place {
 
     fn port_mut(&mut self) -> &mut HostFabric {
         &mut self.fabric
+    }
+}
+
+impl Post for Place {
+    fn send_letter(&mut self, seat: Rank, letter: &[u8]) -> bool {
+        send_letter(&mut self.fabric, seat, letter)
+    }
+
+    fn take_letters(&mut self) -> Vec<(Rank, Vec<u8>)> {
+        std::mem::take(&mut self.letters)
+    }
+
+    fn trouble(&self) -> Option<&str> {
+        self.disk.as_ref().and_then(LogDisk::trouble)
     }
 }
 
@@ -146,11 +166,11 @@ impl Ground for Place {
     fn poll(&mut self, inbox: &mut Inbox) {
         self.fabric.poll(inbox);
         for event in inbox.iter() {
+            if let Some((from, letter)) = letter(&event) {
+                self.letters.push((from, letter.to_vec()));
+            }
             match event {
                 Event::Message { from, bytes: [CHANNEL, ASK] } => self.asked.push(from),
-                Event::Message { from, bytes: [CHANNEL, LETTER, letter @ ..] } => {
-                    self.letters.push((from, letter.to_vec()));
-                }
                 Event::LinkDown(seat) => {
                     self.broken.insert(seat);
                 }

@@ -59,6 +59,7 @@
 #![forbid(unsafe_code)]
 
 mod board;
+mod boarded;
 mod data;
 mod deadline;
 mod door;

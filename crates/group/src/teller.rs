@@ -7,7 +7,6 @@ use crate::options::Options;
 use base::{Instant, Rank};
 use engine::group::{Application, Installed};
 use proto::vsync::{self, Delivery, Knock, Position, ShardId};
-use runtime::clock::boot_now;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -93,9 +92,8 @@ impl Place {
         self.shard.is_some() && self.since <= view
     }
 
-    /// How long this process must not answer there yet.
-    pub(crate) fn answers_in(&self) -> Option<Duration> {
-        let now = boot_now();
+    /// The time from `now` on for which this process must not answer there yet.
+    pub(crate) fn answers_in(&self, now: Instant) -> Option<Duration> {
         (now < self.answers_from).then(|| self.answers_from.since(now).min(LOOK_EVERY))
     }
 }
