@@ -73,6 +73,8 @@ mod object;
 mod options;
 mod probe;
 mod seat;
+#[doc(hidden)]
+pub mod simulated;
 mod teller;
 mod time;
 mod words;

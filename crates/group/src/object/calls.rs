@@ -72,10 +72,10 @@ pub(super) enum Wish {
 pub(super) type Owed = (usize, u64, Outcome);
 
 impl Calls {
-    /// Of the process `me`, in a group with so many subgroups. Its tickets are not those of the
-    /// processes before it on its seat, whose answers may still come.
-    pub(super) fn new(me: Member, n_subgroups: usize) -> Calls {
-        let (n_tickets, sent) = (me.incarnation, vec![Sent::default(); n_subgroups]);
+    /// Of a process in a group with so many subgroups. Its tickets follow its incarnation: they are
+    /// not those of the processes before it on its seat, whose answers may still come.
+    pub(super) fn new(incarnation: u64, n_subgroups: usize) -> Calls {
+        let (n_tickets, sent) = (incarnation, vec![Sent::default(); n_subgroups]);
         let book = Book { n_tickets, sent, ..Book::default() };
         Calls { book: Mutex::new(book), is_over: Condvar::new(), has_room: Condvar::new() }
     }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn o2_an_answer_to_the_process_before_settles_no_call() {
-        let calls = |incarnation| Calls::new(Member { seat: 3, incarnation, metadata: [0; 2] }, 1);
+        let calls = |incarnation| Calls::new(incarnation, 1);
         let (before, next) = (calls(1_000_000), calls(2_000_000));
         let tickets = |calls: &Calls| (0..1000).map(|_| calls.ticket()).collect::<Vec<_>>();
         let late = tickets(&before);

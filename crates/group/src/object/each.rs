@@ -121,6 +121,11 @@ impl<R> Replies<R> {
         }
     }
 
+    /// Asks again for what is missing.
+    pub(super) fn ask_for_missing(&self) {
+        self.ask_again(&self.gather.missing());
+    }
+
     /// Takes it that no more is read.
     fn close(&mut self) {
         if let Some(Made { host, ticket, once }) = self.call.take()

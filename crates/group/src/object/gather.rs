@@ -133,6 +133,12 @@ impl Gather {
         self.news.notify_all();
     }
 
+    /// The other members that have to be heard, once that is known.
+    pub(super) fn missing(&self) -> Vec<Member> {
+        let inner = self.inner();
+        if inner.is_told { inner.missing(|member| *member != self.me) } else { Vec::new() }
+    }
+
     /// The next thing, after a wait until `by` at most.
     pub(super) fn take(&self, by: Instant) -> Next {
         let mut inner = self.inner();
@@ -142,8 +148,8 @@ impl Gather {
             }
             let left = by.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let missing = inner.missing(|member| *member != self.me);
-                return Next::Nothing(if inner.is_told { missing } else { Vec::new() });
+                drop(inner);
+                return Next::Nothing(self.missing());
             }
             let waited = self.news.wait_timeout(inner, left);
             inner = waited.unwrap_or_else(PoisonError::into_inner).0;

@@ -2,6 +2,7 @@
 //! executes what is delivered.
 
 use super::aheads::Aheads;
+use super::bugs::Bug;
 use super::calls::{Calls, Owed, Waiter, told};
 use super::codec::{Sent, Undecodable, decode_call, encode_call_bytes};
 use super::copy::{Call, Part, Replying};
@@ -13,6 +14,7 @@ use super::handler::{in_handler, is_in_handler};
 use super::late::{self, Late};
 use super::letters::{Again, Letter, NoAnswer, outcome};
 use super::local::Here;
+use super::owner::no_state;
 use super::pending::Outcome;
 use crate::deadline::deadline;
 use crate::door::Group;
@@ -27,7 +29,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The longest wait for events, behind which nothing is looked for but more events.
@@ -39,13 +40,7 @@ const ASK_AGAIN_EVERY: Duration = Duration::from_millis(500);
 /// The longest arguments, or result, of which a letter has room beside its head.
 pub(super) const BODY_BYTES_MAX: usize = LETTER_BYTES_MAX - 64;
 
-/// What the clones of replicas share, and the executing thread not.
-pub(super) struct Owner {
-    pub(super) host: Arc<Host>,
-    executor: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// What they share with it.
+/// What the clones of replicas share with the executing thread (`owner`).
 pub(super) struct Host {
     pub(super) group: Group,
     pub(super) calls: Calls,
@@ -68,21 +63,24 @@ pub(super) struct Host {
     reads: Mutex<BTreeMap<u64, Option<u64>>>,
     /// The latest time that this process knows of (O5).
     latest: AtomicU64,
+    /// None but in a simulation.
+    planted: Option<Bug>,
 }
 
-impl Owner {
-    /// Founds the group, or joins it. Returns when this process has the copies that it needs.
-    pub(super) fn begin(
+impl Host {
+    /// The host of a process in its first view.
+    pub(super) fn new(
+        group: Group,
         options: &Options,
-        founds: bool,
         parts: Vec<Option<Arc<dyn Part>>>,
-    ) -> Result<Arc<Owner>, Error> {
-        let group = if founds { Group::found(options)? } else { Group::join(options)? };
-        let by = deadline(options.patience);
-        let mut events = VecDeque::new();
-        let view = first_view(&group, &mut events, by, options)?;
-        let host = Arc::new(Host {
-            calls: Calls::new(group.me(), parts.len()),
+        view: View,
+        planted: Option<Bug>,
+    ) -> Result<Host, Ended> {
+        let is_planted = planted == Some(Bug::TicketsOfTheLast);
+        let first_ticket = if is_planted { 0 } else { group.me().incarnation };
+        let host = Host {
+            planted,
+            calls: Calls::new(first_ticket, parts.len()),
             names: layout::names(&options.layout),
             options: options.clone(),
             parts,
@@ -97,36 +95,16 @@ impl Owner {
             aheads: Aheads::default(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
-        });
+        };
         host.install(view)?;
-        let theirs = Arc::clone(&host);
-        let thread = std::thread::Builder::new().name(format!("object-{}", options.name));
-        let executor =
-            thread.spawn(move || theirs.run(events)).map_err(Error::os("start a thread"))?;
-        let owner = Owner { host, executor: Mutex::new(Some(executor)) };
-        owner.host.wait_settled(by, options)?;
-        Ok(Arc::new(owner))
+        Ok(host)
     }
 
-    pub(super) fn join_executor(&self) {
-        let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // A clone that a handler holds may be the last one.
-        if let Some(executor) = executor
-            && executor.thread().id() != std::thread::current().id()
-        {
-            let _panicked = executor.join();
-        }
+    /// Whether the mistake is planted.
+    pub(super) fn has(&self, bug: Bug) -> bool {
+        self.planted == Some(bug)
     }
-}
 
-impl Drop for Owner {
-    fn drop(&mut self) {
-        self.host.group.abandon();
-        self.join_executor();
-    }
-}
-
-impl Host {
     /// Wakes the threads that wait for the view, or for what the process has besides.
     pub(super) fn announce(&self) {
         self.current.announce();
@@ -147,7 +125,7 @@ impl Host {
     }
 
     /// Waits until every object here is settled.
-    fn wait_settled(&self, by: Instant, options: &Options) -> Result<(), Error> {
+    pub(super) fn wait_settled(&self, by: Instant, options: &Options) -> Result<(), Error> {
         let is_settled = || self.parts.iter().flatten().all(|part| part.is_settled());
         let holds = |_: &View| is_settled() || self.calls.check().is_err();
         let left = by.saturating_duration_since(Instant::now());
@@ -206,7 +184,9 @@ impl Host {
         self.finals.keep(|shard| is_in(shard) == Some(shard));
         *self.view() = view.clone();
         // Behind the view: what was entered under the lock of the one before is ended now.
-        self.calls.keep_asking(&view);
+        if !self.has(Bug::GoneAreAwaited) {
+            self.calls.keep_asking(&view);
+        }
         self.done.keep_members(&view);
         self.late.keep_members(&view);
         // They ask again.
@@ -306,20 +286,24 @@ impl Host {
     // ---- the executing thread ----
 
     /// Until the process is no longer in the group.
-    fn run(&self, mut events: VecDeque<Event>) {
+    pub(super) fn run(&self, mut events: VecDeque<Event>) {
         let _last = Last(self);
-        loop {
-            while let Some(event) = events.pop_front() {
-                if let Err(ended) = self.perform(event) {
-                    self.group.abandon();
-                    self.end(&ended);
-                    return;
-                }
-            }
-            let is_late = self.late.send_again(|seat, letter| self.has_told(seat, letter));
-            let wait = self.settle_owed().min(if is_late { late::LOOK_EVERY } else { LOOK_EVERY });
+        while let Some(wait) = self.step(&mut events) {
             self.group.take(&mut events, wait);
         }
+    }
+
+    /// Executes events. Returns the longest wait for more; `None` if the process has ended.
+    pub(super) fn step(&self, events: &mut VecDeque<Event>) -> Option<Duration> {
+        while let Some(event) = events.pop_front() {
+            if let Err(ended) = self.perform(event) {
+                self.group.abandon();
+                self.end(&ended);
+                return None;
+            }
+        }
+        let is_late = self.late.send_again(|seat, letter| self.has_told(seat, letter));
+        Some(self.settle_owed().min(if is_late { late::LOOK_EVERY } else { LOOK_EVERY }))
     }
 
     /// Sends a letter that tells of what this process has done, as soon as there is room.
@@ -387,6 +371,7 @@ impl Host {
             Event::Letter { from, bytes } => self.take_letter(from, &bytes)?,
             Event::StateWanted(wanted) => self.give_state(wanted)?,
             Event::State { shard, bytes } => self.take_state(shard, &bytes)?,
+            Event::Unsent { .. } if self.has(Bug::UnsentForgotten) => {}
             Event::Unsent { shard, numbers } => {
                 let why = self.other_shard(shard);
                 self.pay(self.calls.unsent(shard.subgroup, &numbers, &why));
@@ -462,10 +447,15 @@ impl Host {
                 }
             }
             // D4
-            Some(Letter::P2p { to, .. }) if to != self.group.me().incarnation => {}
+            Some(Letter::P2p { to, .. })
+                if to != self.group.me().incarnation && !self.has(Bug::P2pOfTheLast) => {}
             Some(Letter::P2p { ticket, after, shard, method, once, arguments, .. }) => {
                 self.learn(after);
                 let letter = match self.done.look(from, Kind::P2p, once) {
+                    Known::Told(letter) if self.has(Bug::P2pAgain) => {
+                        let _again = self.run_here(from, shard, Call { method, arguments })?;
+                        letter
+                    }
                     Known::New => {
                         let result = self.run_here(from, shard, Call { method, arguments })?;
                         let (time, result) = (self.latest(), result.as_deref().map_err(|why| *why));
@@ -480,7 +470,9 @@ impl Host {
             }
             Some(Letter::Again(again)) => self.reply_again(from, again),
             Some(Letter::Answer { ticket, time, result }) => {
-                self.learn(time);
+                if !self.has(Bug::LetterTimeUnlearned) {
+                    self.learn(time);
+                }
                 if let Some(gather) = self.calls.gather(ticket) {
                     gather.hear(from, result.map(<[u8]>::to_vec).map_err(NoReply::from));
                 } else {
@@ -553,28 +545,4 @@ impl Drop for Last<'_> {
         self.0.group.abandon();
         self.0.end(&Ended::Os("the thread that executes calls has panicked".into()));
     }
-}
-
-fn first_view(
-    group: &Group,
-    events: &mut VecDeque<Event>,
-    by: Instant,
-    options: &Options,
-) -> Result<View, Error> {
-    while events.is_empty() {
-        let left = by.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(no_state(options));
-        }
-        group.take(events, left);
-    }
-    match events.pop_front() {
-        Some(Event::View(view)) => Ok(view),
-        Some(Event::Ended(ended)) => Err(ended.into()),
-        other => unreachable!("a process is told its first view first, not {other:?}"),
-    }
-}
-
-fn no_state(options: &Options) -> Error {
-    Error::NoState(format!("no member gave its copy within {:?}", options.patience))
 }

@@ -28,6 +28,7 @@
 
 mod ahead;
 mod aheads;
+pub mod bugs;
 mod calls;
 mod clients;
 mod codec;
@@ -45,6 +46,7 @@ mod late;
 mod letters;
 mod local;
 mod moment;
+mod owner;
 mod p2p;
 mod pending;
 mod remote;
@@ -52,6 +54,7 @@ mod replica;
 mod replicated;
 mod shape;
 mod states;
+mod stepped;
 mod versions;
 
 pub use clients::Clients;
@@ -66,6 +69,8 @@ pub use remote::{Access, Remote};
 pub use replica::{Objects, Replica, Replicas};
 pub use replicated::{Method, MethodKind, Replicated, agreed};
 pub use shape::Shapes;
+pub(crate) use stepped::Stepped;
+pub use stepped::{ask_again, ask_for_replies_again, look_at_copy};
 pub use versions::{
     Changing, Delta, Deltas, HistoryError, Keep, Persistent, VERSIONS_KEPT, Volatile, Whole,
 };

@@ -4,8 +4,9 @@ use super::calls::{Waiter, Wish};
 use super::codec::encode;
 use super::copy::{Call, Copy, Part, state_of};
 use super::handler::{check_turn, is_in_handler};
-use super::host::{BODY_BYTES_MAX, Host, Owner};
+use super::host::{BODY_BYTES_MAX, Host};
 use super::letters::Letter;
+use super::owner::Owner;
 use super::pending::{CallError, Pending, Question, Slot, read};
 use super::replicated::{Replicated, agreed};
 use crate::deadline::deadline;
@@ -523,6 +524,14 @@ impl Replicas {
     }
 
     fn begin(self, founds: bool) -> Result<Objects, Error> {
+        self.with(|options, parts| Owner::begin(options, founds, parts))
+    }
+
+    /// The objects with the owner that `begin` makes, of the group's options and the copies.
+    pub(super) fn with(
+        self,
+        begin: impl FnOnce(&Options, Vec<Option<Arc<dyn Part>>>) -> Result<Arc<Owner>, Error>,
+    ) -> Result<Objects, Error> {
         if let Some(wrong) = self.wrong {
             return Err(Error::Options(wrong));
         }
@@ -533,7 +542,7 @@ impl Replicas {
             agreed[object.subgroup].clone_from(&object.agreed);
         }
         let options = typed(&self.options, &agreed.join(" | "));
-        let owner = Owner::begin(&options, founds, parts)?;
+        let owner = begin(&options, parts)?;
         Ok(Objects { owner, options, objects: self.objects })
     }
 }
@@ -552,6 +561,10 @@ pub struct Objects {
 }
 
 impl Objects {
+    pub(super) fn host(&self) -> &Host {
+        &self.owner.host
+    }
+
     /// The object of the subgroup with this name; `None` if it has no object of this type.
     pub fn get<S: Replicated>(&self, subgroup: &str) -> Option<Replica<S>> {
         let id = self.options.shard(subgroup, 0)?;

@@ -1,0 +1,87 @@
+//! What begins a process with objects, and ends it when the last clone of its replicas is dropped.
+
+use super::copy::Part;
+use super::host::Host;
+use crate::deadline::deadline;
+use crate::door::Group;
+use crate::error::Error;
+use crate::event::{Event, View};
+use crate::options::Options;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What the clones of replicas share, and the executing thread not.
+pub(super) struct Owner {
+    pub(super) host: Arc<Host>,
+    executor: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Owner {
+    /// Founds the group, or joins it. Returns when this process has the copies that it needs.
+    pub(super) fn begin(
+        options: &Options,
+        founds: bool,
+        parts: Vec<Option<Arc<dyn Part>>>,
+    ) -> Result<Arc<Owner>, Error> {
+        let group = if founds { Group::found(options)? } else { Group::join(options)? };
+        let by = deadline(options.patience);
+        let mut events = VecDeque::new();
+        let view = first_view(&group, &mut events, by, options)?;
+        let host = Arc::new(Host::new(group, options, parts, view, None)?);
+        let theirs = Arc::clone(&host);
+        let thread = std::thread::Builder::new().name(format!("object-{}", options.name));
+        let executor =
+            thread.spawn(move || theirs.run(events)).map_err(Error::os("start a thread"))?;
+        let owner = Owner { host, executor: Mutex::new(Some(executor)) };
+        owner.host.wait_settled(by, options)?;
+        Ok(Arc::new(owner))
+    }
+
+    /// The owner of a host that no thread runs.
+    pub(super) fn without_executor(host: Host) -> Arc<Owner> {
+        Arc::new(Owner { host: Arc::new(host), executor: Mutex::new(None) })
+    }
+
+    pub(super) fn join_executor(&self) {
+        let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A clone that a handler holds may be the last one.
+        if let Some(executor) = executor
+            && executor.thread().id() != std::thread::current().id()
+        {
+            let _panicked = executor.join();
+        }
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.host.group.abandon();
+        self.join_executor();
+    }
+}
+
+fn first_view(
+    group: &Group,
+    events: &mut VecDeque<Event>,
+    by: Instant,
+    options: &Options,
+) -> Result<View, Error> {
+    while events.is_empty() {
+        let left = by.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(no_state(options));
+        }
+        group.take(events, left);
+    }
+    match events.pop_front() {
+        Some(Event::View(view)) => Ok(view),
+        Some(Event::Ended(ended)) => Err(ended.into()),
+        other => unreachable!("a process is told its first view first, not {other:?}"),
+    }
+}
+
+pub(super) fn no_state(options: &Options) -> Error {
+    Error::NoState(format!("no member gave its copy within {:?}", options.patience))
+}
