@@ -16,29 +16,17 @@
 
 use crate::board::{BLANKS_MAX, Board, move_all};
 use crate::event::{Ended, Event, StateWanted};
+use crate::post::Post;
 use crate::teller::Teller;
 use crate::time::Time;
-use base::{Instant, Rank, SeatSet};
-use engine::group::{Application, Process, WallClock};
+use base::{Instant, SeatSet};
+use engine::group::{Application, Process};
 use proto::planted::Sound;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{Payload, Position, Refused, ShardId};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The ground of a process, with a way for letters.
-pub(crate) trait Post: WallClock {
-    /// Sends a letter to the process on `seat`; false if there is no room now. It is lost if the
-    /// link breaks.
-    fn send_letter(&mut self, seat: Rank, letter: &[u8]) -> bool;
-
-    /// Takes the letters that have come.
-    fn take_letters(&mut self) -> Vec<(Rank, Vec<u8>)>;
-
-    /// The trouble of the disk, while it has one.
-    fn trouble(&self) -> Option<&str>;
-}
 
 /// An application that makes events of what it is told; perhaps with a witness beside it.
 pub(crate) trait Hearer: Application {

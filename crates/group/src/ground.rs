@@ -4,8 +4,8 @@
 //!   whether there is one, on a channel that no machine listens to. Every process answers, from the
 //!   moment on at which it polls.
 
-use crate::boarded::Post;
 use crate::options::MESSAGE_BYTES_MAX;
+use crate::post::Post;
 use crate::time;
 use base::verb::Relay;
 use base::{Event, Inbox, Instant, Port, Rank, SeatSet};

@@ -71,6 +71,7 @@ mod layout;
 mod node;
 mod object;
 mod options;
+mod post;
 mod probe;
 mod seat;
 #[doc(hidden)]

@@ -5,12 +5,13 @@
 //! it and the machine (`boarded`), and the objects' host.
 
 use crate::board::{Board, Clock};
-use crate::boarded::{Boarded, Hearer, Post};
+use crate::boarded::{Boarded, Hearer};
 use crate::door::Group;
 use crate::event::{Member, StateWanted};
 use crate::ground::{letter, send_letter};
 use crate::object::{Objects, Replicas, Stepped};
 use crate::options::Options;
+use crate::post::Post;
 use crate::teller::Teller;
 use base::verb::Relay;
 use base::{Inbox, Instant, Rank};
@@ -125,6 +126,11 @@ impl<P: Plantings> SimulatedProcess<P> {
         self.objects.get()
     }
 
+    /// Whether its objects have executed all that it was told.
+    pub fn is_idle(&self) -> bool {
+        self.boarded.board.notes().events.is_empty()
+    }
+
     /// The process below.
     pub const fn process(&self) -> &Process<P> {
         &self.boarded.process
@@ -226,8 +232,8 @@ impl Hearer for Witnessed {
 
     fn given(&mut self, wanted: &StateWanted, bytes: Vec<u8>) -> Vec<u8> {
         let StateWanted { to, shard, at } = *wanted;
-        let judged = self.stash.remove(&(to, shard, at)).expect("the judge's part of a state");
-        [&(judged.len() as u64).to_le_bytes()[..], &judged, &bytes].concat()
+        let judged = &self.stash[&(to, shard, at)];
+        [&(judged.len() as u64).to_le_bytes()[..], judged, &bytes].concat()
     }
 }
 

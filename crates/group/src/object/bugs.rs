@@ -6,14 +6,18 @@ const ANYWHERE: [&str; 1] = ["vsync-objects"];
 proto::planted_bugs! {
     /// A p2p call is executed each time that it is asked for.
     P2pAgain = P2P_AGAIN: sweep ANYWHERE,
-    /// A process executes a p2p call that names the process before it on its seat.
-    P2pOfTheLast = P2P_OF_THE_LAST: sweep ANYWHERE,
+    /// A p2p call that is asked for again is declined.
+    ToldIsDeclined = TOLD_IS_DECLINED: sweep ANYWHERE,
+    /// A call that another member asks for is multicast twice.
+    OrderedTwice = ORDERED_TWICE: sweep ANYWHERE,
+    /// A state is given before the calls are executed that come before it.
+    StateTooEarly = STATE_TOO_EARLY: sweep ANYWHERE,
+    /// A query as of a time is answered before the copy is final up to there.
+    AnsweredUnfinal = ANSWERED_UNFINAL: sweep ANYWHERE,
     /// Messages that are not sent do not end their calls.
     UnsentForgotten = UNSENT_FORGOTTEN: sweep ANYWHERE,
     /// Calls that members were asked for stay open when these are gone.
     GoneAreAwaited = GONE_ARE_AWAITED: sweep ANYWHERE,
-    /// A process begins its tickets like the one before it on its seat.
-    TicketsOfTheLast = TICKETS_OF_THE_LAST: tests,
     /// A time that a letter brings is not learned.
     LetterTimeUnlearned = LETTER_TIME_UNLEARNED: sweep ANYWHERE,
 }

@@ -14,7 +14,6 @@ use super::handler::{in_handler, is_in_handler};
 use super::late::{self, Late};
 use super::letters::{Again, Letter, NoAnswer, outcome};
 use super::local::Here;
-use super::owner::no_state;
 use super::pending::Outcome;
 use crate::deadline::deadline;
 use crate::door::Group;
@@ -76,11 +75,9 @@ impl Host {
         view: View,
         planted: Option<Bug>,
     ) -> Result<Host, Ended> {
-        let is_planted = planted == Some(Bug::TicketsOfTheLast);
-        let first_ticket = if is_planted { 0 } else { group.me().incarnation };
         let host = Host {
             planted,
-            calls: Calls::new(first_ticket, parts.len()),
+            calls: Calls::new(group.me().incarnation, parts.len()),
             names: layout::names(&options.layout),
             options: options.clone(),
             parts,
@@ -295,6 +292,9 @@ impl Host {
 
     /// Executes events. Returns the longest wait for more; `None` if the process has ended.
     pub(super) fn step(&self, events: &mut VecDeque<Event>) -> Option<Duration> {
+        if self.has(Bug::StateTooEarly) {
+            events.make_contiguous().sort_by_key(|one| !matches!(one, Event::StateWanted(_)));
+        }
         while let Some(event) = events.pop_front() {
             if let Err(ended) = self.perform(event) {
                 self.group.abandon();
@@ -429,7 +429,9 @@ impl Host {
     fn take_letter(&self, from: Member, bytes: &[u8]) -> Result<(), Ended> {
         match Letter::decode(bytes) {
             Some(Letter::Ask { ticket, then, shard, method, arguments }) => {
-                let waits = then > Time::default() && !self.finals.has(shard, then);
+                let waits = then > Time::default()
+                    && !self.finals.has(shard, then)
+                    && !self.has(Bug::AnsweredUnfinal);
                 if waits && self.is_in(shard) {
                     let held = Held { shard, then, method, arguments: arguments.to_vec() };
                     self.finals.hold((from.seat, ticket), held);
@@ -443,12 +445,14 @@ impl Host {
                 let own = self.calls.ticket();
                 let waiter = Waiter::There { seat: from.seat, ticket };
                 if self.calls.enter(own, waiter).is_ok() {
+                    if self.has(Bug::OrderedTwice) {
+                        self.multicast(shard, own, Call { method, arguments }, Duration::ZERO);
+                    }
                     self.multicast(shard, own, Call { method, arguments }, Duration::ZERO);
                 }
             }
             // D4
-            Some(Letter::P2p { to, .. })
-                if to != self.group.me().incarnation && !self.has(Bug::P2pOfTheLast) => {}
+            Some(Letter::P2p { to, .. }) if to != self.group.me().incarnation => {}
             Some(Letter::P2p { ticket, after, shard, method, once, arguments, .. }) => {
                 self.learn(after);
                 let letter = match self.done.look(from, Kind::P2p, once) {
@@ -462,6 +466,10 @@ impl Host {
                         let letter = Letter::Answer { ticket, time, result }.encode();
                         self.done.keep(from, Kind::P2p, once.number, letter.clone());
                         letter
+                    }
+                    Known::Told(_) if self.has(Bug::ToldIsDeclined) => {
+                        let (time, result) = (self.latest(), Err(NoAnswer::Declined));
+                        Letter::Answer { ticket, time, result }.encode()
                     }
                     Known::Told(letter) => letter,
                     Known::Past => return Ok(()),
@@ -545,4 +553,9 @@ impl Drop for Last<'_> {
         self.0.group.abandon();
         self.0.end(&Ended::Os("the thread that executes calls has panicked".into()));
     }
+}
+
+/// No copy has come.
+pub(super) fn no_state(options: &Options) -> Error {
+    Error::NoState(format!("no member gave its copy within {:?}", options.patience))
 }

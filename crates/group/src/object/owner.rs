@@ -1,7 +1,7 @@
 //! What begins a process with objects, and ends it when the last clone of its replicas is dropped.
 
 use super::copy::Part;
-use super::host::Host;
+use super::host::{Host, no_state};
 use crate::deadline::deadline;
 use crate::door::Group;
 use crate::error::Error;
@@ -80,8 +80,4 @@ fn first_view(
         Some(Event::Ended(ended)) => Err(ended.into()),
         other => unreachable!("a process is told its first view first, not {other:?}"),
     }
-}
-
-pub(super) fn no_state(options: &Options) -> Error {
-    Error::NoState(format!("no member gave its copy within {:?}", options.patience))
 }
