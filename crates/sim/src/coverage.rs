@@ -255,11 +255,25 @@ pub enum Mark {
     BlockSentAgain,
     /// A process died by way of which others were to get blocks.
     RelayDied,
+    /// A call of an object was executed in the shard of its caller.
+    ObjectCalled,
+    /// A call of an object was executed in another shard than its caller's.
+    ObjectCalledThere,
+    /// Three members or more replied to one call.
+    AllReplied,
+    /// A p2p call was executed.
+    PeerCalled,
+    /// A query of an object was answered as of a time.
+    ObjectQueried,
+    /// A call of an object ended as not executed, which its process had taken.
+    ObjectUncalled,
+    /// A call of an object ended as unknown.
+    ObjectCallUnknown,
 }
 
 impl Mark {
     /// All marks.
-    pub const ALL: [Mark; 123] = [
+    pub const ALL: [Mark; 130] = [
         Mark::TornVerb,
         Mark::FailedCas,
         Mark::FailedCasOfLeader,
@@ -383,6 +397,13 @@ impl Mark {
         Mark::BlockRelayed,
         Mark::BlockSentAgain,
         Mark::RelayDied,
+        Mark::ObjectCalled,
+        Mark::ObjectCalledThere,
+        Mark::AllReplied,
+        Mark::PeerCalled,
+        Mark::ObjectQueried,
+        Mark::ObjectUncalled,
+        Mark::ObjectCallUnknown,
     ];
 
     /// Whether only protocols that decide by compare-and-swap, or catch up by reading others'

@@ -24,7 +24,7 @@ const ALLOWED: [(&str, &[&str]); 26] = [
     ("fabric", &["base", "region"]),
     ("model", &["base", "proto"]),
     ("replicate", &["base", "engine", "proto"]),
-    ("sim", &["base", "check", "engine", "kv", "proto", "replicate", "storage"]),
+    ("sim", &["base", "check", "engine", "group", "kv", "proto", "replicate", "storage"]),
     ("engine", &["base", "proto"]),
     ("runtime", &["base", "engine", "fabric", "proto", "region", "storage"]),
     ("kv", &["base", "engine", "pow", "proto"]),

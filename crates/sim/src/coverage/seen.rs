@@ -33,6 +33,21 @@ impl Mark {
                 | Mark::BlockSentAgain
                 | Mark::RelayDied
         ) || self.is_of_durable_groups()
+            || self.is_of_objects()
+    }
+
+    /// Whether only groups with objects reach it.
+    pub const fn is_of_objects(self) -> bool {
+        matches!(
+            self,
+            Mark::ObjectCalled
+                | Mark::ObjectCalledThere
+                | Mark::AllReplied
+                | Mark::PeerCalled
+                | Mark::ObjectQueried
+                | Mark::ObjectUncalled
+                | Mark::ObjectCallUnknown
+        )
     }
 
     /// Whether only durable groups reach it.

@@ -21,7 +21,7 @@ impl Date {
     /// survive (`vsync`, K6).
     pub(super) fn draw(kind: Kind, rng: &mut Rng) -> Date {
         let spread_ns = [0, MS / 10, 30 * MS, 3000 * MS][rng.below(4) as usize];
-        let swings = kind == Kind::Memory && rng.chance(1, 4);
+        let swings = kind != Kind::Durable && rng.chance(1, 4);
         Date {
             ahead_ns: rng.below(spread_ns + 1),
             swing_ns: if swings { rng.below(200 * MS) } else { 0 },

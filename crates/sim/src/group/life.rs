@@ -3,25 +3,35 @@
 
 use super::app::{self, App};
 use super::ground::SimGround;
-use super::history::{ProcessId, Record, Told};
+use super::history::{MessageId, ProcessId, Record, Told};
 use super::owed::{Asked, Owed};
 use super::reader::{self, Reader};
 use super::reads::Reads;
 use crate::Property;
 use crate::coverage::Mark;
-use crate::disk::Disk;
 use crate::trace::Topic;
 use crate::world::net::Net;
 use base::{Instant, Rank};
 use engine::group::{self, Application, Installed, Turn};
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Blank, Config, Delivery, End, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View,
-    ViewId,
+    Blank, Delivery, End, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId,
 };
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+
+/// What the world asks of the objects of a process.
+pub(super) trait Calls {
+    /// Calls the object of a subgroup.
+    fn call(&mut self, subgroup: usize, n_ballast: usize, now_ns: u64);
+
+    /// Writes down what the copies here have.
+    fn show_copies(&self, is_last: bool);
+
+    /// A call that has no outcome, though all is well.
+    fn unanswered(&self) -> Option<String>;
+}
 
 /// A process of a group as it ships, whatever is planted in it.
 pub(super) trait Life {
@@ -51,6 +61,16 @@ pub(super) trait Life {
     fn endings(&self) -> Vec<Ending>;
     fn relayed(&self) -> Relayed;
     fn owes_blocks(&self) -> bool;
+
+    /// Its objects, in a group that has some.
+    fn calls(&mut self) -> Option<&mut dyn Calls> {
+        None
+    }
+
+    /// The same, to look at.
+    fn calls_ref(&self) -> Option<&dyn Calls> {
+        None
+    }
 }
 
 impl<P: Plantings> Life for group::Process<P> {
@@ -145,20 +165,6 @@ impl<P: Plantings> Life for group::Process<P> {
     }
 }
 
-/// A process as it begins.
-pub(super) fn begun<P: Plantings>(
-    config: Config,
-    disk: Option<&mut Disk>,
-    planted: P,
-    now: Instant,
-) -> Box<dyn Life> {
-    let process = match disk {
-        None => group::Process::with(config, planted, now),
-        Some(disk) => group::Process::on(config, disk, planted, now).expect("a log of a group"),
-    };
-    Box::new(process)
-}
-
 /// A process's place in a subgroup.
 #[derive(Clone, Default)]
 pub(super) struct Place {
@@ -201,6 +207,35 @@ impl Listener<'_> {
 
     fn violate(&self, property: Property, detail: String) {
         self.net.borrow_mut().violate(property, detail);
+    }
+}
+
+/// What is heard of a process with objects, whose messages have no names.
+impl Listener<'_> {
+    pub(super) fn now_ns(&self) -> u64 {
+        self.net.borrow().now()
+    }
+
+    /// The machine has taken a message for `shard`.
+    pub(super) fn multicast(&mut self, shard: ShardId) {
+        let n_multicast = self.record.n_multicast.entry(shard).or_default();
+        *n_multicast += 1;
+        self.record.causes.insert((shard, *n_multicast), self.record.latest);
+    }
+
+    /// Delivers a message by the name that it has by the order of its sender's.
+    pub(super) fn deliver_unnamed(&mut self, delivery: Delivery) {
+        let Delivery { shard, ref sender, .. } = delivery;
+        let process = ProcessId::of(sender);
+        let ordinal = self.places[usize::from(shard.subgroup)].app.last_of(process) + 1;
+        let ProcessId(sender, incarnation) = process;
+        let name = MessageId { shard, sender, incarnation, ordinal };
+        self.deliver(Delivery { message: app::message(name, 0)[..].into(), ..delivery });
+    }
+
+    /// The state of `shard`, without its objects.
+    pub(super) fn state_of(&self, shard: ShardId) -> Vec<u8> {
+        self.places[usize::from(shard.subgroup)].app.to_bytes(self.n_ballast)
     }
 }
 

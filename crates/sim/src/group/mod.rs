@@ -23,6 +23,7 @@ mod date;
 mod ground;
 mod history;
 mod life;
+mod objects;
 mod operator;
 mod owed;
 mod phases;
@@ -48,27 +49,50 @@ pub enum Kind {
     Memory,
     /// On disks: all its processes may die at once, by a loss of power too.
     Durable,
+    /// In memory, with replicated objects that are called in every way.
+    Objects,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 2] = [Kind::Memory, Kind::Durable];
+    pub const ALL: [Kind; 3] = [Kind::Memory, Kind::Durable, Kind::Objects];
 
     /// The name on the command line, and in the lists of planted bugs.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Memory => "vsync",
             Kind::Durable => "vsync-durable",
+            Kind::Objects => "vsync-objects",
         }
     }
 
     /// Whether a sweep can reach a case.
     pub const fn can_reach(self, mark: Mark) -> bool {
         match self {
-            Kind::Memory => !mark.is_of_durable_groups(),
+            Kind::Memory => !mark.is_of_durable_groups() && !mark.is_of_objects(),
+            // Its messages have an order, are short, and have no names that could be looked for.
+            Kind::Objects => {
+                !mark.is_of_durable_groups()
+                    && !matches!(
+                        mark,
+                        Mark::UnorderedSurvived
+                            | Mark::MixedSurvived
+                            | Mark::LookedAhead
+                            | Mark::MessageLanded
+                            | Mark::MessagePacked
+                            | Mark::ParcelLost
+                            | Mark::BlockRelayed
+                            | Mark::BlockSentAgain
+                            | Mark::RelayDied
+                    )
+            }
             // It has an order, and comes back. A shard that begins again has no member that lives.
             Kind::Durable => {
-                !matches!(mark, Mark::UnorderedSurvived | Mark::GroupEnded | Mark::ShardBegunAnew)
+                !mark.is_of_objects()
+                    && !matches!(
+                        mark,
+                        Mark::UnorderedSurvived | Mark::GroupEnded | Mark::ShardBegunAnew
+                    )
             }
         }
     }
@@ -82,6 +106,9 @@ impl Kind {
             }
             Kind::Durable => {
                 "The same on disks, while power fails and whole groups die and come back"
+            }
+            Kind::Objects => {
+                "The same in memory, with replicated objects that are called in every way"
             }
         }
     }

@@ -110,7 +110,7 @@ impl World {
     }
 
     /// I2: what is missing, in words.
-    fn unachieved(&self) -> Option<String> {
+    pub(super) fn unachieved(&self) -> Option<String> {
         if self.is_dead() {
             // P2 of `power`.
             return self.is_durable().then(|| "no process is in the group".to_owned());
@@ -144,6 +144,9 @@ impl World {
         for process in self.living() {
             if self.has_asked_to_leave(process) && !self.is_needed(process, latest) {
                 return Some(format!("{} has not left: {}", process.knock.seat, all()));
+            }
+            if let Some(what) = process.unanswered() {
+                return Some(format!("{} {what}: {}", process.knock.seat, all()));
             }
             for subgroup in 0..self.scenario.shape.n_subgroups {
                 if let Some(what) = self.unexecuted(process, latest, subgroup) {

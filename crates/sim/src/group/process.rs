@@ -6,7 +6,8 @@ use super::bugs::Bug;
 use super::date::Date;
 use super::ground::{SimGround, date};
 use super::history::{MessageId, ProcessId, Record, Told};
-use super::life::{Life, Listener, Place, begun};
+use super::life::{Life, Listener, Place};
+use super::objects::{self, ObjectLife};
 use super::owed::Owed;
 use super::reader::{self, Reader};
 use super::reads::{Reads, Standing};
@@ -19,6 +20,7 @@ use crate::world::net::Net;
 use crate::world::port::SimPort;
 use base::{Bulk, Instant, Port, Rank, Rng};
 use proto::planted::{Planted, Sound};
+use proto::vsync::bugs::Plantings;
 use proto::vsync::{
     Config, Delivery, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View, ViewId,
 };
@@ -72,6 +74,7 @@ impl Process {
         (net, disk, date): (&Rc<RefCell<Net>>, Option<&mut Disk>, Date),
         n_ballast: usize,
         is_silent: bool,
+        objects: Option<objects::Setup>,
     ) -> Process {
         let knock = config.me;
         let port = SimPort::new(knock.seat, Rc::clone(net));
@@ -79,10 +82,12 @@ impl Process {
         let now = port.now();
         let places = vec![Place::default(); config.shape.n_subgroups];
         let reads = config.lease.map(|_| Reads::default());
+        let mistake = if let Some(Bug::Object(bug)) = bug { Some(bug) } else { None };
+        let above = objects.map(|setup| (setup, mistake));
         let life: Box<dyn Life> = match bug {
-            None => begun(config, disk, Sound, now),
-            Some(Bug::View(bug)) => begun(config, disk, Planted(bug), now),
-            Some(Bug::Table(bug)) => begun(config, disk, Planted(bug), now),
+            None | Some(Bug::Object(_)) => begun(config, disk, Sound, now, above),
+            Some(Bug::View(bug)) => begun(config, disk, Planted(bug), now, above),
+            Some(Bug::Table(bug)) => begun(config, disk, Planted(bug), now, above),
         };
         Process {
             knock,
@@ -263,6 +268,9 @@ impl Process {
     /// Multicasts one more message in its shard of `subgroup`, if the machine takes it. Three of
     /// four are large, if there is room.
     pub(super) fn multicast(&mut self, subgroup: usize, n_ballast: u64, record: &mut Record) {
+        if self.call(subgroup, n_ballast as usize) {
+            return;
+        }
         let Some(shard) = self.shard_of(self.knock.seat, subgroup) else { return };
         let n_multicast = record.n_multicast.get(&shard).copied().unwrap_or_default();
         let is_large = !(n_multicast + 1).is_multiple_of(4);
@@ -277,6 +285,9 @@ impl Process {
         is_large: bool,
         record: &mut Record,
     ) -> bool {
+        if self.call(subgroup, n_ballast) {
+            return false;
+        }
         let Some(shard) = self.shard_of(self.knock.seat, subgroup) else { return false };
         let n_multicast = record.n_multicast.entry(shard).or_default();
         let ordinal = *n_multicast + 1;
@@ -299,6 +310,24 @@ impl Process {
             self.trace(Topic::Propose, ordinal, 0);
         }
         is_taken
+    }
+
+    /// Calls the object of `subgroup`. False without objects.
+    fn call(&mut self, subgroup: usize, n_ballast: usize) -> bool {
+        let (n_most, now_ns) = (self.n_ballast.0, self.port.net().borrow().now());
+        let Some(calls) = self.life.calls() else { return false };
+        calls.call(subgroup, n_ballast % (n_most + 1), now_ns);
+        true
+    }
+
+    /// Writes down what its objects' copies have.
+    pub(super) fn show_copies(&self, is_last: bool) {
+        self.life.calls_ref().into_iter().for_each(|calls| calls.show_copies(is_last));
+    }
+
+    /// A call that has no outcome, though all is well.
+    pub(super) fn unanswered(&self) -> Option<String> {
+        self.life.calls_ref()?.unanswered()
     }
 
     /// Takes it from outside that a time has led to what it multicasts from now on.
@@ -396,5 +425,26 @@ impl Process {
     pub(super) fn delivered_itself(&self, shard: ShardId) -> u64 {
         let places = self.places.get(usize::from(shard.subgroup));
         places.and_then(|place| place.own.get(&shard)).copied().unwrap_or(0)
+    }
+}
+
+/// A process as it begins.
+fn begun<P: Plantings>(
+    config: Config,
+    disk: Option<&mut Disk>,
+    planted: P,
+    now: Instant,
+    above: Option<(objects::Setup, Option<group::simulated::bugs::Bug>)>,
+) -> Box<dyn Life> {
+    let me = config.me;
+    let process = match disk {
+        None => engine::group::Process::with(config, planted, now),
+        Some(disk) => {
+            engine::group::Process::on(config, disk, planted, now).expect("a log of a group")
+        }
+    };
+    match above {
+        None => Box::new(process),
+        Some((setup, bug)) => Box::new(ObjectLife::new(process, me, setup, bug)),
     }
 }

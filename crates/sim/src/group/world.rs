@@ -6,6 +6,7 @@ use super::bugs::Bug;
 use super::checks;
 use super::ground::new_disk;
 use super::history::{History, ProcessId};
+use super::objects::{self, Book};
 use super::process::Process;
 use super::scenario::{Manner, Scenario};
 use crate::areas::Areas;
@@ -19,6 +20,7 @@ use crate::world::net::Net;
 use crate::world::outage::Outages;
 use crate::{Config, Outcome, Property, Provider};
 use base::{Event, Incarnation, Rank, Rng, SeatSet};
+use core::time::Duration;
 use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, View};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,8 +28,10 @@ use std::rc::Rc;
 /// The number of events beyond which a run is taken for one that spins.
 const N_EVENTS_MAX: u64 = 5_000_000;
 
-/// What processes meet that share memory, or send parcels.
+/// What processes share beside the network.
 struct Shared {
+    /// The calls of objects, in a group that has some; and their choices.
+    objects: Option<(Rc<RefCell<Book>>, Rng)>,
     areas: Areas,
     /// The choices of WRITEs that land while rows are read.
     rng_of_races: Rng,
@@ -106,6 +110,8 @@ impl World {
             history: History { is_unordered, is_durable, modes, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
             shared: Shared {
+                objects: (kind == Kind::Objects)
+                    .then(|| (Rc::default(), Rng::new(seed ^ 0x6361_6c6c_7300))),
                 areas: Areas::default(),
                 rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
                 rng_of_parcels: Rng::new(seed ^ 0x7061_7263_656c),
@@ -178,11 +184,17 @@ impl World {
             return self.begin_on_disks();
         }
         let founders: Vec<Knock> =
-            (0..self.scenario.n_founders).map(|seat| knock(seat, 1)).collect();
+            (0..self.scenario.n_founders).map(|seat| knock(seat, self.incarnation(1))).collect();
         for seat in 0..founders.len() {
             self.be_born(seat, Start::Found(founders.clone()));
         }
         self.set_out();
+    }
+
+    /// The incarnation of a process in its seat's life of this number. Those of processes with
+    /// objects are as far from each other as those of a host's clock.
+    fn incarnation(&self, life: u32) -> u64 {
+        u64::from(life) * if self.shared.objects.is_some() { 1_000_000 } else { 1 }
     }
 
     pub(super) fn set_out(&self) {
@@ -303,7 +315,7 @@ impl World {
             self.renew_memory(seat);
         }
         self.awaited.remove(Rank::at(seat));
-        let me = knock(seat, u64::from(life));
+        let me = knock(seat, self.incarnation(life));
         let config = vsync::Config {
             me,
             start,
@@ -320,9 +332,18 @@ impl World {
         let n_ballast = self.rng.below(self.scenario.n_ballast) as usize;
         let date = self.scenario.dates[seat];
         let below = (&self.net, self.disks.get_mut(seat), date);
-        let mut process = Process::new(config, self.bug, below, n_ballast, is_silent);
+        let is_mild = self.scenario.manner == Manner::Mild;
+        let objects = self.shared.objects.as_mut().map(|(book, rng)| objects::Setup {
+            options: objects::options(&self.scenario),
+            leaves_within: Duration::from_millis(if is_mild { 4_000 } else { 20 << rng.below(8) }),
+            book: Rc::clone(book),
+            rng: rng.fork(),
+        });
+        let mut process = Process::new(config, self.bug, below, n_ballast, is_silent, objects);
         process.is_slow = self.phase == Phase::Safety && n_ballast % 4 == 3;
-        if let Some(rng) = &mut self.shared.rng_of_states {
+        if let Some(rng) =
+            self.shared.rng_of_states.as_mut().filter(|_| self.shared.objects.is_none())
+        {
             process.owe(rng.fork());
         }
         if self.scenario.has_races {
@@ -381,6 +402,11 @@ impl World {
         if self.is_alive(seat) && self.processes[seat].as_ref().is_some_and(Process::owes_blocks) {
             self.net.borrow_mut().coverage.hit(Mark::RelayDied);
         }
+        if self.is_alive(seat)
+            && let Some(process) = &self.processes[seat]
+        {
+            process.show_copies(false);
+        }
         self.outages.crash(&mut self.net.borrow_mut(), seat);
         self.lose_process(seat);
     }
@@ -404,9 +430,18 @@ impl World {
     /// Judges the properties of the whole history.
     fn judge(mut self) -> Outcome {
         self.processes.iter_mut().flatten().for_each(Process::look_at_last);
+        let is_well = self.latest().is_some() && self.unachieved().is_none();
+        self.living().for_each(|process| process.show_copies(is_well));
         let is_sound_so_far = self.net.borrow().violation.is_none();
         if let (true, Err((property, detail))) = (is_sound_so_far, checks::judge(&self.history)) {
             self.violate(property, detail);
+        }
+        if let Some((book, _)) = &self.shared.objects {
+            let book = book.borrow();
+            objects::marks(&book).for_each(|mark| self.net.borrow_mut().coverage.hit(mark));
+            if let Err(detail) = objects::judge(&book) {
+                self.violate(Property::Answer, detail);
+            }
         }
         let records = self.history.records.values();
         let n_multicast: u64 = records.clone().map(super::history::Record::n_multicast).sum();
