@@ -11,7 +11,8 @@
 //!   the remedy. [`LogDisk::failure`].
 //! - I4 the bytes that wait for the disk are bounded: no entry is longer than [`LogDisk::room`]
 //!   allows (D4 of `proto::disk`). Asserted in `LogDisk::append`.
-//! - I5 a failed snapshot is begun again after a growing pause, and is reported once.
+//! - I5 a failed snapshot is begun again after a growing pause, and is reported once. So what was
+//!   logged before it counts again: by [`LogDisk::snapshotted`].
 
 use crate::saving::{End, Writing};
 use base::{Instant, Prefix, Slot};
@@ -96,8 +97,10 @@ pub struct LogDisk {
     trouble: Option<String>,
     last_trouble: Option<String>,
     n_troubles: u64,
-    /// Bytes of entries since the last snapshot began.
+    /// Bytes of entries since the last snapshot began that has not failed.
     logged_bytes: u64,
+    /// Bytes of entries before the snapshot under way, and since the one before it.
+    covered_bytes: u64,
     snapshot_bytes: u64,
     /// The operator's volume of log between snapshots, instead of the usual rule.
     snapshot_log_bytes: Option<u64>,
@@ -150,6 +153,7 @@ impl LogDisk {
             .map_err(failed("start the thread that syncs"))?;
         let disk = LogDisk {
             logged_bytes: opened.log.n_payload_bytes(),
+            covered_bytes: 0,
             log: opened.log,
             committer,
             bell,
@@ -308,7 +312,7 @@ impl StableStorage for LogDisk {
         match Writing::begin(media, log, prefix, note, move || bell.ring()) {
             Ok(writing) => {
                 self.writing = Some(writing);
-                self.logged_bytes = 0;
+                self.covered_bytes = std::mem::take(&mut self.logged_bytes);
                 true
             }
             Err(error) => {
@@ -343,6 +347,10 @@ impl StableStorage for LogDisk {
     fn snapshotted(&mut self, now: Instant) -> Option<Prefix> {
         let end = self.writing.as_mut()?.outcome()?;
         self.writing = None;
+        let covered_bytes = std::mem::take(&mut self.covered_bytes);
+        if !matches!(end, End::Written(_)) {
+            self.logged_bytes += covered_bytes;
+        }
         match end {
             End::Written(prefix) => {
                 self.n_snapshots += 1;

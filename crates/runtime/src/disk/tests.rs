@@ -1,7 +1,7 @@
 //! The log of one member on a real disk.
 
 use super::*;
-use base::{Incarnation, NodeId};
+use base::{Ballot, Incarnation, NodeId};
 use std::path::Path;
 
 const WITHIN: Duration = Duration::from_secs(20);
@@ -49,6 +49,37 @@ fn i4_a_snapshot_that_fails_is_begun_again_after_a_pause_that_grows_and_said_onc
     disk.snapshot_piece(b"state".to_vec(), true);
     assert_eq!(ended(&mut disk, now), Some(Prefix(9)));
     assert_eq!((disk.no_snapshot(), disk.snapshot_pause(now)), (None, None));
+}
+
+#[test]
+fn i5_what_was_logged_before_a_snapshot_that_fails_counts_again() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    let (mut disk, _) = reopened(&path, 1);
+    disk.snapshot_every(1000);
+    let append = |disk: &mut LogDisk, slot| {
+        let head = EntryHead { slot: Slot(slot), ballot: Ballot(3), view: 0 };
+        disk.append(Entry { head, payload: &[7; 600] });
+    };
+    append(&mut disk, 0);
+    append(&mut disk, 1);
+    assert!(disk.wants_snapshot());
+    let obstacle = path.join(format!("{}.part", snapshot::name(Slot(2))));
+    std::fs::create_dir(&obstacle).unwrap();
+    assert!(disk.begin_snapshot(Prefix(2), None, Instant(1)));
+    append(&mut disk, 2);
+    assert_eq!((ended(&mut disk, Instant(1)), disk.figures().logged_bytes), (None, 1800));
+    assert!(disk.wants_snapshot(), "it is wanted when its pause is over");
+    std::fs::remove_dir(&obstacle).unwrap();
+    let later = Instant(1).plus(SNAPSHOT_PAUSE);
+    assert!(disk.begin_snapshot(Prefix(2), None, later));
+    disk.give_up_snapshot();
+    assert_eq!((ended(&mut disk, later), disk.figures().logged_bytes), (None, 1800));
+    assert!(disk.begin_snapshot(Prefix(3), None, later));
+    append(&mut disk, 3);
+    disk.snapshot_piece(b"state".to_vec(), true);
+    assert_eq!((ended(&mut disk, later), disk.figures().logged_bytes), (Some(Prefix(3)), 600));
+    assert!(!disk.wants_snapshot());
 }
 
 /// The log in the directory `path` of a member of `cluster`, with what its newest snapshot holds.

@@ -1,7 +1,8 @@
 //! The snapshots on a simulated member's disk, and the one that is being written.
 //!
 //! - F1 two are kept, so that a damaged one is not the only one, as the program keeps them.
-//! - F2 one that failed is begun again after a pause. By [`Shelf::pause`].
+//! - F2 one that failed is begun again after a pause, since what was logged before it counts again.
+//!   By [`Shelf::pause`].
 
 use base::{Instant, Prefix, Rng};
 use core::time::Duration;
@@ -45,6 +46,8 @@ pub(super) struct Shelf {
     /// The bytes of entries after which a snapshot is due.
     log_bytes: u64,
     pub(super) logged_bytes: u64,
+    /// The bytes of entries before the snapshot under way.
+    covered_bytes: u64,
     /// The time in which a snapshot becomes durable.
     writing_takes: Duration,
     pub(super) n_written: u64,
@@ -62,6 +65,7 @@ impl Shelf {
             retry_at: None,
             log_bytes,
             logged_bytes: 0,
+            covered_bytes: 0,
             writing_takes,
             n_written: 0,
             n_failed: 0,
@@ -75,7 +79,7 @@ impl Shelf {
 
     /// Starts a process on it.
     pub(super) fn revive(&mut self) {
-        self.logged_bytes = 0;
+        (self.logged_bytes, self.covered_bytes) = (0, 0);
         self.retry_at = None;
     }
 
@@ -137,7 +141,7 @@ impl Shelf {
         if self.pause(now).is_some_and(|pause| !pause.is_zero()) {
             return false;
         }
-        self.logged_bytes = 0;
+        self.covered_bytes = std::mem::take(&mut self.logged_bytes);
         let until = now.plus(self.writing_takes);
         self.writing = Some(Writing { snapshot, is_whole: false, is_given_up: false, until });
         true
@@ -163,10 +167,13 @@ impl Shelf {
     pub(super) fn ended(&mut self, now: Instant, is_full: bool) -> Option<Prefix> {
         let ends = |one: &mut Writing| one.is_given_up || one.is_whole && one.until <= now;
         let Writing { snapshot, is_given_up, .. } = self.writing.take_if(ends)?;
+        let covered_bytes = std::mem::take(&mut self.covered_bytes);
         if is_given_up {
+            self.logged_bytes += covered_bytes;
             return None;
         }
         if std::mem::take(&mut self.fails_next) || is_full {
+            self.logged_bytes += covered_bytes;
             self.n_failed += 1;
             self.retry_at = Some(now.plus(RETRY));
             return None;
@@ -212,11 +219,14 @@ mod tests {
     #[test]
     fn f2_one_that_failed_is_begun_again_after_a_pause() {
         let mut shelf = Shelf::new(1, Duration::ZERO);
+        shelf.logged_bytes = 5;
         write(&mut shelf, 3, Instant(1));
         assert_eq!((shelf.ended(Instant(1), true), shelf.n_failed), (None, 1));
+        assert!(shelf.wants_snapshot());
         assert!(!shelf.begin(of(4), Instant(2)));
         write(&mut shelf, 4, Instant(1).plus(RETRY));
         assert_eq!(shelf.ended(Instant(1).plus(RETRY), false), Some(Prefix(4)));
+        assert!(!shelf.wants_snapshot());
     }
 
     #[test]
