@@ -21,7 +21,6 @@
 //!   the state time in milliseconds times 1024.
 //! - E6 all of this is a function of the calls and of state time: replicas agree. By construction:
 //!   no clock, no hash order.
-//!   no clock, no hash order.
 
 use std::collections::{BTreeMap, VecDeque};
 

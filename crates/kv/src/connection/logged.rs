@@ -14,7 +14,6 @@
 //!   wait for a client ([`OUTPUT_BYTES_MAX`]), judged by the lengths of the last ones, or are one
 //!   reply. By [`LoggedReplies::has_room`]. The other reads wait for the writes before them, as
 //!   they would without a log.
-//!   without a log.
 
 use super::{OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX};
 

@@ -9,7 +9,6 @@
 //!   instead of another one.
 //! - I4 a turn reads at most `READ_BYTES` from each client, and writes each client's replies with
 //!   one call. By construction.
-//!   client's replies with one call.
 
 mod listed;
 mod told;

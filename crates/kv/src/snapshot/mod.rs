@@ -30,7 +30,6 @@
 //!   in [`Saver::chunk`], checked by [`Installer::feed`] before it waits for more.
 //! - P3 installing gives a machine that is equal to the one that was saved, to its digest. By
 //!   construction of the last chunk's check, which is the digest, and by test.
-//! - P4 nothing is half installed: [`Installer::finish`] gives a whole machine or an error, and
 //! - P4 no snapshot is half installed: [`Installer::finish`] gives a whole machine or an error, and
 //!   touches no other. By construction.
 //! - P6 a snapshot that is written beside a machine which continues is the one that would have been
