@@ -6,6 +6,8 @@
 //!   from the round, so that no two rounds run the same. By construction: [`first_of`].
 //! - S3 No kind that `gregale sim` knows is left out. Tested where its kinds are listed
 //!   (`crates/workbench/src/sim/args.rs`).
+//! - S4 A seed passes if every judge has judged it. Where its history is too hard for the judge of
+//!   linearizability, its line says so, or the gate fails. Tested.
 
 use crate::run::{output, show, simulator};
 use crate::sweeps::{Turn, turns};
@@ -30,6 +32,16 @@ const FIVE: &str = "five";
 /// In the place of a rule: twenty members.
 const TWENTY: &str = "twenty";
 
+/// In a line of its own behind the seed: the history is too hard for the judge of linearizability,
+/// and the seed is run for the other judges.
+const HARD: &str = "hard";
+
+/// What `gregale sim` says of a seed whose history was too hard.
+const UNJUDGED: &str = "not judged for linearizability";
+
+/// What `gregale sim` says behind the number of such seeds of a sweep.
+const TOO_HARD: &str = " histories were too hard for the judge of linearizability";
+
 /// The time that one kind runs before the next has its turn.
 const TURN_MAX: Duration = Duration::from_secs(10);
 /// The first fresh seed: above every range that a sweep or a hunt begins at 0.
@@ -43,6 +55,8 @@ struct Failed {
     protocol: String,
     rule: Option<String>,
     seed: u64,
+    /// Whether its history is known to be too hard (S4).
+    is_hard: bool,
 }
 
 /// The lines of `xtask/seeds.txt`.
@@ -54,11 +68,14 @@ fn parse(text: &str) -> Result<Vec<Failed>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let one = match words.as_slice() {
             [] => continue,
-            [protocol, rule, seed] => seed.parse().ok().map(|seed| Failed {
-                protocol: (*protocol).to_owned(),
-                rule: (*rule != "-").then(|| (*rule).to_owned()),
-                seed,
-            }),
+            [protocol, rule, seed, hard @ ..] if matches!(hard, [] | [HARD]) => {
+                seed.parse().ok().map(|seed| Failed {
+                    protocol: (*protocol).to_owned(),
+                    rule: (*rule != "-").then(|| (*rule).to_owned()),
+                    seed,
+                    is_hard: !hard.is_empty(),
+                })
+            }
             _ => None,
         };
         let one = one.filter(|one| {
@@ -66,7 +83,7 @@ fn parse(text: &str) -> Result<Vec<Failed>> {
                 || one.protocol == "primcast-linearizable" && one.rule.is_none()
         });
         all.push(one.with_context(|| {
-            format!("line {} is no `protocol rule seed  # text`: {line}", number + 1)
+            format!("line {} is no `protocol rule seed [hard]  # text`: {line}", number + 1)
         })?);
     }
     Ok(all)
@@ -91,27 +108,45 @@ fn simulation(protocol: &str, rule: Option<&str>, more: &[&str]) -> Result<Comma
 /// Runs every seed that ever failed (S1).
 ///
 /// # Errors
-/// One fails again.
+/// One fails again, or was not judged (S4).
 pub(crate) fn gate() -> Result<()> {
     let path = crate::root().join("xtask/seeds.txt");
     let text = std::fs::read_to_string(&path)
         .with_context(|| format!("cannot read {}: restore it from git", path.display()))?;
     let all = parse(&text).with_context(|| format!("{} is damaged", path.display()))?;
-    let mut n_failed = 0;
-    for Failed { protocol, rule, seed } in &all {
+    let (mut n_failed, mut n_hard) = (0, 0);
+    for Failed { protocol, rule, seed, is_hard } in &all {
         let seed = seed.to_string();
         let mut command = simulation(protocol, rule.as_deref(), &["--seed", &seed])?;
         let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
-        if !run.status.success() {
+        let told = told(&run);
+        let verdict = verdict(run.status.success(), &told, *is_hard);
+        n_hard += u64::from(*is_hard);
+        if let Err(why) = verdict {
             n_failed += 1;
-            println!("{protocol} {}: {}", rule.as_deref().unwrap_or("-"), told(&run));
+            println!("{protocol} {}: {told}{why}", rule.as_deref().unwrap_or("-"));
         }
     }
-    println!("{} seeds that failed once: {n_failed} fail", all.len());
+    println!(
+        "{} seeds that failed once: {n_failed} fail; {n_hard} are judged without the judge of \
+         linearizability",
+        all.len()
+    );
     if n_failed > 0 {
-        bail!("{n_failed} of {} seeds that failed once fail again", all.len());
+        bail!("{n_failed} of {} seeds that failed once fail again, or are not judged", all.len());
     }
     Ok(())
+}
+
+/// Whether a seed passes (S4); if not, what its last output does not say.
+fn verdict(has_passed: bool, told: &str, is_hard: bool) -> Result<(), &'static str> {
+    match (has_passed, told.contains(UNJUDGED)) {
+        (false, _) => Err(""),
+        (true, true) if !is_hard => {
+            Err(": say `hard` behind it in xtask/seeds.txt, with the reason")
+        }
+        (true, _) => Ok(()),
+    }
 }
 
 /// The last output of a run.
@@ -157,13 +192,16 @@ fn run_fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<(
     // (The build is not part of the time.)
     output(&mut simulator(&["--version"])?)?;
     let began = Instant::now();
-    let mut n_failed = 0;
+    let (mut n_failed, mut n_hard) = (0, 0);
     for round in 0.. {
         for kind in &kinds {
             if round > 0 && began.elapsed() >= span {
+                println!("{n_hard} fresh seeds were not judged for linearizability");
                 return ended(n_failed, of);
             }
-            n_failed += u64::from(!run_turn(kind, first_of(of, kind, round), turn)?);
+            let (has_passed, n_unjudged) = run_turn(kind, first_of(of, kind, round), turn)?;
+            n_failed += u64::from(!has_passed);
+            n_hard += n_unjudged;
         }
     }
     ended(n_failed, of)
@@ -179,19 +217,28 @@ fn ended(n_failed: u64, of: &str) -> Result<()> {
     Ok(())
 }
 
-/// One turn of one kind: whether all its seeds passed.
-fn run_turn(of: &Turn, first: u64, turn: Duration) -> Result<bool> {
+/// The number of a sweep's seeds that were not judged for linearizability.
+fn n_unjudged(told: &str) -> u64 {
+    let number = |line: &str| line.split_once(TOO_HARD)?.0.trim().parse().ok();
+    told.lines().find_map(number).unwrap_or(0)
+}
+
+/// One turn of one kind: whether all its seeds passed, and how many were not judged for
+/// linearizability.
+fn run_turn(of: &Turn, first: u64, turn: Duration) -> Result<(bool, u64)> {
     let (first, seconds) = (first.to_string(), turn.as_secs().to_string());
     let mut command =
         simulation(&of.protocol, of.words.as_deref(), &["--first", &first, "--seconds", &seconds])?;
     let run = command.output().with_context(|| format!("cannot run `{}`", show(&command)))?;
     let text = String::from_utf8_lossy(&run.stdout);
-    println!("from seed {first}: {}", text.lines().next().unwrap_or("nothing was printed"));
+    let n_unjudged = n_unjudged(&text);
+    let hard = if n_unjudged > 0 { format!("; {n_unjudged} not judged") } else { String::new() };
+    println!("from seed {first}: {}{hard}", text.lines().next().unwrap_or("nothing was printed"));
     if !run.status.success() {
         text.lines().skip(1).for_each(|line| println!("{line}"));
         print!("{}", String::from_utf8_lossy(&run.stderr));
     }
-    Ok(run.status.success())
+    Ok((run.status.success(), n_unjudged))
 }
 
 #[cfg(test)]
@@ -202,11 +249,31 @@ mod tests {
     fn s1_every_seed_that_failed_once_is_one_that_can_be_run() {
         let text = include_str!("../seeds.txt");
         let all = parse(text).unwrap();
-        let known = Failed { protocol: "velos-narrow".to_owned(), rule: None, seed: 40_001_405 };
+        let (protocol, rule) = ("velos-narrow".to_owned(), None);
+        let known = Failed { protocol, rule, seed: 40_001_405, is_hard: false };
         assert!(all.contains(&known), "{all:?}");
-        for wrong in ["velos 3", "velos - x", "velos hop 3", "raft - 3", "velos - 3 4"] {
+        assert!(parse("velos - 3 hard  # why").unwrap()[0].is_hard);
+        for wrong in
+            ["velos 3", "velos - x", "velos hop 3", "raft - 3", "velos - 3 4", "velos - 3 hard 4"]
+        {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn s4_a_seed_that_was_not_judged_passes_only_if_its_line_says_so() {
+        let judged = "seed 3: no violation in 9 ms of virtual time";
+        let not_judged = format!("{judged}; {UNJUDGED}");
+        assert_eq!(verdict(true, judged, false), Ok(()));
+        assert_eq!(verdict(true, judged, true), Ok(()));
+        assert_eq!(verdict(true, &not_judged, true), Ok(()));
+        assert!(verdict(true, &not_judged, false).is_err_and(|why| why.contains("`hard`")));
+        assert!(verdict(false, "seed 3: A value was lost", true).is_err());
+        let sweep = format!("velos: 60 seeds\n  2{TOO_HARD} (at most 4 may be)\n");
+        assert_eq!((n_unjudged(&sweep), n_unjudged("velos: 60 seeds\n")), (2, 0));
+        // The words are those of `gregale sim`.
+        let simulator = include_str!("../../crates/workbench/src/sim.rs");
+        assert!(simulator.contains(UNJUDGED) && simulator.contains(TOO_HARD));
     }
 
     #[test]
