@@ -65,6 +65,11 @@ fn build_simulator() -> Result<PathBuf> {
     programs.next().map(PathBuf::from).context("cargo built no gregale-workbench")
 }
 
+/// Whether this machine judges a change: then nothing that it can run may be left out.
+pub(crate) fn is_ci() -> bool {
+    std::env::var("CI").is_ok_and(|is_ci| is_ci == "true")
+}
+
 /// Runs `command` with its output going where ours goes.
 pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let shown = show(command);

@@ -4,8 +4,9 @@
 //! were left out with the reason, and at the end a table and why each test failed. A log that is
 //! cut in its middle still names the causes.
 
+use crate::hosts::{self, Judged};
 use crate::programs::{self, Program};
-use crate::run::{cargo, output, retry, show, works};
+use crate::run::{cargo, is_ci, output, retry, show, works};
 use crate::times::Times;
 
 use anyhow::{Context, Result, bail};
@@ -45,14 +46,27 @@ pub(crate) fn test(manner: &Manner) -> Result<()> {
     let mut times = Times::new("cargo xtask test");
     let mut told = Told::default();
     let outcome = run(manner, &mut times, &mut told);
+    let judged = if is_ci() { hosts::judge(&told.skipped) } else { Judged::default() };
+    if is_ci() {
+        told.skipped.clone_from(&judged.left_out);
+    }
     if !told.skipped.is_empty() {
-        println!("--- left out\n{}", told.skipped.join("\n"));
+        println!("--- left out on this host:\n{}", told.skipped.join("\n"));
     }
     times.tell();
     if !told.failed.is_empty() {
         println!("--- failed\n{}", told.failed.join("\n"));
     }
-    outcome
+    outcome?;
+    not_left_out(&judged)
+}
+
+/// Fails if a test left itself out that this host can run.
+fn not_left_out(judged: &Judged) -> Result<()> {
+    if !judged.wrong.is_empty() {
+        bail!("with CI=true no test that can be run is left out:\n{}", judged.wrong.join("\n"));
+    }
+    Ok(())
 }
 
 fn run(manner: &Manner, times: &mut Times, told: &mut Told) -> Result<()> {
@@ -61,7 +75,7 @@ fn run(manner: &Manner, times: &mut Times, told: &mut Told) -> Result<()> {
     if !missing.is_empty() {
         let text = programs::told(&missing);
         // A machine that judges a change must run every test of it.
-        if std::env::var("CI").is_ok_and(|is_ci| is_ci == "true") {
+        if is_ci() {
             bail!("with CI=true no test may be left out:\n{text}");
         }
         told.skipped.extend(text.lines().map(str::to_owned));
@@ -84,10 +98,11 @@ fn run(manner: &Manner, times: &mut Times, told: &mut Told) -> Result<()> {
     if manner.is_long {
         let mut cuts = judged(&POWER_CUTS, &skips);
         cuts.args(["--ignored", "fifty"]);
-        times.step("fifty power cuts", || listen(cuts, LONG_WITHIN, told))?;
+        times.step("fifty power cuts", || listen_to_some(cuts, &POWER_CUTS, &skips, told))?;
         let mut worlds = judged(&WORLDS, &skips);
         worlds.args(["--ignored", "--skip", HUNT]);
-        times.step("the model's larger worlds", || listen(worlds, LONG_WITHIN, told))?;
+        times
+            .step("the model's larger worlds", || listen_to_some(worlds, &WORLDS, &skips, told))?;
     }
     Ok(())
 }
@@ -181,6 +196,21 @@ fn listen(mut command: Command, within: Duration, told: &mut Told) -> Result<()>
     Ok(())
 }
 
+/// Runs the long tests in `binaries`, of which each must have one: a filter may find none once a
+/// test has another name.
+fn listen_to_some(
+    command: Command,
+    binaries: &[&str],
+    skips: &[&str],
+    told: &mut Told,
+) -> Result<()> {
+    told.passed.clear();
+    let shown = show(&command);
+    listen(command, LONG_WITHIN, told)?;
+    // (Where programs are missing, a test that needs one may be the only one.)
+    if skips.is_empty() { told.each_has_passed(binaries, &shown) } else { Ok(()) }
+}
+
 /// The output of the tests.
 #[derive(Default, Debug)]
 struct Told {
@@ -188,6 +218,8 @@ struct Told {
     binaries: Vec<(String, Duration)>,
     /// Lines on tests that were left out, by this program or by themselves.
     skipped: Vec<String>,
+    /// The number of tests that passed, with the name of their binary.
+    passed: Vec<(String, u64)>,
     crate_name: String,
     binary: Option<(String, Instant)>,
     /// Why tests failed: the name of each, and the first lines of its panic.
@@ -216,6 +248,13 @@ impl Told {
                 self.skipped.push(told);
             }
         }
+        let n_passed = line.strip_prefix("test result: ok. ").and_then(|rest| {
+            let (n, _) = rest.split_once(" passed")?;
+            n.parse().ok()
+        });
+        if let (Some(n), Some((name, _))) = (n_passed, &self.binary) {
+            self.passed.push((name.clone(), n));
+        }
         if line.starts_with("test result: FAILED") {
             let text = std::mem::take(&mut self.text);
             let failures = failures(&text);
@@ -231,6 +270,18 @@ impl Told {
             || line.starts_with("error")
             || line.starts_with("warning");
         if is_shown { vec![line.to_owned()] } else { Vec::new() }
+    }
+
+    /// Fails if no test of one of these binaries has passed.
+    fn each_has_passed(&self, binaries: &[&str], shown: &str) -> Result<()> {
+        let has_passed = |binary: &&&str| {
+            let is_its = |name: &str| name.split_once(", ").is_some_and(|(_, of)| of == **binary);
+            self.passed.iter().any(|(name, n)| is_its(name) && *n > 0)
+        };
+        match binaries.iter().find(|binary| !has_passed(binary)) {
+            Some(binary) => bail!("`{shown}` has run no test of {binary}: look for its name now"),
+            None => Ok(()),
+        }
     }
 
     fn end_binary(&mut self, now: Instant) {
@@ -313,6 +364,55 @@ mod tests {
         assert_eq!(names, ["gregale, units", "gregale, real", "base, documentation"]);
         let expected = "disk::a_full_disk: skipped: no right to mount a small file system";
         assert_eq!(told.skipped, [expected]);
+    }
+
+    #[test]
+    fn a_filter_that_finds_no_test_is_a_failure() {
+        let mut told = Told::default();
+        let run = |name: &str, n: u64| {
+            format!(
+                "     Running tests/{name}.rs (target/debug/deps/{name}-0ba96aee8a24c7c7)\n\
+                 running {n} tests\n\
+                 test result: ok. {n} passed; 0 failed; 0 ignored\n"
+            )
+        };
+        hear(&mut told, &format!("{}{}{}", run("amcast", 0), run("hop", 2), run("amcast", 5)));
+        assert!(told.each_has_passed(&["amcast", "hop"], "cargo test").is_ok(), "{told:?}");
+        let error = told.each_has_passed(&["hop", "velos"], "cargo test").expect_err("none");
+        assert_eq!(
+            error.to_string(),
+            "`cargo test` has run no test of velos: look for its name now"
+        );
+    }
+
+    #[test]
+    fn a_test_that_left_itself_out_although_it_can_be_run_fails_the_run() {
+        let wrong = vec!["disk::full: skipped: no right (but this host can: x)".to_owned()];
+        let left_out = vec!["b: skipped: y".to_owned()];
+        let judged = Judged { left_out, wrong };
+        let error = not_left_out(&judged).expect_err("it could have been run");
+        assert!(error.to_string().contains("disk::full: skipped"), "{error}");
+        assert!(not_left_out(&Judged { wrong: Vec::new(), ..judged }).is_ok());
+    }
+
+    /// `.ci/run` with a cargo that ends fresh seeds by `code`: whether the run succeeds.
+    fn ci_ends(code: i32) -> Option<i32> {
+        let bin = tempfile::tempdir().expect("a directory");
+        let cargo = bin.path().join("cargo");
+        let script = format!("#!/bin/sh\ncase \"$*\" in *--fresh*) exit {code} ;; esac\n");
+        std::fs::write(&cargo, script).expect("written");
+        assert!(works(Command::new("chmod").arg("+x").arg(&cargo)));
+        let path = std::env::var("PATH").expect("there is one");
+        let mut run = Command::new("bash");
+        run.arg(crate::root().join(".ci/run"))
+            .env("PATH", format!("{}:{path}", bin.path().display()));
+        run.output().expect("bash").status.code()
+    }
+
+    #[test]
+    fn fresh_seeds_that_crash_fail_the_run_and_a_violation_does_not() {
+        let ends = [0, 1, 124, 101, 2].map(ci_ends);
+        assert_eq!(ends, [Some(0), Some(0), Some(0), Some(101), Some(2)]);
     }
 
     #[test]

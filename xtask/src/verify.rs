@@ -1,8 +1,8 @@
 //! `cargo xtask verify`: what must hold before a change is merged, cheapest first.
 //!
 //! Nothing in the tree is changed, and nothing is asked of the network beyond crates of Cargo.lock,
-//! and of fuzz/Cargo.lock, that this machine has not yet. Every step runs even if an earlier one failed, so that one run
-//! tells everything.
+//! and of fuzz/Cargo.lock, that this machine has not yet. Every step runs even if an earlier one
+//! failed, so that one run tells everything.
 
 use crate::run::{cargo, cargo_proxy, output, show, simulator, succeed, works};
 use crate::sweeps::Sweep;
@@ -46,7 +46,7 @@ pub(crate) fn verify(skip_tests: bool) -> Result<()> {
     for (name, step) in STEPS {
         println!("--- {name}");
         let outcome = times.step(name, || match (name, skip_tests) {
-            ("test", true) => Ok(Outcome::Skipped("--skip-tests".to_owned())),
+            ("test", true) => Ok(Outcome::Skipped(SKIP_TESTS.to_owned())),
             _ => step(),
         });
         let verdict = match outcome {
@@ -62,11 +62,24 @@ pub(crate) fn verify(skip_tests: bool) -> Result<()> {
     }
     times.tell();
     println!("--- verify\n{}", lines.join("\n"));
+    let left_out = left_out(&lines);
+    if !left_out.is_empty() {
+        println!("--- left out on this host:\n{}", left_out.join("\n"));
+    }
     if !failed.is_empty() {
         bail!("{} failed; `cargo xtask fix` mends some of it", failed.join(", "));
     }
     Ok(())
 }
+
+/// The steps that were left out for want of a tool, from the lines on all.
+fn left_out(lines: &[String]) -> Vec<&str> {
+    let is_left_out = |line: &&str| line.contains(" skipped: ") && !line.contains(SKIP_TESTS);
+    lines.iter().map(String::as_str).filter(is_left_out).collect()
+}
+
+/// The option by which the caller leaves the tests out.
+const SKIP_TESTS: &str = "--skip-tests";
 
 fn passed(command: &mut Command) -> Result<Outcome> {
     println!("{}", show(command));
@@ -152,4 +165,21 @@ fn bare_target() -> Result<Outcome> {
         return Ok(Outcome::Skipped(why));
     }
     passed(&mut cargo(&["build", "--locked", "--package", "gregale-proto", "--target", TARGET]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_without_their_tool_are_told_again_at_the_end() {
+        let lines = [
+            "fmt          passed",
+            "test         skipped: --skip-tests",
+            "deny         skipped: cargo-deny is missing",
+            "miri         FAILED: it failed",
+        ]
+        .map(str::to_owned);
+        assert_eq!(left_out(&lines), ["deny         skipped: cargo-deny is missing"]);
+    }
 }
