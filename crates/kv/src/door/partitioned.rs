@@ -6,8 +6,9 @@
 //! the ordinary door does. It has no socket and no clock: the process around it is [`Clocked`].
 //!
 //! - I1 every command that changes or reads the state is multicast, except reads that ask for a
-//!   snapshot: no answer comes from a replica's momentary state. By construction: only deliveries
-//!   reach the state, and snapshots between them at the place of a timestamp.
+//!   snapshot and see no expiry that is due (`partition`'s R3): no answer comes from a replica's
+//!   momentary state. By construction: only deliveries reach the state, and snapshots between them
+//!   at the place of a timestamp.
 //! - I2 each request is taken from the desk within a patience, or refused, and ends within as long
 //!   again with its answer or with what is known of it. By [`Desk::expire`] and `Sender::expire`.
 //! - I3 back-pressure reaches the client: messages that the multicast refuses stay with the sender
@@ -215,8 +216,8 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
 
     /// The figures, as of the last time that they were published.
     pub fn figures(&self) -> Figures {
-        let outside = &self.clients.outside;
-        let ahead_ms = self.state_clock.ahead_ms(outside.wall_ms(), outside.boot_now());
+        let (wall_ms, boot_now) = clocks(&self.clients.outside);
+        let ahead_ms = self.state_clock.ahead_ms(wall_ms, boot_now);
         Figures {
             keys: self.held.sum.keys,
             memory_bytes: self.held.sum.memory_bytes,
@@ -241,6 +242,7 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
     fn take(&mut self, cast: &mut Cast) -> bool {
         let PartitionDoor { desk, sender, clients, read, n_members, executor, snapshots, .. } =
             self;
+        let state_clock = &mut self.state_clock;
         let deadline = desk.now().plus(self.patience);
         let mut worked = false;
         desk.take(|laid| {
@@ -277,10 +279,20 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
                         clients.answer_read(asker, ReadAnswer::Forwarded(refusal.as_bytes()));
                         return true;
                     };
+                    let (wall_ms, boot_now) = clocks(&clients.outside);
+                    let now_ms = state_clock.now_ms(wall_ms, executor.state_ms(), boot_now);
+                    if executor.sees_an_expiry(&read[1..], now_ms) {
+                        // I1: a message with this read decides the time.
+                        let waiting = Waiting { asker, is_read };
+                        let read = &read[1..];
+                        let sequence = sender.submit(asker.connection, waiting, read, deadline);
+                        executor.may_put_off(sequence);
+                        return true;
+                    }
                     match cast.snapshot(GroupSet::from_bits(all.bits())) {
                         Ok(Snapshot(number)) => {
                             let sequence = Snapshots::sequence(number);
-                            let payload = executor.snapshot_payload(sequence, &read[1..]);
+                            let payload = executor.snapshot_payload(sequence, &read[1..], now_ms);
                             snapshots.wait(number, asker, deadline, (all, payload));
                         }
                         // S2: the refusal comes at once, so that no request waits behind it.
@@ -341,8 +353,7 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         // The sender keeps deadlines, and only an own delivery is an outcome.
         let options = Options::default();
         let mut why = None;
-        let outside = &self.clients.outside;
-        let (wall_ms, boot_now) = (outside.wall_ms(), outside.boot_now());
+        let (wall_ms, boot_now) = clocks(&self.clients.outside);
         let stamp_ms = self.state_clock.stamp(wall_ms, self.executor.state_ms(), boot_now);
         self.sender.send(stamp_ms, |to, batch| {
             match cast.multicast(GroupSet::from_bits(to.bits()), batch, &options) {
@@ -423,6 +434,11 @@ impl<O: Clocked> PartitionDoor<O, Pipes> {
     }
 }
 
+/// The wall clock, and the time since the machine was started.
+fn clocks(outside: &impl Clocked) -> (u64, Instant) {
+    (outside.wall_ms(), outside.boot_now())
+}
+
 /// Handles the end of a command of this process, or of a snapshot read.
 fn give<O: Outside>(
     sender: &mut Sender<Waiting>,
@@ -432,8 +448,10 @@ fn give<O: Outside>(
     reply: &[u8],
 ) {
     if let Some(number) = Snapshots::number(sequence) {
-        if let Some(asker) = snapshots.end(number) {
-            clients.answer_read(asker, ReadAnswer::Forwarded(reply));
+        match snapshots.end(number) {
+            Some(asker) if reply == PUT_OFF => clients.ask_again(asker),
+            Some(asker) => clients.answer_read(asker, ReadAnswer::Forwarded(reply)),
+            None => {}
         }
         return;
     }

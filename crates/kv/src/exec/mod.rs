@@ -16,6 +16,7 @@ pub(crate) mod expiry;
 mod float;
 mod glob;
 pub(crate) mod keys;
+mod later;
 pub(crate) mod lcs;
 pub(crate) mod memory;
 mod number;

@@ -2,17 +2,15 @@
 //!
 //! The caller has made sure that the state is recent enough (a linearizable read check). What
 //! remains is time: the state's clock stands still while nothing is written, so a read that would
-//! find a key expired by now first has a tick decided. The replica that answers never decides by
-//! its own clock that a key has expired: another replica would still show it, and time would run
-//! backwards.
+//! find a key expired by now first has a tick decided (`exec::later`).
 
 use super::Machine;
 use crate::client_sessions::ReadJudged;
-use crate::command::{Args, CommandSpec, keys_of, resolve};
+use crate::command::resolve;
 use crate::entry::{Command, SessionCommand};
-use crate::exec::memory::put_time;
+use crate::exec::Call;
 use crate::reply::Reply;
-use crate::store::{Db, DbKey, NEVER};
+use crate::store::DbKey;
 use crate::text;
 
 /// The outcome of a read.
@@ -53,12 +51,11 @@ impl Machine {
                     reply.error(text::MALFORMED);
                     return ReadOutcome::Done;
                 }
-                if self.sees_an_expiry(db, spec, &args, stamp_ms) {
+                if self.store.sees_an_expiry(db, spec, &args, stamp_ms) {
                     return ReadOutcome::NeedsTick;
                 }
-                if !self.time_to_live(db, spec, &args, stamp_ms, reply) {
-                    self.store.query(db, spec, &args, seed, reply);
-                }
+                let call = Call { spec, db, args: &args, seed };
+                self.store.query_at(stamp_ms, &call, reply);
             }
             Ok(Command::Versions { db, keys }) => {
                 let of = |key| DbKey { db, key };
@@ -84,43 +81,5 @@ impl Machine {
             }
         }
         ReadOutcome::Done
-    }
-
-    fn sees_an_expiry(&self, db: Db, spec: &CommandSpec, args: &Args<'_>, stamp_ms: u64) -> bool {
-        if stamp_ms <= self.store.now_ms() || self.store.expiring() == 0 {
-            return false;
-        }
-        match keys_of(spec, args) {
-            Ok(mut keys) => {
-                keys.any(|at| self.store.would_expire(DbKey { db, key: args[at] }, stamp_ms))
-            }
-            Err(_) => self.store.any_would_expire(db, stamp_ms),
-        }
-    }
-
-    /// Answers TIME, and TTL and PTTL of a key that will expire; false for any other command. They
-    /// use the time of the read: with state time a key would not age while nothing is written.
-    fn time_to_live(
-        &self,
-        db: Db,
-        spec: &CommandSpec,
-        args: &Args<'_>,
-        stamp_ms: u64,
-        reply: &mut Reply,
-    ) -> bool {
-        let in_seconds = match spec.name {
-            "time" => {
-                put_time(stamp_ms.max(self.store.now_ms()), reply);
-                return true;
-            }
-            "ttl" => true,
-            "pttl" => false,
-            _ => return false,
-        };
-        let found = self.store.live(DbKey { db, key: args[1] });
-        let Some(entry) = found.filter(|entry| entry.expire_at != NEVER) else { return false };
-        let ms = entry.expire_at.saturating_sub(stamp_ms.max(self.store.now_ms()));
-        reply.integer(if in_seconds { (ms + 500) / 1000 } else { ms } as i64);
-        true
     }
 }

@@ -30,8 +30,9 @@ pub(super) struct Message {
     pub(super) answers: Vec<(Sequence, Vec<u8>)>,
     /// The approximate bytes of the answers and pieces.
     answer_bytes: usize,
-    /// The places of own reads that are not executed, since the message's answers are long enough.
-    put_off: BTreeSet<usize>,
+    /// The places of own reads that are not executed: since the message's answers are long enough,
+    /// or since time has to be decided first (`snapshot`'s R3).
+    pub(super) put_off: BTreeSet<usize>,
     /// Whether it came with a state. Its own commands are not answered: the process that gave the
     /// state may have executed pieces of them, and no asker waits (`Sender::abandon`).
     is_kept: bool,

@@ -8,10 +8,14 @@
 //! - R2 it changes nothing. Only the process that asked executes it, so a change would make that
 //!   process's replicas differ from the others'. By type: [`Executor::seen`] has the replicas by
 //!   shared reference. Test `r2_a_read_at_a_timestamp_removes_no_expired_key`.
+//! - R3 it shows no key whose time had come when it was asked for, by the clock of the process that
+//!   asked: the process has such a read multicast like any other, which decides the time for all
+//!   replicas ([`Executor::sees_an_expiry`]). A key that is found so only at t puts the read off,
+//!   and it is asked for again ([`PUT_OFF`]). Test `r3_no_key_is_seen_behind_its_time`.
 //!
 //! docs/partitions.md ("Snapshots") describes what this promises.
 
-use super::executor::{Executor, Message};
+use super::executor::{Executor, Message, PUT_OFF};
 use super::hash::Partitions;
 use super::merge::{self, Merging};
 use super::plan::{Merge, Shape};
@@ -19,6 +23,7 @@ use super::together::Own;
 use super::{Name, Place};
 use crate::command::{Args, CommandSpec, resolve};
 use crate::entry::{Appended, BATCH_BYTES_MIN, Batch, BatchWriter, Command, Sequence};
+use crate::exec::Call;
 use crate::reply::{Protocol, Reply};
 use crate::store::Db;
 use std::sync::Arc;
@@ -67,11 +72,23 @@ impl Executor {
         Some(Read { db, protocol, spec, args, all, how })
     }
 
-    /// Encodes a read for [`Executor::snapshot`]; its answer will be given to this sequence.
-    pub fn snapshot_payload(&self, sequence: Sequence, command: &[u8]) -> Arc<[u8]> {
+    /// Whether a read that [`Executor::snapshot_of`] has taken would find a key expired at
+    /// `unix_ms` that its partition's time has not expired yet (R3).
+    pub fn sees_an_expiry(&self, command: &[u8], unix_ms: u64) -> bool {
+        self.read_of(command).is_some_and(|read| self.some_would_expire(&read, read.all, unix_ms))
+    }
+
+    fn some_would_expire(&self, read: &Read<'_>, of: Partitions, unix_ms: u64) -> bool {
+        let Read { db, spec, args, .. } = read;
+        of.iter().any(|at| self.parts[at].store.sees_an_expiry(*db, spec, args, unix_ms))
+    }
+
+    /// Encodes a read for [`Executor::snapshot`], which was asked for at `unix_ms`; its answer will
+    /// be given to this sequence.
+    pub fn snapshot_payload(&self, sequence: Sequence, command: &[u8], unix_ms: u64) -> Arc<[u8]> {
         let mut batch = Vec::new();
         let mut writer = BatchWriter::new();
-        writer.begin(0, &mut batch);
+        writer.begin(unix_ms, &mut batch);
         let bytes_max = BATCH_BYTES_MIN + command.len();
         let appended = writer.append(self.origin(), sequence, command, bytes_max, &mut batch);
         assert_eq!(appended, Appended::Whole, "there is room for it");
@@ -98,8 +115,17 @@ impl Executor {
         let batch = Batch::check(&payload).expect("`snapshot_payload` has made it");
         for (at, frame) in batch.frames().enumerate() {
             let read = self.read_of(frame.bytes).expect("`snapshot_of` has taken it");
+            if message.put_off.contains(&at) {
+                continue;
+            }
+            if self.some_would_expire(&read, passed, batch.stamp_ms) {
+                message.put_off.insert(at);
+                message.merging.remove(&at);
+                message.answers.push((frame.sequence, PUT_OFF.to_vec()));
+                continue;
+            }
             for partition in passed.iter() {
-                let answer = self.answer_of_one(&read, partition);
+                let answer = self.answer_of_one(&read, partition, batch.stamp_ms);
                 let places = merge::places(&self.map(), read.spec, &read.args, partition);
                 let new = || Merging::new(read.how.unwrap_or(Merge::First), read.all);
                 let merging = message.merging.entry(at).or_insert_with(new);
@@ -116,8 +142,8 @@ impl Executor {
         message
     }
 
-    /// The answer of one partition to its piece of a read (R2).
-    fn answer_of_one(&self, read: &Read<'_>, partition: usize) -> Vec<u8> {
+    /// The answer of one partition to its piece of a read at `unix_ms`.
+    fn answer_of_one(&self, read: &Read<'_>, partition: usize, unix_ms: u64) -> Vec<u8> {
         let Read { db, protocol, spec, args, how, .. } = read;
         let (map, store) = (self.map(), &self.parts[partition].store);
         merge::answer_of(*protocol, |reply| {
@@ -125,7 +151,8 @@ impl Executor {
                 Some(_) => merge::piece(&map, spec, args, partition),
                 None => args.clone(),
             };
-            Own { map, at: partition }.query(store, *db, spec, &piece, 0, reply);
+            let call = Call { spec, db: *db, args: &piece, seed: 0 };
+            Own { map, at: partition }.query(store, unix_ms, &call, reply);
         })
     }
 

@@ -63,7 +63,19 @@ impl Process {
 
     /// Reports that `partition` has reached the timestamp of read `number`.
     fn look(&mut self, partition: usize, number: u64, all: Partitions, read: &[u8]) {
-        let payload = self.executor.snapshot_payload(Sequence(READS | number), read);
+        self.look_at(0, partition, number, all, read);
+    }
+
+    /// The same, where it was asked for at `unix_ms`.
+    fn look_at(
+        &mut self,
+        unix_ms: u64,
+        partition: usize,
+        number: u64,
+        all: Partitions,
+        read: &[u8],
+    ) {
+        let payload = self.executor.snapshot_payload(Sequence(READS | number), read, unix_ms);
         let (sender, answers, seen) = (&mut self.sender, &mut self.answers, &mut self.seen);
         self.executor.snapshot(partition, number, all, &payload, &mut |sequence, reply| {
             if sequence.0 >= READS {

@@ -329,32 +329,26 @@ impl Own {
         seed: u64,
         reply: &mut Reply,
     ) {
+        let call = Call { spec, db, args, seed };
         if script::is_script(spec) {
-            script::eval_within(store, &Call { spec, db, args, seed }, true, reply);
+            script::eval_within(store, &call, true, reply);
         } else if spec.is_write() {
             store.execute(db, spec, args, seed, reply);
         } else {
-            self.query(store, db, spec, args, seed, reply);
+            self.query(store, store.now_ms(), &call, reply);
         }
     }
 
-    /// The same of a command that only reads.
-    pub(super) fn query(
-        &self,
-        store: &Store,
-        db: Db,
-        spec: &'static CommandSpec,
-        args: &Args<'_>,
-        seed: u64,
-        reply: &mut Reply,
-    ) {
-        if spec.name != "scan" {
-            return store.query(db, spec, args, seed, reply);
+    /// The same of a command that only reads, at a time from the store's on.
+    pub(super) fn query(&self, store: &Store, unix_ms: u64, call: &Call<'_>, reply: &mut Reply) {
+        if call.spec.name != "scan" {
+            return store.query_at(unix_ms, call, reply);
         }
-        let cursor = scan::own_cursor(args[1], self.at);
-        let mut own: Args<'_> = args.iter().copied().collect();
-        own[1] = &cursor;
-        let (answer, steps) = reply.of_part(|reply| store.query(db, spec, &own, seed, reply));
+        let cursor = scan::own_cursor(call.args[1], self.at);
+        let mut args: Args<'_> = call.args.into();
+        args[1] = &cursor;
+        let own = Call { args: &args, ..*call };
+        let (answer, steps) = reply.of_part(|reply| store.query_at(unix_ms, &own, reply));
         reply.take_steps(steps);
         scan::put_answer(&answer, self.at, self.map.n, reply);
     }

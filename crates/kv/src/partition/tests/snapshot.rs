@@ -95,6 +95,43 @@ fn r2_a_read_at_a_timestamp_removes_no_expired_key() {
 }
 
 #[test]
+fn r3_no_key_is_seen_behind_its_time() {
+    let mut alone = Alone::new(2, Order::Linearizable, 0);
+    let [a, b] = two_keys(2);
+    assert_eq!(alone.say(&format!("MSET {a} 1 {b} 2")), "+OK");
+    assert_eq!(alone.say(&format!("PEXPIRE {b} 2000")), ":1");
+    // An expiry is seen before it is asked for at a timestamp, and at the timestamp, too.
+    let seen = |process: &mut Process, after_ms: u64, text: &str| {
+        let read = plain(text);
+        let all = process.executor.snapshot_of(&read).unwrap();
+        all.iter().for_each(|at| process.look_at(NOW + after_ms, at, 1, all, &read));
+        assert_eq!(process.executor.waiting(), 0, "{text}");
+        let seen = process.seen.remove(&1).expect("an answer");
+        let is_put_off = process.executor.sees_an_expiry(&read, NOW + after_ms);
+        assert_eq!(is_put_off, seen.as_bytes() == PUT_OFF, "{text}");
+        seen
+    };
+    let both = format!("MGET {a} {b}");
+    let process = &mut alone.process;
+    assert_eq!(seen(process, 1999, &both), "*2 $1 1 $1 2");
+    assert_eq!(seen(process, 400, &format!("PTTL {b}")), ":1600");
+    assert_eq!(seen(process, 400, &format!("TTL {b}")), ":2");
+    assert_eq!(seen(process, 500, &format!("TTL {a}")), ":-1");
+    assert_eq!(seen(process, 1007, "TIME"), "*2 $10 1700000001 $4 7000");
+    for text in [&both, &format!("GET {b}"), &format!("PTTL {b}"), "KEYS *"] {
+        assert_eq!(seen(process, 2000, text), "", "R3: {text}");
+    }
+    assert_eq!(seen(process, 2000, &format!("GET {a}")), "$1 1", "it does not expire");
+    // The read itself is multicast, and decides the time.
+    alone.now_ms += 2000;
+    assert_eq!(alone.say(&both), "*2 $1 1 $-1");
+    let process = &mut alone.process;
+    assert_eq!(seen(process, 2000, &both), "*2 $1 1 $-1");
+    assert_eq!(seen(process, 0, &format!("TTL {b}")), ":-2", "time does not run backwards");
+    assert_eq!(seen(process, 0, "TIME"), "*2 $10 1700000002 $1 0");
+}
+
+#[test]
 fn r2_only_reads_by_pieces_are_taken() {
     let process = Process::new(0, 4, Order::Linearizable, 0);
     let [a, b] = two_keys(4);
