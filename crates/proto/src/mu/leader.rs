@@ -238,8 +238,13 @@ impl<P: Planting<Bug>> Mu<P> {
         }
     }
 
+    /// The number of granted logs with which a term recovers.
+    pub(super) fn grants_needed(&self) -> usize {
+        if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() }
+    }
+
     fn on_granted<H: Host>(&mut self, from: Rank, ballot: Ballot, top: Slot, host: &mut H) {
-        let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
+        let quorum = self.grants_needed();
         let Some(term) = &mut self.term else { return };
         // A log with many unanswered earlier terms is asked again, until it has answered; and one
         // whose link is down, over the next link: what is posted to it until then is lost, and one

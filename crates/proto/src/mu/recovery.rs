@@ -36,9 +36,14 @@ impl<P: Planting<Bug>> Mu<P> {
         match outcome {
             Outcome::Read(words) if Prefix(words[0]) <= self.applied => {
                 term.unheard.remove(from);
-                if term.unheard.is_empty() {
-                    self.read_labels(host);
+                if !term.unheard.is_empty() {
+                    return;
                 }
+                if term.granted.len() < self.grants_needed() {
+                    // A link broke after its owner had answered: a later grant is read no more.
+                    return self.depose(host);
+                }
+                self.read_labels(host);
             }
             Outcome::Read(words) => {
                 self.request_state(Prefix(words[0]), host);
@@ -74,7 +79,7 @@ impl<P: Planting<Bug>> Mu<P> {
             // That log is out of reach: the next attempt asks the logs that are within reach.
             return self.depose(host);
         };
-        let quorum = if self.planted.has(Bug::GrantOfOne) { 1 } else { self.quorum() };
+        let quorum = self.grants_needed();
         let label = value::label(words);
         if label.is_some_and(|label| label.slot > slot) {
             // The slot is recycled: a majority applied it long ago, and this member did not.

@@ -398,3 +398,45 @@ fn m6_a_log_is_not_granted_while_an_earlier_life_of_its_owner_still_writes_into_
     }
     assert!(a_decision_survives_what_is_late(group));
 }
+
+/// Member 2, which lags by more than three quarters of a ring, asks both owners how much they have
+/// applied (M7). True if it leads in the end.
+fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.world.held.extend([(0, 2), (2, 0)]);
+    // The log of member 1 has all entries, and its next life has applied none.
+    group.restart(1);
+    group.tell(0, Event::LinkDown(Rank::at(1)));
+    group.tell(0, Event::LinkUp(Rank::at(1)));
+    group.settle(&[0, 1]);
+    for n in 0..14u8 {
+        group.propose(0, &[n]);
+        group.settle(&[0, 1]);
+    }
+    assert_eq!(group.values(0).len(), 14);
+    group.cut_off(0);
+    group.lead(2);
+    group.step(1);
+    group.step(2);
+    let answers = core::mem::take(&mut group.world.inboxes[2]);
+    for event in answers.iter() {
+        group.tell(2, event);
+        let is_of_other = matches!(event, Event::Completed { from, .. } if from == Rank::at(1));
+        if breaks && is_of_other {
+            group.tell(2, Event::LinkDown(Rank::at(1)));
+        }
+    }
+    if breaks {
+        group.tell(2, Event::LinkUp(Rank::at(1)));
+    }
+    (0..10).for_each(|_| group.settle(&[1, 2]));
+    group.machines[2].status().role == Role::Leader
+}
+
+#[test]
+fn m7_a_link_that_breaks_between_two_answers_leaves_no_candidate_for_ever() {
+    assert!(leads_with_what_two_owners_answer(false));
+    assert!(leads_with_what_two_owners_answer(true));
+}
