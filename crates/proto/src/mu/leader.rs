@@ -435,6 +435,8 @@ impl<P: Planting<Bug>> Mu<P> {
             }
             let ballot = term.ballot;
             let _sent = host.send(rank, &self.request(ballot).encode());
+            // Its owner may be writing into it, and does not answer then (M6).
+            self.clock.nudge(self.clock.now.plus(REPEAT_AFTER));
         }
     }
 

@@ -440,3 +440,42 @@ fn m7_a_link_that_breaks_between_two_answers_leaves_no_candidate_for_ever() {
     assert!(leads_with_what_two_owners_answer(false));
     assert!(leads_with_what_two_owners_answer(true));
 }
+
+/// Member 0 leads; member 1, a leader until then, is back behind its links, and its WRITE into its
+/// own log is late if it `writes`: so it does not answer the first request (M6). True if 0 can
+/// decide with it in the end.
+fn is_granted_after_its_link_is_back(writes: bool) -> bool {
+    let mut group = Group::new(Sound);
+    group.lead(1);
+    group.settle(&[0, 1, 2]);
+    let links = [(0, 1), (1, 0), (1, 2), (2, 1)];
+    group.world.down.extend(links);
+    links.iter().for_each(|(me, peer)| group.tell(*me, Event::LinkDown(Rank::at(*peer))));
+    group.lead(0);
+    group.settle(&[0, 2]);
+    assert_eq!(group.machines[0].status().role, Role::Leader);
+    if writes {
+        group.world.held.push((1, 1));
+        group.propose(1, b"undecided");
+    }
+    group.world.down.clear();
+    links.iter().for_each(|(me, peer)| group.tell(*me, Event::LinkUp(Rank::at(*peer))));
+    group.step(1);
+    group.follow(1);
+    group.world.held.clear();
+    group.world.let_through(1, 1, usize::MAX);
+    group.settle(&[0, 1, 2]);
+    // Member 2 dies.
+    group.cut_off(2);
+    group.world.down.extend([(0, 2), (1, 2)]);
+    [0, 1].iter().for_each(|me| group.tell(*me, Event::LinkDown(Rank::at(2))));
+    group.propose(0, b"of two");
+    group.settle(&[0, 1]);
+    group.values(0).contains(&&b"of two"[..])
+}
+
+#[test]
+fn m6_a_log_is_requested_again_after_its_link_is_back() {
+    assert!(is_granted_after_its_link_is_back(false));
+    assert!(is_granted_after_its_link_is_back(true));
+}
