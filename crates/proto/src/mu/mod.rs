@@ -30,8 +30,9 @@
 //!   interrupted there leaves no trace of the entry before. A leader that writes slot s + ring has
 //!   applied all but the window before it, so the granted majority names an entry of slot
 //!   s + ring - window or later. And a majority has applied s, so one of the granted members has,
-//!   and had stored so before that WRITE was posted. By construction: `recover` asks them all, once
-//!   they have granted, where such an entry is named; mutant `RECOVER_REUSED`.
+//!   and had stored so before that WRITE was posted: a prefix is stored as soon as it is applied
+//!   (`store_applied`). By construction: `recover` asks them all, once they have granted, where
+//!   such an entry is named; mutant `RECOVER_REUSED`.
 //!
 //! **Cost**: one WRITE to each member a value. Leader change: one message round trip, then one READ
 //! and one WRITE round trip for each slot that the dead leader left (250 us and more on RDMA, where
@@ -287,13 +288,21 @@ impl<P: Planting<Bug>> Mu<P> {
         host.deliver(slot, value::payload(words));
         self.applied = slot.prefix_through();
         self.learner.advance();
+        self.store_applied(host);
+    }
+
+    /// Stores the applied prefix, before another member is told it and before this one uses a place
+    /// again because of it (M7). A learner's word stays: the next life must know it too.
+    fn store_applied<H: Host>(&self, host: &mut H) {
+        if !self.is_learner() {
+            host.store(self.places.applied(self.me), self.applied.0);
+        }
     }
 
     fn tell_applied<H: Host>(&mut self, host: &mut H) {
         if self.applied > self.told_applied && !self.is_learner() {
             self.told_applied = self.applied;
             let at = self.places.applied(self.me);
-            host.store(at, self.applied.0);
             for rank in self.peers() {
                 host.write(rank, at, &[self.applied.0], None);
             }
@@ -390,9 +399,8 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
     fn poll<H: Host>(&mut self, now: Instant, host: &mut H) {
         self.clock.now = now;
         self.read_words_of_peers(host);
-        if !self.is_learner() {
-            host.store(self.places.applied(self.me), self.applied.0);
-        }
+        // (A state that was installed may have raised it.)
+        self.store_applied(host);
         if self.clock.rings() {
             self.repeat_lost(host);
         }

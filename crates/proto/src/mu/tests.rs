@@ -479,3 +479,18 @@ fn m6_a_log_is_requested_again_after_its_link_is_back() {
     assert!(is_granted_after_its_link_is_back(false));
     assert!(is_granted_after_its_link_is_back(true));
 }
+
+#[test]
+fn m7_no_prefix_is_told_before_it_is_stored() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.propose(0, b"decided");
+    let written = core::mem::take(&mut group.world.inboxes[0]);
+    written.iter().for_each(|event| group.tell(0, event));
+    assert_eq!(group.values(0), [b"decided"]);
+    let at = group.machines[0].places.applied(Rank::at(0)).0 as usize;
+    assert_eq!(group.world.memory[0][at], 1, "it counts for the next proposal");
+    group.tell(0, Event::LinkUp(Rank::at(1)));
+    assert_eq!(group.world.memory[1][at], 1);
+}

@@ -14,7 +14,8 @@
 //! - I2 One (slot, ballot) never has two values: a proposer stores its ballot in its region before
 //!   the first CAS that uses it and starts above it in its next life. Asserted in `start_term`.
 //! - I3 A slot is recycled only when it is decided and applied at a majority. Asserted in
-//!   `prepare`.
+//!   `prepare`. No member counts as one that has applied it before its region says so, for its next
+//!   life: by construction in `deliver`.
 //! - I4 Every delivered value is decided, and values are delivered in slot order. By construction:
 //!   `learner` delivers only a slot below a published decided prefix whose word was accepted under
 //!   the ballot that published it, or the majority's highest; a leader only what a majority
@@ -291,6 +292,15 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         }
         self.applied = slot.prefix_through();
         self.eras.reach(self.applied);
+        self.store_applied(host);
+    }
+
+    /// Stores the applied prefix, before another member is told it and before a place is recycled
+    /// because of it (I3). A learner's word stays: the next life must know it too.
+    fn store_applied<H: Host>(&self, host: &mut H) {
+        if !self.is_learner() {
+            host.store(self.places.applied(self.me), self.applied.0);
+        }
     }
 
     /// Publishes the applied prefix: at once when much has been applied, otherwise at intervals.
@@ -304,8 +314,6 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             Ok(false) => return,
             Err(due) => return self.clock.nudge(due),
         }
-        let at = self.places.applied(self.me);
-        host.store(at, self.applied.0);
         self.peers().for_each(|rank| self.claim(rank, self.applied, host));
     }
 }
@@ -367,10 +375,8 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
         self.clock.now = now;
         self.read_facts(host);
         self.read_applied(host);
-        if !self.is_learner() {
-            // This comes before any place is recycled because of it.
-            host.store(self.places.applied(self.me), self.applied.0);
-        }
+        // (A state that was installed may have raised it.)
+        self.store_applied(host);
         let newer = self.news.ballot();
         if self.term.as_ref().is_some_and(|term| newer > term.ballot) {
             self.depose(newer, host);

@@ -213,3 +213,18 @@ fn any_own_accept_is_harmful() {
     let outcomes: Vec<_> = (60..150).map(|n| (n, kept(Some(Bug::AnyOwnAccept), n))).collect();
     assert!(outcomes.iter().any(|(_, kept)| *kept == Some(false)), "{outcomes:?}");
 }
+
+#[test]
+fn i3_no_prefix_is_told_before_it_is_stored() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"decided").expect("room");
+    let accepted = core::mem::take(&mut group.world.inboxes[0]);
+    (0..accepted.len()).for_each(|at| group.event(0, accepted.event(at)));
+    assert_eq!(group.values(0), [b"decided"]);
+    group.event(0, Event::LinkUp(Rank::at(1)));
+    let at = group.machines[0].places.applied(Rank::at(0)).0 as usize;
+    assert_eq!(group.world.memory[1][at], 1);
+    assert_eq!(group.world.memory[0][at], 1, "the next life knows what this one has told");
+}
