@@ -4,7 +4,8 @@
 //! - F1 The known decided prefix never falls, and neither does a part of a fact. By construction:
 //!   only [`Fact::raise`] and a maximum change them.
 //! - F2 Another member's claim counts only when the leader's own news has had [`PATIENCE`] to come:
-//!   a claim says that slots are decided, and not under which ballot.
+//!   a claim says that slots are decided, and not under which ballot. Then it does count, also if
+//!   an earlier one was weighed when it came: a claim is read once.
 
 use super::*;
 
@@ -35,6 +36,9 @@ pub(super) struct News {
     /// A prefix that another member has applied and no leader has published yet, and the time at
     /// which it was heard.
     rumour: Option<(Prefix, Instant)>,
+    /// The highest prefix that was claimed since, which is weighed next: its member may say nothing
+    /// more.
+    claimed_since: Prefix,
     /// The prefix that is taken for decided on another member's claim.
     believed: Prefix,
 }
@@ -45,6 +49,7 @@ impl News {
             facts: [Fact::default(); MAX_MEMBERS],
             newest: Fact::default(),
             rumour: None,
+            claimed_since: Prefix::ZERO,
             believed: Prefix::ZERO,
         }
     }
@@ -96,28 +101,33 @@ impl News {
     }
 
     /// Notes that `prefix`, which is more than `known`, is applied at another member. Returns the
-    /// time at which to weigh that, if it is the first such claim.
+    /// time at which to weigh that, if no earlier claim is being weighed.
     fn hear(&mut self, prefix: Prefix, known: Prefix, now: Instant) -> Option<Instant> {
-        let is_first = prefix > known && self.rumour.is_none();
-        is_first.then(|| {
-            self.rumour = Some((prefix, now));
-            now.plus(PATIENCE)
-        })
+        if prefix <= known {
+            return None;
+        }
+        if self.rumour.is_some() {
+            self.claimed_since = self.claimed_since.max(prefix);
+            return None;
+        }
+        self.rumour = Some((prefix, now));
+        Some(now.plus(PATIENCE))
     }
 
     /// Believes a claim that the leader's news did not overtake in time (F2). Returns the time at
-    /// which to weigh it again.
+    /// which to weigh it again, or the next one.
     fn weigh(&mut self, known: Prefix, now: Instant) -> Option<Instant> {
         let (prefix, since) = self.rumour?;
         let due = since.plus(PATIENCE);
         if prefix > known && now < due {
             return Some(due);
         }
-        self.rumour = None;
         if prefix > known {
             self.believed = prefix;
         }
-        None
+        let next = core::mem::take(&mut self.claimed_since);
+        self.rumour = (next > known.max(prefix)).then_some((next, now));
+        self.rumour.map(|_| now.plus(PATIENCE))
     }
 }
 
@@ -200,10 +210,46 @@ mod tests {
         let due = now.plus(PATIENCE);
         assert_eq!(news.hear(Prefix(4), Prefix(4), now), None, "it is no news");
         assert_eq!(news.hear(Prefix(5), Prefix(4), now), Some(due));
-        assert_eq!(news.hear(Prefix(9), Prefix(4), now), None, "one claim at a time");
         assert_eq!((news.weigh(Prefix(4), now), news.decided()), (Some(due), Prefix::ZERO));
         assert_eq!((news.weigh(Prefix(4), due), news.decided()), (None, Prefix(5)));
         news.hear(Prefix(7), Prefix(5), due);
         assert_eq!((news.weigh(Prefix(7), due), news.decided()), (None, Prefix(5)));
+    }
+
+    /// The leader's news of the later claim has its whole time too.
+    #[test]
+    fn f2_a_claim_that_comes_while_another_is_weighed_is_weighed_next() {
+        let (mut news, now) = (News::new(), Instant::ZERO);
+        let (due, next) = (now.plus(PATIENCE), now.plus(PATIENCE * 2));
+        assert_eq!(news.hear(Prefix(5), Prefix(4), now), Some(due));
+        assert_eq!(news.hear(Prefix(9), Prefix(4), now), None, "one claim at a time");
+        assert_eq!(news.hear(Prefix(8), Prefix(4), now), None, "of two the higher one counts");
+        assert_eq!((news.weigh(Prefix(4), due), news.decided()), (Some(next), Prefix(5)));
+        assert_eq!((news.weigh(Prefix(5), next), news.decided()), (None, Prefix(9)));
+        // What the leader's news has overtaken is not weighed.
+        news.hear(Prefix(11), Prefix(9), next);
+        news.hear(Prefix(12), Prefix(9), next);
+        assert_eq!((news.weigh(Prefix(12), next), news.decided()), (None, Prefix(9)));
+    }
+
+    /// Member 1 claims 5 slots, then 9, and nothing more.
+    #[test]
+    fn f2_the_last_claim_is_believed_although_an_earlier_one_was_weighed_when_it_came() {
+        let (mut news, mut claims) = (News::new(), Claims::new());
+        let (peer, of) = (Rank::at(1), Incarnation::FIRST);
+        for ms in 0..20 {
+            let now = Instant::ZERO.plus(Duration::from_millis(ms));
+            let claimed = Prefix(if ms == 0 { 5 } else { 9 });
+            let words = [claimed.0, eras::seal_claim(claimed, of)];
+            if claims.is_news(peer, words)
+                && let Some(prefix) = claims.hear(peer, words, [of, of], false)
+            {
+                let known = news.decided();
+                news.hear(prefix, known, now);
+            }
+            let known = news.decided();
+            news.weigh(known, now);
+        }
+        assert_eq!(news.decided(), Prefix(9));
     }
 }

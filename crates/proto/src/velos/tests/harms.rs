@@ -228,3 +228,30 @@ fn i3_no_prefix_is_told_before_it_is_stored() {
     assert_eq!(group.world.memory[1][at], 1);
     assert_eq!(group.world.memory[0][at], 1, "the next life knows what this one has told");
 }
+
+/// A follower that its leader alone does not reach hears from the other one that two values are
+/// applied, one soon after the other. Then no more is said.
+#[test]
+fn f2_a_follower_behind_a_cut_learns_the_last_value_too() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.hold(0, 2);
+    for value in [&b"first"[..], b"last"] {
+        group.propose(0, value).expect("room");
+        for _ in 0..3 {
+            group.now = group.now.plus(Duration::from_micros(300));
+            EVERYBODY.iter().for_each(|me| {
+                group.step(*me);
+            });
+        }
+    }
+    for _ in 0..100 {
+        group.now = group.now.plus(Duration::from_micros(500));
+        EVERYBODY.iter().for_each(|me| {
+            group.step(*me);
+        });
+    }
+    assert_eq!(group.values(1), [&b"first"[..], b"last"]);
+    assert_eq!(group.values(2), [&b"first"[..], b"last"]);
+}
