@@ -189,6 +189,14 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         }
     }
 
+    /// Continues the stream behind a state that covers `applied`, which is decided (P5), so that
+    /// the leader is told what this member holds.
+    pub(super) fn continue_behind(&mut self, applied: Prefix) {
+        if let Some(following) = &mut self.following {
+            following.position = following.position.max(applied);
+        }
+    }
+
     pub(super) fn on_behind<H: Host>(&mut self, ballot: Ballot, start: Prefix, host: &mut H) {
         if ballot == self.acceptor.promised() && start > self.applied {
             self.request_state(start, host);

@@ -16,6 +16,7 @@ pub(super) struct Peer {
     /// What it has accepted in this ballot, or knows to be decided.
     position: Prefix,
     decided: Prefix,
+    /// What its process has applied, by its latest word: one that comes back has applied nothing.
     pub(super) applied: Prefix,
     told_commit: Prefix,
     moved_at: Instant,
@@ -234,7 +235,7 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         }
         peer.position = peer.position.max(position);
         peer.decided = peer.decided.max(decided);
-        peer.applied = peer.applied.max(applied);
+        peer.applied = applied;
         self.advance(host);
         self.feed(from, host);
     }

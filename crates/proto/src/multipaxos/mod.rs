@@ -383,8 +383,7 @@ impl<P: Planting<Bug>> Replicator for MultiPaxos<P> {
         if applied > self.applied {
             self.depose(host);
             self.alarms.retry = None;
-            // The leader is told where this member stands when it asks once more.
-            self.following = None;
+            self.continue_behind(applied);
             self.installed = applied;
             // (A state that brings nothing is not asked for again at once: the others may have no
             // more for as long as another member is away.)

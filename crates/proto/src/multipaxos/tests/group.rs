@@ -87,6 +87,7 @@ trait Member {
         host: &mut View<'_>,
     ) -> Result<Slot, Refused>;
     fn status(&self) -> Status;
+    fn holders(&self, prefix: Prefix) -> MemberSet;
 }
 
 pub(super) enum Action<'a> {
@@ -117,6 +118,9 @@ impl<P: Planting<Bug>> Member for MultiPaxos<P> {
     }
     fn status(&self) -> Status {
         Replicator::status(self)
+    }
+    fn holders(&self, prefix: Prefix) -> MemberSet {
+        Replicator::holders(self, prefix)
     }
 }
 
@@ -227,6 +231,11 @@ impl Group {
 
     pub(super) fn status(&self, member: usize) -> Status {
         self.members[member].as_ref().expect("it lives").status()
+    }
+
+    /// The members that hold `prefix`, as `member` knows.
+    pub(super) fn holders(&self, member: usize, prefix: Prefix) -> MemberSet {
+        self.members[member].as_ref().expect("it lives").holders(prefix)
     }
 
     pub(super) fn propose(&mut self, member: usize, value: &[u8]) -> Slot {

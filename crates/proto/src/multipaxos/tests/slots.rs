@@ -185,3 +185,20 @@ fn a_state_that_brings_nothing_is_not_asked_for_again_at_once() {
     let _slot = group.act(2, Action::Install(Prefix(1)));
     assert_eq!(group.status(2).role, Role::Follower);
 }
+
+#[test]
+fn a_process_that_has_lost_its_state_does_not_hold_what_its_predecessor_had() {
+    let mut group = Group::led(None, 3, 0);
+    let prefix = group.propose(0, b"x").prefix_through();
+    group.run(3);
+    assert_eq!(group.holders(0, prefix), MemberSet::all(3));
+    group.kill(2);
+    group.start(2, Start::Reattach);
+    let _slot = group.act(0, Action::Event(Event::LinkUp(Rank::at(2))));
+    group.run(3);
+    assert_eq!(group.status(2).role, Role::Learner);
+    assert_eq!(group.holders(0, prefix), MemberSet::all(2));
+    let _slot = group.act(2, Action::Install(prefix));
+    group.run(2);
+    assert_eq!(group.holders(0, prefix), MemberSet::all(3));
+}
