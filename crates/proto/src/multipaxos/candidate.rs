@@ -29,10 +29,11 @@ pub(super) struct Candidacy {
 impl<P: Planting<Bug>> MultiPaxos<P> {
     /// Asks every member for a promise of a new ballot.
     pub(super) fn stand<H: Host>(&mut self, host: &mut H) {
+        // What is in the way ends by itself, and has its own alarm.
+        self.alarms.retry = None;
         if self.is_learner || self.blocks(self.me) {
             return;
         }
-        self.alarms.retry = None;
         let ballot = Ballot::above(self.highest.max(self.acceptor.promised()), self.me);
         self.highest = ballot;
         self.following = None;

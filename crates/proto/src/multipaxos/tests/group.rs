@@ -88,6 +88,7 @@ trait Member {
     ) -> Result<Slot, Refused>;
     fn status(&self) -> Status;
     fn holders(&self, prefix: Prefix) -> MemberSet;
+    fn deadline(&self) -> Option<Instant>;
 }
 
 pub(super) enum Action<'a> {
@@ -121,6 +122,9 @@ impl<P: Planting<Bug>> Member for MultiPaxos<P> {
     }
     fn holders(&self, prefix: Prefix) -> MemberSet {
         Replicator::holders(self, prefix)
+    }
+    fn deadline(&self) -> Option<Instant> {
+        Replicator::deadline(self)
     }
 }
 
@@ -231,6 +235,11 @@ impl Group {
 
     pub(super) fn status(&self, member: usize) -> Status {
         self.members[member].as_ref().expect("it lives").status()
+    }
+
+    /// The time until which `member` sleeps if nothing happens.
+    pub(super) fn deadline(&self, member: usize) -> Option<Instant> {
+        self.members[member].as_ref().expect("it lives").deadline()
     }
 
     /// The members that hold `prefix`, as `member` knows.

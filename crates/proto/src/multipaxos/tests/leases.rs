@@ -154,3 +154,22 @@ fn one_grant_of_five_is_no_lease() {
     assert!(!serves_by_one_grant(None));
     assert!(serves_by_one_grant(Some(Bug::LeaseOfOne)));
 }
+
+/// A deposed member that is trusted still has granted a lease to the leader.
+#[test]
+fn l1_a_member_that_may_not_stand_yet_sleeps_until_it_may() {
+    let mut group = Group::led(None, 3, 0);
+    let _slot = group.act(2, Action::Lead);
+    group.run(10);
+    assert_eq!(group.status(2).role, Role::Leader);
+    let _slot = group.act(0, Action::Lead);
+    group.run(25);
+    assert_eq!(group.status(0).role, Role::Leader);
+    for ticket in 0..200 {
+        group.read(0, ticket);
+        group.run(1);
+        let deadline = group.deadline(2).expect("it waits for the grant's end");
+        assert!(deadline > group.clocks[2], "a turn at once, in turn {ticket}");
+    }
+    assert_eq!(group.status(0).role, Role::Leader);
+}
