@@ -38,6 +38,7 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         if self.blocks(from) {
             return self.defer_prepare(from, (ballot, stream), first);
         }
+        self.drop_deferred((ballot, stream));
         if ballot != promised {
             self.depose(host);
             self.acceptor.promise(ballot, self.planted, host);

@@ -118,6 +118,14 @@ impl<P: Planting<Bug>> MultiPaxos<P> {
         }
     }
 
+    /// Drops the one that had to wait, if a later stream of its ballot begins: its sender does not
+    /// read what belongs to an earlier one.
+    pub(super) fn drop_deferred(&mut self, (ballot, stream): (Ballot, u64)) {
+        if self.grant.deferred.is_some_and(|(_, of, _)| of.0 == ballot && of.1 <= stream) {
+            self.grant.deferred = None;
+        }
+    }
+
     pub(super) fn take_deferred_prepare<H: Host>(&mut self, host: &mut H) {
         if let Some((from, of, first)) = self.grant.deferred
             && !self.blocks(from)

@@ -173,3 +173,27 @@ fn l1_a_member_that_may_not_stand_yet_sleeps_until_it_may() {
     }
     assert_eq!(group.status(0).role, Role::Leader);
 }
+
+/// A candidate asks twice: member 1, which has granted a lease to another, reads the second prepare
+/// in the turn in which the grant ends.
+#[test]
+fn a_prepare_that_had_to_wait_does_not_end_a_later_stream() {
+    let mut group = leased(None);
+    group.hold(&[(0, 1), (1, 0)]);
+    let _slot = group.act(2, Action::Lead);
+    group.clocks[1] = group.clocks[1].plus(ms(1));
+    group.turn(1);
+    group.hold(&[(2, 1)]);
+    group.clocks[2] = group.clocks[2].plus(PATIENCE);
+    group.turn(2);
+    assert_eq!(group.under_way(2, 1), 1, "the second");
+    group.world.held.remove(&(2, 1));
+    group.clocks[1] = group.clocks[1].plus(LEASE);
+    group.turn(1);
+    group.turn(2);
+    assert_eq!(group.status(2).role, Role::Leader);
+    group.propose(2, b"at once");
+    group.turn(1);
+    group.turn(2);
+    assert_eq!(group.world.delivered[2], [b"at once"]);
+}
