@@ -402,6 +402,11 @@ impl Log {
         members: Option<Placed>,
         disk: &mut D,
     ) {
+        if self.has(prefix.next_slot()) {
+            // D1: a disk whose process dies before it has the last of these requests keeps no entry
+            // from there on behind the new beginning. (None of them can be decided.)
+            disk.cut(prefix.next_slot());
+        }
         let had = self.last_ballot();
         let kept = if planted.has(Bug::ForgetNewness) { Ballot::NONE } else { had };
         let ballot = before.unwrap_or(kept);

@@ -13,6 +13,7 @@ use crate::stage::disk::TestDisk;
 use alloc::vec;
 use group::Group;
 
+mod begun;
 mod held;
 mod late;
 mod spare;

@@ -23,6 +23,8 @@ pub(crate) struct TestDisk {
     pub(crate) damaged: Option<Slot>,
     /// The bytes of payload that no sync has covered.
     unsynced_bytes: usize,
+    /// The number of requests after which the process dies; `None` if it lives.
+    pub(crate) requests_left: Option<usize>,
 }
 
 /// The most bytes that may wait for a disk (D4).
@@ -42,6 +44,13 @@ impl TestDisk {
         self.stable = content;
         self.unsynced_bytes -= n_bytes;
         Some(flush)
+    }
+
+    /// Whether the process dies before it makes this request.
+    fn is_late(&mut self) -> bool {
+        let left = self.requests_left;
+        self.requests_left = left.map(|left| left.saturating_sub(1));
+        left == Some(0)
     }
 
     /// Loses what was not synced, as a power cut does.
@@ -64,13 +73,22 @@ impl Disk for TestDisk {
         UNSYNCED_BYTES_MAX - self.unsynced_bytes
     }
     fn cut(&mut self, end: Slot) {
+        if self.is_late() {
+            return;
+        }
         self.live.entries.truncate((end.0 - self.live.start) as usize);
     }
     fn begin_at(&mut self, slot: Slot) {
+        if self.is_late() {
+            return;
+        }
         self.live.entries.clear();
         self.live.start = slot.0;
     }
     fn put_meta(&mut self, meta: &[u8]) {
+        if self.is_late() {
+            return;
+        }
         self.live.meta = meta.to_vec();
     }
     fn meta(&self) -> &[u8] {
