@@ -6,14 +6,15 @@
 //! - I1 the old directory is not written to. By construction: a [`Survivor`] has a log that is only
 //!   read (`frozen`).
 //! - I2 a state is folded as a replica executes: in slot order, each value once, values whose
-//!   predecessor was lost skipped ([`engine::order`]), configurations not at all.
+//!   predecessor was lost skipped ([`engine::order`]), configurations not at all; and nothing that
+//!   lost to the snapshot beside the log (R2 of [`proto::durable::offline`]).
 
 use crate::disk::{Found, LogDisk, OpenError};
 use crate::frozen::FrozenDisk;
 use base::{Ballot, Incarnation, Instant, Prefix};
 use engine::order::{Order, Place};
 use engine::{StableStorage, put_head, split_state};
-use proto::disk::{Disk, DiskEvent};
+use proto::disk::{Disk, DiskEvent, Flush};
 use proto::durable::Unusable;
 use proto::durable::offline::{self, Holding};
 use proto::members::StateHead;
@@ -93,7 +94,9 @@ impl Survivor {
     /// [`Useless`]: the directory cannot be used.
     pub fn open(directory: Directory) -> Result<Survivor, Useless> {
         let (mut disk, found) = FrozenDisk::open(directory)?;
-        let holding = offline::inspect(&mut disk).map_err(Useless::Log)?;
+        // (Without its head, a snapshot of an earlier version is not compared.)
+        let state = found.as_ref().and_then(|found| Some((found.prefix, found.head?)));
+        let holding = offline::inspect(&mut disk, state).map_err(Useless::Log)?;
         let from = found.as_ref().map_or(Prefix::ZERO, |found| found.prefix);
         if from < holding.start {
             return Err(Useless::Hole { place: disk.place(), from, to: holding.start });
@@ -162,23 +165,36 @@ pub fn begin_from(
 ) -> Result<(), Useless> {
     let (mut disk, _) = LogDisk::open(directory)?;
     // The state comes first: a log that names a missing state could not be recovered.
+    write_snapshot(&mut disk, prefix, &state, head)?;
+    let flush = offline::begin_from(&mut disk, prefix, &head, (incarnation, promised))
+        .map_err(Useless::Log)?;
+    wait_for(&mut disk, flush)
+}
+
+fn write_snapshot(
+    disk: &mut LogDisk,
+    prefix: Prefix,
+    state: &[u8],
+    head: StateHead,
+) -> Result<(), Useless> {
     if !disk.begin_snapshot(prefix, Some(head), Instant::ZERO) {
         let why = disk.no_snapshot().unwrap_or_default();
         return Err(Useless::Disk(format!("{}: {why}", disk.place())));
     }
-    let mut left = &state[..];
+    let mut left = state;
     while !left.is_empty() {
         let (piece, rest) = left.split_at(left.len().min(PIECE_BYTES));
-        wait_until(&mut disk, |disk| Ok(disk.wants_piece().then_some(())))?;
+        wait_until(disk, |disk| Ok(disk.wants_piece().then_some(())))?;
         disk.snapshot_piece(piece.to_vec(), rest.is_empty());
         left = rest;
     }
     let written = |disk: &mut LogDisk| disk.snapshotted(Instant::ZERO) == Some(prefix);
-    wait_until(&mut disk, |disk| Ok(written(disk).then_some(())))?;
-    let flush = offline::begin_from(&mut disk, prefix, &head, (incarnation, promised))
-        .map_err(Useless::Log)?;
+    wait_until(disk, |disk| Ok(written(disk).then_some(())))
+}
+
+fn wait_for(disk: &mut LogDisk, flush: Flush) -> Result<(), Useless> {
     let mut synced = None;
-    wait_until(&mut disk, |disk| {
+    wait_until(disk, |disk| {
         disk.pump(Instant::ZERO, |event| {
             if let DiskEvent::Synced(done) = event {
                 synced = synced.max(Some(done));
@@ -212,6 +228,7 @@ fn wait_until(
 mod tests {
     use super::*;
     use base::NodeId;
+    use proto::disk::{Entry, EntryHead};
     use proto::members::Members;
     use std::collections::BTreeMap;
     use std::os::unix::fs::FileExt;
@@ -248,5 +265,67 @@ mod tests {
         assert!(content(&path) == before, "a file was changed, made or removed");
         drop(LogDisk::open(Directory::open_any(&path).unwrap()).unwrap());
         assert!(content(&path) != before, "an opening repairs");
+    }
+
+    /// The values that it has executed, in its one string.
+    #[derive(Default)]
+    struct Text(String);
+
+    impl State for Text {
+        fn apply(&mut self, _: base::Slot, value: &[u8]) {
+            self.0 += core::str::from_utf8(value).unwrap();
+        }
+        fn save(&mut self, out: &mut Vec<u8>) {
+            out.extend_from_slice(self.0.as_bytes());
+        }
+        fn restore(&mut self, state: &[u8]) -> Result<(), String> {
+            self.0 = String::from_utf8(state.to_vec()).map_err(|error| error.to_string())?;
+            Ok(())
+        }
+    }
+
+    /// What is recovered of a log of values of the ballots 3, 3 and 20, and of a snapshot of
+    /// `prefix` whose last slot was decided in `ballot`: the process died before its log began
+    /// there.
+    fn recovered_beside(prefix: u64, ballot: u64) -> ((Ballot, Prefix), (Prefix, String)) {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("disk");
+        let identity = Identity { cluster: 5, node: NodeId(2), incarnation: Incarnation(7) };
+        let (mut disk, _) = LogDisk::open(Directory::create(&path, &identity).unwrap()).unwrap();
+        let members = Members::default();
+        let head = |ballot| StateHead {
+            ballot: Ballot(ballot),
+            members_at: Prefix::ZERO,
+            members,
+            coming: None,
+        };
+        let begun = (Incarnation(7), Ballot(4));
+        offline::begin_from(&mut disk, Prefix::ZERO, &head(0), begun).unwrap();
+        for (slot, ballot, index, value) in [(0, 3, 0, "a"), (1, 3, 1, "b"), (2, 20, 0, "c")] {
+            let place = Place { reign: Ballot(ballot), index };
+            let payload = [&place.to_bytes()[..], value.as_bytes()].concat();
+            let head = EntryHead { slot: base::Slot(slot), ballot: Ballot(ballot), view: 0 };
+            disk.append(Entry { head, payload: &payload });
+        }
+        let mut state = Vec::new();
+        put_head(Place { reign: Ballot(ballot), index: 1 }, &mut state);
+        state.extend_from_slice(b"decided ");
+        write_snapshot(&mut disk, Prefix(prefix), &state, head(ballot)).unwrap();
+        let flush = disk.sync();
+        wait_for(&mut disk, flush).unwrap();
+        drop(disk);
+        let mut survivor = Survivor::open(Directory::open_any(&path).unwrap()).unwrap();
+        let mut text = Text::default();
+        let (end, _) = survivor.fold(&mut text).unwrap();
+        (survivor.holding().newness(), (end, text.0))
+    }
+
+    #[test]
+    fn i2_what_lost_to_the_snapshot_beside_the_log_does_not_come_back() {
+        let decided = |text: &str| format!("decided {text}");
+        assert_eq!(recovered_beside(2, 3), ((Ballot(20), Prefix(3)), (Prefix(3), decided("c"))));
+        assert_eq!(recovered_beside(2, 8), ((Ballot(8), Prefix(2)), (Prefix(2), decided(""))));
+        // The state covers more than the log, whose ballot counts no more.
+        assert_eq!(recovered_beside(9, 8), ((Ballot(8), Prefix(9)), (Prefix(9), decided(""))));
     }
 }

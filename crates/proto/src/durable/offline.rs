@@ -4,6 +4,9 @@
 //! - R1 Nothing here is a step of the protocol: a recovered cluster is another cluster. Its members
 //!   have new incarnations, and the operator of the tool ensures that the old ones cannot
 //!   communicate with the new (another secret, another fingerprint).
+//! - R2 A log is read as its member would continue it: a process may have died between a state that
+//!   it installed and the log's new beginning there, and what the log holds beyond the state is
+//!   then off the decided path. By construction in [`inspect`].
 
 use super::Unusable;
 use super::log::{IS_CONFIGURATION, Log, promise_in};
@@ -41,12 +44,19 @@ impl Holding {
     }
 }
 
-/// Reads the content of a disk. Its requests to the disk meanwhile need not be performed.
+/// Reads the content of a disk, with the prefix and the head of the newest state beside it (R2).
+/// Its requests to the disk meanwhile need not be performed.
 ///
 /// # Errors
 /// [`Unusable`]: there is no log, or another version's.
-pub fn inspect<D: Disk>(disk: &mut D) -> Result<Holding, Unusable> {
-    let log = Log::recover(Sound, 0, disk)?;
+pub fn inspect<D: Disk>(
+    disk: &mut D,
+    state: Option<(Prefix, StateHead)>,
+) -> Result<Holding, Unusable> {
+    let mut log = Log::recover(Sound, 0, disk)?;
+    if let Some((prefix, head)) = state {
+        log.continue_from(Sound, prefix, Some(head), disk);
+    }
     let newest = log.members();
     // A log begins only where everything before is decided.
     let is_decided = newest.is_none_or(|(at, _)| *at <= log.start());

@@ -235,7 +235,7 @@ fn a_log_that_goes_on_alone_has_its_content_and_no_old_member() {
     let mut old = TestDisk::default();
     let mut log = log_of(&mut old, 3);
     log.promise(Ballot(90), &mut old);
-    let holding = inspect(&mut old).expect("there is a log");
+    let holding = inspect(&mut old, None).expect("there is a log");
     assert_eq!((holding.newness(), holding.promised), ((Ballot(1), Prefix(3)), Ballot(90)));
     let me = Rank::at(1);
     let head = head_of_one(&holding, me, Incarnation(7));
@@ -269,16 +269,33 @@ fn a_log_alone_does_not_tell_whether_its_last_change_is_decided() {
     let fewer = first.after(Change::Remove(Rank::at(1)), Rank::at(0)).expect("it is there");
     let head = Log::head(Slot(3), Ballot(1), IS_CONFIGURATION);
     log.append(head, &fewer.encode(), &mut disk);
-    let open = offline::inspect(&mut disk).expect("there is a log");
+    let open = offline::inspect(&mut disk, None).expect("there is a log");
     let newest = open.configuration.expect("it holds one");
     assert_eq!((newest.at, newest.members, newest.is_decided), (Prefix(4), fewer, false));
     assert_eq!(newest.leaving, [Rank::at(1)].into_iter().collect());
     assert_eq!(open.before, Some(first));
     // A log begins only where everything before is decided.
     log.free_below(Prefix(4), &mut disk);
-    let closed = offline::inspect(&mut disk).expect("there is a log");
+    let closed = offline::inspect(&mut disk, None).expect("there is a log");
     assert_eq!(closed.configuration.map(|of| (of.members, of.is_decided)), Some((fewer, true)));
     assert_eq!(closed.before, None);
+}
+
+/// The process died between a state that it installed and the log's new beginning there.
+#[test]
+fn offline_r2_a_log_is_as_new_as_the_state_beside_it() {
+    let members = Members::first(MemberSet::all(3));
+    let head = StateHead { ballot: Ballot(18), members_at: Prefix(1), members, coming: None };
+    let newness_with = |state| {
+        let mut disk = TestDisk::default();
+        log_of(&mut disk, 3);
+        offline::inspect(&mut disk, state).expect("there is a log").newness()
+    };
+    assert_eq!(newness_with(None), (Ballot(1), Prefix(3)));
+    let agrees = StateHead { ballot: Ballot(1), ..head };
+    assert_eq!(newness_with(Some((Prefix(2), agrees))), (Ballot(1), Prefix(3)));
+    assert_eq!(newness_with(Some((Prefix(2), head))), (Ballot(18), Prefix(2)), "slot 2 has lost");
+    assert_eq!(newness_with(Some((Prefix(9), head))), (Ballot(18), Prefix(9)), "beyond its end");
 }
 
 fn votes_for_two_disks_of_one_seat<P: Planting<Bug>>(planted: P) -> bool {
