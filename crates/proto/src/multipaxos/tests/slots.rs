@@ -202,3 +202,20 @@ fn a_process_that_has_lost_its_state_does_not_hold_what_its_predecessor_had() {
     group.run(2);
     assert_eq!(group.holders(0, prefix), MemberSet::all(3));
 }
+
+/// Its region has the promise and what was accepted.
+#[test]
+fn a_member_without_its_state_promises_and_accepts_as_before() {
+    let mut group = Group::led(None, 3, 0);
+    group.propose(0, b"x");
+    group.run(3);
+    group.kill(2);
+    group.start(2, Start::Reattach);
+    let _slot = group.act(0, Action::Event(Event::LinkUp(Rank::at(2))));
+    group.kill(1);
+    group.run(3);
+    group.propose(0, b"y");
+    group.run(3);
+    assert_eq!(group.world.delivered[0], [b"x", b"y"]);
+    assert_eq!((group.status(2).role, group.status(2).applied), (Role::Learner, Prefix::ZERO));
+}
