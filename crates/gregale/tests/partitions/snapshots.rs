@@ -3,7 +3,7 @@
 
 use crate::commands::apart;
 use crate::support::{Cluster, signal, wait_until};
-use redis::{Connection, RedisError, cmd};
+use redis::{Connection, FromRedisValue, RedisError, cmd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const ACCOUNTS: usize = 4;
@@ -141,4 +141,22 @@ fn a_snapshot_has_what_its_member_answered_and_refuses_what_is_no_read() {
         assert!(refusal.to_string().contains(why), "{words:?}: {refusal}");
     }
     assert_eq!(cluster.stop(), Some(0));
+}
+
+#[test]
+fn a_snapshot_shows_no_key_behind_its_time_where_nothing_is_written() {
+    let cluster = Cluster::start_with(&["--partitions", "2"]);
+    let [mut one, mut other] = [1, 2].map(|member| cluster.connect(member));
+    let () = cmd("SET").arg(&["lease", "mine", "PX", "300"]).query(&mut one).unwrap();
+    for at in [&mut one, &mut other] {
+        wait_until("the lease to end", || ask::<u64>(&["EXISTS", "lease"], at) == 0);
+        assert_eq!(ask::<u64>(&["EXISTS", "lease"], at), 0, "it does not come back");
+    }
+    let then: [u64; 2] = ask(&["TIME"], &mut other);
+    wait_until("time to pass", || ask::<[u64; 2]>(&["TIME"], &mut other) > then);
+}
+
+fn ask<T: FromRedisValue>(words: &[&str], at: &mut Connection) -> T {
+    let seen = cmd("GREGALE.SNAPSHOT").arg(words).query(at);
+    seen.unwrap_or_else(|error| panic!("{words:?}: {error}"))
 }
