@@ -1,10 +1,10 @@
 //! Reads at a time later than the state's, outside of the log.
 //!
 //! State time stands still while nothing is written, and a read needs the present time. But the
-//! replica that answers never decides by its own clock that a key has expired: another replica would
-//! still show it, and time would run backwards. So the caller asks first whether the read would find
-//! such a key ([`Store::sees_an_expiry`]). If it would, the caller has a stamp decided that brings
-//! every replica to that time.
+//! replica that answers never decides by its own clock that a key has expired: another replica
+//! would still show it, and time would run backwards. So the caller asks first whether the read
+//! would find such a key ([`Store::sees_an_expiry`]). If it would, the caller has a stamp decided
+//! that brings every replica to that time.
 
 use super::Call;
 use super::memory::put_time;
@@ -30,9 +30,9 @@ impl Store {
         }
     }
 
-    /// Executes a read that sees no expiry at `unix_ms`, as [`Store::query`] does. TIME, and TTL and
-    /// PTTL of a key that will expire, count from then: with state time a key would not age while
-    /// nothing is written.
+    /// Executes a read that sees no expiry at `unix_ms`, as [`Store::query`] does. TIME, and TTL
+    /// and PTTL of a key that will expire, count from then: with state time a key would not age
+    /// while nothing is written.
     pub(crate) fn query_at(&self, unix_ms: u64, call: &Call<'_>, reply: &mut Reply) {
         let Call { spec, db, args, seed } = *call;
         let now_ms = unix_ms.max(self.now_ms());
