@@ -6,7 +6,7 @@
 //! - R1 a connection that has asked for something that is the copy's own (the time, chance, ids,
 //!   the order of a hash table, what reads beside the log have done) is *masked* until the next
 //!   point; within a transaction until the first point behind it; one that is told what others ask
-//!   (MONITOR) for good.
+//!   (MONITOR, and what a replica of Redis is sent) for good.
 //! - R2 a connection is *explained* by its requests if it is between two of them, each of which
 //!   programs read alike, and a program that is told those that a session keeps, in order, treats a
 //!   new connection as it treats this one. Those that the program's checkpoint does not hold are
@@ -38,43 +38,70 @@ const KEPT_BYTES_MAX: usize = 16 << 10;
 /// The most bytes that are kept for the program.
 const COMMON_BYTES_MAX: usize = requests::RAW_BYTES_MAX;
 
-/// Requests whose replies are not the input's alone, in the order of the alphabet.
-const MASKED: [&str; 37] = [
+/// Requests whose replies are not the input's alone, in the order of the alphabet. Hash tables are
+/// in another order at a copy that began with a checkpoint, or where reads beside the log have
+/// moved a hash (or the one that COPY has made of it) to its larger table. Expiries, and what the
+/// pending entries of a stream tell, are by the copy's clock.
+///
+/// Not among them is what changes a value by such a thing (SPOP, XADD with an id of its own, XCLAIM
+/// by an idle time): there a difference in the answer is one of the copies.
+const MASKED: [&str; 58] = [
     "ACL",
+    "BGREWRITEAOF",
+    "BGSAVE",
     "CLIENT",
+    "CLUSTER",
     "COMMAND",
+    "COMMANDLOG",
     "CONFIG",
     "DBSIZE",
     "DEBUG",
+    "DUMP",
+    "EXPIRETIME",
+    "FUNCTION",
     "HELLO",
+    "HEXPIRETIME",
     "HGETALL",
     "HKEYS",
+    "HPEXPIRETIME",
+    "HPTTL",
     "HRANDFIELD",
     "HSCAN",
+    "HTTL",
     "HVALS",
     "INFO",
     "KEYS",
     "LASTSAVE",
     "LATENCY",
+    "LOLWUT",
     "MEMORY",
     "MODULE",
     "MONITOR",
     "OBJECT",
+    "PEXPIRETIME",
+    "PSYNC",
     "PTTL",
     "PUBSUB",
     "RANDOMKEY",
     "ROLE",
+    "SAVE",
     "SCAN",
     "SDIFF",
     "SINTER",
     "SLOWLOG",
     "SMEMBERS",
+    "SORT",
+    "SORT_RO",
     "SRANDMEMBER",
     "SSCAN",
     "SUNION",
+    "SYNC",
     "TIME",
     "TTL",
     "WAIT",
+    "WAITAOF",
+    "XINFO",
+    "XPENDING",
     "ZRANDMEMBER",
     "ZSCAN",
 ];
@@ -127,7 +154,7 @@ impl Session {
         let [name, word] =
             request.words.each_ref().map(|word| std::str::from_utf8(word).unwrap_or_default());
         self.is_masked |= MASKED.binary_search(&name).is_ok();
-        self.is_monitor |= name == "MONITOR";
+        self.is_monitor |= matches!(name, "MONITOR" | "PSYNC" | "SYNC");
         let Session { heard, made, .. } = self;
         let number = common.number();
         if request.is_uncounted {
@@ -245,10 +272,34 @@ mod tests {
     }
 
     #[test]
+    fn r1_what_a_table_or_a_clock_of_the_copy_decides_is_masked() {
+        let own = [
+            "DUMP h",
+            "SORT s BY nosort",
+            "sort_ro s by nosort",
+            "FUNCTION LIST",
+            "LOLWUT",
+            "EXPIRETIME k",
+            "pexpiretime k",
+            "XPENDING s g - + 9",
+            "XINFO CONSUMERS s g",
+            "BGSAVE",
+        ];
+        for asked in own {
+            assert!(session(format!("{asked}\r\n").as_bytes()).is_masked(), "{asked}");
+        }
+        for asked in ["COPY h g", "HGET h dump", "SPOP s", "XADD s * a 1", "XLEN s", "GETEX k"] {
+            assert!(!session(format!("{asked}\r\n").as_bytes()).is_masked(), "{asked}");
+        }
+    }
+
+    #[test]
     fn r1_a_connection_that_is_told_what_others_ask_is_masked_for_good() {
-        let mut asks = session(b"MONITOR\r\n");
-        asks.pass_point(Sound);
-        assert!(asks.is_masked());
+        for asked in ["MONITOR\r\n", "SYNC\r\n", "PSYNC ? -1\r\n"] {
+            let mut asks = session(asked.as_bytes());
+            asks.pass_point(Sound);
+            assert!(asks.is_masked(), "{asked}");
+        }
     }
 
     #[test]
