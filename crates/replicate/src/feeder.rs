@@ -71,6 +71,7 @@ use crate::hash::{Answers, Hashes, Taken};
 use crate::program::{Connected, Program};
 use crate::restoring::Restoring;
 use crate::session::{Common, Session};
+use crate::shown::Shown;
 use crate::state::State;
 use crate::transcript::{Record, Transcript};
 use crate::verdict::Output;
@@ -498,13 +499,14 @@ impl<B: Planting<Bug>> Feeder<B> {
             }
         }
         let framing = self.config.replies.map(Framing::new);
-        let has_session = self.hashes.is_on() && self.config.speaks == Some(Protocol::Resp);
+        let speaks = self.config.speaks.filter(|_| self.hashes.is_on());
         let leg = Leg {
             id,
             unwritten: Vec::new(),
             n_written: 0,
             framing,
-            session: has_session.then(Session::default),
+            session: (speaks == Some(Protocol::Resp)).then(Session::default),
+            shown: (speaks == Some(Protocol::Memcached)).then(Shown::default),
             answers: Answers::default(),
             interest: Interest::Read, // as it was opened
             n_owed: 0,
@@ -522,9 +524,9 @@ impl<B: Planting<Bug>> Feeder<B> {
     }
 
     fn input(&mut self, key: u64, bytes: &[u8], program: &mut impl Program) {
-        if let Some(session) = &mut self.legs.get_mut(key).session {
-            session.take(bytes, &mut self.common);
-        }
+        let leg = self.legs.get_mut(key);
+        leg.session.iter_mut().for_each(|one| one.take(bytes, &mut self.common));
+        leg.shown.iter_mut().for_each(|one| one.take(bytes));
         self.put(key, bytes, program);
     }
 

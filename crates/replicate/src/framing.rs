@@ -48,19 +48,6 @@ impl Framing {
         }
     }
 
-    /// Whether a request since the last point has asked what the reads of one copy have done. (Of
-    /// Redis's protocol `session` tells.)
-    pub(crate) fn shows_reads(&self) -> bool {
-        matches!(self, Framing::Memcached(of) if of.shows_reads())
-    }
-
-    /// The copy is at a point.
-    pub(crate) fn pass_point(&mut self) {
-        if let Framing::Memcached(of) = self {
-            of.pass_point();
-        }
-    }
-
     /// The requests that end in `bytes`, which the program reads next.
     pub fn requests(&mut self, bytes: &[u8]) -> u64 {
         match self {
@@ -124,6 +111,11 @@ impl Reader {
             }
         }
         n_ended
+    }
+
+    /// Whether a line was unknown, or too long: no further line is handed on.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// Whether the last byte was that of a request, or a reply, or nothing was read.

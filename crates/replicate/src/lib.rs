@@ -45,6 +45,7 @@ mod reports;
 mod requests;
 mod restoring;
 mod session;
+mod shown;
 pub mod stall;
 pub mod state;
 pub mod table;

@@ -324,6 +324,11 @@ impl Program {
         is_redis || self.rest() == RestBy::Resp
     }
 
+    /// Whether clients speak memcached's protocols, however its rest is known.
+    pub(crate) fn speaks_memcached(&self) -> bool {
+        self.name() == "memcached" || self.rest() == RestBy::Memcached
+    }
+
     /// The time after which a copy that takes up nothing is dropped.
     pub(crate) fn stalled_after(&self) -> Duration {
         if self.stall_s == 0 { Duration::MAX } else { Duration::from_secs(self.stall_s) }

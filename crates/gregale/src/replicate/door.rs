@@ -112,7 +112,11 @@ impl ProgramDoor {
                 RestBy::Memcached => Some(Protocol::Memcached),
                 RestBy::Quiet | RestBy::Waits => None,
             },
-            speaks: settings.speaks_resp().then_some(Protocol::Resp),
+            speaks: match (settings.speaks_resp(), settings.speaks_memcached()) {
+                (true, _) => Some(Protocol::Resp),
+                (false, true) => Some(Protocol::Memcached),
+                (false, false) => None,
+            },
             compare: settings.compare,
             output,
             renews: settings.saves_at_halts(),

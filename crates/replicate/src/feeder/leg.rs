@@ -4,6 +4,7 @@ use crate::entry::ConnectionId;
 use crate::framing::Framing;
 use crate::hash::Answers;
 use crate::session::Session;
+use crate::shown::Shown;
 use engine::streams::Interest;
 
 /// See `feeder`, I5.
@@ -17,7 +18,10 @@ pub(super) struct Leg {
     pub(super) unwritten: Vec<u8>,
     pub(super) n_written: usize,
     pub(super) framing: Option<Framing>,
+    /// The session, with a program that speaks Redis's protocol.
     pub(super) session: Option<Session>,
+    /// What was asked for, with a program that speaks memcached's protocols.
+    pub(super) shown: Option<Shown>,
     pub(super) answers: Answers,
     /// What it is watched for.
     pub(super) interest: Interest,
@@ -39,7 +43,7 @@ impl Leg {
     /// Whether its answers are left out until the next point (`hash`, H3).
     pub(super) fn is_masked(&self) -> bool {
         let by_session = self.session.as_ref().is_some_and(Session::is_masked);
-        by_session || self.framing.as_ref().is_some_and(Framing::shows_reads)
+        by_session || self.shown.as_ref().is_some_and(Shown::is_masked)
     }
 
     pub(super) fn is_written(&self) -> bool {

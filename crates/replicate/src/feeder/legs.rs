@@ -139,6 +139,7 @@ mod tests {
             n_written: 0,
             framing: None,
             session: None,
+            shown: None,
             answers: Answers::default(),
             interest: engine::streams::Interest::Read,
             n_owed: 0,

@@ -5,10 +5,10 @@ use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER};
 use crate::bugs::Bug;
 use crate::checkpoint::Header;
 use crate::entry::{ConnectionId, Entry};
-use crate::framing::Framing;
 use crate::hash::Taken;
 use crate::program::Program;
 use crate::session::Session;
+use crate::shown::Shown;
 use crate::state::State;
 use crate::transcript::Transcript;
 use base::Instant;
@@ -63,8 +63,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             if !leg.is_masked() {
                 self.hashes.add(leg.id, &mut answers, false);
             }
-            leg.framing.iter_mut().for_each(Framing::pass_point);
             leg.session.iter_mut().for_each(|one| one.pass_point(self.planted));
+            leg.shown.iter_mut().for_each(Shown::pass_point);
         }
         self.common.pass_point();
         let taken = self.hashes.take();

@@ -15,8 +15,6 @@ pub struct Memcached {
     requests: Reader,
     has_begun: bool,
     replies: Reader,
-    /// A request has asked what reads have done at this copy.
-    shows_reads: bool,
 }
 
 impl Memcached {
@@ -24,23 +22,13 @@ impl Memcached {
         self.requests.is_lost
     }
 
-    pub(super) fn shows_reads(&self) -> bool {
-        self.shows_reads
-    }
-
-    pub(super) fn pass_point(&mut self) {
-        self.shows_reads = false;
-    }
-
     pub(super) fn requests(&mut self, bytes: &[u8]) -> u64 {
         let first = bytes.first().filter(|_| !self.has_begun);
         self.requests.is_lost |= first == Some(&BINARY);
         self.has_begun |= first.is_some();
         let mut n = 0;
-        let shows_reads = &mut self.shows_reads;
         let n_ended = self.requests.read(bytes, |line| {
             let of = request(line);
-            *shows_reads |= shows(line);
             n += u64::from(matches!(of, Line::Alone));
             of
         });
@@ -95,16 +83,6 @@ fn request(line: &[u8]) -> Line {
         _ => return Line::Unknown,
     };
     rest.nth(data_at).and_then(length).map_or(Line::Unknown, Line::LastPayload)
-}
-
-/// Whether the answer shows what reads have done: when a value was read last, and whether it was.
-fn shows(line: &[u8]) -> bool {
-    let mut rest = words(line);
-    match rest.next() {
-        Some(b"me" | b"stats") => true,
-        Some(b"mg") => rest.skip(1).any(|flag| [&b"h"[..], b"l", b"t"].contains(&flag)),
-        _ => false,
-    }
 }
 
 /// Whether a meta command wants no reply if all is as usual.
@@ -163,17 +141,6 @@ mod tests {
         for request in each {
             assert_eq!(fed(&[request, b"get a\r\n"]), (0, true), "{request:?}");
         }
-    }
-
-    #[test]
-    fn what_shows_the_reads_of_a_copy_is_told() {
-        let shows = |line: &[u8]| {
-            let mut of = Memcached::default();
-            of.requests(line);
-            of.shows_reads()
-        };
-        assert!(shows(b"mg k v h\r\n") && shows(b"me k\r\n") && shows(b"stats\r\n"));
-        assert!(!shows(b"mg h v\r\n") && !shows(b"get me\r\n"));
     }
 
     proptest! {

@@ -55,6 +55,40 @@ fn i7_a_program_is_asked_for_what_has_no_known_reply() {
     assert_eq!(rig.door.program.n_unread(), 1);
 }
 
+/// The hash of the sixth entry, where a copy that has answered a request without a reply says this
+/// to one for `asked`.
+fn hash_where_a_copy_says(asked: &[u8], says: &[u8]) -> u64 {
+    let memcached = (Rest::Waits, Some(Protocol::Memcached));
+    let mut rig = Rig::told(Sound, Order::Serial, memcached, 3).begin();
+    let client = rig.client();
+    let mut said = Vec::new();
+    for request in [b"incr n 1 noreply\r\n", asked, b"get a\r\n", b"get b\r\n"] {
+        rig.ask(client, request);
+        said.extend(rig.decide());
+        rig.turn();
+        if request == asked {
+            rig.door.program.say(says);
+        }
+        rig.answer_all();
+        for _ in 0..4 {
+            rig.turn_after(Duration::from_millis(1));
+            said.extend(rig.decide());
+        }
+    }
+    let hashes = said.iter().filter_map(|entry| hash_of(std::slice::from_ref(entry)));
+    hashes.filter(|(at, _)| *at == 6).map(|(_, value)| value).next().expect("a hash")
+}
+
+#[test]
+fn h3_statistics_of_a_copy_are_not_compared_behind_what_has_no_known_reply() {
+    for asked in [&b"stats\r\n"[..], b"stats items\r\n"] {
+        let [one, other] = [b"STAT a 1\r\n", b"STAT a 2\r\n"];
+        assert_eq!(hash_where_a_copy_says(asked, one), hash_where_a_copy_says(asked, other));
+    }
+    let [one, other] = [b"7\r\n", b"8\r\n"].map(|says| hash_where_a_copy_says(b"get n\r\n", says));
+    assert_ne!(one, other, "other answers are compared");
+}
+
 const THEIRS: Incarnation = Incarnation(3);
 
 fn id(number: u64) -> ConnectionId {

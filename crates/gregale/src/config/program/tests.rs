@@ -126,6 +126,9 @@ fn the_program_names_how_its_rest_is_known() {
     let turns = Program { order: InputOrder::Loop, ..redis.clone() };
     assert_eq!((redis.speaks_resp(), turns.rest()), (true, RestBy::Waits));
     assert!(turns.speaks_resp() && !waits.speaks_resp());
+    let memcached = program("/usr/bin/memcached -s {socket}");
+    let waits_too = Program { rest: Some(RestBy::Waits), ..memcached };
+    assert!(waits_too.speaks_memcached() && !redis.speaks_memcached());
     let refused = |of: Program| of.check().unwrap_err().to_string();
     for of in
         [proxy, Program { rest: Some(RestBy::Resp), attach: Some(Attach::Proxy), ..redis.clone() }]
