@@ -84,14 +84,24 @@ impl Latency {
         self.times.mean()
     }
 
-    /// Adds `samples`, `p50_ns`, `p99_ns`, `p999_ns` and `max_ns` to a row.
+    /// Adds `samples`, `p50_ns`, `p99_ns`, `p999_ns` and `max_ns` to a row; `samples` alone, if
+    /// it has no times.
     #[must_use]
     pub fn fields(&self, row: Row) -> Row {
-        row.with("samples", self.count())
-            .with("p50_ns", self.p50_ns())
+        let row = row.with("samples", self.count());
+        if self.count() == 0 {
+            return row;
+        }
+        row.with("p50_ns", self.p50_ns())
             .with("p99_ns", self.p99_ns())
             .with("p999_ns", self.percentile_ns(99.9))
             .with("max_ns", self.max_ns())
+    }
+
+    /// Adds the time that `percent` of all did not exceed to a row, as `name`, if there are times.
+    #[must_use]
+    pub fn field(&self, row: Row, name: &str, percent: f64) -> Row {
+        if self.count() == 0 { row } else { row.with(name, self.percentile_ns(percent)) }
     }
 }
 
@@ -157,6 +167,17 @@ mod tests {
         assert_eq!((latency.p50_ns(), latency.p99_ns(), latency.max_ns()), (500, 990, 1000));
         latency.record(Duration::from_secs(4000));
         assert!(latency.max_ns() >= LONGEST_NS, "saturates: {}", latency.max_ns());
+    }
+
+    #[test]
+    fn without_times_a_row_has_no_percentile() {
+        let mut latency = Latency::new();
+        assert_eq!(latency.fields(Row::new("x")), Row::new("x").with("samples", 0u64));
+        latency.record_ns(7);
+        let expected = ["p50_ns", "p99_ns", "p999_ns", "max_ns"];
+        let row = Row::new("x").with("samples", 1u64);
+        let row = expected.iter().fold(row, |row, name| row.with(name, 7u64));
+        assert_eq!(latency.fields(Row::new("x")), row);
     }
 
     #[test]

@@ -139,13 +139,9 @@ fn row(contender: &Contender, case: &Case, seen: &Seen) -> Row {
         Pace::Closed { outstanding } => row.with("pipeline", outstanding),
         Pace::Open { per_s } => row.with("offered_per_s", per_s),
     };
-    let row = row
-        .with("virtual_per_s", seen.completed as f64 * 1e9 / case.span_ns as f64)
-        .with("p95_ns", latency.percentile_ns(95.0));
-    let row = latency.fields(row);
-    SHARES.fold(row, |row, share| {
-        row.with(&distribution_of(share), latency.percentile_ns(f64::from(2 * share)))
-    })
+    let row = row.with("virtual_per_s", seen.completed as f64 * 1e9 / case.span_ns as f64);
+    let row = latency.fields(latency.field(row, "p95_ns", 95.0));
+    SHARES.fold(row, |row, share| latency.field(row, &distribution_of(share), f64::from(2 * share)))
 }
 
 /// The points of a distribution: every fiftieth of all messages.

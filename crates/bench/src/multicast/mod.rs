@@ -168,12 +168,18 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let is_relayed = tooks.iter().any(|took| took.sent.1 > 0);
     let by = if is_relayed { format!(", {}", relay.name()) } else { String::new() };
     let name = format!("{}, {message_bytes} B, {senders} of {members} send{by}", fabric.name());
+    if tooks.iter().any(|took| took.delivered == 0) {
+        let ms = tooks.iter().map(|took| took.span_ns).max().unwrap_or_default() / 1_000_000;
+        let why = format!("{name}: a member delivered nothing in {ms} ms; say no --quick");
+        return Err(Error::Late(why));
+    }
     let row = Row::new(name)
         .with("fabric", fabric.name())
         .with("members", members)
         .with("senders", senders)
         .with("message_bytes", message_bytes)
         .with("window", window)
+        .with("schedule", relay.name())
         .with("mode", format!("{mode:?}").to_lowercase())
         .with("checksum", is_checked)
         // The slowest member's: all of them deliver the same messages.
@@ -187,4 +193,29 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
         .with("sent_per_byte_most", sent(case, tooks).1)
         .with("cpu_percent", cores * 100.0);
     Ok(latency.fields(row))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_without_a_delivery_is_refused() {
+        let case = Case {
+            fabric: FabricKind::Shm,
+            members: 3,
+            senders: 1,
+            message_bytes: 100,
+            mode: Mode::Ordered,
+            is_checked: false,
+            window: 64,
+            relay: Schedule::Sequential,
+        };
+        let took = |delivered| Took { delivered, span_ns: 200_000_000, ..Took::default() };
+        let row = row(&case, &[took(9), took(9)]).expect("delivered");
+        assert_eq!((row.number("samples"), row.number("p50_ns")), (Some(0.0), None));
+        let error = super::row(&case, &[took(9), took(0)]).expect_err("nothing was delivered");
+        let expected = "shm, 100 B, 1 of 3 send: a member delivered nothing in 200 ms";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }

@@ -19,8 +19,18 @@ use std::time::Duration;
 
 /// The longest wait for an event, after which the time is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// One own message in so many has its latency noted, where many are on their way.
-const SAMPLE_EVERY: u64 = 64;
+/// At most one own message in so many has its latency noted.
+const SAMPLE_EVERY_MAX: u64 = 64;
+/// Of messages of so many bytes each one has, since few are sent in a second.
+const SAMPLE_EACH_BYTES: u64 = 64 << 10;
+/// Of a window of so few messages each one has.
+const SAMPLE_EACH_WINDOW: u64 = 16;
+
+/// The number of own messages, of which one has its latency noted.
+fn sample_every(window: u32, message_bytes: usize) -> u64 {
+    let by_bytes = SAMPLE_EACH_BYTES / message_bytes.max(1) as u64;
+    by_bytes.min(u64::from(window) / SAMPLE_EACH_WINDOW).clamp(1, SAMPLE_EVERY_MAX)
+}
 
 /// The first line of a process's input: its identity and its work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -100,7 +110,7 @@ pub fn run(spec: &Spec) -> Result<(), Problem> {
         seen: Took::default(),
         n_members: 0,
         is_checked: spec.is_checked,
-        sample_every: if spec.window == 1 { 1 } else { SAMPLE_EVERY },
+        sample_every: sample_every(spec.window, spec.message_bytes),
     };
     while member.n_members < spec.members {
         member.look()?;
@@ -237,5 +247,19 @@ impl Member<'_> {
         took.sent = (own - before.own_bytes, others - before.relayed_bytes);
         say(&Said::Took(took));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_few_messages_are_sent_each_one_is_sampled() {
+        assert_eq!(sample_every(4096, 100), 64);
+        assert_eq!(sample_every(4096, 10_000), 6);
+        assert_eq!(sample_every(16, 1 << 20), 1);
+        assert_eq!(sample_every(4096, 1 << 20), 1);
+        assert_eq!((sample_every(1, 8), sample_every(64, 8)), (1, 4));
     }
 }

@@ -91,10 +91,8 @@ fn beside(row: Row, tooks: &[Took]) -> Row {
     let ours = row.number("per_s").unwrap_or(f64::NAN);
     let theirs = per_s(&done, tooks);
     let p50 = row.number("p50_ns").unwrap_or(f64::NAN);
-    row.with("peer", "bytes")
-        .with("peer_per_s", theirs)
-        .with("peer_p50_ns", done.p50_ns())
-        .with("peer_p99_ns", done.p99_ns())
+    let row = row.with("peer", "bytes").with("peer_per_s", theirs);
+    done.field(done.field(row, "peer_p50_ns", 50.0), "peer_p99_ns", 99.0)
         .with("p50_ratio", p50 / done.p50_ns() as f64)
         .with("ratio", ours / theirs)
 }
