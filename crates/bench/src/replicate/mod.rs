@@ -8,6 +8,7 @@ mod program;
 pub use program::{Order, Program};
 
 use crate::cluster::{Cluster, Fabric, Plan, Replicated};
+use crate::disk::Place;
 use crate::group::Error;
 use crate::kv::load::VALUE_BYTES;
 use crate::pipeline::Told;
@@ -17,7 +18,6 @@ use fan_out::FanOut;
 use report::{Progress, Report, Row, median, median_rows};
 use std::path::PathBuf;
 use std::time::Duration;
-use tempfile::TempDir;
 
 const ALONE: &str = "alone";
 const COPIES: &str = "fan-out to three copies";
@@ -60,19 +60,14 @@ impl Setting {
         Ok(orders)
     }
 
-    /// A cluster, and the directory of its logs.
+    /// A cluster, and the place of its logs.
     fn start(
         &self,
         program: Program,
         fabric: Fabric,
         (order, place): (Order, Reads),
-    ) -> Result<(Cluster, Plan, Option<TempDir>), Error> {
-        let data = match &self.data {
-            Some(at) => Some(tempfile::tempdir_in(at).map_err(|source| {
-                Error::os(format!("make a directory in {}", at.display()), source)
-            })?),
-            None => None,
-        };
+    ) -> Result<(Cluster, Plan, Option<Place>), Error> {
+        let data = self.data.as_ref().map(|at| Place::new(Some(at), &self.gregale)).transpose()?;
         let plan = Plan {
             gregale: self.gregale.clone(),
             fabric,
@@ -285,6 +280,23 @@ mod tests {
         assert_eq!(all("of_floor"), [Some(0.8), Some(0.75)]);
         assert_eq!(all("of_peer"), [Some(0.4), Some(0.4)]);
         assert_eq!(all("added_p50_ns"), [Some(16.0), Some(19.0)]);
+    }
+
+    #[test]
+    fn logs_in_memory_are_not_measured_as_ones_on_disk() {
+        let setting = Setting {
+            gregale: "gregale".into(),
+            fabrics: vec![Fabric::Shm],
+            programs: vec![Program::Redis],
+            orders: vec![Order::Serial],
+            clients: vec![1],
+            compare: 0,
+            gets: false,
+            data: Some("/dev/shm".into()),
+        };
+        let started = setting.start(Program::Redis, Fabric::Shm, (Order::Serial, Reads::InLog));
+        let error = started.map(drop).expect_err("a tmpfs");
+        assert!(error.to_string().contains("/dev/shm is in memory"), "{error}");
     }
 
     #[test]
