@@ -3,8 +3,57 @@
 use report::figure::{Axis, FigureError};
 use report::{Report, Row, Value, figure};
 
-/// Bars of `fields` (legend, name), in groups that `group` names; rows of one group are merged, the
-/// first number counts.
+/// The fields that tell rows apart, the usual ones first. (The others are measured.)
+const TELLING: [&str; 24] = [
+    "durability",
+    "protocol",
+    "fabric",
+    "reads",
+    "order",
+    "server",
+    "program",
+    "network",
+    "shards",
+    "of",
+    "slow",
+    "efficiency_percent",
+    "members",
+    "senders",
+    "bytes",
+    "message_bytes",
+    "value_bytes",
+    "state_bytes",
+    "clients",
+    "pipeline",
+    "under_way",
+    "window",
+    "mode",
+    "schedule",
+];
+
+/// The name of each row's group. Where rows would share one, it says what tells them apart.
+fn names(rows: &[Row], group: impl Fn(&Row) -> String) -> Vec<String> {
+    let mut names: Vec<String> = rows.iter().map(group).collect();
+    for field in TELLING {
+        let differs = |at: usize| {
+            let mut twins = (0..rows.len()).filter(|other| names[*other] == names[at]);
+            twins.any(|other| rows[other].get(field) != rows[at].get(field))
+        };
+        let differing: Vec<usize> = (0..rows.len()).filter(|at| differs(*at)).collect();
+        for at in differing {
+            let value = text(&rows[at], field);
+            let more = match rows[at].get(field) {
+                None => String::new(),
+                Some(Value::Text(_)) => format!(", {value}"),
+                Some(_) => format!(", {} {value}", field.replace('_', " ")),
+            };
+            names[at] += &more;
+        }
+    }
+    names
+}
+
+/// Bars of `fields` (legend, name), in groups that `group` names: one for each row.
 fn bars(
     report: &Report,
     title: &str,
@@ -12,21 +61,17 @@ fn bars(
     group: impl Fn(&Row) -> String,
     fields: &[(&str, &str)],
 ) -> Result<String, FigureError> {
-    let mut groups: Vec<(String, &Row)> = Vec::new();
-    for row in &report.rows {
-        let name = group(row);
-        if !groups.iter().any(|(present, _)| *present == name) {
-            groups.push((name, row));
-        }
+    let names = names(&report.rows, group);
+    if let Some(at) = (0..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+        return Err(FigureError::Twice(names[at].clone()));
     }
     let series: Vec<(String, Vec<f64>)> = fields
         .iter()
         .map(|(legend, field)| {
-            let number = |(_, row): &(String, &Row)| row.number(field).unwrap_or(f64::NAN);
-            ((*legend).to_owned(), groups.iter().map(number).collect())
+            let number = |row: &Row| row.number(field).unwrap_or(f64::NAN);
+            ((*legend).to_owned(), report.rows.iter().map(number).collect())
         })
         .collect();
-    let names: Vec<String> = groups.into_iter().map(|(name, _)| name).collect();
     figure::bars(title, y, &names, &series)
 }
 
@@ -253,5 +298,39 @@ mod tests {
             let svg = of(&report(bench, 1, vec![row])).expect("drawn");
             assert!(svg.contains(expected), "{bench}: {expected} is missing");
         }
+    }
+
+    #[test]
+    fn each_row_has_bars_of_its_own_and_its_name_says_what_it_is_of() {
+        let comeback = |durability: &str| {
+            let row = Row::new("leader").with("fabric", "shm").with("durability", durability);
+            row.with("kills", 20u64).with("silence_p50_ns", 3e7)
+        };
+        let rows = vec![comeback("memory-quorum"), comeback("disk-quorum")];
+        let svg = of(&report("comeback", 1, rows)).expect("drawn");
+        for name in ["shm, leader, memory-quorum", "shm, leader, disk-quorum"] {
+            assert!(svg.contains(name), "{name}");
+        }
+        let slow = |n: u64, percent: u64| {
+            let row = Row::new("slow").with("members", 8u64).with("bytes", 1u64).with("slow", n);
+            row.with("efficiency_percent", percent)
+        };
+        let group = |row: &Row| row.case().to_owned();
+        let expected = [
+            "slow, slow 1, efficiency percent 50",
+            "slow, slow 8",
+            "slow, slow 1, efficiency percent 10",
+        ];
+        assert_eq!(names(&[slow(1, 50), slow(8, 10), slow(1, 10)], group), expected);
+    }
+
+    #[test]
+    fn rows_that_nothing_tells_apart_are_refused() {
+        let row = |cpu: f64| Row::new("idle").with("fabric", "shm").with("cpu_percent", cpu);
+        let error = of(&report("idle", 1, vec![row(1.0), row(2.0)])).expect_err("two of shm");
+        assert_eq!(
+            error.to_string(),
+            "no figure: two rows are both shm, and one would hide the other"
+        );
     }
 }

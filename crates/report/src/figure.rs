@@ -27,6 +27,9 @@ pub enum FigureError {
     /// There is nothing to draw: no series has a finite point.
     #[error("nothing to draw: no case was measured")]
     Empty,
+    /// Two rows would share a bar.
+    #[error("no figure: two rows are both {0}, and one would hide the other")]
+    Twice(String),
     /// The drawing library refused.
     #[error("cannot draw the figure: {0}")]
     Drawing(String),
