@@ -14,6 +14,7 @@ use console::{Failure, Format, Outcome};
 use proto::registry::{self, LogProtocol};
 use proto::table::Row;
 use report::Report;
+use report::figure::FigureError;
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -100,7 +101,7 @@ enum What {
         #[arg(long, default_value = "velos", value_parser = log_named)]
         protocol: LogProtocol,
         /// The number of leaders that are killed for each row.
-        #[arg(long, default_value_t = 200)]
+        #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         kills: u32,
         /// Also with a leader that holds this much memory, as 512MiB or 1GiB.
         #[arg(long, value_parser = parse_bytes)]
@@ -161,7 +162,7 @@ enum What {
         #[arg(default_values_t = [OneFabric::Shm, OneFabric::Tcp])]
         fabric: Vec<OneFabric>,
         /// The number of kills of each kind.
-        #[arg(long, default_value_t = 20)]
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
         kills: u32,
         #[command(flatten)]
         place: PlaceArgs,
@@ -300,13 +301,14 @@ impl How {
         (runs, if self.quick { state_bytes.min(QUICK_STATE_BYTES) } else { state_bytes })
     }
 
-    fn tell(&self, report: &Report, name: &str, figure: &str) -> Outcome {
+    /// Prints and writes. What was measured is told even if it cannot be drawn.
+    fn tell(&self, report: &Report, name: &str, figure: Result<String, FigureError>) -> Outcome {
         match self.format {
             Format::Table => out!("{}", report.table()),
             Format::Json => outln!("{}", report.to_json()),
         }
         self.put(&format!("{name}.json"), &report.to_json())?;
-        self.put(&format!("{name}.svg"), figure)?;
+        self.put(&format!("{name}.svg"), &figure.map_err(Failure::new)?)?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -379,8 +381,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let settings = settings(plain, *resident, *asleep, *spin);
             let data = place.data.as_deref();
             let outcome = done(bench::failover::report(&launcher, &settings, data))?;
-            let figure = outcome.figure().map_err(Failure::new)?;
-            return how.tell(&outcome.report, &with(&["failover", name_of(fabric)]), &figure);
+            let name = with(&["failover", name_of(fabric)]);
+            return how.tell(&outcome.report, &name, outcome.figure());
         }
         What::Kv { fabric, protocol, against, durability, place } => {
             let setting = bench::kv::Setting {
@@ -437,7 +439,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             ("amcast".to_owned(), done(bench::amcast::report(&launcher, &setting, &effort))?)
         }
         What::Multicast { fabric, group } => {
-            let setting = group.setting(kinds(fabric));
+            let setting = group.setting(kinds(fabric)).map_err(Failure::new)?;
             match group.schedules {
                 true => {
                     let report = bench::multicast::schedules::report(&setting.message_bytes);
@@ -477,8 +479,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             ("idle".to_owned(), done(bench::idle::report(&server()?, &fabrics, span, runs))?)
         }
     };
-    let figure = bench::pictures::of(&report).map_err(Failure::new)?;
-    how.tell(&report, &name, &figure)
+    how.tell(&report, &name, bench::pictures::of(&report))
 }
 
 /// The server that is measured: `gregale`, beside this program.

@@ -35,8 +35,8 @@ pub(crate) struct GroupArgs {
     /// The number of members.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=7))]
     members: u8,
-    /// The numbers of members that send.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 3])]
+    /// The numbers of members that send; one, and all of them, unless they are given.
+    #[arg(long, value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=7))]
     senders: Vec<u8>,
     /// The bytes of a message.
@@ -69,10 +69,20 @@ pub(crate) struct GroupArgs {
 }
 
 impl GroupArgs {
-    /// What is measured over `fabrics`. No more members send than there are.
-    pub(crate) fn setting(&self, fabrics: Vec<FabricKind>) -> Setting {
-        let senders = self.senders.iter().map(|n| usize::from(*n.min(&self.members))).collect();
-        Setting {
+    /// What is measured over `fabrics`.
+    ///
+    /// # Errors
+    /// More members are to send than there are.
+    pub(crate) fn setting(&self, fabrics: Vec<FabricKind>) -> Result<Setting, String> {
+        if let Some(n) = self.senders.iter().find(|n| **n > self.members) {
+            return Err(format!("--senders {n}: with --members {} no more send", self.members));
+        }
+        let mut senders: Vec<usize> = self.senders.iter().map(|n| usize::from(*n)).collect();
+        if senders.is_empty() {
+            senders = vec![1, usize::from(self.members)];
+        }
+        senders.dedup();
+        Ok(Setting {
             fabrics,
             members: usize::from(self.members),
             senders,
@@ -86,6 +96,33 @@ impl GroupArgs {
             window: self.window,
             relays: self.relay.iter().copied().map(Schedule::from).collect(),
             data: self.data.clone(),
-        }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: GroupArgs,
+    }
+
+    fn senders(line: &str) -> Result<Vec<usize>, String> {
+        let words = std::iter::once("multicast").chain(line.split_whitespace());
+        let line = Line::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
+        line.args.setting(vec![FabricKind::Shm]).map(|setting| setting.senders)
+    }
+
+    #[test]
+    fn no_more_members_send_than_there_are() {
+        assert_eq!(senders(""), Ok(vec![1, 3]));
+        assert_eq!(senders("--members 1"), Ok(vec![1]));
+        assert_eq!(senders("--members 5 --senders 1,5"), Ok(vec![1, 5]));
+        let refused = senders("--members 1 --senders 1,3");
+        assert_eq!(refused, Err("--senders 3: with --members 1 no more send".to_owned()));
     }
 }

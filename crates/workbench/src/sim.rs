@@ -3,6 +3,7 @@
 mod args;
 mod crew;
 mod multicast;
+mod options;
 
 pub(crate) use args::SimArgs;
 
@@ -31,38 +32,10 @@ const fn unjudged_max(n_seeds: u64) -> u64 {
     1 + n_seeds / 20
 }
 
-/// Whether runs may be days.
-const fn has_days(protocol: SimProtocol) -> bool {
-    match protocol {
-        SimProtocol::Cluster(protocol) => protocol.has_days(),
-        SimProtocol::Group(_) => false,
-        _ => true,
-    }
-}
-
-/// Refuses more members than one group of the protocol can have.
-fn check_members(args: &SimArgs) -> Result<(), Failure> {
-    let is_group = matches!(args.protocol, SimProtocol::Group(_));
-    match args.members.map(usize::from) {
-        Some(n) if n > base::MAX_MEMBERS && !is_group => Err(Failure::new(format_args!(
-            "--members {n}: {} has at most {}; vsync and vsync-durable have more",
-            args.protocol.name(),
-            base::MAX_MEMBERS
-        ))),
-        _ => Ok(()),
-    }
-}
-
 pub(crate) fn run(args: &SimArgs) -> Outcome {
-    check_members(args)?;
+    options::check(args)?;
     if let Some(outcome) = multicast::run(args) {
         return outcome;
-    }
-    if args.long && !has_days(args.protocol) {
-        return Err(Failure::new(
-            "days are not simulated yet of groups, partitions, replicated programs, and members \
-             that order commands by key: leave --long out",
-        ));
     }
     let members = args.members.map(usize::from);
     let config = Config { members, is_long: args.long, ..Config::default() };

@@ -107,7 +107,7 @@ pub(crate) struct SimArgs {
     #[arg(long, conflicts_with_all = ["seeds", "first", "mutants"])]
     pub(crate) seed: Option<u64>,
     /// With --seed: print every step.
-    #[arg(long, requires = "seed")]
+    #[arg(long)]
     pub(crate) trace: bool,
     /// The number of members, up to 7 (of a group: of founders, up to 32); without it each seed
     /// decides.
@@ -117,8 +117,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) groups: Option<u8>,
     /// Skeen, primcast-linearizable, -stable and -members: the rule for real time
-    /// (primcast-linearizable: hop if
-    /// not said otherwise).
+    /// (primcast-linearizable: hop if not said otherwise).
     #[arg(long, value_enum)]
     pub(crate) rule: Option<RealtimeRule>,
     /// Each run is a day: few operations, idle hours, faults that last for hours, wall clocks that

@@ -3,8 +3,8 @@
 use super::args::{SimArgs, SimProtocol};
 use super::crew;
 use ::sim::amcast::steps::{Bench, Steps, measure};
-use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, subjects, sweep};
-use console::{Failure, Format, Outcome};
+use ::sim::amcast::{Config, Finding, Report, mutants, run as run_seed, sweep};
+use console::{Format, Outcome};
 use proto::amcast::linear::Rule;
 use proto::registry::MulticastProtocol;
 use serde_json::{Value, json};
@@ -19,18 +19,7 @@ const SCHEDULES: u64 = 1000;
 
 /// Simulates, if it is a protocol of atomic multicast.
 pub(super) fn run(args: &SimArgs) -> Option<Outcome> {
-    let SimProtocol::Multicast(subject) = args.protocol else {
-        let why = "--aimed and --restless are for protocols of atomic multicast";
-        return (args.aimed || args.restless).then(|| Err(Failure::new(why)));
-    };
-    if args.cover {
-        return Some(Err(Failure::new("--cover is not for protocols of atomic multicast")));
-    }
-    if args.rule.is_some() && !subject.takes_rule {
-        let takes = subjects().iter().filter(|one| one.takes_rule).map(|one| one.name.as_str());
-        let names = takes.collect::<Vec<_>>().join(", ");
-        return Some(Err(Failure::new(format_args!("--rule is for --protocol {names}"))));
-    }
+    let SimProtocol::Multicast(subject) = args.protocol else { return None };
     let config = Config {
         groups: args.groups.map(usize::from),
         members: args.members.map(usize::from),
@@ -57,9 +46,6 @@ struct Hunted {
 }
 
 fn simulate(args: &SimArgs, protocol: MulticastProtocol, config: &Config) -> Outcome {
-    if args.long {
-        return Err(Failure::new("--long is not for multicast: its runs are of seconds"));
-    }
     if let Some(seed) = args.seed {
         return Ok(replay(protocol, config, seed));
     }
