@@ -64,6 +64,18 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Of `xtask/src/chores.rs`.
+    #[test]
+    fn every_benchmark_is_among_those_that_xtask_runs() {
+        let chores = include_str!("../../../xtask/src/chores.rs");
+        let command = Cli::command();
+        let bench = command.find_subcommand("bench").expect("there are benchmarks");
+        let mut names: Vec<&str> = bench.get_subcommands().map(|one| one.get_name()).collect();
+        assert_eq!(names.len(), 14);
+        names.retain(|name| !chores.contains(&format!("    \"{name}\",\n")));
+        assert_eq!(names, Vec::<&str>::new(), "xtask runs each");
+    }
+
     #[test]
     fn every_subcommand_shows_an_example() {
         for command in Cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
