@@ -222,7 +222,7 @@ mod tests {
             b"incr n 1 noreply\r\n",
             b"flush_all noreply\r\n",
             b"mg k v q\r\n",
-            b"ms k 7 q T0\r\nstats\r\n\r\n",
+            b"ms k 7 q k\r\nstats\r\n\r\n",
             b"append a 0 0 0\r\n\r\n",
         ];
         for request in each {
