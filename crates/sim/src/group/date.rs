@@ -20,8 +20,11 @@ impl Date {
     /// A host's clock. Those of durable groups are never set back, which these do not promise to
     /// survive (`vsync`, K6).
     pub(super) fn draw(kind: Kind, rng: &mut Rng) -> Date {
-        let spread_ns = [0, MS / 10, 30 * MS, 3000 * MS][rng.below(4) as usize];
-        let swings = kind != Kind::Durable && rng.chance(1, 4);
+        // What is final waits for the slowest clock of a durable group (`vsync`, K6), and callers
+        // of objects for that.
+        let most_ns = if kind == Kind::DurableObjects { 300 * MS } else { 3000 * MS };
+        let spread_ns = [0, MS / 10, 30 * MS, most_ns][rng.below(4) as usize];
+        let swings = !kind.is_durable() && rng.chance(1, 4);
         Date {
             ahead_ns: rng.below(spread_ns + 1),
             swing_ns: if swings { rng.below(200 * MS) } else { 0 },

@@ -51,11 +51,13 @@ pub enum Kind {
     Durable,
     /// In memory, with replicated objects that are called in every way.
     Objects,
+    /// The same on disks.
+    DurableObjects,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 3] = [Kind::Memory, Kind::Durable, Kind::Objects];
+    pub const ALL: [Kind; 4] = [Kind::Memory, Kind::Durable, Kind::Objects, Kind::DurableObjects];
 
     /// The name on the command line, and in the lists of planted bugs.
     pub const fn name(self) -> &'static str {
@@ -63,38 +65,43 @@ impl Kind {
             Kind::Memory => "vsync",
             Kind::Durable => "vsync-durable",
             Kind::Objects => "vsync-objects",
+            Kind::DurableObjects => "vsync-objects-durable",
         }
+    }
+
+    /// Whether what its processes deliver is on disks.
+    pub(crate) const fn is_durable(self) -> bool {
+        matches!(self, Kind::Durable | Kind::DurableObjects)
+    }
+
+    /// Whether its processes have replicated objects.
+    pub(crate) const fn has_objects(self) -> bool {
+        matches!(self, Kind::Objects | Kind::DurableObjects)
     }
 
     /// Whether a sweep can reach a case.
     pub const fn can_reach(self, mark: Mark) -> bool {
-        match self {
-            Kind::Memory => !mark.is_of_durable_groups() && !mark.is_of_objects(),
-            // Its messages have an order, are short, and have no names that could be looked for.
-            Kind::Objects => {
-                !mark.is_of_durable_groups()
-                    && !matches!(
-                        mark,
-                        Mark::UnorderedSurvived
-                            | Mark::MixedSurvived
-                            | Mark::LookedAhead
-                            | Mark::MessageLanded
-                            | Mark::MessagePacked
-                            | Mark::ParcelLost
-                            | Mark::BlockRelayed
-                            | Mark::BlockSentAgain
-                            | Mark::RelayDied
-                    )
-            }
-            // It has an order, and comes back. A shard that begins again has no member that lives.
-            Kind::Durable => {
-                !mark.is_of_objects()
-                    && !matches!(
-                        mark,
-                        Mark::UnorderedSurvived | Mark::GroupEnded | Mark::ShardBegunAnew
-                    )
-            }
-        }
+        let is_of_kind = (self.is_durable() || !mark.is_of_durable_groups())
+            && (self.has_objects() || !mark.is_of_objects());
+        // A durable group has an order, and comes back. A shard that begins again has no member
+        // that lives.
+        let is_undone = self.is_durable()
+            && matches!(mark, Mark::UnorderedSurvived | Mark::GroupEnded | Mark::ShardBegunAnew);
+        // Messages of objects have an order, are short, and have no names that could be looked for.
+        let is_unnamed = self.has_objects()
+            && matches!(
+                mark,
+                Mark::UnorderedSurvived
+                    | Mark::MixedSurvived
+                    | Mark::LookedAhead
+                    | Mark::MessageLanded
+                    | Mark::MessagePacked
+                    | Mark::ParcelLost
+                    | Mark::BlockRelayed
+                    | Mark::BlockSentAgain
+                    | Mark::RelayDied
+            );
+        is_of_kind && !is_undone && !is_unnamed
     }
 
     /// The description, in a sentence.
@@ -110,6 +117,7 @@ impl Kind {
             Kind::Objects => {
                 "The same in memory, with replicated objects that are called in every way"
             }
+            Kind::DurableObjects => "Replicated objects on disks",
         }
     }
 }

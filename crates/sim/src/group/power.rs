@@ -19,7 +19,7 @@ impl World {
 
     /// One process founds the group, and has its first view on its disk; the others join.
     pub(super) fn begin_on_disks(&mut self) {
-        self.be_born(0, Start::Found(vec![knock(0, 1)]));
+        self.be_born(0, Start::Found(vec![knock(0, self.incarnation(1))]));
         self.on_run(0);
         while self.complete(0) {}
         for seat in 1..self.scenario.n_founders {

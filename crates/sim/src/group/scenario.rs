@@ -78,8 +78,8 @@ impl Scenario {
         let drawn = Scenario::draw_in_memory(config, rng);
         let drawn = match kind {
             group::Kind::Memory => drawn,
-            group::Kind::Objects => drawn.with_objects(&mut Rng::new(seed ^ 0x006f_626a_6563)),
-            group::Kind::Durable => {
+            group::Kind::Objects => drawn,
+            group::Kind::Durable | group::Kind::DurableObjects => {
                 drawn.on_disks(rng).with_memory(&mut Rng::new(seed ^ 0x6d65_6d6f_7279))
             }
         };
@@ -96,15 +96,17 @@ impl Scenario {
         let shape = Shape { n_places, ..drawn.shape };
         let drawn = Scenario { dates: dates.collect(), has_races, shape, ..drawn };
         let drawn = drawn.with_relays(&mut Rng::new(seed ^ 0x7265_6c61_7973));
-        if kind == group::Kind::Objects {
-            return drawn;
+        if kind.has_objects() {
+            return drawn.with_objects(&mut Rng::new(seed ^ 0x006f_626a_6563));
         }
         drawn.with_unordered(&mut Rng::new(seed ^ 0x0075_6e6f_7264))
     }
 
     /// The same, with room for calls, an order, and states.
     fn with_objects(mut self, rng: &mut Rng) -> Scenario {
-        self.shape.mode = Mode::Ordered;
+        if self.shape.mode == Mode::Unordered {
+            self.shape.mode = Mode::Ordered;
+        }
         self.keeps_state = true;
         self.shape.message_bytes = 64 + 8 * rng.below(20) as u32;
         self

@@ -92,7 +92,7 @@ impl World {
         let n_words = vsync::region(&scenario.shape).n_words as usize;
         let weather = scenario.plan.weather;
         let mut rng_of_states = Rng::new(seed ^ 0x7374_6174_6573);
-        let is_durable = kind == Kind::Durable;
+        let is_durable = kind.is_durable();
         let is_unordered = scenario.shape.mode == Mode::Unordered;
         let modes = scenario.layout.iter().map(|subgroup| subgroup.mode).collect();
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
@@ -110,7 +110,8 @@ impl World {
             history: History { is_unordered, is_durable, modes, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
             shared: Shared {
-                objects: (kind == Kind::Objects)
+                objects: kind
+                    .has_objects()
                     .then(|| (Rc::default(), Rng::new(seed ^ 0x6361_6c6c_7300))),
                 areas: Areas::default(),
                 rng_of_races: Rng::new(seed ^ 0x726f_7773_0000),
@@ -193,7 +194,7 @@ impl World {
 
     /// The incarnation of a process in its seat's life of this number. Those of processes with
     /// objects are as far from each other as those of a host's clock.
-    fn incarnation(&self, life: u32) -> u64 {
+    pub(super) fn incarnation(&self, life: u32) -> u64 {
         u64::from(life) * if self.shared.objects.is_some() { 1_000_000 } else { 1 }
     }
 

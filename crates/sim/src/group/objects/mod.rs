@@ -27,7 +27,8 @@ use group::{Member, Options, Replicas};
 use ledger::Ledger;
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
-    Blank, Candidates, Delivery, Ending, Knock, Payload, Position, Relayed, ShardId, Time, View,
+    Blank, Candidates, Delivery, Ending, Knock, Mode, Payload, Position, Relayed, ShardId, Time,
+    View,
 };
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -49,6 +50,10 @@ pub(super) fn options(scenario: &Scenario) -> Options {
             Candidates::All | Candidates::Seats(_) => None,
         });
         let tags: Vec<u64> = tags.collect();
+        let described = match one.mode {
+            Some(Mode::Ordered) => described.in_memory(),
+            Some(_) | None => described,
+        };
         if tags.is_empty() { described.shards(one.shards.len()) } else { described.tags(&tags) }
     };
     Options {
