@@ -67,22 +67,22 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// The host of a process in its first view.
+    /// The host of a process in its first view, which is to be [`Host::install`]ed.
     pub(super) fn new(
         group: Group,
         options: &Options,
         parts: Vec<Option<Arc<dyn Part>>>,
         view: View,
         planted: Option<Bug>,
-    ) -> Result<Host, Ended> {
-        let host = Host {
+    ) -> Host {
+        Host {
             planted,
             calls: Calls::new(group.me().incarnation, parts.len()),
             names: layout::names(&options.layout),
             options: options.clone(),
             parts,
             group,
-            current: Current::new(view.clone()),
+            current: Current::new(view),
             is_unreadable: AtomicBool::new(false),
             finals: Finals::default(),
             done: Done::default(),
@@ -92,9 +92,7 @@ impl Host {
             aheads: Aheads::default(),
             reads: Mutex::default(),
             latest: AtomicU64::new(0),
-        };
-        host.install(view)?;
-        Ok(host)
+        }
     }
 
     /// Whether the mistake is planted.
@@ -170,7 +168,8 @@ impl Host {
         self.parts.get(usize::from(subgroup))?.as_ref()
     }
 
-    fn install(&self, view: View) -> Result<(), Ended> {
+    /// Follows the process into a view. An error ends the process.
+    pub(super) fn install(&self, view: View) -> Result<(), Ended> {
         let seat = self.group.me().seat;
         for (subgroup, part) in (0..).zip(&self.parts) {
             if let Some(part) = part {

@@ -2,6 +2,7 @@
 
 use super::copy::Part;
 use super::host::{Host, no_state};
+use super::states::farewell;
 use crate::deadline::deadline;
 use crate::door::Group;
 use crate::error::Error;
@@ -19,7 +20,8 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Founds the group, or joins it. Returns when this process has the copies that it needs.
+    /// Founds the group, or joins it. Returns when this process has the copies that it needs; one
+    /// that gets none leaves (`states`, T2).
     pub(super) fn begin(
         options: &Options,
         founds: bool,
@@ -28,14 +30,18 @@ impl Owner {
         let group = if founds { Group::found(options)? } else { Group::join(options)? };
         let by = deadline(options.patience);
         let mut events = VecDeque::new();
-        let view = first_view(&group, &mut events, by, options)?;
-        let host = Arc::new(Host::new(group, options, parts, view, None)?);
+        let view =
+            first_view(&group, &mut events, by, options).inspect_err(|_| farewell(&group))?;
+        let host = Arc::new(Host::new(group, options, parts, view.clone(), None));
+        host.install(view).inspect_err(|_| farewell(&host.group))?;
         let theirs = Arc::clone(&host);
         let thread = std::thread::Builder::new().name(format!("object-{}", options.name));
-        let executor =
-            thread.spawn(move || theirs.run(events)).map_err(Error::os("start a thread"))?;
+        let executor = thread
+            .spawn(move || theirs.run(events))
+            .map_err(Error::os("start a thread"))
+            .inspect_err(|_| farewell(&host.group))?;
         let owner = Owner { host, executor: Mutex::new(Some(executor)) };
-        owner.host.wait_settled(by, options)?;
+        owner.host.wait_settled(by, options).inspect_err(|_| owner.host.say_farewell())?;
         Ok(Arc::new(owner))
     }
 

@@ -3,12 +3,14 @@
 //! - T1 *A state that is kept comes back.* On disk a state takes the place of the calls that led to
 //!   it. It is read from its own bytes first; one that cannot be read ends the process, whose log
 //!   still has the calls. Tested by `t1_a_state_that_cannot_be_read_frees_no_call`.
-//! - T2 *A newcomer that cannot read its copy leaves in order*, so that the others do not take it
-//!   for failed: of two members, the other one stays. Tested by
-//!   `t2_a_newcomer_that_cannot_read_its_copy_leaves_the_founder_alone`.
+//! - T2 *A newcomer without its copy leaves in order*: one that cannot read it, and one that gets
+//!   none in time. So the others do not take it for failed: of two members, the other one stays.
+//!   Tested by `t2_a_newcomer_that_cannot_read_its_copy_leaves_the_founder_alone`,
+//!   `t2_a_newcomer_that_gets_no_copy_in_time_leaves_the_founder_alone`.
 
 use super::codec::{decode_state, encode_state};
 use super::host::Host;
+use crate::door::Group;
 use crate::event::{Ended, Event, StateWanted};
 use proto::vsync::ShardId;
 use std::sync::atomic::Ordering;
@@ -40,20 +42,26 @@ impl Host {
         });
         if taken.is_err() {
             self.is_unreadable.store(true, Ordering::SeqCst);
-            self.leave_in_order();
+            farewell(&self.group);
             return Err(Ended::Os("the copy that was given cannot be read".into()));
         }
         self.announce();
         Ok(())
     }
 
-    /// T2
-    fn leave_in_order(&self) {
+    /// T2, while the executing thread takes the events.
+    pub(super) fn say_farewell(&self) {
         self.group.leave(FAREWELL);
-        while let Some(event) = self.group.next(FAREWELL) {
-            if matches!(event, Event::Ended(_)) {
-                break;
-            }
+        let _late = self.calls.wait_end(FAREWELL);
+    }
+}
+
+/// T2: leaves a group whose events no thread takes.
+pub(super) fn farewell(group: &Group) {
+    group.leave(FAREWELL);
+    while let Some(event) = group.next(FAREWELL) {
+        if matches!(event, Event::Ended(_)) {
+            break;
         }
     }
 }

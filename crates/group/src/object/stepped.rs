@@ -8,7 +8,6 @@ use super::pending::Pending;
 use super::replica::{Objects, Replica, Replicas};
 use super::replicated::Replicated;
 use crate::door::Group;
-use crate::error::Error;
 use crate::event::Event;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -48,8 +47,9 @@ impl Stepped {
                     None => self.stage = Stage::Outside(group, replicas, planted),
                     Some(Event::View(view)) => {
                         let objects = replicas.with(|options, parts| {
-                            let host = Host::new(group, options, parts, view, planted);
-                            host.map(Owner::without_executor).map_err(Error::from)
+                            let host = Host::new(group, options, parts, view.clone(), planted);
+                            host.install(view)?;
+                            Ok(Owner::without_executor(host))
                         });
                         self.stage = Stage::Inside(objects.expect("objects of the layout"));
                         return self.step();

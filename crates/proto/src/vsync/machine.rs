@@ -12,6 +12,7 @@
 //!   which holds up senders and no view: what a view ends with is delivered all the same, or this
 //!   member would not have delivered the same messages as the others (V6). Mutant `HOLDS_THE_END`.
 
+mod knocks;
 mod large;
 mod log;
 mod passage;
@@ -32,17 +33,17 @@ use super::payload::Payload;
 use super::restart::Returning;
 use super::shard::{ShardId, Subgroup};
 use super::state::{Gifts, Want};
-use super::view::{Change, Knock, View};
+use super::view::{Change, View};
 use super::wire::{Message, Piece};
 use super::{Config, End, Mode, Output, Position, Refused, Start};
 use crate::node::Layout as Region;
 use crate::planted::Sound;
 use crate::sst::Seen;
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::{Event, Instant, Port, Rank, SeatSet};
 use core::time::Duration;
+use knocks::Knocks;
 
 /// The region of a seat in a group of this shape.
 pub fn region(shape: &Shape) -> Region {
@@ -112,8 +113,8 @@ struct Inside<P> {
     current: Current<P>,
     /// The view before, whose row stays readable (C9).
     last: Option<Current<P>>,
-    /// Processes that ask to be let in, the latest of each seat.
-    knocks: BTreeMap<Rank, Knock>,
+    /// Processes that ask to be let in.
+    knocks: Knocks,
     /// Members whose failure was reported since the last poll.
     reported: SeatSet,
     /// By subgroup: a newcomer's wait for the state of its shard.
@@ -138,7 +139,7 @@ impl Begun {
 
 impl<P: Plantings> Inside<P> {
     fn new(current: Current<P>, last: Option<Current<P>>, wants: Vec<Option<Want>>) -> Inside<P> {
-        Inside { current, last, knocks: BTreeMap::new(), reported: SeatSet::EMPTY, wants }
+        Inside { current, last, knocks: Knocks::default(), reported: SeatSet::EMPTY, wants }
     }
 
     /// Asks members of its shards for their states, where this one waits for one and no answer
@@ -321,8 +322,14 @@ impl<P: Plantings> Machine<P> {
                     *next_knock_at = now;
                 }
             }
-            Event::LinkDown(seat) => self.gifts.stop(seat),
-            Event::ProcessFailed(seat) => self.suspect(seat),
+            Event::LinkDown(seat) => {
+                self.gifts.stop(seat);
+                self.forget_knock(seat);
+            }
+            Event::ProcessFailed(seat) => {
+                self.suspect(seat);
+                self.forget_knock(seat);
+            }
             Event::Message { from, bytes } => {
                 if let Some(message) = Message::decoded(bytes) {
                     self.on_message(from, message, now, port);
@@ -335,7 +342,7 @@ impl<P: Plantings> Machine<P> {
 
     fn on_message(&mut self, from: Rank, message: Message<'_>, now: Instant, port: &mut impl Port) {
         match message {
-            Message::Knock(knock) => self.on_knock(from, knock, port),
+            Message::Knock(knock) => self.on_knock(from, knock, now, port),
             Message::Welcome { trims, view } => self.on_welcome(view, trims, now),
             Message::Call(_)
             | Message::Report(_)
@@ -343,38 +350,6 @@ impl<P: Plantings> Machine<P> {
             | Message::Accepted(_) => self.on_restart(from, message, now, port),
             Message::WantState(shard) => self.on_want_state(from, shard),
             Message::Piece(piece) => self.on_piece(from, &piece, now),
-        }
-    }
-
-    /// Any member takes a knock, and passes it on to the one that leads.
-    fn on_knock(&mut self, from: Rank, knock: Knock, port: &mut impl Port) {
-        if let Life::Outside { returning: Some(returning), .. } = &self.life {
-            return returning.on_knock(&knock, port);
-        }
-        let Life::Inside(inside) = &mut self.life else { return };
-        let current = &inside.current;
-        if knock.seat.index() >= self.config.shape.n_seats {
-            return;
-        }
-        if current.view.has(&knock) {
-            // It has not heard of its first view.
-            let _ = port.send(knock.seat, &current.welcome().encoded());
-            return;
-        }
-        if let Some(member) = current.view.member(knock.seat) {
-            if member.process.incarnation > knock.incarnation {
-                return;
-            }
-            // The seat is taken by another process, so the member's has ended.
-            inside.reported.insert(knock.seat);
-        }
-        let known = inside.knocks.entry(knock.seat).or_insert(knock);
-        if known.incarnation < knock.incarnation {
-            *known = knock;
-        }
-        let leader = current.leader();
-        if leader != current.me && from == knock.seat {
-            let _ = port.send(leader, &Message::Knock(knock).encoded());
         }
     }
 
@@ -437,7 +412,7 @@ impl<P: Plantings> Machine<P> {
         let trusted = current.trusted().intersection(current.others());
         let silent = current.detector.look(trusted, |seat| table.get(seat, beat, 0), now);
         let failed = silent.union(core::mem::take(&mut inside.reported));
-        let knocks: Vec<Knock> = inside.knocks.values().copied().collect();
+        let knocks = inside.knocks.fresh(self.config.timing.ask_every, now);
         if self.is_leaving && current.has_disks() && current.view.members.len() == 1 {
             // W5: its log has the group's states.
             return Turn::End(End::Left);
@@ -585,16 +560,6 @@ impl<P: Plantings> Machine<P> {
                 current.push(renewed, port);
             }
             Life::Outside { .. } | Life::Ended => {}
-        }
-    }
-
-    /// Asks to be let in, at every seat: any member will do.
-    fn knock(&self, port: &mut impl Port) {
-        let knock = Message::Knock(self.config.me).encoded();
-        let seats = Rank::all(self.config.shape.n_seats);
-        for seat in seats.filter(|seat| *seat != self.config.me.seat) {
-            // A knock that finds no room is repeated with the next.
-            let _ = port.send(seat, &knock);
         }
     }
 }
