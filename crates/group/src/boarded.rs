@@ -288,7 +288,8 @@ impl<P: Plantings, A: Hearer> Boarded<P, A> {
             let subgroup = usize::from(*subgroup);
             *held = held.or_else(|| process.held(subgroup));
             let (Some(held), Some(delivered)) = (*held, process.position(subgroup)) else {
-                return false; // it is in no view, or in no shard
+                // It waits for the state of its shard; or it is in no shard.
+                return app.places.get(subgroup).is_some_and(|place| place.shard.is_some());
             };
             if delivered >= held {
                 app.events.push_back(Event::CaughtUp { token: *token, view: delivered.view.0 });

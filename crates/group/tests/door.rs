@@ -436,3 +436,42 @@ fn a_member_that_is_suspected_by_name_is_excluded() {
     assert_eq!(others[1].send(b"x"), Err(Refused::Ended(Ended::Excluded)));
     assert_eq!(others[1].next(PATIENCE), None, "nothing follows the end");
 }
+
+#[test]
+fn v33_a_process_that_has_given_up_is_not_let_in() {
+    let directory = directory();
+    let options = Options { keeps_state: true, ..shm(directory.path()) };
+    let founder = Group::found(&options).unwrap();
+    // (The founder's application makes no state, so the third process is not let in.)
+    let second = Group::join(&options).unwrap();
+    let hasty = Options { patience: Duration::from_secs(1), ..options };
+    let third = Group::join(&hasty);
+    assert!(matches!(third, Err(Error::NoAnswer { .. })), "{third:?}");
+    assert_eq!(second.close(PATIENCE), Ok(()));
+    next_view(&founder, 2);
+    let view =
+        next(&founder, |event| if let Event::View(view) = event { Some(view) } else { None });
+    assert_eq!(view.members.len(), 1, "{view}");
+}
+
+#[test]
+fn e4_a_newcomer_that_waits_for_the_state_has_not_caught_up() {
+    let directory = directory();
+    let options = Options { keeps_state: true, ..shm(directory.path()) };
+    let founder = Group::found(&options).unwrap();
+    let newcomer = Group::join(&options).unwrap();
+    let wanted = next(&founder, |event| match event {
+        Event::StateWanted(wanted) => Some(wanted),
+        _ => None,
+    });
+    newcomer.catch_up(0, 7).unwrap();
+    newcomer.tell(founder.me().seat, b"asked").unwrap();
+    next(&founder, |event| matches!(event, Event::Letter { .. }).then_some(()));
+    founder.give(wanted, b"state".to_vec());
+    let heard = |event| match event {
+        Event::State { .. } => Some("the state"),
+        Event::CaughtUp { token: 7, .. } => Some("it has caught up"),
+        _ => None,
+    };
+    assert_eq!([next(&newcomer, heard), next(&newcomer, heard)], ["the state", "it has caught up"]);
+}

@@ -76,10 +76,11 @@ impl<P: Plantings> Machine<P> {
         from.unwrap_or(Instant::ZERO)
     }
 
-    /// The position up to which a read that comes now has to see the order (E4).
+    /// The position up to which a read that comes now has to see the order (E4). None without a
+    /// shard, and of a process that waits for the shard's state, which it has not seen.
     pub fn held(&self, subgroup: usize) -> Option<Position> {
         let current = &self.inside()?.current;
-        if !current.has_lane(subgroup) {
+        if !current.has_lane(subgroup) || !current.is_ready(subgroup) {
             return None;
         }
         let delivered = current.position(subgroup);

@@ -1,13 +1,14 @@
-//! What a process with leases may answer as its views come, and when it is a member no longer.
+//! What a process with leases may answer as its views come, and when it is a member no longer; and
+//! which processes it lets in.
 
 use super::super::bugs::{Bug, Plantings};
 use super::super::layout::Layout;
-use super::super::shard::ViewId;
+use super::super::shard::{ShardId, ViewId};
 use super::super::tests::SHAPE;
 use super::super::view::tests::{founded_by, process};
-use super::super::view::{Change, Standing, View};
-use super::super::wire::Message;
-use super::super::{Config, Start, Timing};
+use super::super::view::{Change, Knock, Standing, View};
+use super::super::wire::{Message, Piece};
+use super::super::{Config, Position, Start, Timing};
 use super::Machine;
 use crate::planted::{Planted, Sound};
 use crate::sst::Table;
@@ -21,21 +22,30 @@ const fn ms(ms: u64) -> Instant {
     Instant(ms * 1_000_000)
 }
 
-/// A process on the third seat that is told at 100 ms that it is in the second view, of three; and
-/// its memory.
-fn newcomer<P: Plantings>(planted: P) -> (Machine<P>, Region) {
-    let config = Config {
-        me: process(2, 1),
+/// The parameters of a process that joins.
+fn config(me: Knock) -> Config {
+    Config {
+        me,
         start: Start::Join,
         shape: SHAPE,
         timing: Timing::default(),
         n_adequate: 1,
         keeps_state: false,
-        lease: Some(Duration::from_millis(50)),
+        lease: None,
         group: 0,
         keep_bytes: 0,
         layout: Vec::new(),
-    };
+    }
+}
+
+/// A process on the third seat that is told at 100 ms that it is in the second view, of three; and
+/// its memory.
+fn newcomer<P: Plantings>(planted: P) -> (Machine<P>, Region) {
+    let lease = Some(Duration::from_millis(50));
+    newcomer_of(Config { lease, ..config(process(2, 1)) }, planted)
+}
+
+fn newcomer_of<P: Plantings>(config: Config, planted: P) -> (Machine<P>, Region) {
     let n_words = super::region(&SHAPE).n_words as usize;
     let mut port = Region { words: vec![0; n_words], ..Region::default() };
     let mut machine = Machine::with(config, planted, ms(0));
@@ -104,4 +114,50 @@ fn leaves(removed: &[usize]) -> Instant {
 fn e2_a_member_that_leaves_with_others_that_failed_answers_nothing_of_the_end() {
     assert!(leaves(&[]) <= ms(181), "those that stay have what it delivers, and wait for nothing");
     assert_eq!(leaves(&[1]), Instant(u64::MAX), "what 1 has not received was delivered");
+}
+
+#[test]
+fn e4_a_newcomer_that_waits_for_the_state_holds_nothing_that_a_read_may_see() {
+    let config = Config { keeps_state: true, ..config(process(2, 1)) };
+    let (mut machine, mut port) = newcomer_of(config, Sound);
+    machine.poll(ms(100), &mut port, &mut Vec::new());
+    assert_eq!(machine.held(0), None, "what was answered before is in the state");
+    let at = Position { view: ViewId(2), at: 0 };
+    let piece = Piece { shard: ShardId::default(), at, n_bytes: 5, offset: 0, bytes: b"state" };
+    let piece = Message::Piece(piece).encoded();
+    let event = Event::Message { from: Rank::at(0), bytes: &piece };
+    machine.on_event(event, ms(101), &mut port);
+    machine.poll(ms(101), &mut port, &mut Vec::new());
+    assert_eq!(machine.held(0), Some(at));
+}
+
+/// The number of members that the first member of a group has in its view at 500 ms, to which a
+/// process has knocked at these times, and of which `event` was told it then.
+fn admitted(knocks: &[u64], event: Option<Event<'_>>) -> usize {
+    let first = process(0, 1);
+    let config = Config { me: first, start: Start::Found(vec![first]), ..config(process(2, 1)) };
+    let n_words = super::region(&SHAPE).n_words as usize;
+    let mut port = Region { words: vec![0; n_words], ..Region::default() };
+    let mut machine = Machine::new(config, ms(0));
+    let knock = Message::Knock(process(2, 1)).encoded();
+    for at in knocks {
+        let event = Event::Message { from: Rank::at(2), bytes: &knock };
+        machine.on_event(event, ms(*at), &mut port);
+    }
+    if let Some(event) = event {
+        machine.on_event(event, ms(500), &mut port);
+    }
+    machine.poll(ms(500), &mut port, &mut Vec::new());
+    machine.view().expect("it has founded the group").members.len()
+}
+
+#[test]
+fn v33_a_process_that_asks_no_longer_is_not_let_in() {
+    assert_eq!(admitted(&[450], None), 2);
+    assert_eq!(admitted(&[100], None), 1, "it has missed eight knocks");
+    assert_eq!(admitted(&[100, 150, 300, 400], None), 2, "it has repeated its knock");
+    let gone = Rank::at(2);
+    assert_eq!(admitted(&[450], Some(Event::ProcessFailed(gone))), 1);
+    assert_eq!(admitted(&[450], Some(Event::LinkDown(gone))), 1);
+    assert_eq!(admitted(&[450], Some(Event::LinkDown(Rank::at(3)))), 2, "that is another one");
 }
