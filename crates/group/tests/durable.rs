@@ -1,12 +1,13 @@
 //! Groups on disk: what comes back after all processes are gone, and which logs are refused.
 
 use group::{
-    CallError, Ended, Error, Group, Mode, Objects, Options, Refused, Replica, Replicas, Subgroup,
-    replicated,
+    CallError, Ended, Error, Group, Mode, NoReply, Objects, Options, Refused, Replica, Replicas,
+    Subgroup, replicated,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -300,6 +301,87 @@ fn t2_a_newcomer_that_cannot_read_its_copy_leaves_the_founder_alone() {
     let Err(Error::NoState(why)) = joined else { panic!("{:?}", joined.map(|_| ())) };
     assert!(why.contains("skip_serializing_if"), "{why}");
     assert_eq!(founder.put(7).wait(), Ok(2));
+}
+
+#[test]
+fn t2_a_newcomer_that_gets_no_copy_in_time_leaves_the_founder_alone() {
+    static GATE: Mutex<()> = Mutex::new(());
+
+    #[derive(Default, Serialize, Deserialize)]
+    struct Slow(u64);
+
+    #[replicated]
+    impl Slow {
+        #[ordered]
+        fn add(&mut self, n: u64) -> u64 {
+            drop(GATE.lock().unwrap());
+            self.0 += n;
+            self.0
+        }
+    }
+
+    let place = Place::new();
+    for mode in [Mode::Ordered, Mode::Durable] {
+        let options = |seat| match mode {
+            Mode::Durable => place.options(seat),
+            _ => Options { mode, data: None, ..place.options(seat) },
+        };
+        let founder = SlowHandle::from(Replica::found(&options(1), Slow::default()).unwrap());
+        let shut = GATE.lock().unwrap();
+        let added = founder.add(7);
+        let hasty = Options { patience: Duration::from_secs(3), ..options(2) };
+        let joined = Replica::<Slow>::join(&hasty);
+        assert!(matches!(joined, Err(Error::NoState(_))), "{:?}", joined.map(|_| ()));
+        drop(shut);
+        assert_eq!(added.wait(), Ok(7));
+        assert_eq!(founder.add(7).wait(), Ok(14), "{mode:?}: it has the only copy");
+        let view = founder.wait_view(|view| view.members.len() == 1, PATIENCE).unwrap();
+        assert!(view.failed.is_empty() && view.left.len() == 1, "{mode:?}: {view}");
+    }
+}
+
+/// A query that panics harms no copy, so the log that has it is read again.
+#[test]
+fn a_query_that_panics_at_its_place_in_the_order_ends_no_process() {
+    #[derive(Default, Serialize, Deserialize)]
+    struct List(Vec<u64>);
+
+    #[replicated]
+    impl List {
+        #[ordered]
+        fn push(&mut self, n: u64) -> usize {
+            self.0.push(n);
+            self.0.len()
+        }
+
+        #[query]
+        fn nth(&self, n: usize) -> u64 {
+            self.0[n]
+        }
+    }
+
+    let place = Place::new();
+    let join = |seat: usize| {
+        let options = place.options(seat);
+        thread::spawn(move || ListHandle::from(Replica::<List>::join(&options).unwrap()))
+    };
+    let founder = ListHandle::from(Replica::found(&place.options(1), List::default()).unwrap());
+    let members = [founder, join(2).join().unwrap()];
+    let (first, second) = (&members[0], &members[1]);
+    first.wait_view(|view| view.members.len() == 2, PATIENCE).unwrap();
+    assert_eq!(first.push(7).wait(), Ok(1));
+    assert_eq!(second.nth_ordered(0).wait(), Ok(7));
+    let panicked = CallError::QueryPanicked;
+    assert_eq!(first.nth_ordered(9).wait(), Err(panicked.clone()));
+    assert_eq!(first.nth_at(second.me().seat, 9).wait(), Err(panicked.clone()));
+    let replies = first.nth_each(9).all().unwrap();
+    let said: Vec<_> = replies.into_iter().map(|(_, said)| said).collect();
+    assert_eq!(said, [Err(NoReply::Panicked), Err(NoReply::Panicked)]);
+    assert_eq!(second.push(8).wait(), Ok(2), "both are there");
+    drop(members);
+    let back = [join(1), join(2)].map(|one| one.join().unwrap());
+    assert_eq!(back[0].nth_ordered(9).wait(), Err(panicked));
+    assert_eq!(back[1].push(9).wait(), Ok(3));
 }
 
 fn refusal(joined: Result<Replica<Sum>, Error>) -> String {

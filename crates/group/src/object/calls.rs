@@ -367,3 +367,4 @@ mod tests {
         assert_eq!(told(&ended, latest, 9), (latest, Err(NoAnswer::Declined)));
     }
 }
+        Err(CallError::QueryPanicked) => (latest, Err(NoAnswer::Panicked)),

@@ -220,6 +220,20 @@ impl Shared {
     }
 }
 
+/// The connection of a client that is served: whatever ends that, its place is free again (Q2).
+struct Seated<'a> {
+    shared: &'a Shared,
+    line: u64,
+    stream: &'a TcpStream,
+}
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        self.shared.lines().leave(self.line);
+        let _closed = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     for stream in listener.incoming() {
         if shared.is_over.load(Ordering::SeqCst) {
@@ -235,9 +249,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let theirs = Arc::clone(shared);
         let line = shared.lines().enter(own);
         let run = move || {
+            let _seated = Seated { shared: &theirs, line, stream: &stream };
             let _gone = theirs.talk(&stream, line);
-            theirs.lines().leave(line);
-            let _closed = stream.shutdown(Shutdown::Both);
         };
         let thread = std::thread::Builder::new().name("object-client".into());
         if thread.spawn(run).is_err() {

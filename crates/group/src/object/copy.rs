@@ -136,7 +136,9 @@ impl<S: Replicated> Part for Copy<S> {
             MethodKind::Query => {
                 let object = self.read();
                 let object = object.as_ref().expect("V9: the state comes before deliveries");
-                Some(handle(method, delivered, || object.answer(number, arguments))?)
+                // A query that panics harms no copy.
+                let answered = handle(method, delivered, || object.answer(number, arguments));
+                Some(answered.unwrap_or(Err(CallError::QueryPanicked)))
             }
             MethodKind::Ordered => {
                 let mut object = self.write();

@@ -13,6 +13,7 @@ use crate::time::Time;
 use fabric::tcp::hello::Secret;
 use proto::vsync::ShardId;
 use std::net::TcpListener;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl<S: Replicated> Replica<S> {
     /// The same with the arguments' bytes.
@@ -49,7 +50,10 @@ impl<S: Replicated> Replica<S> {
 
     /// The own copy answers a query.
     fn answer_here(&self, shard: u16, method: u16, arguments: &[u8]) -> Result<Reply, CallError> {
-        let answer = self.copy.look(Some(shard), |object| object.answer(method, arguments));
+        let answer = |object: &S| object.answer(method, arguments);
+        let answer = || self.copy.look(Some(shard), answer);
+        let answer = catch_unwind(AssertUnwindSafe(answer));
+        let answer = answer.map_err(|_panic| CallError::QueryPanicked)?;
         let bytes = answer.ok_or(CallError::NoCopy)?.map_err(|_| CallError::Undecodable)?;
         Ok(Reply { bytes, time: self.latest() })
     }

@@ -27,6 +27,9 @@ pub enum NoReply {
     /// The member's result does not fit into a letter ([`crate::LETTER_BYTES_MAX`]).
     #[error("executed it, but its result is too long for a letter between two members")]
     TooLong,
+    /// The query panicked there. It changed nothing.
+    #[error("the query panicked there; it changed nothing: mend the query, or its arguments")]
+    Panicked,
     /// The member could not read the call's arguments.
     #[error("not executed: it could not read the call's arguments")]
     Undecodable,
@@ -98,11 +101,16 @@ impl Gather {
     /// Takes the own outcome.
     pub(super) fn tell(&self, outcome: Outcome) {
         let mut inner = self.inner();
-        match outcome {
-            Ok(Reply { bytes, .. }) => {
+        let said = match outcome {
+            Ok(Reply { bytes, .. }) => Ok(Ok(bytes)),
+            Err(CallError::QueryPanicked) => Ok(Err(NoReply::Panicked)),
+            Err(error) => Err(error),
+        };
+        match said {
+            Ok(said) => {
                 inner.is_told = true;
                 if inner.heard.insert(self.me) {
-                    inner.come.push_front((self.me, Ok(bytes)));
+                    inner.come.push_front((self.me, said));
                 }
             }
             Err(error) => inner.failed = Some(error),
@@ -170,11 +178,10 @@ impl Inner {
         {
             return Some(Next::Said(member, said));
         }
-        if let Some(error) = &self.failed {
-            return Some(Next::Failed(error.clone()));
+        if self.is_told && self.missing(|_| true).is_empty() {
+            return Some(Next::End);
         }
-        let is_over = self.is_told && self.missing(|_| true).is_empty();
-        is_over.then_some(Next::End)
+        self.failed.clone().map(Next::Failed)
     }
 }
 
@@ -214,6 +221,36 @@ mod tests {
         gather.hear(member(3), Err(NoReply::Given));
         assert_eq!(take(), Next::Said(member(3), Err(NoReply::Given)));
         assert_eq!((take(), take()), (Next::End, Next::End));
+    }
+
+    #[test]
+    fn r1_replies_that_have_all_come_are_the_end_though_the_process_has_left() {
+        let gather = Gather::new(member(2));
+        gather.expect(ShardId::default(), 1, [1, 2].map(member).to_vec());
+        gather.tell(Ok(Reply { bytes: vec![2], time: Time::default() }));
+        assert_eq!(gather.take(Instant::now()), Next::Said(member(2), Ok(vec![2])));
+        let unknown = CallError::Unknown(Ended::Left);
+        let late = Gather::new(member(2));
+        late.expect(ShardId::default(), 1, [1, 2].map(member).to_vec());
+        late.tell(Ok(Reply { bytes: vec![2], time: Time::default() }));
+        gather.hear(member(1), Ok(vec![1]));
+        [&gather, &late].into_iter().for_each(|one| one.tell(Err(unknown.clone())));
+        assert_eq!(gather.take(Instant::now()), Next::Said(member(1), Ok(vec![1])));
+        assert_eq!(gather.take(Instant::now()), Next::End);
+        assert_eq!(late.take(Instant::now()), Next::Said(member(2), Ok(vec![2])));
+        assert_eq!(late.take(Instant::now()), Next::Failed(unknown), "1 is not heard");
+    }
+
+    #[test]
+    fn a_query_that_panics_here_is_this_member_s_reply() {
+        let gather = Gather::new(member(2));
+        gather.expect(ShardId::default(), 1, [1, 2].map(member).to_vec());
+        gather.tell(Err(CallError::QueryPanicked));
+        let panicked = |seat| Next::Said(member(seat), Err(NoReply::Panicked));
+        assert_eq!(gather.take(Instant::now()), panicked(2));
+        gather.hear(member(1), Err(NoReply::Panicked));
+        assert_eq!(gather.take(Instant::now()), panicked(1));
+        assert_eq!(gather.take(Instant::now()), Next::End);
     }
 
     #[test]

@@ -530,8 +530,9 @@ impl Host {
         let part = self.part_in(shard);
         let Some(part) = part else { return Some(Err(NoAnswer::Declined)) };
         let answer = || part.answer(shard.shard, &call);
-        // A query that panics harms nothing here: its caller is told by silence.
-        in_handler(|| catch_unwind(AssertUnwindSafe(answer))).ok()?.map(fits)
+        let answered = in_handler(|| catch_unwind(AssertUnwindSafe(answer)));
+        // A query that panics harms nothing here.
+        answered.map_or(Some(Err(NoAnswer::Panicked)), |answer| answer.map(fits))
     }
 }
 

@@ -57,6 +57,8 @@ pub(super) enum NoAnswer {
     Declined,
     /// The member has not executed the call: its copy was given to it with the call in it.
     Given,
+    /// The query panicked.
+    Panicked,
 }
 
 impl From<NoAnswer> for NoReply {
@@ -64,6 +66,7 @@ impl From<NoAnswer> for NoReply {
         match why {
             NoAnswer::Undecodable => NoReply::Undecodable,
             NoAnswer::TooLong => NoReply::TooLong,
+            NoAnswer::Panicked => NoReply::Panicked,
             // (What is multicast is not declined.)
             NoAnswer::Given | NoAnswer::Declined => NoReply::Given,
         }
@@ -79,6 +82,7 @@ const ORDER: u8 = 5;
 const P2P: u8 = 6;
 const GIVEN: u8 = 7;
 const AGAIN: u8 = 8;
+const PANICKED: u8 = 9;
 
 impl<'a> Letter<'a> {
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -94,6 +98,7 @@ impl<'a> Letter<'a> {
                     Err(NoAnswer::TooLong) => (TOO_LONG, &[][..]),
                     Err(NoAnswer::Declined) => (DECLINED, &[][..]),
                     Err(NoAnswer::Given) => (GIVEN, &[][..]),
+                    Err(NoAnswer::Panicked) => (PANICKED, &[][..]),
                 };
                 (kind, ticket, time, result)
             }
@@ -157,6 +162,7 @@ impl<'a> Letter<'a> {
             TOO_LONG => answer(Err(NoAnswer::TooLong)),
             DECLINED => answer(Err(NoAnswer::Declined)),
             GIVEN => answer(Err(NoAnswer::Given)),
+            PANICKED => answer(Err(NoAnswer::Panicked)),
             _ => None,
         }
     }
@@ -168,6 +174,7 @@ pub(super) fn outcome(seat: usize, time: Time, result: Result<&[u8], NoAnswer>) 
         Ok(bytes) => Ok(Reply { bytes: bytes.to_vec(), time }),
         Err(NoAnswer::Undecodable) => Err(CallError::Undecodable),
         Err(NoAnswer::TooLong) => Err(CallError::ResultTooLong),
+        Err(NoAnswer::Panicked) => Err(CallError::QueryPanicked),
         Err(NoAnswer::Declined | NoAnswer::Given) => Err(CallError::Declined(seat)),
     }
 }
@@ -191,12 +198,13 @@ mod tests {
             Letter::Answer { ticket: 9, time, result: Err(NoAnswer::TooLong) },
             Letter::Answer { ticket: 9, time, result: Err(NoAnswer::Declined) },
             Letter::Answer { ticket: 9, time, result: Err(NoAnswer::Given) },
+            Letter::Answer { ticket: 9, time, result: Err(NoAnswer::Panicked) },
             Letter::Again(Again { ticket: 9, shard, view: 1 << 33, once }),
         ] {
             let bytes = letter.encode();
             assert_eq!(Letter::decode(&bytes), Some(letter));
             assert_eq!(Letter::decode(&bytes[..16]), None);
         }
-        assert_eq!(Letter::decode(&[9; 20]), None);
+        assert_eq!(Letter::decode(&[10; 20]), None);
     }
 }

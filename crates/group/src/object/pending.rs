@@ -56,6 +56,9 @@ pub enum CallError {
     },
     /// A call was executed, or a query answered, by another member, and the result does not fit
     /// into a letter ([`crate::LETTER_BYTES_MAX`]).
+    /// The query panicked. It changed nothing, and harmed no copy.
+    #[error("the query panicked; it changed nothing: mend the query, or its arguments")]
+    QueryPanicked,
     #[error("executed, but its result is too long for a letter between two members")]
     ResultTooLong,
     /// The members' programs differ though their methods have the same types: they read each
