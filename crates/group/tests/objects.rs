@@ -5,7 +5,7 @@ use group::{
 };
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::Duration;
 
 #[path = "common/memory.rs"]
@@ -239,6 +239,7 @@ fn a_handler_that_would_wait_is_refused() {
             let call = handle.inner();
             self.0.push(format!("{:?}", call.wait()));
             self.0.push(format!("{:?}", handle.said().map(|_| ())));
+            self.0.push(format!("{:?}", handle.wait_copy(PATIENCE)));
         }
 
         #[ordered]
@@ -259,7 +260,9 @@ fn a_handler_that_would_wait_is_refused() {
     handle.outer().wait().unwrap();
     let refused = "Err(InHandler)".to_owned();
     let said = handle.said_ordered().wait().unwrap();
-    assert_eq!(said, [refused.clone(), refused, "inner".into()], "the call itself was made");
+    let there = "true".to_owned();
+    let made = "inner".to_owned();
+    assert_eq!(said, [refused.clone(), refused, there, made], "the call itself was made");
     HANDLE.get().unwrap().lock().unwrap().take();
 }
 
@@ -379,4 +382,54 @@ fn a_group_without_leases_says_so() {
     let directory = directory();
     let member = found(directory.path());
     assert_eq!(member.all_leased(), Err(CallError::NoLease(PATIENCE)));
+}
+
+/// A method that is in the object until it is let go, and then asks for the view.
+#[test]
+fn a_wait_for_the_copy_holds_up_no_method_that_calls() {
+    #[derive(Default, Serialize, Deserialize)]
+    struct Held(u64);
+
+    static HANDLE: OnceLock<HeldHandle> = OnceLock::new();
+    static IS_IN: Barrier = Barrier::new(2);
+    static HAS_WAITED: Barrier = Barrier::new(2);
+
+    #[replicated]
+    impl Held {
+        #[ordered]
+        fn call(&mut self) -> u64 {
+            IS_IN.wait();
+            HAS_WAITED.wait();
+            let handle = HANDLE.get().expect("it is set");
+            handle.said_at(handle.me().seat).forget();
+            self.0 += 1;
+            self.0
+        }
+
+        #[query]
+        fn said(&self) -> u64 {
+            self.0
+        }
+    }
+
+    let directory = directory();
+    let handle = HeldHandle::from(Replica::found(&options(directory.path()), Held(0)).unwrap());
+    let handle = HANDLE.get_or_init(|| handle);
+    let call = handle.call();
+    IS_IN.wait();
+    assert!(handle.wait_copy(PATIENCE), "it is there, though a method has it");
+    HAS_WAITED.wait();
+    assert_eq!(call.wait(), Ok(1));
+}
+
+#[test]
+fn o3_a_query_within_a_look_is_refused() {
+    let directory = directory();
+    let words = found(directory.path());
+    let asked = words.query(|_| {
+        words.write(1, 7).forget();
+        words.all()
+    });
+    assert_eq!(asked, Ok(Err(CallError::InHandler)));
+    assert_eq!(words.all_ordered().wait(), Ok(vec![(1, 7)]), "the call itself was made");
 }

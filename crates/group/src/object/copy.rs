@@ -76,13 +76,22 @@ pub(super) struct Copy<S> {
     /// Makes the object with which a shard begins, if this process has it.
     begin: Box<dyn Fn() -> Option<S> + Send + Sync>,
     object: RwLock<Option<S>>,
-    /// The shard, and the view in which it began: a lock of its own, for methods that make calls.
-    is_in: Mutex<Option<(u16, u64)>>,
+    /// A lock of its own, for methods that make calls, and for waits that hold other locks.
+    stay: Mutex<Stay>,
+}
+
+/// The stay of this process in a shard.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stay {
+    /// The shard, and the view in which it began.
+    shard: Option<(u16, u64)>,
+    /// Whether its copy is here.
+    is_there: bool,
 }
 
 impl<S: Replicated> Copy<S> {
     pub(super) fn new(begin: impl Fn() -> Option<S> + Send + Sync + 'static) -> Copy<S> {
-        Copy { begin: Box::new(begin), object: RwLock::new(None), is_in: Mutex::new(None) }
+        Copy { begin: Box::new(begin), object: RwLock::new(None), stay: Mutex::default() }
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Option<S>> {
@@ -93,15 +102,22 @@ impl<S: Replicated> Copy<S> {
         self.object.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_in(&self) -> MutexGuard<'_, Option<(u16, u64)>> {
-        self.is_in.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stay(&self) -> MutexGuard<'_, Stay> {
+        self.stay.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Looks at the copy, if it is of `shard`, or of any.
+    /// Looks at the copy, if it is of `shard`, or of any. O3: a look within a look would wait for a
+    /// call that waits for the outer one.
     pub(super) fn look<R>(&self, shard: Option<u16>, look: impl FnOnce(&S) -> R) -> Option<R> {
         let object = self.read();
         let is_meant = shard.is_none() || self.shard() == shard;
-        object.as_ref().filter(|_| is_meant).map(look)
+        object.as_ref().filter(|_| is_meant).map(|object| in_handler(|| look(object)))
+    }
+
+    /// Whether the copy is here, of `shard` or of any. It asks for no lock that a method has.
+    pub(super) fn is_there(&self, shard: Option<u16>) -> bool {
+        let Stay { shard: own, is_there } = *self.stay();
+        is_there && (shard.is_none() || own.map(|(own, _)| own) == shard)
     }
 }
 
@@ -110,11 +126,11 @@ impl<S: Replicated> Part for Copy<S> {
         let shard = view.shard_of(subgroup, seat);
         let is_in = shard.map(|shard| (shard.id.shard, shard.begun));
         // O4
-        if *self.is_in() != is_in {
+        if self.stay().shard != is_in {
             let begins = shard.is_some_and(|shard| shard.begun == view.number);
             let first = if begins { Some((self.begin)().ok_or(Ended::NotBegun)?) } else { None };
             let mut object = self.write();
-            *self.is_in() = is_in;
+            *self.stay() = Stay { shard: is_in, is_there: first.is_some() };
             *object = first;
         }
         Ok(())
@@ -179,16 +195,19 @@ impl<S: Replicated> Part for Copy<S> {
 
     fn take(&self, bytes: &[u8]) -> Result<(), Undecodable> {
         let taken = decode(bytes)?;
-        *self.write() = Some(taken);
+        let mut object = self.write();
+        *object = Some(taken);
+        self.stay().is_there = true;
         Ok(())
     }
 
     fn is_settled(&self) -> bool {
-        self.read().is_some() || self.is_in().is_none()
+        let Stay { shard, is_there } = *self.stay();
+        is_there || shard.is_none()
     }
 
     fn shard(&self) -> Option<u16> {
-        self.is_in().map(|(shard, _)| shard)
+        self.stay().shard.map(|(shard, _)| shard)
     }
 }
 

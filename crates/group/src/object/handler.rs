@@ -1,4 +1,5 @@
-//! The mark of a thread that executes a method at its place in the order (O3), and that place.
+//! The mark of a thread that executes a method of an object, or looks at one (O3); and the place in
+//! the order at which it does.
 
 use super::moment::Moment;
 use crate::error::Refused;
@@ -10,7 +11,7 @@ thread_local! {
     static MOMENT: Cell<Option<Moment>> = const { Cell::new(None) };
 }
 
-/// Whether this thread executes a method of an object at its place in the order.
+/// Whether this thread executes a method of an object, or looks at one.
 pub(super) fn is_in_handler() -> bool {
     IS_IN_HANDLER.get()
 }
@@ -25,12 +26,20 @@ pub(super) fn moment() -> Option<Moment> {
     MOMENT.get()
 }
 
-/// Runs a method at its place in the order.
+/// Runs what has the object, and must not wait for it: a method, or a look at the object. One may
+/// be within another.
 pub(super) fn in_handler<T>(run: impl FnOnce() -> T) -> T {
-    IS_IN_HANDLER.set(true);
-    let result = run();
-    IS_IN_HANDLER.set(false);
-    result
+    /// The mark from before, which comes back also behind a panic.
+    struct Before(bool);
+
+    impl Drop for Before {
+        fn drop(&mut self) {
+            IS_IN_HANDLER.set(self.0);
+        }
+    }
+
+    let _before = Before(IS_IN_HANDLER.replace(true));
+    run()
 }
 
 /// Runs an ordered method of this place and time ahead of its turn.
@@ -47,4 +56,20 @@ pub(super) fn in_order<T>(moment: Moment, run: impl FnOnce() -> T) -> T {
     let result = in_handler(run);
     MOMENT.set(None);
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn o3_the_mark_of_an_outer_method_comes_back_also_behind_a_panic() {
+        let inner = || in_handler(|| panic!("as it is asked to"));
+        let is_marked = in_handler(|| {
+            let panicked = catch_unwind(AssertUnwindSafe(inner)).is_err();
+            panicked && is_in_handler()
+        });
+        assert!(is_marked && !is_in_handler());
+    }
 }

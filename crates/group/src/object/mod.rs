@@ -17,8 +17,9 @@
 //!   latest time that their writer knows of, and a member that multicasts has learned it. Tested by
 //!   `a_cut_through_shards_is_causal`, `a_newcomer_has_the_versions_that_are_part_of_the_state`.
 //! - O3 *No handler waits for itself.* A method that runs at its place in the order, or by a p2p
-//!   call, may call the object, and is refused where it would wait. Tested by
-//!   `a_handler_that_would_wait_is_refused`, `o3_a_p2p_method_calls_and_does_not_wait`.
+//!   call, and a look at a copy may call the object, and are refused where they would wait. Tested
+//!   by `a_handler_that_would_wait_is_refused`, `o3_a_p2p_method_calls_and_does_not_wait`,
+//!   `o3_a_query_within_a_look_is_refused`.
 //! - O6 *A p2p call is executed once*, by the process that it names, however often it is asked for
 //!   (`done`). Its caller has its result, or knows that it was not executed, or that this is
 //!   unknown. Tested by `o6_each_p2p_call_is_executed_once`, `o6_a_p2p_call_of_a_dead_member_ends`.

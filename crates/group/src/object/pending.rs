@@ -25,9 +25,11 @@ pub enum CallError {
     /// The call has no outcome yet: it may be executed at any time. Wait again.
     #[error("no outcome within {0:?}: the call may be executed yet")]
     Late(Duration),
-    /// A method of the object that runs at its place in the order would wait for a later one.
-    /// Nothing happened.
-    #[error("a method of a replicated object cannot wait for a call: make the call, and go on")]
+    /// A method of the object, or a look at it, would wait for what waits for it. Nothing happened.
+    #[error(
+        "a method of a replicated object, or a look at it, cannot wait for a call, or ask the \
+         object: make the call, and go on"
+    )]
     InHandler,
     /// The member that was asked is not in the group, or is gone before it answered a query, which
     /// changes nothing: ask another one.
@@ -54,11 +56,11 @@ pub enum CallError {
         /// The method.
         method: &'static str,
     },
-    /// A call was executed, or a query answered, by another member, and the result does not fit
-    /// into a letter ([`crate::LETTER_BYTES_MAX`]).
     /// The query panicked. It changed nothing, and harmed no copy.
     #[error("the query panicked; it changed nothing: mend the query, or its arguments")]
     QueryPanicked,
+    /// A call was executed, or a query answered, by another member, and the result does not fit
+    /// into a letter ([`crate::LETTER_BYTES_MAX`]).
     #[error("executed, but its result is too long for a letter between two members")]
     ResultTooLong,
     /// The members' programs differ though their methods have the same types: they read each
