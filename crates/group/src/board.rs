@@ -7,7 +7,9 @@
 //! - B2 *Deadlines.* Every wait has one, and an end wakes all that wait.
 //! - B3 *Large messages* are copied by the thread that sends them, not under the lock: once, into a
 //!   place that all members read (`vsync::landing`), if the process has put one here; over tcp into
-//!   bytes that are sent from where they are (`vsync::packed`).
+//!   bytes that are sent from where they are (`vsync::packed`). A sender that cannot wait for a
+//!   place is not refused while the window has room: its message goes through the ring. Tested by
+//!   `b3_a_large_message_without_a_place_or_time_to_wait_for_one_is_taken`.
 
 use crate::deadline::deadline;
 use crate::error::Refused;
@@ -234,7 +236,7 @@ impl Board {
         let mut notes = self.wait_for_room(patience, has_room)?;
         let message = if let Some(until) = until {
             // B3
-            let blank = self.wait_for_blank(notes, until)?;
+            let blank = self.wait_for_blank(notes, until);
             let message = match blank {
                 Some(blank) => blank.fill(message),
                 None if self.is_packed => Payload::packed(Bulk::copied(message)),
@@ -309,23 +311,22 @@ impl Board {
         }
     }
 
-    /// A place for a large message, if there are such places and they come free.
+    /// A place for a large message, if there are such places and one comes free until then.
     fn wait_for_blank<'a>(
         &'a self,
         mut notes: MutexGuard<'a, Notes>,
         until: Instant,
-    ) -> Result<Option<Blank>, Refused> {
+    ) -> Option<Blank> {
         loop {
             if let Some(blank) = notes.blanks.pop() {
-                return Ok(Some(blank));
+                return Some(blank);
             }
-            let Some(last) = notes.blank_at else { return Ok(None) };
+            let last = notes.blank_at?;
             let now = Instant::now();
-            if now >= last + STARVES_AFTER {
-                return Ok(None);
-            }
-            if now >= until {
-                return Err(Refused::Busy { waiting: self.window });
+            // The window has room: without a place a message goes through the ring, which costs
+            // copies.
+            if now >= last + STARVES_AFTER || now >= until {
+                return None;
             }
             // What others read is given back without a word to this process.
             self.ring();
@@ -554,6 +555,18 @@ mod tests {
         board.take(&mut VecDeque::new(), Duration::ZERO);
         (1..AHEAD_MAX as u64).for_each(|token| assert_eq!(board.look_ahead(0, token), Ok(())));
         assert_eq!(board.look_ahead(0, 0), refused, "one waits for the process");
+    }
+
+    #[test]
+    fn b3_a_large_message_without_a_place_or_time_to_wait_for_one_is_taken() {
+        let options = Options { message_bytes: 8192, ..Options::shm("test", "sesame", "app 1") };
+        let board = Board::new(&options, Clock::Host).expect("an event descriptor");
+        board.tell(|notes| {
+            notes.places[0].shard = Some(0);
+            notes.blank_at = Some(Instant::now());
+        });
+        let send = || board.send(Time::default(), ShardId::default(), &[7; 5000], Duration::ZERO);
+        assert_eq!([send(), send()], [Ok(1), Ok(2)]);
     }
 
     #[test]

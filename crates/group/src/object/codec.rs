@@ -45,6 +45,9 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Undecodable> {
 /// The mark of a call to which each member replies, beside its method's number.
 const EACH: u16 = 1 << 15;
 
+/// The bytes of a call beside its arguments.
+pub(super) const CALL_HEAD_BYTES: usize = 10;
+
 /// A call on its way: the ticket of its caller, the number of its method, its arguments.
 pub(super) fn encode_call_bytes(ticket: u64, method: u16, arguments: &[u8]) -> Vec<u8> {
     assert!(method < EACH, "a type has fewer methods");
@@ -104,6 +107,7 @@ mod tests {
         assert_eq!(decode::<(String, u64, Vec<bool>)>(&bytes), Err(Undecodable));
         let arguments = &encode(&value)[..];
         let call = encode_call_bytes(9, 3, arguments);
+        assert_eq!(call.len(), CALL_HEAD_BYTES + arguments.len());
         let sent = Sent { ticket: 9, method: 3, once: None, arguments };
         assert_eq!((decode_call(&call), decode(arguments)), (Some(sent), Ok(value)));
         assert_eq!(decode_call(&call[..9]), None);

@@ -4,7 +4,7 @@
 use super::aheads::Aheads;
 use super::bugs::Bug;
 use super::calls::{Calls, Owed, Waiter, told};
-use super::codec::{Sent, Undecodable, decode_call, encode_call_bytes};
+use super::codec::{CALL_HEAD_BYTES, Sent, Undecodable, decode_call, encode_call_bytes};
 use super::copy::{Call, Part, Replying};
 use super::current::Current;
 use super::done::{Done, Kind, Known};
@@ -140,6 +140,13 @@ impl Host {
     /// [`Options::patience`].
     pub(super) const fn patience(&self) -> Duration {
         self.options.patience
+    }
+
+    /// The longest arguments of a call that another member makes: a letter has room for it, and a
+    /// message.
+    pub(super) fn arguments_max(&self) -> usize {
+        let most = (self.options.message_bytes as usize).saturating_sub(CALL_HEAD_BYTES);
+        most.min(BODY_BYTES_MAX)
     }
 
     /// The wait for room. O3: room comes by deliveries, for which a handler would wait.

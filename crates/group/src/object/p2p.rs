@@ -41,7 +41,7 @@ impl<S: Replicated> Replica<S> {
     ) -> Result<Arc<Slot>, CallError> {
         check_turn()?;
         if arguments.len() > BODY_BYTES_MAX {
-            return Err(too_long(arguments).into());
+            return Err(too_long(arguments, BODY_BYTES_MAX).into());
         }
         let host = self.host();
         let by = deadline(host.send_patience());

@@ -143,7 +143,7 @@ impl<S: Replicated> Replica<S> {
     }
 
     /// Waits until this process has a copy of the shard that calls are for, or of any. False after
-    /// the timeout.
+    /// the timeout; and within a method of the object, unless it is there already.
     pub fn wait_copy(&self, timeout: Duration) -> bool {
         let timeout = if is_in_handler() { Duration::ZERO } else { timeout };
         self.host().wait_view(|_| self.copy.is_there(self.shard), timeout).is_some()
@@ -155,7 +155,8 @@ impl<S: Replicated> Replica<S> {
     ///
     /// # Errors
     /// [`CallError::Unknown`] if the process is no longer in the group, [`CallError::InHandler`]
-    /// within a method of the object, [`CallError::NoCopy`] if it is not in the shard.
+    /// within a method of the object or another look at it, [`CallError::NoCopy`] if it is not in
+    /// the shard.
     pub fn query<R>(&self, look: impl FnOnce(&S) -> R) -> Result<R, CallError> {
         if is_in_handler() {
             return Err(CallError::InHandler);
@@ -203,11 +204,12 @@ impl<S: Replicated> Replica<S> {
     fn order(&self, shard: ShardId, method: u16, arguments: &[u8], slot: &Arc<Slot>) {
         let (host, view) = (self.host(), self.host().view());
         let members = view.shard(shard).map_or(&[][..], |shard| &shard.members);
+        let most = host.arguments_max();
         // The callers of one shard spread over its members.
         let at = self.me().seat.checked_rem(members.len()).unwrap_or(0);
         let entered = match members.get(at) {
             None => Err(CallError::NotExecuted(host.other_shard(shard))),
-            Some(_) if arguments.len() > BODY_BYTES_MAX => Err(too_long(arguments).into()),
+            Some(_) if arguments.len() > most => Err(too_long(arguments, most).into()),
             Some(asked) => {
                 let ticket = host.calls.ticket();
                 let waiter = Waiter::Asks(Arc::clone(slot), *asked, Wish::Call);
@@ -269,7 +271,9 @@ impl<S: Replicated> Replica<S> {
         let slot =
             Arc::new(Slot::of(self.question(seat, then, shard, (ticket, method, arguments))));
         let entered = match (asked, shard) {
-            _ if arguments.len() > BODY_BYTES_MAX => Err(too_long(arguments).into()),
+            _ if arguments.len() > BODY_BYTES_MAX => {
+                Err(too_long(arguments, BODY_BYTES_MAX).into())
+            }
             (None, _) => Err(CallError::Gone(seat)),
             (Some(_), None) => Err(CallError::Declined(seat)),
             // Under the view's lock: the next view ends it, if the member is not in that.
@@ -416,8 +420,8 @@ impl Question {
     }
 }
 
-pub(super) fn too_long(arguments: &[u8]) -> Refused {
-    Refused::TooLong { bytes: arguments.len(), most: BODY_BYTES_MAX as u32 }
+pub(super) const fn too_long(arguments: &[u8], most: usize) -> Refused {
+    Refused::TooLong { bytes: arguments.len(), most: most as u32 }
 }
 
 // ---- several objects ----
