@@ -1,8 +1,8 @@
 //! Groups with a layout, in one process: each member is a thread of its own.
 
 use group::{
-    CallError, Event, Fate, Group, Objects, Options, Refused, Replicas, ShardId, Subgroup, View,
-    replicated,
+    CallError, Event, Fate, Group, Objects, Options, Refused, Replica, Replicas, ShardId, Subgroup,
+    View, replicated,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -271,7 +271,7 @@ fn objects_in_shards_are_called_from_everywhere_and_their_copies_follow_the_memb
 fn leave(sites: &mut BTreeMap<usize, Site>, seat: usize) {
     let site = sites.remove(&seat).expect("it is there");
     let n_left = sites.len();
-    let replica = group::Replica::clone(&site.numbers);
+    let replica = Replica::clone(&site.numbers);
     drop(site);
     replica.close(PATIENCE).unwrap();
     for other in sites.values() {
@@ -315,4 +315,50 @@ fn a_call_that_a_dead_member_was_to_make_is_unknown() {
     assert_eq!(back.numbers.own_shard(), Some(1));
     assert_eq!(back.numbers.count(), Ok(0), "nobody was left that had it: the shard begins again");
     assert_eq!(caller.put("a".into(), 4).wait(), Ok(None));
+}
+
+/// Sites in two shards of one member each.
+fn two_shards(options: &Options) -> [Site; 2] {
+    let sites = [site(options, true), site(options, false)];
+    let is_whole = |view: &View| view.shards.iter().all(|shard| shard.is_adequate);
+    for site in &sites {
+        site.numbers.wait_view(is_whole, PATIENCE).expect("both come");
+        assert!(site.numbers.wait_copy(PATIENCE));
+    }
+    sites
+}
+
+fn in_two_shards() -> [Subgroup; 2] {
+    [Subgroup::new("numbers").seats(&[&[1], &[2]]), Subgroup::new("visits")]
+}
+
+#[test]
+fn a_process_that_leaves_waits_for_the_outcomes_of_calls_to_another_shard() {
+    let directory = directory();
+    let [first, second] = two_shards(&options(directory.path(), &in_two_shards()));
+    let there = first.numbers.in_shard(1);
+    let calls: Vec<_> = (0..20).map(|n| there.put("a".into(), n)).collect();
+    let replica = Replica::clone(&first.numbers);
+    drop((first, there));
+    assert_eq!(replica.close(PATIENCE), Ok(()));
+    let outcomes: Vec<_> = calls.iter().map(|call| call.wait()).collect();
+    let befores = (0..20).map(|n: u64| Ok(n.checked_sub(1)));
+    assert_eq!(outcomes, befores.collect::<Vec<_>>());
+    assert_eq!(second.numbers.get("a".into()), Ok(Some(19)));
+}
+
+#[test]
+fn large_calls_to_another_shard_are_made_and_too_long_ones_are_said_to_be() {
+    let directory = directory();
+    let options = options(directory.path(), &in_two_shards());
+    let [first, _second] = two_shards(&Options { message_bytes: 8192, ..options });
+    let there = first.numbers.in_shard(1);
+    let calls: Vec<_> = (0..40).map(|n| there.put("x".repeat(5000 + n), 0)).collect();
+    let outcomes: Vec<_> = calls.iter().map(|call| call.wait()).collect();
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let long = there.put("x".repeat(9000), 0).wait();
+    let Err(CallError::NotExecuted(Refused::TooLong { most, .. })) = long else {
+        panic!("{long:?}")
+    };
+    assert_eq!(most, 8182);
 }

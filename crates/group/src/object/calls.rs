@@ -3,7 +3,7 @@
 use super::done::{Once, Open};
 use super::gather::Gather;
 use super::letters::NoAnswer;
-use super::pending::{CallError, Outcome, Slot};
+use super::pending::{ASK_EVERY, CallError, Outcome, Slot};
 use crate::error::Refused;
 use crate::event::{Ended, Member, View};
 use crate::time::Time;
@@ -12,12 +12,15 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The number of questions without callers that may be kept beside as many as there are others.
+const ABANDONED_MAX: usize = 64;
+
 /// The calls, by their tickets (O2).
 #[derive(Debug)]
 pub(super) struct Calls {
     book: Mutex<Book>,
     is_over: Condvar,
-    /// Signals that a p2p call has an outcome, or that replies were read.
+    /// Signals that what a member was asked for has an outcome, or that replies were read.
     has_room: Condvar,
 }
 
@@ -25,6 +28,8 @@ pub(super) struct Calls {
 struct Book {
     n_tickets: u64,
     waiting: BTreeMap<u64, Waiter>,
+    /// The number of these at which those are looked for whose callers have given up.
+    look_at: usize,
     ended: Option<Ended>,
     /// By subgroup: what became of the messages of this process.
     sent: Vec<Sent>,
@@ -97,6 +102,9 @@ impl Calls {
         let mut book = self.book();
         if let Some(ended) = &book.ended {
             return Err(ended.clone());
+        }
+        if book.waiting.len() >= book.look_at {
+            book.forget_abandoned();
         }
         book.waiting.insert(ticket, waiter);
         Ok(())
@@ -262,6 +270,28 @@ impl Calls {
         book.ended.clone()
     }
 
+    /// Waits until everything has its outcome that other members were asked to execute, and a caller
+    /// waits for; until `by` at most. What may be lost on its way is asked for again.
+    pub(super) fn wait_others(&self, by: Instant) {
+        loop {
+            let is_open = |book: &mut Book| book.ended.is_none() && book.awaits_others();
+            let left = by.saturating_duration_since(Instant::now());
+            let span = left.min(ASK_EVERY);
+            let waited = self.has_room.wait_timeout_while(self.book(), span, is_open);
+            let (book, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+            if !waited.timed_out() || left.is_zero() {
+                return;
+            }
+            let slots = book.waiting.values().filter_map(|waiter| match waiter {
+                Waiter::Asks(slot, _, Wish::P2p(_)) => Some(Arc::clone(slot)),
+                _ => None,
+            });
+            let slots: Vec<_> = slots.collect();
+            drop(book);
+            slots.iter().for_each(|slot| slot.ask(Duration::ZERO));
+        }
+    }
+
     /// Gives a call its outcome, if it has none. Returns what another process is owed.
     pub(super) fn settle(&self, ticket: u64, outcome: Outcome) -> Option<Owed> {
         let waiter = self.take(ticket)?;
@@ -276,8 +306,10 @@ impl Calls {
     fn take(&self, ticket: u64) -> Option<Waiter> {
         let mut book = self.book();
         let waiter = book.waiting.remove(&ticket)?;
-        if let Waiter::Asks(_, asked, Wish::P2p(number)) = &waiter {
-            if let Some(open) = book.p2p.get_mut(asked) {
+        if let Waiter::Asks(_, asked, wish) = &waiter {
+            if let Wish::P2p(number) = wish
+                && let Some(open) = book.p2p.get_mut(asked)
+            {
                 open.close(*number);
             }
             self.has_room.notify_all();
@@ -312,6 +344,24 @@ impl Calls {
 }
 
 impl Book {
+    /// Forgets what other members were asked for and no caller waits for: it changes nothing, or
+    /// will be done all the same. (P2p calls have an end of their own: `done`, D3.)
+    fn forget_abandoned(&mut self) {
+        self.waiting.retain(|_, waiter| match waiter {
+            Waiter::Asks(slot, _, Wish::Answer | Wish::Call) => Arc::strong_count(slot) > 1,
+            _ => true,
+        });
+        self.look_at = (2 * self.waiting.len()).max(ABANDONED_MAX);
+    }
+
+    /// Whether a caller waits for what another member was asked to execute.
+    fn awaits_others(&self) -> bool {
+        self.waiting.values().any(|waiter| match waiter {
+            Waiter::Asks(slot, _, Wish::Call | Wish::P2p(_)) => Arc::strong_count(slot) > 1,
+            _ => false,
+        })
+    }
+
     /// Forgets p2p calls of a member whose outcomes can reach no caller any longer.
     fn forget_p2p(&mut self, asked: Member) {
         let Book { p2p, waiting, .. } = self;
@@ -339,6 +389,7 @@ pub(super) fn told(
         Ok(reply) if reply.bytes.len() > n_most => (reply.time, Err(NoAnswer::TooLong)),
         Ok(reply) => (reply.time, Ok(&reply.bytes)),
         Err(CallError::NotExecuted(_)) => (latest, Err(NoAnswer::Declined)),
+        Err(CallError::QueryPanicked) => (latest, Err(NoAnswer::Panicked)),
         Err(_) => (latest, Err(NoAnswer::Undecodable)),
     }
 }
@@ -347,6 +398,7 @@ pub(super) fn told(
 mod tests {
     use super::super::pending::Reply;
     use super::*;
+    use crate::deadline::deadline;
 
     #[test]
     fn o2_an_answer_to_the_process_before_settles_no_call() {
@@ -355,6 +407,48 @@ mod tests {
         let tickets = |calls: &Calls| (0..1000).map(|_| calls.ticket()).collect::<Vec<_>>();
         let late = tickets(&before);
         assert!(tickets(&next).iter().all(|ticket| !late.contains(ticket)));
+    }
+
+    /// Enters a question to a member, with this wish.
+    fn ask(calls: &Calls, wish: Wish) -> Arc<Slot> {
+        let slot = Arc::<Slot>::default();
+        let asked = Member { seat: 2, incarnation: 7, metadata: [0; 2] };
+        let waiter = Waiter::Asks(Arc::clone(&slot), asked, wish);
+        calls.enter(calls.ticket(), waiter).expect("it has not ended");
+        slot
+    }
+
+    #[test]
+    fn questions_whose_callers_have_given_up_are_forgotten() {
+        let calls = Calls::new(7, 1);
+        let kept: Vec<_> = (0..100).map(|_| ask(&calls, Wish::Answer)).collect();
+        for _ in 0..10_000 {
+            drop(ask(&calls, Wish::Answer));
+            drop(ask(&calls, Wish::Call));
+        }
+        assert!(calls.book().waiting.len() <= 2 * 101, "{}", calls.book().waiting.len());
+        calls.end(&Ended::Left);
+        let outcome = Some(Err(CallError::Unknown(Ended::Left)));
+        assert!(kept.iter().all(|slot| slot.wait(Duration::ZERO) == outcome));
+    }
+
+    #[test]
+    fn a_process_that_leaves_waits_for_what_others_execute_for_its_callers() {
+        let calls = Calls::new(7, 1);
+        drop(ask(&calls, Wish::Call));
+        let question = ask(&calls, Wish::Answer);
+        let far = || deadline(Duration::from_secs(600));
+        calls.wait_others(far());
+        let slot = ask(&calls, Wish::Call);
+        calls.wait_others(Instant::now());
+        let ticket = *calls.book().waiting.last_key_value().expect("a call").0;
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| calls.wait_others(far()));
+            let reply = Reply { bytes: vec![5], time: Time::default() };
+            calls.settle(ticket, Ok(reply));
+            waits.join().expect("it is over");
+        });
+        assert!(slot.wait(Duration::ZERO).is_some() && question.wait(Duration::ZERO).is_none());
     }
 
     #[test]
@@ -367,4 +461,3 @@ mod tests {
         assert_eq!(told(&ended, latest, 9), (latest, Err(NoAnswer::Declined)));
     }
 }
-        Err(CallError::QueryPanicked) => (latest, Err(NoAnswer::Panicked)),

@@ -374,13 +374,18 @@ impl<S: Replicated> Replica<S> {
         self.host().group.suspect(seat);
     }
 
-    /// Leaves in order, within `patience`: what was called before has its outcome then. All objects
-    /// of this process leave.
+    /// Leaves in order, within `patience`: what was called before has its outcome then; also what
+    /// other members execute, if that takes no longer than half of it. All objects of this process
+    /// leave.
     ///
     /// # Errors
     /// The other reason why the process is no longer in the group.
     pub fn close(self, patience: Duration) -> Result<(), Ended> {
-        self.host().group.leave(patience);
+        let by = deadline(patience);
+        if !is_in_handler() {
+            self.host().calls.wait_others(deadline(patience / 2));
+        }
+        self.host().group.leave(by.saturating_duration_since(Instant::now()));
         self.owner.join_executor();
         match self.host().calls.check() {
             Err(Ended::Left) => Ok(()),
