@@ -385,3 +385,71 @@ fn a_client_calls_in_the_shard_of_a_key_whichever_member_it_knows() {
         assert_eq!(replicas[0].shard_for(article), remote.shard_for(article));
     }
 }
+
+/// A list whose query panics beyond its end.
+#[derive(Default, Serialize, Deserialize)]
+struct List(Vec<u8>);
+
+#[replicated]
+impl List {
+    /// All of it, with so many more.
+    #[ordered]
+    fn grow(&mut self, n: usize) -> Vec<u8> {
+        self.0.resize(self.0.len() + n, 7);
+        self.0.clone()
+    }
+
+    #[query]
+    fn nth(&self, n: usize) -> u8 {
+        self.0[n]
+    }
+
+    #[query]
+    fn all(&self) -> Vec<u8> {
+        self.0.clone()
+    }
+}
+
+/// A member with a list, its door, and a client.
+fn list(directory: &Path) -> (ListHandle, Clients, ListRemote) {
+    let member = Replica::found(&options(directory), List::default()).unwrap();
+    let door = member.serve_clients(listener()).unwrap();
+    let remote = ListRemote::from(Remote::connect(&access(&[&door])).unwrap());
+    (member.into(), door, remote)
+}
+
+#[test]
+fn a_client_whose_query_panics_is_told_so_and_keeps_its_connection() {
+    let directory = directory();
+    let (_member, _door, remote) = list(directory.path());
+    for said in [remote.nth(9), remote.nth_ordered(9)] {
+        let Err(RemoteError::NotAnswered(why)) = said else { panic!("{said:?}") };
+        assert!(why.contains("panicked"), "{why}");
+    }
+    assert_eq!(remote.grow(1), Ok(vec![7]));
+}
+
+#[test]
+fn a_client_is_told_of_a_result_that_is_too_long_for_it() {
+    let directory = directory();
+    let (member, _door, remote) = list(directory.path());
+    let grown = remote.grow(2 << 20);
+    assert!(matches!(grown, Err(RemoteError::Executed(_))), "{:?}", grown.map(|all| all.len()));
+    assert_eq!(member.all().unwrap().len(), 2 << 20, "it was");
+    let all = remote.all();
+    assert!(matches!(all, Err(RemoteError::NotAnswered(_))), "{:?}", all.map(|all| all.len()));
+    assert_eq!(remote.nth(5), Ok(7), "the connection is there");
+}
+
+#[test]
+fn a_client_whose_first_member_hangs_is_served_by_the_second() {
+    let directory = directory();
+    let (_members, doors) = members_with_doors(directory.path(), 1);
+    // (The kernel takes its connections.)
+    let hangs = listener();
+    let patience = Duration::from_secs(4);
+    let mut access = Access { patience, ..access(&[&doors[0]]) };
+    access.members.insert(0, hangs.local_addr().unwrap());
+    let remote = StockRemote::from(Remote::connect(&access).unwrap());
+    assert_eq!(remote.deliver("kite".into(), 1), Ok(1));
+}

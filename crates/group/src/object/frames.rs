@@ -21,6 +21,9 @@ use std::net::TcpStream;
 /// The longest frame: a call as long as a message may be.
 const FRAME_BYTES_MAX: usize = crate::options::MESSAGE_BYTES_MAX as usize + LETTER_BYTES_MAX;
 
+/// The longest arguments, or result, of which a frame has room beside its head.
+pub(super) const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX - 64;
+
 /// A number that is used once.
 pub(super) type Nonce = [u8; 32];
 
@@ -98,6 +101,19 @@ pub enum RemoteError {
 }
 
 impl RemoteError {
+    /// The result of a call that changes something, or of a query, is too long for a frame.
+    fn too_long(n_bytes: usize, changes: bool) -> RemoteError {
+        let long = format!(
+            "its result has {n_bytes} bytes, and a client is told at most {BODY_BYTES_MAX}: ask \
+             for a part of it"
+        );
+        if changes {
+            RemoteError::Executed(format!("executed, but {long}"))
+        } else {
+            RemoteError::NotAnswered(long)
+        }
+    }
+
     /// What the member that was asked knows, of a call that changes something or a query.
     pub(super) fn of(error: &CallError, changes: bool) -> RemoteError {
         let text = error.to_string();
@@ -125,6 +141,9 @@ pub(super) enum Answer {
 impl Answer {
     pub(super) fn of(outcome: Result<Reply, CallError>, changes: bool) -> Answer {
         match outcome {
+            Ok(Reply { bytes, .. }) if bytes.len() > BODY_BYTES_MAX => {
+                Answer::Failed(RemoteError::too_long(bytes.len(), changes))
+            }
             Ok(Reply { bytes, time }) => Answer::Result(bytes, time),
             Err(error) if is_gone(&error, changes) => Answer::Elsewhere(error.to_string()),
             Err(error) => Answer::Failed(RemoteError::of(&error, changes)),
@@ -141,9 +160,12 @@ fn is_gone(error: &CallError, changes: bool) -> bool {
     }
 }
 
-/// Writes a frame.
+/// Writes a frame; an error if it is too long.
 pub(super) fn write(mut to: &TcpStream, frame: &impl Serialize) -> io::Result<()> {
     let body = postcard::to_allocvec(frame).map_err(io::Error::other)?;
+    if body.len() > FRAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "a frame that is too long"));
+    }
     let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
     bytes.extend(body);
     to.write_all(&bytes)
@@ -171,4 +193,26 @@ pub(super) fn nonce() -> io::Result<Nonce> {
     let mut nonce = Nonce::default();
     std::fs::File::open("/dev/urandom")?.read_exact(&mut nonce)?;
     Ok(nonce)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client is told of a call that changes something, or of a query, with such a result.
+    fn told(n_bytes: usize, changes: bool) -> Answer {
+        let reply = Reply { bytes: vec![7; n_bytes], time: Time::from_nanos(u64::MAX) };
+        Answer::of(Ok(reply), changes)
+    }
+
+    #[test]
+    fn a_result_that_no_frame_has_room_for_is_said_to_be_too_long() {
+        let longest = told(BODY_BYTES_MAX, true);
+        let frame = postcard::to_allocvec(&longest).expect("bytes");
+        assert!(frame.len() <= FRAME_BYTES_MAX, "{}", frame.len());
+        assert!(matches!(longest, Answer::Result(..)));
+        let of = |changes| told(BODY_BYTES_MAX + 1, changes);
+        assert!(matches!(of(true), Answer::Failed(RemoteError::Executed(_))), "{:?}", of(true));
+        assert!(matches!(of(false), Answer::Failed(RemoteError::NotAnswered(_))));
+    }
 }

@@ -4,6 +4,7 @@ use super::codec::{decode, encode};
 use super::frames::{self, Answer, Hello, RemoteError, Request, Way, Welcome};
 use super::replicated::{MethodKind, Replicated, agreed};
 use crate::deadline::deadline;
+use crate::error::Refused;
 use crate::time::Time;
 use fabric::tcp::hello::{Secret, Side};
 use runtime::By;
@@ -165,6 +166,10 @@ impl<S: Replicated> Remote<S> {
         arguments: &impl Serialize,
     ) -> Result<R, RemoteError> {
         let (after, arguments) = (self.latest(), encode(arguments));
+        if arguments.len() > frames::BODY_BYTES_MAX {
+            let (bytes, most) = (arguments.len(), frames::BODY_BYTES_MAX as u32);
+            return Err(RemoteError::NotExecuted(Refused::TooLong { bytes, most }.to_string()));
+        }
         let request = Request { way, shard: self.shard, method, after, arguments };
         let known = S::METHODS.get(usize::from(method));
         let is_query = way == Way::Seats || known.is_some_and(|one| one.kind == MethodKind::Query);
@@ -189,6 +194,7 @@ impl<S: Replicated> Remote<S> {
                 Err(error) => {
                     // Q3: what was on its way may have been executed.
                     line.stream = None;
+                    line.next += 1;
                     if !is_query {
                         return Err(RemoteError::Unknown(error.to_string()));
                     }
@@ -205,7 +211,8 @@ impl<S: Replicated> Remote<S> {
         decode(&bytes).map_err(|_| RemoteError::ResultUnreadable)
     }
 
-    /// Connects, if there is no connection: to each member in turn, until one serves.
+    /// Connects, if there is no connection: to each member in turn, until one serves. What is left
+    /// of the time is shared among those that were not tried: one that hangs leaves some to others.
     fn connected(&self, line: &mut Line, by: Instant) -> Result<(), RemoteError> {
         if line.stream.is_some() {
             return Ok(());
@@ -217,8 +224,10 @@ impl<S: Replicated> Remote<S> {
         let mut said = vec![String::new(); members.len()];
         loop {
             let mut pause = CONNECT_EVERY;
-            for at in (0..members.len()).map(|n| (line.next + n) % members.len()) {
-                match self.greet(members[at], by) {
+            for n in 0..members.len() {
+                let at = (line.next + n) % members.len();
+                let share = left(by) / (members.len() - n) as u32;
+                match self.greet(members[at], by.min(deadline(share))) {
                     Ok((stream, n_shards)) => {
                         *line = Line { stream: Some(stream), next: at, n_shards };
                         return Ok(());
@@ -243,7 +252,6 @@ impl<S: Replicated> Remote<S> {
                     }
                 }
             }
-            line.next = 0;
             if Instant::now() >= by {
                 return Err(RemoteError::NotExecuted(said.join("; ")));
             }
