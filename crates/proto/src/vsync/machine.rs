@@ -358,7 +358,9 @@ impl<P: Plantings> Machine<P> {
         let Life::Inside(inside) = &self.life else { return };
         let (current, subgroup) = (&inside.current, usize::from(shard.subgroup));
         let Some(lane) = current.lane_of(subgroup) else { return };
-        if lane.id == shard && current.is_ready(subgroup) && current.seats.contains(from) {
+        let may_have =
+            lane.id == shard && current.is_ready(subgroup) && current.seats.contains(from);
+        if may_have && self.gifts.want(from, shard) {
             let at = current.position(subgroup);
             self.pending.push(Output::GiveState { to: from, shard, at });
         }

@@ -20,6 +20,7 @@ use super::wire::{Message, PIECE_BYTES, Piece};
 use super::{Delivery, Position};
 use crate::planted::Planting;
 use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 use base::{Instant, Port, Rank};
 use core::time::Duration;
@@ -27,15 +28,19 @@ use core::time::Duration;
 /// The most messages that are held for a state that has not come.
 pub(super) const HELD_MAX: usize = 4096;
 
+/// The number of times that the wait for a first piece is doubled.
+const N_DOUBLED_MAX: u32 = 5;
+
 /// Whether a message at `position` follows a state that covers everything before `at` (V9).
 pub(super) fn follows(position: Position, at: Position, planted: impl Planting<Bug>) -> bool {
     let is_next = position == at && !planted.has(Bug::HeldOffByOne);
     position > at || is_next || planted.has(Bug::StateRepeated)
 }
 
-/// The states that this member gives.
+/// The states that this member gives; `None` while its application makes one. A newcomer that asks
+/// again is given the same one.
 #[derive(Debug, Default)]
-pub(super) struct Gifts(BTreeMap<(Rank, ShardId), Gift>);
+pub(super) struct Gifts(BTreeMap<(Rank, ShardId), Option<Gift>>);
 
 #[derive(Debug)]
 struct Gift {
@@ -46,9 +51,17 @@ struct Gift {
 }
 
 impl Gifts {
+    /// Takes it that `to` wants a state. Whether the application has to make one.
+    pub(super) fn want(&mut self, to: Rank, shard: ShardId) -> bool {
+        let place = self.0.entry((to, shard));
+        let is_new = matches!(place, Entry::Vacant(_));
+        place.or_insert(None);
+        is_new
+    }
+
     /// Gives `bytes`, which cover everything before `at`, in place of what was given before.
     pub(super) fn give(&mut self, to: Rank, shard: ShardId, at: Position, bytes: Vec<u8>) {
-        self.0.insert((to, shard), Gift { at, bytes, n_sent: None });
+        self.0.insert((to, shard), Some(Gift { at, bytes, n_sent: None }));
     }
 
     /// Stops giving to `to`: its link broke, so that pieces are lost.
@@ -63,7 +76,9 @@ impl Gifts {
 
     /// Sends as many pieces as there is room for.
     pub(super) fn send(&mut self, port: &mut impl Port) {
-        self.0.retain(|(to, shard), gift| !gift.send(*to, *shard, port));
+        self.0.retain(|(to, shard), gift| {
+            gift.as_mut().is_none_or(|gift| !gift.send(*to, *shard, port))
+        });
     }
 }
 
@@ -94,8 +109,10 @@ impl Gift {
 pub(super) struct Want {
     /// The first view in which it is in the shard.
     since: ViewId,
-    /// The member that was asked last, and when it was asked or last sent a piece.
+    /// The member that was asked last, or whose pieces come, and when it was asked or last sent one.
     asked: Option<(Rank, Instant)>,
+    /// The number of questions since a piece came: a state may take long to make.
+    n_silent: u32,
     /// What has come of a state, and its length.
     parts: Option<(Position, u64)>,
     bytes: Vec<u8>,
@@ -105,10 +122,12 @@ pub(super) struct Want {
 
 impl Want {
     pub(super) const fn new(since: ViewId) -> Want {
-        Want { since, asked: None, parts: None, bytes: Vec::new(), held: Vec::new() }
+        Want { since, asked: None, n_silent: 0, parts: None, bytes: Vec::new(), held: Vec::new() }
     }
 
-    /// The member to ask now, if one is to be asked: the next of `givers` in turn.
+    /// The member to ask now, if one is to be asked: the next of `givers` in turn. The wait for a
+    /// first piece begins with `patience`, and doubles with each question. One that is asked again,
+    /// since there is no other, continues.
     pub(super) fn ask(
         &mut self,
         mut givers: impl Iterator<Item = Rank> + Clone,
@@ -116,18 +135,24 @@ impl Want {
         now: Instant,
     ) -> Option<Rank> {
         let (last, at) = self.asked.map_or((None, now), |(last, at)| (Some(last), at));
-        if self.complete().is_some() || last.is_some() && now.since(at) < patience {
+        let is_there = last.is_some_and(|last| givers.clone().any(|giver| giver == last));
+        let span = patience * (1 << self.n_silent.saturating_sub(1).min(N_DOUBLED_MAX));
+        if self.complete().is_some() || is_there && now.since(at) < span {
             return None;
         }
         let mut behind = givers.clone().skip_while(|giver| last.is_some_and(|last| last != *giver));
         let next = if last.is_some() { behind.nth(1) } else { behind.next() };
         let giver = next.or_else(|| givers.next())?;
-        (self.asked, self.parts) = (Some((giver, now)), None);
-        self.bytes.clear();
+        if last != Some(giver) {
+            self.parts = None;
+            self.bytes.clear();
+        }
+        self.asked = Some((giver, now));
+        self.n_silent = self.n_silent.saturating_add(1);
         Some(giver)
     }
 
-    /// Takes a piece of the member that was asked.
+    /// Takes a piece of a member that was asked: while there is none, the first one of any.
     pub(super) fn take(
         &mut self,
         from: Rank,
@@ -135,7 +160,8 @@ impl Want {
         now: Instant,
         planted: impl Planting<Bug>,
     ) {
-        if self.asked.is_none_or(|(asked, _)| asked != from) || self.complete().is_some() {
+        let is_others = self.parts.is_some() && self.asked.is_some_and(|(asked, _)| asked != from);
+        if self.asked.is_none() || is_others || self.complete().is_some() {
             return;
         }
         // V9: of what came before, nothing was received here.
@@ -150,7 +176,7 @@ impl Want {
             && piece.offset == self.bytes.len() as u64
             && piece.offset + piece.bytes.len() as u64 <= piece.n_bytes;
         if is_next {
-            self.asked = Some((from, now));
+            (self.asked, self.n_silent) = (Some((from, now)), 0);
             self.bytes.extend(piece.bytes);
         }
     }
@@ -176,6 +202,7 @@ impl Want {
 mod tests {
     use super::*;
     use crate::planted::Sound;
+    use crate::value::Region;
 
     const MS: u64 = 1_000_000;
 
@@ -209,6 +236,55 @@ mod tests {
         assert_eq!(want.complete(), Some(piece(0, b"").at));
         assert_eq!(want.ask(givers(), patience, at(90)), None);
         assert_eq!(want.finish().0, b"state!"[..6]);
+    }
+
+    #[test]
+    fn v9_a_state_that_takes_long_is_asked_for_less_and_less_and_comes_once() {
+        let patience = Duration::from_millis(10);
+        let (at, giver) = (|ms| Instant(ms * MS), Rank::at(4));
+        let (mut want, mut asked) = (Want::new(ViewId(2)), Vec::new());
+        for ms in 0..=1000 {
+            if want.ask([giver].into_iter(), patience, at(ms)).is_some() {
+                asked.push(ms);
+            }
+        }
+        assert_eq!(asked, [0, 10, 30, 70, 150, 310, 630, 950]);
+        want.take(giver, &piece(0, b"sta"), at(1000), Sound);
+        assert_eq!(want.ask([giver].into_iter(), patience, at(1010)), Some(giver));
+        want.take(giver, &piece(3, b"te!"), at(1011), Sound);
+        assert_eq!(want.complete(), Some(piece(0, b"").at), "it continued");
+    }
+
+    #[test]
+    fn v9_of_two_slow_givers_the_first_whose_state_begins_gives_it() {
+        let givers = || [4, 1].map(Rank::at).into_iter();
+        let (patience, at) = (Duration::from_millis(10), |ms| Instant(ms * MS));
+        let mut want = Want::new(ViewId(2));
+        let asked = [0, 10].map(|ms| want.ask(givers(), patience, at(ms)));
+        assert_eq!(asked, [4, 1].map(|seat| Some(Rank::at(seat))));
+        want.take(Rank::at(4), &piece(0, b"sta"), at(11), Sound);
+        want.take(Rank::at(1), &piece(0, b"sta"), at(12), Sound);
+        assert_eq!(want.ask(givers(), patience, at(20)), None, "its pieces come");
+        want.take(Rank::at(4), &piece(3, b"te!"), at(21), Sound);
+        assert_eq!(want.complete(), Some(piece(0, b"").at));
+        let mut want = Want::new(ViewId(2));
+        want.ask(givers(), patience, at(0));
+        let others = || [1].map(Rank::at).into_iter();
+        assert_eq!(want.ask(others(), patience, at(1)), Some(Rank::at(1)), "4 is gone");
+    }
+
+    #[test]
+    fn a_giver_that_is_asked_again_makes_no_other_state() {
+        let (mut gifts, to, shard) = (Gifts::default(), Rank::at(2), ShardId::default());
+        assert!(gifts.want(to, shard));
+        assert!(!gifts.want(to, shard), "its application makes it");
+        gifts.give(to, shard, piece(0, b"").at, b"state!".to_vec());
+        assert!(!gifts.want(to, shard), "it is on its way");
+        // (A link without room sends nothing.)
+        gifts.send(&mut Region::default());
+        assert!(!gifts.want(to, shard), "it is not all sent");
+        gifts.stop(to);
+        assert!(gifts.want(to, shard), "what was sent is lost");
     }
 
     #[test]
