@@ -384,7 +384,7 @@ fn a_group_without_leases_says_so() {
     assert_eq!(member.all_leased(), Err(CallError::NoLease(PATIENCE)));
 }
 
-/// A method that is in the object until it is let go, and then asks for the view.
+/// A method has the object until a wait for the copy is over, and then asks for the view.
 #[test]
 fn a_wait_for_the_copy_holds_up_no_method_that_calls() {
     #[derive(Default, Serialize, Deserialize)]

@@ -23,8 +23,8 @@
 //! - E3 *Rates.* A lease is counted as shorter than what others wait: with both clocks' rates at
 //!   most [`CLOCK_RATE_PERMILLE`] from true it is over first. Mutant `LEASE_RATE_IGNORED`.
 //! - E4 *Held is delivered.* What was answered before a read came had been received by every member
-//!   of the shard (V3), so it is a part of what this member held. A newcomer holds nothing before it
-//!   has the state. Mutant `READS_WHAT_IS_THERE`; the rest is tested by
+//!   of the shard (V3), so it is a part of what this member held. A newcomer holds nothing before
+//!   it has the state. Mutant `READS_WHAT_IS_THERE`; the rest is tested by
 //!   `e4_a_newcomer_that_waits_for_the_state_holds_nothing_that_a_read_may_see`.
 
 use crate::multipaxos::lease::CLOCK_RATE_PERMILLE;

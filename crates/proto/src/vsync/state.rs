@@ -109,7 +109,7 @@ impl Gift {
 pub(super) struct Want {
     /// The first view in which it is in the shard.
     since: ViewId,
-    /// The member that was asked last, or whose pieces come, and when it was asked or last sent one.
+    /// The member that was asked last, or whose pieces come, and when it was asked or sent one.
     asked: Option<(Rank, Instant)>,
     /// The number of questions since a piece came: a state may take long to make.
     n_silent: u32,
@@ -152,7 +152,7 @@ impl Want {
         Some(giver)
     }
 
-    /// Takes a piece of a member that was asked: while there is none, the first one of any.
+    /// Takes a piece of the member whose pieces come; the first one of any that was asked.
     pub(super) fn take(
         &mut self,
         from: Rank,
