@@ -2,8 +2,9 @@
 //!
 //! - H1 A test that leaves itself out with CI=true, for a reason that is in no list or although the
 //!   host can do what it needs, fails the run. What the host cannot do is told. Tested.
+//! - H2 A download that fails is told and fails no run: a registry that answers now may not have
+//!   answered then. Tested.
 
-use crate::programs::is_in_path;
 use crate::run::works;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +18,7 @@ pub(crate) struct Ability {
 }
 
 /// Every reason for which a test may leave itself out.
-const ABILITIES: [Ability; 8] = [
+const ABILITIES: [Ability; 4] = [
     Ability {
         name: "mounting a FUSE file system",
         says: &["skipped: cannot open /dev/fuse", "skipped: cannot mount a FUSE file system"],
@@ -38,17 +39,16 @@ const ABILITIES: [Ability; 8] = [
         is_there: has_namespaces,
     },
     Ability {
-        name: "java and packages of mvn",
-        says: &["mvn cannot install"],
-        is_there: || is_in_path("java") && has_mvn(),
-    },
-    Ability { name: "packages of pip", says: &["pip cannot install"], is_there: has_pip },
-    Ability { name: "packages of npm", says: &["npm cannot install"], is_there: has_npm },
-    Ability { name: "modules of go", says: &["go cannot get"], is_there: has_modules },
-    Ability {
-        name: "the source of Redis's own tests",
-        says: &["skipped: the suite's source cannot be fetched from"],
-        is_there: has_redis_source,
+        name: "what is downloaded",
+        says: &[
+            "mvn cannot install",
+            "pip cannot install",
+            "npm cannot install",
+            "go cannot get",
+            "skipped: the suite's source cannot be fetched from",
+        ],
+        // H2
+        is_there: || false,
     },
 ];
 
@@ -144,43 +144,6 @@ fn has_namespaces() -> bool {
     linked && removed
 }
 
-fn has_mvn() -> bool {
-    let Some(at) = Scratch::new("mvn") else { return false };
-    let pom = crate::root().join("crates/gregale/tests/libraries/scripts/pom.xml");
-    let copied = std::fs::copy(pom, at.path().join("pom.xml")).is_ok();
-    let mvn = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=lib"];
-    copied && works(within(180, &mvn).current_dir(at.path()))
-}
-
-fn has_pip() -> bool {
-    let Some(at) = Scratch::new("pip") else { return false };
-    let pip = ["/usr/bin/python3", "-m", "pip", "download", "--quiet", "--no-deps", "redis"];
-    works(within(60, &pip).current_dir(at.path()))
-}
-
-fn has_npm() -> bool {
-    works(&mut within(60, &["npm", "view", "redis", "version"]))
-}
-
-fn has_modules() -> bool {
-    let Some(at) = Scratch::new("go") else { return false };
-    let download = ["go", "mod", "download", "github.com/redis/go-redis/v9@latest"];
-    works(within(60, &download).current_dir(at.path()))
-}
-
-/// The address is that of `tools/redis-suite/run`.
-fn has_redis_source() -> bool {
-    let script = std::fs::read_to_string(crate::root().join("tools/redis-suite/run"));
-    let Ok(script) = script else { return false };
-    let of = |name: &str| {
-        let line = script.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_default().to_owned()
-    };
-    let url = of("url=").replace("$version", &of("version="));
-    let head = ["curl", "--silent", "--fail", "--head", &url];
-    works(&mut within(60, &head))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,6 +165,13 @@ mod tests {
         assert!(judged.left_out[1].starts_with("disk::full: skipped: no right"), "{judged:?}");
         assert_eq!(judged.wrong.len(), 1, "{judged:?}");
         assert!(judged.wrong[0].ends_with("(but this host can: network namespaces)"), "{judged:?}");
+    }
+
+    #[test]
+    fn h2_a_download_that_failed_is_told() {
+        let skipped = lines(&["skipped: jedis_survives: mvn cannot install the driver: exit 1"]);
+        let judged = judge(&skipped);
+        assert_eq!((judged.left_out.len(), judged.wrong.len()), (1, 0), "{judged:?}");
     }
 
     #[test]
