@@ -18,8 +18,6 @@ proto::planted_bugs! {
     UnsentForgotten = UNSENT_FORGOTTEN: sweep ANYWHERE,
     /// Calls that members were asked for stay open when these are gone.
     GoneAreAwaited = GONE_ARE_AWAITED: sweep ANYWHERE,
-    /// A time that a letter brings is not learned.
-    LetterTimeUnlearned = LETTER_TIME_UNLEARNED: sweep ANYWHERE,
 }
 
 #[cfg(test)]

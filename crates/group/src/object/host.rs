@@ -484,9 +484,7 @@ impl Host {
             }
             Some(Letter::Again(again)) => self.reply_again(from, again),
             Some(Letter::Answer { ticket, time, result }) => {
-                if !self.has(Bug::LetterTimeUnlearned) {
-                    self.learn(time);
-                }
+                self.learn(time);
                 if let Some(gather) = self.calls.gather(ticket) {
                     gather.hear(from, result.map(<[u8]>::to_vec).map_err(NoReply::from));
                 } else {
