@@ -12,7 +12,8 @@
 //! - I4 the bytes that wait for the disk are bounded: no entry is longer than [`LogDisk::room`]
 //!   allows (D4 of `proto::disk`). Asserted in `LogDisk::append`.
 //! - I5 a failed snapshot is begun again after a growing pause, and is reported once. So what was
-//!   logged before it counts again: by [`LogDisk::snapshotted`].
+//!   logged before it counts again: by [`LogDisk::snapshotted`]. The pause is long beside the time
+//!   that the attempt took: a state that does not fit fills the disk a small part of the time.
 
 use crate::saving::{End, Writing};
 use base::{Instant, Prefix, Slot};
@@ -42,6 +43,9 @@ const STALL_LOOK: Duration = Duration::from_millis(100);
 /// The first pause of I5, and the longest.
 const SNAPSHOT_PAUSE: Duration = Duration::from_millis(100);
 const SNAPSHOT_PAUSE_MAX: Duration = Duration::from_secs(10);
+/// The pause behind an attempt that took long, in times that it took, and the longest one.
+const SNAPSHOT_PAUSE_TIMES: u32 = 16;
+const SNAPSHOT_PAUSE_TIMES_MAX: Duration = Duration::from_secs(600);
 
 /// The reason why a directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -101,6 +105,8 @@ pub struct LogDisk {
     logged_bytes: u64,
     /// Bytes of entries before the snapshot under way, and since the one before it.
     covered_bytes: u64,
+    /// The time at which the last snapshot began.
+    begun_at: Instant,
     snapshot_bytes: u64,
     /// The operator's volume of log between snapshots, instead of the usual rule.
     snapshot_log_bytes: Option<u64>,
@@ -154,6 +160,7 @@ impl LogDisk {
         let disk = LogDisk {
             logged_bytes: opened.log.n_payload_bytes(),
             covered_bytes: 0,
+            begun_at: Instant(0),
             log: opened.log,
             committer,
             bell,
@@ -215,7 +222,8 @@ impl LogDisk {
         self.n_snapshots
     }
 
-    fn is_without_snapshot(&mut self, why: String, now: Instant) {
+    /// Notes the failure of an attempt that took so long.
+    fn is_without_snapshot(&mut self, why: String, took: Duration, now: Instant) {
         let why = format!("no snapshot: {why}");
         let before = self.no_snapshot.take();
         if before.is_none() {
@@ -223,6 +231,8 @@ impl LogDisk {
             crate::complain(format_args!("{why}; the log is kept until one succeeds"));
         }
         let pause = before.map_or(SNAPSHOT_PAUSE, |of| SNAPSHOT_PAUSE_MAX.min(of.pause * 2));
+        let by_took = took.saturating_mul(SNAPSHOT_PAUSE_TIMES).min(SNAPSHOT_PAUSE_TIMES_MAX);
+        let pause = pause.max(by_took);
         self.no_snapshot = Some(NoSnapshot { why, pause, until: now.plus(pause) });
     }
 }
@@ -313,10 +323,12 @@ impl StableStorage for LogDisk {
             Ok(writing) => {
                 self.writing = Some(writing);
                 self.covered_bytes = std::mem::take(&mut self.logged_bytes);
+                self.begun_at = now;
                 true
             }
             Err(error) => {
-                self.is_without_snapshot(format!("no thread to write it: {error}"), now);
+                let why = format!("no thread to write it: {error}");
+                self.is_without_snapshot(why, Duration::ZERO, now);
                 false
             }
         }
@@ -359,7 +371,7 @@ impl StableStorage for LogDisk {
             }
             End::GivenUp => None,
             End::Failed(why) => {
-                self.is_without_snapshot(why, now);
+                self.is_without_snapshot(why, now.since(self.begun_at), now);
                 None
             }
         }

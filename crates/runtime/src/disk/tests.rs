@@ -82,6 +82,20 @@ fn i5_what_was_logged_before_a_snapshot_that_fails_counts_again() {
     assert!(!disk.wants_snapshot());
 }
 
+#[test]
+fn i5_a_snapshot_that_fails_after_a_long_time_is_put_off_for_longer() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    let (mut disk, _) = reopened(&path, 1);
+    let obstacle = path.join(format!("{}.part", snapshot::name(Slot(2))));
+    std::fs::create_dir(&obstacle).unwrap();
+    let (begun, took) = (Instant(1), Duration::from_secs(3));
+    assert!(disk.begin_snapshot(Prefix(2), None, begun));
+    let failed = begun.plus(took);
+    assert_eq!(ended(&mut disk, failed), None);
+    assert_eq!(disk.snapshot_pause(failed), Some(Duration::from_secs(48)));
+}
+
 /// The log in the directory `path` of a member of `cluster`, with what its newest snapshot holds.
 fn reopened(path: &Path, cluster: u64) -> (LogDisk, Option<(Prefix, Vec<u8>)>) {
     let identity = storage::Identity { cluster, node: NodeId(1), incarnation: Incarnation(1) };
