@@ -113,8 +113,8 @@ pub(super) struct Want {
     asked: Option<(Rank, Instant)>,
     /// The number of questions since a piece came: a state may take long to make.
     n_silent: u32,
-    /// What has come of a state, and its length.
-    parts: Option<(Position, u64)>,
+    /// The member whose state comes, its position, and its length.
+    parts: Option<(Rank, Position, u64)>,
     bytes: Vec<u8>,
     /// Messages that views ended with meanwhile, in order.
     pub(super) held: Vec<Delivery>,
@@ -126,8 +126,8 @@ impl Want {
     }
 
     /// The member to ask now, if one is to be asked: the next of `givers` in turn. The wait for a
-    /// first piece begins with `patience`, and doubles with each question. One that is asked again,
-    /// since there is no other, continues.
+    /// first piece begins with `patience`, and doubles with each question. One that has begun may
+    /// continue, also when another one is asked.
     pub(super) fn ask(
         &mut self,
         mut givers: impl Iterator<Item = Rank> + Clone,
@@ -136,23 +136,21 @@ impl Want {
     ) -> Option<Rank> {
         let (last, at) = self.asked.map_or((None, now), |(last, at)| (Some(last), at));
         let is_there = last.is_some_and(|last| givers.clone().any(|giver| giver == last));
-        let span = patience * (1 << self.n_silent.saturating_sub(1).min(N_DOUBLED_MAX));
+        let n_times = 1 << self.n_silent.saturating_sub(1).min(N_DOUBLED_MAX);
+        let span = patience.saturating_mul(n_times);
         if self.complete().is_some() || is_there && now.since(at) < span {
             return None;
         }
         let mut behind = givers.clone().skip_while(|giver| last.is_some_and(|last| last != *giver));
         let next = if last.is_some() { behind.nth(1) } else { behind.next() };
         let giver = next.or_else(|| givers.next())?;
-        if last != Some(giver) {
-            self.parts = None;
-            self.bytes.clear();
-        }
         self.asked = Some((giver, now));
         self.n_silent = self.n_silent.saturating_add(1);
         Some(giver)
     }
 
-    /// Takes a piece of the member whose pieces come; the first one of any that was asked.
+    /// Takes a piece of the member whose state comes; the first one of that which was asked last,
+    /// and if no state comes, of any that was asked.
     pub(super) fn take(
         &mut self,
         from: Rank,
@@ -160,19 +158,20 @@ impl Want {
         now: Instant,
         planted: impl Planting<Bug>,
     ) {
-        let is_others = self.parts.is_some() && self.asked.is_some_and(|(asked, _)| asked != from);
-        if self.asked.is_none() || is_others || self.complete().is_some() {
+        let Some((asked, _)) = self.asked else { return };
+        if self.complete().is_some() {
             return;
         }
         // V9: of what came before, nothing was received here.
         if piece.at.view < self.since && !planted.has(Bug::TakesTheOld) {
             return;
         }
-        if piece.offset == 0 {
-            self.parts = Some((piece.at, piece.n_bytes));
+        let may_begin = from == asked || self.parts.is_none_or(|(giver, ..)| giver == from);
+        if piece.offset == 0 && may_begin {
+            self.parts = Some((from, piece.at, piece.n_bytes));
             self.bytes.clear();
         }
-        let is_next = self.parts == Some((piece.at, piece.n_bytes))
+        let is_next = self.parts == Some((from, piece.at, piece.n_bytes))
             && piece.offset == self.bytes.len() as u64
             && piece.offset + piece.bytes.len() as u64 <= piece.n_bytes;
         if is_next {
@@ -183,7 +182,7 @@ impl Want {
 
     /// The position of the state, once all of it is here.
     pub(super) fn complete(&self) -> Option<Position> {
-        let (at, n_bytes) = self.parts?;
+        let (_, at, n_bytes) = self.parts?;
         (self.bytes.len() as u64 == n_bytes).then_some(at)
     }
 
@@ -229,8 +228,14 @@ mod tests {
         assert_eq!(want.ask(givers(), patience, at(16)), Some(Rank::at(1)));
         want.take(Rank::at(1), &piece(3, b"te!"), at(17), Sound);
         assert_eq!(want.complete(), None, "pieces of two givers are not one state");
-        assert_eq!(want.ask(givers(), patience, at(40)), Some(Rank::at(3)));
-        assert_eq!(want.ask(givers(), patience, at(60)), Some(Rank::at(4)), "and in turn");
+        want.take(Rank::at(4), &piece(3, b"t"), at(18), Sound);
+        assert_eq!(
+            want.bytes(),
+            b"stat",
+            "one that stood still continues, though another was asked"
+        );
+        assert_eq!(want.ask(givers(), patience, at(40)), Some(Rank::at(1)));
+        assert_eq!(want.ask(givers(), patience, at(60)), Some(Rank::at(3)), "and in turn");
         want.take(Rank::at(4), &piece(0, b"sta"), at(61), Sound);
         want.take(Rank::at(4), &piece(3, b"te!"), at(62), Sound);
         assert_eq!(want.complete(), Some(piece(0, b"").at));

@@ -37,7 +37,8 @@ impl Knocks {
 
     /// V33: those of processes that knock every `ask_every`.
     pub(super) fn fresh(&mut self, ask_every: Duration, now: Instant) -> Vec<Knock> {
-        self.0.retain(|_, (_, at)| now.since(*at) <= ask_every * N_MISSED_MAX);
+        let span = ask_every.saturating_mul(N_MISSED_MAX);
+        self.0.retain(|_, (_, at)| now.since(*at) <= span);
         self.0.values().map(|(knock, _)| *knock).collect()
     }
 }
