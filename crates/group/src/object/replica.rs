@@ -375,15 +375,16 @@ impl<S: Replicated> Replica<S> {
     }
 
     /// Leaves in order, within `patience`: what was called before has its outcome then; also what
-    /// other members execute, if that takes no longer than half of it. All objects of this process
-    /// leave.
+    /// other members execute, if that takes no longer than half of it, and than
+    /// [`Options::patience`]. All objects of this process leave.
     ///
     /// # Errors
     /// The other reason why the process is no longer in the group.
     pub fn close(self, patience: Duration) -> Result<(), Ended> {
         let by = deadline(patience);
         if !is_in_handler() {
-            self.host().calls.wait_others(deadline(patience / 2));
+            // (A letter that asks for a call may be lost for good.)
+            self.host().calls.wait_others(deadline(self.patience().min(patience / 2)));
         }
         self.host().group.leave(by.saturating_duration_since(Instant::now()));
         self.owner.join_executor();
