@@ -130,9 +130,9 @@ fn shows(line: &[u8]) -> bool {
     match rest.next() {
         Some(b"me" | b"stats") => true,
         // When it was read last, whether it was, and what is left of its time (`R`: whether that is
-        // little).
-        Some(b"mg") => rest.skip(1).any(|flag| matches!(flag, b"h" | b"l" | b"t" | [b'R', ..])),
-        Some(b"ma") => rest.skip(1).any(|flag| flag == b"t"),
+        // little). The program looks at a flag's first sign.
+        Some(b"mg") => rest.skip(1).any(|flag| matches!(flag, [b'h' | b'l' | b't' | b'R', ..])),
+        Some(b"ma") => rest.skip(1).any(|flag| flag.starts_with(b"t")),
         _ => false,
     }
 }
@@ -202,7 +202,18 @@ mod tests {
 
     #[test]
     fn n1_what_is_the_copy_s_own_is_left_out_until_a_point() {
-        let own = ["stats", "stats items", "stats reset", "me k", "mg k v h", "mg k R30", "ma n t"];
+        let own = [
+            "stats",
+            "stats items",
+            "stats reset",
+            "me k",
+            "mg k v h",
+            "mg k R30",
+            "mg k t0",
+            "mg k lx",
+            "ma n t",
+            "ma n tX",
+        ];
         for line in own {
             assert_eq!(told(&[line.as_bytes(), b"\r\n"]), UNTIL_A_POINT, "{line}");
         }
