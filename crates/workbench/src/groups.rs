@@ -81,7 +81,12 @@ impl GroupArgs {
         if senders.is_empty() {
             senders = vec![1, usize::from(self.members)];
         }
-        senders.dedup();
+        let mut seen = Vec::new();
+        senders.retain(|n| {
+            let is_new = !seen.contains(n);
+            seen.push(*n);
+            is_new
+        });
         Ok(Setting {
             fabrics,
             members: usize::from(self.members),

@@ -92,9 +92,10 @@ fn beside(row: Row, tooks: &[Took]) -> Row {
     let theirs = per_s(&done, tooks);
     let p50 = row.number("p50_ns").unwrap_or(f64::NAN);
     let row = row.with("peer", "bytes").with("peer_per_s", theirs);
-    done.field(done.field(row, "peer_p50_ns", 50.0), "peer_p99_ns", 99.0)
-        .with("p50_ratio", p50 / done.p50_ns() as f64)
-        .with("ratio", ours / theirs)
+    let row = done.field(done.field(row, "peer_p50_ns", 50.0), "peer_p99_ns", 99.0);
+    let p50_ratio = p50 / done.p50_ns() as f64;
+    let row = if p50_ratio.is_finite() { row.with("p50_ratio", p50_ratio) } else { row };
+    row.with("ratio", ours / theirs)
 }
 
 /// What this machine can do: fields of a row.
