@@ -271,7 +271,8 @@ impl Calls {
     }
 
     /// Waits until everything has its outcome that other members were asked to execute, and a
-    /// caller waits for; until `by` at most. What may be lost on its way is asked for again.
+    /// caller waits for; until `by` at most. What may be lost on its way is asked for again, but
+    /// for calls: one of these may stay open for good.
     pub(super) fn wait_others(&self, by: Instant) {
         loop {
             let is_open = |book: &mut Book| book.ended.is_none() && book.awaits_others();

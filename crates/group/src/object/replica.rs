@@ -383,7 +383,6 @@ impl<S: Replicated> Replica<S> {
     pub fn close(self, patience: Duration) -> Result<(), Ended> {
         let by = deadline(patience);
         if !is_in_handler() {
-            // (A letter that asks for a call may be lost for good.)
             self.host().calls.wait_others(deadline(self.patience().min(patience / 2)));
         }
         self.host().group.leave(by.saturating_duration_since(Instant::now()));
