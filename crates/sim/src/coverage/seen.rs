@@ -26,14 +26,22 @@ impl Mark {
                 | Mark::ShardBegunAnew
                 | Mark::SubgroupInadequate
                 | Mark::MessageUnsent
-                | Mark::MessageLanded
+        ) || self.is_of_durable_groups()
+            || self.is_of_objects()
+            || self.is_of_large_messages()
+    }
+
+    /// Whether only groups with messages that go beside their rings reach it.
+    pub const fn is_of_large_messages(self) -> bool {
+        matches!(
+            self,
+            Mark::MessageLanded
                 | Mark::MessagePacked
                 | Mark::ParcelLost
                 | Mark::BlockRelayed
                 | Mark::BlockSentAgain
                 | Mark::RelayDied
-        ) || self.is_of_durable_groups()
-            || self.is_of_objects()
+        )
     }
 
     /// Whether only groups with objects reach it.

@@ -89,18 +89,11 @@ impl Kind {
             && matches!(mark, Mark::UnorderedSurvived | Mark::GroupEnded | Mark::ShardBegunAnew);
         // Messages of objects have an order, are short, and have no names that could be looked for.
         let is_unnamed = self.has_objects()
-            && matches!(
-                mark,
-                Mark::UnorderedSurvived
-                    | Mark::MixedSurvived
-                    | Mark::LookedAhead
-                    | Mark::MessageLanded
-                    | Mark::MessagePacked
-                    | Mark::ParcelLost
-                    | Mark::BlockRelayed
-                    | Mark::BlockSentAgain
-                    | Mark::RelayDied
-            );
+            && (mark.is_of_large_messages()
+                || matches!(
+                    mark,
+                    Mark::UnorderedSurvived | Mark::MixedSurvived | Mark::LookedAhead
+                ));
         is_of_kind && !is_undone && !is_unnamed
     }
 
