@@ -33,7 +33,24 @@ pub(super) trait Calls {
     fn unanswered(&self) -> Option<String>;
 }
 
-/// A process of a group as it ships, whatever is planted in it.
+/// What a process shows of itself, whatever is planted in it.
+pub(super) trait Face {
+    fn copy_held(&self);
+    fn view(&self) -> Option<&View>;
+    fn position(&self, subgroup: usize) -> Option<Position>;
+    fn frontier(&self, subgroup: usize) -> Time;
+    fn held(&self, subgroup: usize) -> Option<Position>;
+    fn answers_from(&self, subgroup: usize) -> Instant;
+    fn lease_until(&self) -> Instant;
+    fn is_ready(&self) -> bool;
+    fn is_returning(&self) -> bool;
+    fn is_wedged(&self) -> bool;
+    fn endings(&self) -> Vec<Ending>;
+    fn relayed(&self) -> Relayed;
+    fn owes_blocks(&self) -> bool;
+}
+
+/// A process of a group as it ships, whatever is planted in it, with what is above it.
 pub(super) trait Life {
     fn turn(
         &mut self,
@@ -43,24 +60,12 @@ pub(super) trait Life {
     ) -> Turn;
     fn multicast(&mut self, shard: ShardId, message: Payload) -> bool;
     fn blank(&mut self, ground: &SimGround<'_>) -> Option<Blank>;
-    fn copy_held(&self);
     fn give(&mut self, state: Asked);
     fn learn(&mut self, time: Time);
     fn leave(&mut self);
     fn suspect(&mut self, seat: Rank);
-    fn view(&self) -> Option<&View>;
-    fn position(&self, subgroup: usize) -> Option<Position>;
-    fn frontier(&self, subgroup: usize) -> Time;
-    fn held(&self, subgroup: usize) -> Option<Position>;
     fn ahead(&self, subgroup: usize, ground: &SimGround<'_>) -> Vec<Delivery>;
-    fn answers_from(&self, subgroup: usize) -> Instant;
-    fn lease_until(&self) -> Instant;
-    fn is_ready(&self) -> bool;
-    fn is_returning(&self) -> bool;
-    fn is_wedged(&self) -> bool;
-    fn endings(&self) -> Vec<Ending>;
-    fn relayed(&self) -> Relayed;
-    fn owes_blocks(&self) -> bool;
+    fn face(&self) -> &dyn Face;
 
     /// Its objects, in a group that has some.
     fn calls(&mut self) -> Option<&mut dyn Calls> {
@@ -73,43 +78,9 @@ pub(super) trait Life {
     }
 }
 
-impl<P: Plantings> Life for group::Process<P> {
-    fn turn(
-        &mut self,
-        now: Instant,
-        ground: &mut SimGround<'_>,
-        listener: &mut Listener<'_>,
-    ) -> Turn {
-        group::Process::turn(self, now, ground, listener)
-    }
-
-    fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
-        group::Process::multicast(self, shard, message).is_ok()
-    }
-
-    fn blank(&mut self, ground: &SimGround<'_>) -> Option<Blank> {
-        group::Process::blank(self, ground)
-    }
-
+impl<P: Plantings> Face for group::Process<P> {
     fn copy_held(&self) {
         group::Process::copy_held(self);
-    }
-
-    fn give(&mut self, state: Asked) {
-        let Asked { to, shard, at, bytes } = state;
-        group::Process::give(self, to, shard, at, bytes);
-    }
-
-    fn learn(&mut self, time: Time) {
-        group::Process::learn(self, time);
-    }
-
-    fn leave(&mut self) {
-        group::Process::leave(self);
-    }
-
-    fn suspect(&mut self, seat: Rank) {
-        group::Process::suspect(self, seat);
     }
 
     fn view(&self) -> Option<&View> {
@@ -126,10 +97,6 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn held(&self, subgroup: usize) -> Option<Position> {
         group::Process::held(self, subgroup)
-    }
-
-    fn ahead(&self, subgroup: usize, ground: &SimGround<'_>) -> Vec<Delivery> {
-        group::Process::ahead(self, subgroup, ground)
     }
 
     fn answers_from(&self, subgroup: usize) -> Instant {
@@ -162,6 +129,50 @@ impl<P: Plantings> Life for group::Process<P> {
 
     fn owes_blocks(&self) -> bool {
         group::Process::owes_blocks(self)
+    }
+}
+
+impl<P: Plantings> Life for group::Process<P> {
+    fn turn(
+        &mut self,
+        now: Instant,
+        ground: &mut SimGround<'_>,
+        listener: &mut Listener<'_>,
+    ) -> Turn {
+        group::Process::turn(self, now, ground, listener)
+    }
+
+    fn multicast(&mut self, shard: ShardId, message: Payload) -> bool {
+        group::Process::multicast(self, shard, message).is_ok()
+    }
+
+    fn blank(&mut self, ground: &SimGround<'_>) -> Option<Blank> {
+        group::Process::blank(self, ground)
+    }
+
+    fn give(&mut self, state: Asked) {
+        let Asked { to, shard, at, bytes } = state;
+        group::Process::give(self, to, shard, at, bytes);
+    }
+
+    fn learn(&mut self, time: Time) {
+        group::Process::learn(self, time);
+    }
+
+    fn leave(&mut self) {
+        group::Process::leave(self);
+    }
+
+    fn suspect(&mut self, seat: Rank) {
+        group::Process::suspect(self, seat);
+    }
+
+    fn ahead(&self, subgroup: usize, ground: &SimGround<'_>) -> Vec<Delivery> {
+        group::Process::ahead(self, subgroup, ground)
+    }
+
+    fn face(&self) -> &dyn Face {
+        self
     }
 }
 

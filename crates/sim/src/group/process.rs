@@ -135,7 +135,7 @@ impl Process {
             is_ended: &mut self.is_ended,
         };
         let mut ground = SimGround { port: &mut self.port, date: self.date, disk };
-        let before = self.life.relayed();
+        let before = self.life.face().relayed();
         let due = self.life.turn(now, &mut ground, &mut listener).due;
         self.note_relayed(before);
         self.note_frontiers(record);
@@ -143,14 +143,14 @@ impl Process {
         self.look_ahead(record);
         self.look_again(self.n_turns);
         if self.is_ended {
-            self.life.copy_held();
+            self.life.face().copy_held();
         }
         self.owed.next_at().map_or(due, |at| due.min(at))
     }
 
     /// Notes what it has relayed in a turn.
     fn note_relayed(&mut self, before: Relayed) {
-        let after = self.life.relayed();
+        let after = self.life.face().relayed();
         let (relays, sends_again) =
             (after.n_relayed > before.n_relayed, after.n_again > before.n_again);
         self.has_relayed = relays;
@@ -173,7 +173,7 @@ impl Process {
 
     /// Whether other members are to get blocks by way of it.
     pub(super) fn owes_blocks(&self) -> bool {
-        self.life.owes_blocks()
+        self.life.face().owes_blocks()
     }
 
     /// Looks at messages that were delivered until this turn (`reader`).
@@ -201,14 +201,14 @@ impl Process {
             Standing {
                 shard: places[subgroup].is_in.map(|(shard, _)| shard),
                 // A newcomer without a state reads nothing.
-                position: life.position(subgroup).filter(|_| life.is_ready()),
-                held: life.held(subgroup),
-                answers_from: life.answers_from(subgroup),
+                position: life.face().position(subgroup).filter(|_| life.face().is_ready()),
+                held: life.face().held(subgroup),
+                answers_from: life.face().answers_from(subgroup),
             }
         };
         let (now, net) = (self.port.now(), self.port.net());
         let now_ns = net.borrow().now();
-        let n_read = reads.answer(standing, (now, now_ns), life.lease_until(), record);
+        let n_read = reads.answer(standing, (now, now_ns), life.face().lease_until(), record);
         if n_read > 0 {
             net.borrow_mut().coverage.hit(Mark::LeasedRead);
         }
@@ -229,7 +229,8 @@ impl Process {
         }
         let ground = SimGround { port: &mut self.port, date: self.date, disk: None };
         for (subgroup, place) in self.places.iter().enumerate() {
-            let (Some((shard, _)), Some(to)) = (place.is_in, self.life.held(subgroup)) else {
+            let (Some((shard, _)), Some(to)) = (place.is_in, self.life.face().held(subgroup))
+            else {
                 continue;
             };
             let held = self.life.ahead(subgroup, &ground);
@@ -247,7 +248,8 @@ impl Process {
     /// Writes down what is final now.
     fn note_frontiers(&mut self, record: &mut Record) {
         for (subgroup, place) in self.places.iter_mut().enumerate() {
-            let (Some((shard, _)), time) = (place.is_in, self.life.frontier(subgroup)) else {
+            let (Some((shard, _)), time) = (place.is_in, self.life.face().frontier(subgroup))
+            else {
                 continue;
             };
             if time > place.frontier && !self.is_ended {
@@ -370,11 +372,11 @@ impl Process {
     // ---- what is seen ----
 
     pub(super) fn view(&self) -> Option<&View> {
-        self.life.view()
+        self.life.face().view()
     }
 
     pub(super) fn position(&self, subgroup: usize) -> Option<Position> {
-        self.life.position(subgroup)
+        self.life.face().position(subgroup)
     }
 
     /// The shard of a subgroup that has the member on `seat`.
@@ -383,16 +385,16 @@ impl Process {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        self.life.is_ready()
+        self.life.face().is_ready()
     }
 
     /// Whether it has the log of one before, and is in no view yet.
     pub(super) fn is_returning(&self) -> bool {
-        self.life.is_returning()
+        self.life.face().is_returning()
     }
 
     pub(super) fn is_wedged(&self) -> bool {
-        self.life.is_wedged()
+        self.life.face().is_wedged()
     }
 
     pub(super) fn stage(&self) -> Stage {
@@ -407,7 +409,7 @@ impl Process {
 
     /// What it says of the ends of its view and of the one before.
     pub(super) fn endings(&self) -> Vec<Ending> {
-        self.life.endings()
+        self.life.face().endings()
     }
 
     /// The digest of the state of its shard of a subgroup.

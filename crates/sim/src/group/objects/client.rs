@@ -6,7 +6,7 @@ use crate::plan::MS;
 use base::Rng;
 use core::time::Duration;
 use group::simulated::{ask_again, ask_for_replies_again};
-use group::{CallError, Member, Objects, Pending, Replies};
+use group::{CallError, Member, Objects, Pending, Replica, Replies};
 use proto::vsync::ShardId;
 
 /// The time after which a caller that waits asks again.
@@ -47,6 +47,15 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(me: Member, names: Vec<String>, rng: Rng) -> Client {
         Client { me, names, open: Vec::new(), rng, known: Vec::new() }
+    }
+
+    /// The objects here, each with the number of its subgroup.
+    pub(super) fn replicas(
+        &self,
+        objects: &Objects,
+    ) -> impl Iterator<Item = (u16, Replica<Ledger>)> {
+        let replica = |(subgroup, name): (u16, &String)| Some((subgroup, objects.get(name)?));
+        (0..).zip(&self.names).filter_map(replica)
     }
 
     /// Calls the object of a subgroup in one way or another.
@@ -168,8 +177,7 @@ impl Client {
 /// The life of a shard as this process knows it.
 fn life_of(objects: &Objects, name: &str, shard: ShardId) -> Option<ShardLife> {
     let view = objects.get::<Ledger>(name)?.view();
-    let shard = view.shards.iter().find(|one| one.id == shard)?;
-    Some(ShardLife { shard: shard.id, since: shard.begun })
+    Some(ShardLife { shard, since: view.shard(shard)?.begun })
 }
 
 /// The outcome of a call, if there is one now.

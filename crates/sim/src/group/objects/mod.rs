@@ -13,7 +13,7 @@ pub(super) use book::Book;
 pub(super) use judge::{judge, marks};
 
 use super::ground::SimGround;
-use super::life::{Calls, Life, Listener};
+use super::life::{Calls, Face, Life, Listener};
 use super::owed::Asked;
 use super::scenario::Scenario;
 use base::{Instant, Rank, Rng};
@@ -26,10 +26,7 @@ use group::simulated::{Heard, SimulatedProcess, look_at_copy};
 use group::{Member, Options, Replicas};
 use ledger::Ledger;
 use proto::vsync::bugs::Plantings;
-use proto::vsync::{
-    Blank, Candidates, Delivery, Ending, Knock, Mode, Payload, Position, Relayed, ShardId, Time,
-    View,
-};
+use proto::vsync::{Blank, Candidates, Delivery, Knock, Mode, Payload, ShardId, Time};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -79,8 +76,6 @@ pub(super) struct ObjectLife<P> {
     leaves_within: Duration,
     book: Rc<RefCell<Book>>,
     rng: Rng,
-    names: Vec<String>,
-    me: Member,
     /// The number of turns for which the objects' thread is not run.
     n_late: u64,
 }
@@ -107,12 +102,10 @@ impl<P: Plantings> ObjectLife<P> {
         };
         ObjectLife {
             process: SimulatedProcess::new(process, me, &options, replicas, planted),
-            client: Client::new(member, names.clone(), rng.fork()),
+            client: Client::new(member, names, rng.fork()),
             leaves_within,
             book,
             rng,
-            names,
-            me: member,
             n_late: 0,
         }
     }
@@ -158,18 +151,12 @@ impl<P: Plantings> ObjectLife<P> {
     fn copies(&self, is_last: bool) -> Vec<Seen> {
         let Some(objects) = self.process.objects() else { return Vec::new() };
         let mut copies = Vec::new();
-        for name in &self.names {
-            let Some(replica) = objects.get::<Ledger>(name) else { continue };
-            let (view, own) = (replica.view(), replica.own_shard());
-            let Some(subgroup) = view.shards.iter().find(|one| {
-                (one.subgroup == *name || self.names.len() == 1)
-                    && Some(usize::from(one.id.shard)) == own
-            }) else {
-                continue;
-            };
-            let life = ShardLife { shard: subgroup.id, since: subgroup.begun };
+        for (subgroup, replica) in self.client.replicas(objects) {
+            let (view, me) = (replica.view(), replica.me());
+            let Some(shard) = view.shard_of(subgroup, me.seat) else { continue };
+            let life = ShardLife { shard: shard.id, since: shard.begun };
             if let Some(entries) = look_at_copy(&replica, |ledger| ledger.entries().to_vec()) {
-                copies.push(Seen { of: process_of(self.me), life, entries, is_last });
+                copies.push(Seen { of: process_of(me), life, entries, is_last });
             }
         }
         copies
@@ -219,10 +206,6 @@ impl<P: Plantings> Life for ObjectLife<P> {
         None
     }
 
-    fn copy_held(&self) {
-        self.process.process().copy_held();
-    }
-
     fn give(&mut self, _: Asked) {
         unreachable!("objects give their states")
     }
@@ -239,57 +222,13 @@ impl<P: Plantings> Life for ObjectLife<P> {
         self.process.suspect(seat);
     }
 
-    fn view(&self) -> Option<&View> {
-        self.process.process().view()
-    }
-
-    fn position(&self, subgroup: usize) -> Option<Position> {
-        self.process.process().position(subgroup)
-    }
-
-    fn frontier(&self, subgroup: usize) -> Time {
-        self.process.process().frontier(subgroup)
-    }
-
-    fn held(&self, subgroup: usize) -> Option<Position> {
-        self.process.process().held(subgroup)
-    }
-
     fn ahead(&self, _: usize, _: &SimGround<'_>) -> Vec<Delivery> {
         // Its messages have no names that the judge of views could read.
         Vec::new()
     }
 
-    fn answers_from(&self, subgroup: usize) -> Instant {
-        self.process.process().answers_from(subgroup)
-    }
-
-    fn lease_until(&self) -> Instant {
-        self.process.process().lease_until()
-    }
-
-    fn is_ready(&self) -> bool {
-        self.process.process().is_ready()
-    }
-
-    fn is_returning(&self) -> bool {
-        self.process.process().is_returning()
-    }
-
-    fn is_wedged(&self) -> bool {
-        self.process.process().is_wedged()
-    }
-
-    fn endings(&self) -> Vec<Ending> {
-        self.process.process().endings()
-    }
-
-    fn relayed(&self) -> Relayed {
-        self.process.process().relayed()
-    }
-
-    fn owes_blocks(&self) -> bool {
-        self.process.process().owes_blocks()
+    fn face(&self) -> &dyn Face {
+        self.process.process()
     }
 
     fn calls(&mut self) -> Option<&mut dyn Calls> {
