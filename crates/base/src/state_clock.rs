@@ -47,7 +47,8 @@ const NS: u64 = 1_000_000;
 /// Whether an observed state time was stamped just now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
-    /// The value was proposed by the present leader, or by a peer that is connected.
+    /// The value was proposed by the present leader, or by a peer that is connected. A member that
+    /// was away executes it late: the leader stamps again when that member is back.
     Present,
     /// The value was proposed by this process, which leads still. The state's time may be that of
     /// a value before it.

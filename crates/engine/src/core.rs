@@ -116,6 +116,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         }
         self.give.on_link_down(peer);
         if is_up {
+            self.ticks.on_link_up(peer);
             self.fetch.on_link_up(peer, now, &mut self.host.flows);
         } else {
             self.fetch.on_link_down(peer, now);

@@ -4,16 +4,18 @@
 //!   first read that would see it gone.
 //! - I3 a state time that is waited for outside of the state is stamped when the leader's has come
 //!   to it, and at most one such stamp is made in `PROMPT_EVERY`.
-//! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old, so that a
-//!   member that has just come back knows the present state time to that measure
-//!   ([`base::StateClock`]).
+//! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old.
+//! - I4 a member that begins to hold the state, or is heard again, or whose link comes up, is sent
+//!   a stamp at once, and so is each member when a reign begins. What it executes before may have
+//!   been stamped long ago, and it takes that for the present ([`base::StateClock`], I3). Test
+//!   `i4_a_member_that_comes_back_is_sent_a_stamp_at_once`.
 
 use crate::core::Core;
 use crate::host::HostState;
 use crate::plant::{Claim, Plant};
 use crate::service::{Application, Door};
 use base::state_clock::IDLE_STAMP_EVERY;
-use base::{Evidence, Instant};
+use base::{Evidence, Instant, MemberSet, Rank};
 use core::time::Duration;
 use proto::Replicator;
 
@@ -39,13 +41,27 @@ pub(crate) struct Ticks {
     idle_at: Instant,
     /// How many values were executed when reads were put off for a tick.
     executed: u64,
+    /// The members that are here to execute this leader's stamps (I4).
+    present: MemberSet,
 }
 
 impl Ticks {
     /// This member leads since `now`. If it does not know the present state time, its first stamp
-    /// is wanted at once, so that the others do.
+    /// is wanted at once, so that the others do; else when it looks at the members (I4).
     pub(crate) fn begin_reign(&mut self, is_founded: bool, now: Instant) {
         self.idle_at = if is_founded { now.plus(IDLE_STAMP_EVERY) } else { now };
+        self.present = MemberSet::EMPTY;
+    }
+
+    /// These members are heard and hold the state, or will have it from the log (I4).
+    fn meet(&mut self, able: MemberSet) {
+        self.wanted |= !able.difference(self.present).is_empty();
+        self.present = able;
+    }
+
+    /// The link to `peer` has come up: it may be another process, or have missed what was sent.
+    pub(crate) fn on_link_up(&mut self, peer: Rank) {
+        self.present.remove(peer);
     }
 
     /// A batch was built at `now`.
@@ -109,6 +125,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         if !self.host.leads {
             return;
         }
+        self.ticks.meet(self.node.able());
         self.look_at_awaited(now);
         if now < self.ticks.look_at.min(self.ticks.idle_at) {
             return;
@@ -136,6 +153,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mock;
 
     #[test]
     fn i2_an_idle_leader_wants_a_stamp_each_minute() {
@@ -149,6 +167,57 @@ mod tests {
         ticks.stamped(now);
         assert_eq!(ticks.deadline(false), now.plus(IDLE_STAMP_EVERY));
         assert!(!ticks.wanted);
+    }
+
+    /// A lock of 30 s was taken, and a follower was killed 22 s later and started again. It took the
+    /// lock's stamp for the present, and held the lock for 30 s more when it led.
+    #[test]
+    fn i4_a_member_that_comes_back_is_sent_a_stamp_at_once() {
+        let [one, two, three] = [1, 2, 4].map(MemberSet::from_bits);
+        let mut ticks = Ticks::default();
+        let mut is_stamped = |change: &dyn Fn(&mut Ticks), able: MemberSet| {
+            change(&mut ticks);
+            ticks.meet(able);
+            let wanted = ticks.wanted;
+            ticks.stamped(Instant(9));
+            wanted
+        };
+        let (nothing, all) = (|_: &mut Ticks| {}, one.union(two).union(three));
+        assert!(is_stamped(&|ticks| ticks.begin_reign(true, Instant(7)), one.union(two)));
+        assert!(!is_stamped(&nothing, one.union(two)));
+        assert!(is_stamped(&nothing, all), "one that came later");
+        assert!(!is_stamped(&nothing, one.union(three)), "one stands still");
+        assert!(is_stamped(&nothing, all), "it is heard again");
+        assert!(is_stamped(&|ticks| ticks.on_link_up(Rank::at(2)), all), "another process");
+        assert!(!is_stamped(&nothing, all));
+    }
+
+    /// The same, as a leader's loop sees it.
+    #[test]
+    fn i4_a_link_that_comes_up_leads_to_a_stamp() {
+        let mut memory = mock::Memory::of_all();
+        let mut cores = [0, 1].map(|me| {
+            let mut core = mock::core(me, Default::default());
+            core.host.plant.memory = memory.next();
+            core
+        });
+        for now in [1, 2].map(Instant) {
+            cores.iter_mut().for_each(|core| core.node.poll(now, &mut core.host));
+        }
+        let [leader, _] = &mut cores;
+        leader.host.leads = true;
+        leader.ticks.begin_reign(true, leader.now());
+        let is_stamped = |leader: &mut mock::Member| {
+            leader.poll_ticks();
+            let wanted = leader.ticks.wanted;
+            leader.ticks.stamped(leader.now());
+            wanted
+        };
+        assert!(is_stamped(leader) && !is_stamped(leader));
+        leader.on_event(base::Event::LinkUp(Rank::at(1)));
+        assert!(is_stamped(leader) && !is_stamped(leader));
+        leader.on_event(base::Event::LinkUp(Rank::at(2)));
+        assert!(!is_stamped(leader), "it was never heard, and is sent one when it is");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Keys live as long as specified, whatever the wall clock does and however long the silence.
 
-use crate::support::{Cluster, FakeClock, start_on_disk, wait_until};
+use crate::support::{Cluster, FakeClock, signal, start_on_disk, wait_until};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,34 @@ fn a_wall_clock_that_is_set_takes_no_key_early_and_keeps_none() {
         assert_eq!(cluster.cli(1, &["SET", "blink", "v", "PX", "300"]), "OK");
         wait_until("a key to expire", || cluster.cli(2, &["GET", "blink"]).is_empty());
     }
+}
+
+/// The age that a lock has when a member meets it first; far more than a clock may be wrong by.
+const AGE: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_member_that_was_away_knows_how_old_a_lock_is() {
+    let mut cluster = Cluster::start();
+    let leader = cluster.leader();
+    let [killed, stopped] = [1, 2].map(|n| (leader - 1 + n) % 3 + 1);
+    let pid = cluster.pid_of(stopped);
+    signal(pid, "STOP");
+    assert_eq!(cluster.cli(leader, &["SET", "lock", "me", "EX", "600"]), "OK");
+    std::thread::sleep(AGE);
+    signal(pid, "CONT");
+    let wait_until_right = |cluster: &Cluster, id| {
+        wait_until(&format!("member {id} to know the time"), || {
+            let [first, left, last] = [leader, id, leader].map(|id| {
+                let answer = cluster.cli(id, &["PTTL", "lock"]);
+                answer.parse::<i64>().unwrap_or(-1)
+            });
+            (last - 1_000..=first + 1_000).contains(&left)
+        });
+    };
+    wait_until_right(&cluster, stopped);
+    signal(cluster.pid_of(killed), "KILL");
+    cluster.wait_for(&format!("member {killed} serves again"));
+    wait_until_right(&cluster, killed);
 }
 
 /// The time by which state time is ahead of the wall clock of the member that stamps for member 1's
