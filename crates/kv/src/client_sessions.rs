@@ -15,6 +15,11 @@
 //! - E4 the memory is bounded: [`SESSIONS_MAX`] sessions, [`UNACKNOWLEDGED_MAX`] replies each, and
 //!   no call is executed for a session that holds [`KEPT_BYTES_MAX`] bytes of them. Asserted in
 //!   `record`.
+//! - E7 a session without an executed call takes the place of no other: where all places are taken,
+//!   the one of these that is idle for the longest ends for the one that is opened. Each attempt of
+//!   a client that gets no answer opens another session, and those would fill all places for
+//!   [`IDLE_MS`]. Nothing is lost with one that ends: a call in it is refused and never executed.
+//!   Test `e7_sessions_that_were_never_used_make_room`.
 //! - E5 a session that was idle for [`IDLE_MS`] of state time expires, at every replica at the same
 //!   value of the log; later calls in it are refused and never executed. An id is never issued
 //!   again, not even by another cluster on the same ports: it is above every id before it and above
@@ -26,7 +31,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
-/// The most sessions of a cluster that may be open at once; opening another is refused.
+/// The most sessions of a cluster that may be open at once; opening another is refused if a call was
+/// executed in each (E7).
 pub const SESSIONS_MAX: usize = 4096;
 
 /// The most calls of a session that may be executed but not acknowledged; a further one is refused.
@@ -199,7 +205,7 @@ impl ClientSessions {
         self.none_expires_before_ms = first.unwrap_or(0);
     }
 
-    /// Opens a session; `None` if there are [`SESSIONS_MAX`].
+    /// Opens a session; `None` if there are [`SESSIONS_MAX`] that are in use.
     pub fn open(&mut self, now_ms: u64) -> Option<Standing> {
         self.open_as(now_ms, 1, 0)
     }
@@ -207,7 +213,7 @@ impl ClientSessions {
     /// Opens a session with an id that is `residue` modulo `modulus`: tables that divide the
     /// residues among themselves issue no id twice.
     pub(crate) fn open_as(&mut self, now_ms: u64, modulus: u64, residue: u64) -> Option<Standing> {
-        if self.sessions.len() >= SESSIONS_MAX {
+        if self.sessions.len() >= SESSIONS_MAX && !self.end_unused() {
             return None;
         }
         let of_time = now_ms.saturating_mul(IDS_PER_MS).min(ID_OF_TIME_MAX);
@@ -217,6 +223,14 @@ impl ClientSessions {
         self.none_expires_before_ms = self.none_expires_before_ms.min(session.expires_ms());
         self.sessions.insert(self.issued, session);
         Some(Standing { id: SessionId(self.issued), executed: CallNumber(0) })
+    }
+
+    /// Ends the session that is idle for the longest of those without an executed call (E7). False
+    /// if there is none.
+    fn end_unused(&mut self) -> bool {
+        let unused = self.sessions.iter().filter(|(_, session)| session.executed == 0);
+        let idle = unused.min_by_key(|(id, session)| (session.touched_ms, **id));
+        idle.map(|(id, _)| SessionId(*id)).is_some_and(|id| self.end(id))
     }
 
     /// Resumes a session; `None` if it does not exist.
@@ -420,10 +434,37 @@ mod tests {
         assert_eq!(call(&mut sessions, id, 4, 0), "TooLong");
     }
 
+    fn open_and_use(sessions: &mut ClientSessions) -> SessionId {
+        let id = sessions.open(NOW).unwrap().id;
+        assert_eq!(call(sessions, id, 1, 0), "reply 1");
+        id
+    }
+
+    /// A client that got no answer in an outage opened 4096 sessions, and for an hour no client
+    /// could open any.
+    #[test]
+    fn e7_sessions_that_were_never_used_make_room() {
+        let mut sessions = ClientSessions::new();
+        let used = open_and_use(&mut sessions);
+        let idle: Vec<_> = (1..SESSIONS_MAX).map(|_| sessions.open(NOW + 1).unwrap().id).collect();
+        // The first of them is resumed, and the second one is refused a call: both are in touch.
+        sessions.resume(idle[0], NOW + 2);
+        sessions.judge(idle[1], CallNumber(9), CallNumber(0), NOW + 3);
+        for at in (2..idle.len()).chain([0, 1]) {
+            let id = sessions.open(NOW + 4).unwrap().id;
+            assert_eq!(call(&mut sessions, idle[at], 1, 0), "NoSession", "{at}");
+            sessions.judge(id, CallNumber(1), CallNumber(0), NOW + 4);
+            sessions.record(id, CallNumber(1), b"reply");
+            assert_eq!(sessions.len(), SESSIONS_MAX);
+        }
+        assert!(sessions.open(NOW + 5).is_none(), "all are in use");
+        assert_eq!(call(&mut sessions, used, 2, 0), "reply 2");
+    }
+
     #[test]
     fn e4_sessions_are_bounded_and_those_that_ended_make_room() {
         let mut sessions = ClientSessions::new();
-        let ids: Vec<_> = (0..SESSIONS_MAX).map(|_| sessions.open(NOW).unwrap().id).collect();
+        let ids: Vec<_> = (0..SESSIONS_MAX).map(|_| open_and_use(&mut sessions)).collect();
         assert!(sessions.open(NOW).is_none());
         assert!(sessions.end(ids[7]));
         assert!(!sessions.end(ids[7]));

@@ -63,8 +63,8 @@ pub const WINDOW_FULL: &str = "WINDOW not executed: the session holds too many r
      GREGALE.ACK what you have received and call again";
 
 /// A session beyond the most that a cluster may have.
-pub const TOO_MANY_SESSIONS: &str = "MAXSESSIONS not executed: the cluster has as many client sessions as it may; end some with \
-     GREGALE.SESSION END, or wait for idle ones to expire";
+pub const TOO_MANY_SESSIONS: &str = "MAXSESSIONS not executed: the cluster has as many client sessions as it may, and \
+     calls were made in each; end some with GREGALE.SESSION END, or wait for idle ones to expire";
 
 /// A client beyond the most that a member accepts.
 pub const TOO_MANY_CLIENTS: &str = "ERR max number of clients reached";
