@@ -105,6 +105,9 @@ impl Door {
     pub(super) fn refuse(&mut self, text: &[u8]) {
         self.begin();
         self.error(text);
+        if self.speaking.has_session() {
+            self.mark_refusal();
+        }
         self.finish();
     }
 
@@ -112,6 +115,9 @@ impl Door {
     pub(super) fn handle(&mut self, args: &[&[u8]]) {
         self.begin();
         self.dispatch(args);
+        if args[0].eq_ignore_ascii_case(b"gregale.call") {
+            self.mark_refusal();
+        }
         self.finish();
     }
 

@@ -6,7 +6,8 @@
 //!
 //! A call that is refused here, before it reaches the log, uses no number up. The client must be
 //! able to recognise that, so each such error begins with NOTCALLED (or EXECABORT, as EXEC's own
-//! do).
+//! do, or NOAUTH). A request that is too long is not looked at, so it counts as a call on a
+//! connection that has a session.
 
 use super::door::{Door, kind_of};
 use super::held::Kind;
@@ -31,6 +32,11 @@ pub(super) struct Speaking {
 const NO_SESSION_HERE: &str = "this connection has no session; send GREGALE.SESSION first";
 
 impl Speaking {
+    /// Whether the connection has a session.
+    pub(super) fn has_session(&self) -> bool {
+        self.id.is_some()
+    }
+
     fn begin(&mut self, id: SessionId) {
         *self = Speaking { id: Some(id), ..Speaking::default() };
     }
@@ -78,6 +84,15 @@ impl Door {
         text.extend_from_slice(why.as_ref());
         self.reply.clear();
         self.reply.error(text);
+    }
+
+    /// Says of a call that was refused in the words that other requests hear, too, that its number
+    /// is not used up.
+    pub(super) fn mark_refusal(&mut self) {
+        if self.reply.as_bytes().starts_with(b"-ERR ") {
+            let reply = self.reply.take();
+            self.not_called(reply[1..].strip_suffix(b"\r\n").unwrap_or(&reply[1..]));
+        }
     }
 
     /// GREGALE.SESSION [id | END]
@@ -137,12 +152,8 @@ impl Door {
             }
         };
         let args = &args[2..];
-        let Some(spec) = resolve(args, &mut self.reply) else {
-            let reply = self.reply.take();
-            let text = reply.strip_prefix(b"-").and_then(|text| text.strip_suffix(b"\r\n"));
-            self.not_called(text.unwrap_or_default());
-            return;
-        };
+        // `mark_refusal` completes what is answered here.
+        let Some(spec) = resolve(args, &mut self.reply) else { return };
         self.call_resolved(id, number, spec, args);
     }
 

@@ -53,7 +53,8 @@ fn what_is_refused_by_the_connection_uses_no_number_up() {
         ("GREGALE.SESSION 1 2", r"-ERR syntax error\r\n"),
         ("GREGALE.CALL 0 INCR k", "-NOTCALLED *"),
         ("GREGALE.CALL x INCR k", "-NOTCALLED *"),
-        ("GREGALE.CALL 1", "-ERR wrong number of arguments for *"),
+        ("GREGALE.CALL 1", "-NOTCALLED the number is not used up: ERR wrong number*"),
+        ("GREGALE.CALL", "-NOTCALLED the number is not used up: ERR wrong number*"),
         ("GREGALE.CALL 1 NOSUCH", "-NOTCALLED the number is not used up: ERR unknown command*"),
         ("GREGALE.CALL 1 INCR", "-NOTCALLED the number is not used up: ERR wrong number*"),
         ("GREGALE.CALL 1 PING", "-NOTCALLED *"),
@@ -64,6 +65,34 @@ fn what_is_refused_by_the_connection_uses_no_number_up() {
         ("RESET", r"+RESET\r\n"),
         ("GREGALE.CALL 2 INCR k", "-NOTCALLED *"),
     ]);
+}
+
+/// It would take the error for the command's own, and the next number for used up.
+#[test]
+fn a_call_that_is_not_looked_at_uses_no_number_up() {
+    conversation(&[
+        ("GREGALE.SESSION", "*3*"),
+        ("SUBSCRIBE c", "*3*"),
+        ("GREGALE.CALL 1 INCR k", "-NOTCALLED the number is not used up: ERR Can*"),
+        ("UNSUBSCRIBE c", "*3*"),
+        ("GREGALE.CALL 1 INCR k", r":1\r\n"),
+    ]);
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    let long = vec![b'x'; kv::resp::REQUEST_BYTES_MAX + 1];
+    let mut heard = |args: &[&[u8]]| {
+        let reply = driver.call(&mut connection, args);
+        String::from_utf8_lossy(&reply).into_owned()
+    };
+    let plain = heard(&[b"SET", b"k", &long]);
+    assert!(plain.starts_with("-ERR request is longer than "), "{plain}");
+    heard(&[b"GREGALE.SESSION"]);
+    let call = heard(&[b"GREGALE.CALL", b"1", b"SET", b"k", &long]);
+    assert!(
+        call.starts_with("-NOTCALLED the number is not used up: ERR request is long"),
+        "{call}"
+    );
+    assert_eq!(heard(&[b"GREGALE.CALL", b"1", b"INCR", b"k"]), ":1\r\n");
 }
 
 #[test]
@@ -78,7 +107,10 @@ fn exec_is_one_call() {
         ("INCR k", r"+QUEUED\r\n"),
         ("GREGALE.CALL 1 EXEC", r"*2\r\n:1\r\n:2\r\n"),
         ("MULTI", r"+OK\r\n"),
-        ("GREGALE.CALL 2 INCR k", "-ERR Command not allowed inside a transaction*"),
+        (
+            "GREGALE.CALL 2 INCR k",
+            "-NOTCALLED the number is not used up: ERR Command not allowed inside a transaction*",
+        ),
         ("GREGALE.CALL 2 EXEC", "-EXECABORT *"),
         ("WATCH k", r"+OK\r\n"),
         ("SET k 9", r"+OK\r\n"),
