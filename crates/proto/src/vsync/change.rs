@@ -53,7 +53,7 @@ use super::clock::Time;
 use super::columns::ballot;
 use super::current::Current;
 use super::journal::Journal;
-use super::shard::{Shard, ShardId};
+use super::shard::{Shard, ShardId, Subgroup};
 use super::view::{Change, Knock, Standing};
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
@@ -81,6 +81,14 @@ pub(super) enum Turn {
     Install(Decided),
     /// This process is no longer a member of anything.
     End(End),
+}
+
+/// The processes that ask to be let in, and how members are seated.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking<'a> {
+    pub(super) knocks: &'a [Knock],
+    /// The description of the subgroups.
+    pub(super) layout: &'a [Subgroup],
 }
 
 impl<P: Plantings> Current<P> {
@@ -135,13 +143,13 @@ impl<P: Plantings> Current<P> {
     // ---- wedging ----
 
     /// Wedges if there is a reason to end the view. For its leader a process that can join is one.
-    fn wedge_if_due(&mut self, knocks: &[Knock]) {
+    fn wedge_if_due(&mut self, asking: Asking<'_>) {
         let row = self.row;
         let wedged = self.trusted().iter().any(|seat| self.of(seat, row.wedged) == 1);
         let is_due = wedged
             || !self.leavers().is_empty()
             || !self.suspected(self.me).is_empty()
-            || self.leader() == self.me && !self.admitted(self.trusted(), knocks).is_empty();
+            || self.leader() == self.me && !self.admitted(&self.unjoined(), asking).is_empty();
         if is_due {
             self.wedge();
         }
@@ -150,14 +158,14 @@ impl<P: Plantings> Current<P> {
     // ---- the leader ----
 
     /// Proposes a change, if this member leads and has not done so.
-    fn propose(&mut self, knocks: &[Knock], journal: &mut Journal) {
+    fn propose(&mut self, asking: Asking<'_>, journal: &mut Journal) {
         if self.leader() != self.me || self.has_accepted(self.standing) {
             return;
         }
         if !self.leads() {
             return;
         }
-        let change = self.adopted().unwrap_or_else(|| self.fresh(knocks));
+        let change = self.adopted().unwrap_or_else(|| self.fresh(asking));
         self.accept(self.standing, change, journal);
     }
 
@@ -189,19 +197,26 @@ impl<P: Plantings> Current<P> {
     }
 
     /// A change of this member's own making (C6).
-    fn fresh(&self, knocks: &[Knock]) -> Change {
+    fn fresh(&self, asking: Asking<'_>) -> Change {
+        let unjoined = self.unjoined();
         let trusted = self.trusted();
         let asked = if self.planted.has(Bug::TrimOfSuspected) { self.seats } else { trusted };
-        let left = self.leavers();
-        let removed = self.seats.difference(trusted);
         Change {
-            removed,
-            left,
-            joined: self.admitted(trusted.difference(left), knocks),
-            renewed: Vec::new(),
+            joined: self.admitted(&unjoined, asking),
             trims: self.trims(asked),
             time: self.latest_seen(trusted),
+            ..unjoined
+        }
+    }
+
+    /// Of such a change, which members go, and which have the states.
+    fn unjoined(&self) -> Change {
+        let trusted = self.trusted();
+        Change {
+            removed: self.seats.difference(trusted),
+            left: self.leavers(),
             bearers: (0..self.lanes.len()).map(|at| self.bearers(trusted, at)).collect(),
+            ..Change::default()
         }
     }
 
@@ -254,14 +269,21 @@ impl<P: Plantings> Current<P> {
         leavers.difference(kept_back)
     }
 
-    /// The first of `knocks` that may join those that stay: of every majority of the next view at
-    /// least one member must have the states of its shards, or a failure of less could lose them;
-    /// and a group that at most doubles keeps its majority, be all newcomers dead.
-    fn admitted(&self, staying: SeatSet, knocks: &[Knock]) -> Vec<Knock> {
+    /// The first of those that ask that may join those that stay behind `change`: of every majority
+    /// of the next view at least one member must have the states of its shards, or a failure of
+    /// less could lose them; and a group that at most doubles keeps its majority, be all newcomers
+    /// dead. A member that the next view seats in another shard has no state there, and one that
+    /// was in no shard had none to have.
+    fn admitted(&self, change: &Change, Asking { knocks, layout }: Asking<'_>) -> Vec<Knock> {
         if knocks.is_empty() {
             return Vec::new();
         }
-        let n_ready = self.table.count(staying, |seat| self.has_states(seat));
+        let next = self.view.after(change, layout, self.planted);
+        let is_in = |seat| move |(_, shard): &(ShardId, &Shard)| shard.seats.contains(&seat);
+        let keeps =
+            |seat| next.shards().filter(is_in(seat)).all(|(_, of)| of.bearers.contains(seat));
+        let staying = next.seats();
+        let n_ready = self.table.count(staying, |seat| self.has_states(seat) && keeps(seat));
         let n_unready = staying.len() - n_ready;
         let mut n_most = n_ready.saturating_sub(n_unready);
         if self.planted.has(Bug::CrowdOfNewcomers) {
@@ -345,7 +367,7 @@ impl<P: Plantings> Current<P> {
     pub(super) fn turn_of_change(
         &mut self,
         silent: SeatSet,
-        knocks: &[Knock],
+        asking: Asking<'_>,
         journal: &mut Journal,
     ) -> Turn {
         if let Some(decided) = self.decided() {
@@ -361,10 +383,10 @@ impl<P: Plantings> Current<P> {
         if self.is_state_lost() {
             return Turn::End(End::StateLost);
         }
-        self.wedge_if_due(knocks);
+        self.wedge_if_due(asking);
         if self.is_wedged() {
             self.tell_accepted(journal);
-            self.propose(knocks, journal);
+            self.propose(asking, journal);
             self.echo(journal);
         }
         self.decided().map_or(Turn::Stay, Turn::Install)

@@ -21,7 +21,7 @@ pub(super) mod status;
 mod tests;
 
 use super::bugs::{Bug, Plantings};
-use super::change::{Decided, Turn};
+use super::change::{Asking, Decided, Turn};
 use super::clock::Time;
 use super::current::Current;
 use super::durable::Kept;
@@ -419,7 +419,8 @@ impl<P: Plantings> Machine<P> {
             // W5: its log has the group's states.
             return Turn::End(End::Left);
         }
-        let turn = current.turn_of_change(failed, &knocks, &mut self.journal);
+        let asking = Asking { knocks: &knocks, layout: &self.subgroups };
+        let turn = current.turn_of_change(failed, asking, &mut self.journal);
         if turn != Turn::Stay {
             return turn;
         }

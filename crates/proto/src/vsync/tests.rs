@@ -6,7 +6,7 @@ mod relays;
 mod times;
 
 use super::bugs::{Bug, Plantings};
-use super::change::Turn;
+use super::change::{Asking, Turn};
 use super::clock::Time;
 use super::columns::{Row, ballot};
 use super::current::Current;
@@ -45,6 +45,8 @@ pub(super) const SHAPE: Shape = Shape {
     n_places: 0,
     relaying: Relaying::DEFAULT,
 };
+
+const NONE_ASKS: Asking<'_> = Asking { knocks: &[], layout: &[] };
 
 /// The rows of a view, as one member's memory has them.
 struct Rows {
@@ -170,13 +172,14 @@ fn shown<P: Plantings>(rows: &Rows, me: usize, planted: P) -> (u64, Change) {
 
 fn shown_with<P: Plantings>(rows: &Rows, me: usize, knocks: &[Knock], planted: P) -> (u64, Change) {
     let mut current = rows.read_by(me, planted);
-    current.turn_of_change(SeatSet::EMPTY, knocks, &mut Journal::default());
+    let asking = Asking { knocks, layout: &rows.subgroups };
+    current.turn_of_change(SeatSet::EMPTY, asking, &mut Journal::default());
     (current.own(current.row.proposer), current.row.change(&current.table, Rank::at(me)))
 }
 
 /// How the turn of the member on `me` ends.
 fn turn<P: Plantings>(rows: &Rows, me: usize, planted: P) -> Turn {
-    rows.read_by(me, planted).turn_of_change(SeatSet::EMPTY, &[], &mut Journal::default())
+    rows.read_by(me, planted).turn_of_change(SeatSet::EMPTY, NONE_ASKS, &mut Journal::default())
 }
 
 fn is_decided<P: Plantings>(rows: &Rows, me: usize, planted: P) -> bool {
@@ -198,7 +201,10 @@ fn c2_a_member_that_finds_itself_suspected_stops_and_frozen_rows_do_not_count() 
     // Two that suspect each other do not end the third.
     rows.wedge(2, 0, &[1]);
     let mut third = rows.read_by(0, Sound);
-    assert_eq!(third.turn_of_change(SeatSet::EMPTY, &[], &mut Journal::default()), Turn::Stay);
+    assert_eq!(
+        third.turn_of_change(SeatSet::EMPTY, NONE_ASKS, &mut Journal::default()),
+        Turn::Stay
+    );
     assert_eq!(third.trusted(), set(&[0, 1]), "the row of 2 was frozen before it was read");
     let alone = rows.read_by(0, Planted(Bug::SuspicionKept));
     assert_eq!(alone.trusted(), set(&[0, 1, 2]));
@@ -349,6 +355,22 @@ fn v9_newcomers_do_not_outnumber_the_members_that_have_the_state() {
     let joined = |change: Change| change.joined.len();
     assert_eq!(joined(shown_with(&rows, 0, &knocks, Sound).1), 2);
     assert_eq!(joined(shown_with(&rows, 0, &knocks, Planted(Bug::CrowdOfNewcomers)).1), 4);
+}
+
+#[test]
+fn v9_a_member_that_comes_to_a_shard_counts_as_one_without_its_state() {
+    let mut rows = Rows::of(4);
+    rows.subgroups = vec![Subgroup { n_most: 3, ..Subgroup::whole() }];
+    let founders: Vec<Knock> = (0..4).map(|seat| process(seat, 1)).collect();
+    rows.view = View::founded_by(&founders, &rows.subgroups);
+    (0..4).for_each(|seat| rows.wedge(seat, 0, &[]));
+    let knocks: Vec<Knock> = (4..8).map(|seat| process(seat, 1)).collect();
+    let joined = |rows: &Rows| shown_with(rows, 0, &knocks, Sound).1.joined.len();
+    assert_eq!(joined(&rows), 4, "3 is in no shard, and stays so");
+    rows.tell(1, |row, table| table.set(row.leaving, 0, 1));
+    assert_eq!(joined(&rows), 1, "3 comes to where 0 and 2 have the state");
+    rows.tell(0, |row, table| table.set(row.leaving, 0, 1));
+    assert_eq!(joined(&rows), 0, "3 comes to where 2 alone has the state");
 }
 
 #[test]
