@@ -44,6 +44,7 @@ use alloc::vec::Vec;
 use base::{Event, Instant, Port, Rank, SeatSet};
 use core::time::Duration;
 use knocks::Knocks;
+use status::Ending;
 
 /// The region of a seat in a group of this shape.
 pub fn region(shape: &Shape) -> Region {
@@ -104,7 +105,9 @@ enum Life<P> {
         current: Box<Current<P>>,
         until: Instant,
     },
-    Ended,
+    /// It is a member no longer. What it told last of the end of a view, for judges: others may act
+    /// upon that, though no turn of a member shows it.
+    Ended(Option<Ending>),
 }
 
 /// A member.
@@ -257,7 +260,7 @@ impl<P: Plantings> Machine<P> {
         match &mut self.life {
             Life::Inside(inside) => inside.current.ask_to_leave(),
             Life::Outside { .. } => self.end(End::Left),
-            Life::Leaving { .. } | Life::Ended => {}
+            Life::Leaving { .. } | Life::Ended(_) => {}
         }
     }
 
@@ -307,7 +310,7 @@ impl<P: Plantings> Machine<P> {
             }
             Life::Inside(inside) => inside.current.next_act_at().min(self.next_beat_at),
             Life::Leaving { .. } => self.next_beat_at,
-            Life::Ended => Instant(u64::MAX),
+            Life::Ended(_) => Instant(u64::MAX),
         }
     }
 
@@ -465,7 +468,8 @@ impl<P: Plantings> Machine<P> {
         port: &mut impl Port,
         out: &mut Vec<Output>,
     ) {
-        let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended) else { return };
+        let life = core::mem::replace(&mut self.life, Life::Ended(None));
+        let Life::Inside(inside) = life else { return };
         let Inside { mut current, mut wants, .. } = *inside;
         let (me, change) = (current.me, decided.change());
         self.answers = current.answers_behind(change);
@@ -473,10 +477,10 @@ impl<P: Plantings> Machine<P> {
         current.push(self.renewed, port);
         if change.removed.contains(me) {
             // The trim was made without the row of this process, and may be beyond what it holds.
-            return self.end(End::Excluded);
+            return self.end_behind(&current, End::Excluded);
         }
         if let Err(end) = self.deliver_end(&mut current, &mut wants, change, port, out) {
-            return self.end(end);
+            return self.end_behind(&current, end);
         }
         current.let_all_go(port);
         if change.left.contains(me) {
@@ -501,9 +505,17 @@ impl<P: Plantings> Machine<P> {
     }
 
     fn end(&mut self, end: End) {
-        if let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended) {
+        if let Life::Inside(inside) = core::mem::replace(&mut self.life, Life::Ended(None)) {
             self.answers = inside.current.answers_behind(&Change::default());
+            // (What this turn has changed in its present row is not told.)
+            self.life = Life::Ended(inside.last.as_ref().and_then(Current::ending));
         }
+        self.pending.push(Output::Ended(end));
+    }
+
+    /// The same, behind a view whose end it has told.
+    fn end_behind(&mut self, current: &Current<P>, end: End) {
+        self.life = Life::Ended(current.ending());
         self.pending.push(Output::Ended(end));
     }
 
@@ -562,7 +574,7 @@ impl<P: Plantings> Machine<P> {
                 }
                 current.push(renewed, port);
             }
-            Life::Outside { .. } | Life::Ended => {}
+            Life::Outside { .. } | Life::Ended(_) => {}
         }
     }
 }

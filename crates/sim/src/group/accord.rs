@@ -18,7 +18,8 @@
 //!
 //! A report is no false alarm: rows are judged as they are, which is behind nothing that another
 //! member can have read of them. Words of a row rise alone, and a row shows what its owner has
-//! accepted before it shows the suspicion that ends this.
+//! accepted before it shows the suspicion that ends this. A process that leaves a view and ends in
+//! one turn says what it told of that view.
 
 use crate::disk::Disk;
 use base::{Rank, SeatSet, Slot};

@@ -183,7 +183,7 @@ impl<P: Plantings> Machine<P> {
                     let _ = port.send(from, &current.welcome().encoded());
                 }
             }
-            Life::Outside { returning: None, .. } | Life::Leaving { .. } | Life::Ended => {}
+            Life::Outside { returning: None, .. } | Life::Leaving { .. } | Life::Ended(_) => {}
         }
     }
 
@@ -247,7 +247,7 @@ impl<P: Plantings> Machine<P> {
         let me = self.config.me;
         let found = match &mut self.life {
             Life::Outside { returning, .. } => returning.take().map(|returning| returning.found),
-            Life::Inside(_) | Life::Leaving { .. } | Life::Ended => None,
+            Life::Inside(_) | Life::Leaving { .. } | Life::Ended(_) => None,
         };
         let follows =
             |found: &Found| found.view.as_ref().is_some_and(|known| known.id.next() == view.id);

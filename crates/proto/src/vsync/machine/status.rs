@@ -27,19 +27,23 @@ pub struct Ending {
 }
 
 impl<P: Plantings> Current<P> {
-    fn ending(&self) -> Ending {
+    /// What the own row says, once this member has wedged.
+    pub(super) fn ending(&self) -> Option<Ending> {
+        if !self.is_wedged() {
+            return None;
+        }
         let ballot = self.own(self.row.proposer);
         let shown = ballot.checked_sub(1).map(|standing| {
             let mut change = Vec::new();
             self.row.change(&self.table, self.me).put(&mut change);
             (Standing(standing as u16), change)
         });
-        Ending {
+        Some(Ending {
             view: self.view.id,
             suspected: SeatSet::from_bits(self.own(self.row.suspected)),
             shown,
             is_committed: self.own(self.row.committed) == 1,
-        }
+        })
     }
 }
 
@@ -123,15 +127,15 @@ impl<P: Plantings> Machine<P> {
     }
 
     /// What this process's rows say of the ends of its view and of the one before: of those that
-    /// are ending.
+    /// are ending. When it is a member no longer, what it told last of the one that it has left.
     pub fn endings(&self) -> Vec<Ending> {
         let rows = match &self.life {
             Life::Inside(inside) => [inside.last.as_ref(), Some(&inside.current)],
             Life::Leaving { current, .. } => [Some(&**current), None],
-            Life::Outside { .. } | Life::Ended => [None, None],
+            Life::Outside { .. } => [None, None],
+            Life::Ended(told) => return told.iter().cloned().collect(),
         };
-        let wedged = rows.into_iter().flatten().filter(|current| current.is_wedged());
-        wedged.map(Current::ending).collect()
+        rows.into_iter().flatten().filter_map(Current::ending).collect()
     }
 
     /// What this process has sent of large messages over a network, since it has been a member.
@@ -139,7 +143,7 @@ impl<P: Plantings> Machine<P> {
         match &self.life {
             Life::Inside(inside) => inside.current.relayed(),
             Life::Leaving { current, .. } => current.relayed(),
-            Life::Outside { .. } | Life::Ended => Relayed::default(),
+            Life::Outside { .. } | Life::Ended(_) => Relayed::default(),
         }
     }
 

@@ -2,13 +2,14 @@
 //! which processes it lets in.
 
 use super::super::bugs::{Bug, Plantings};
+use super::super::columns::Row;
 use super::super::layout::Layout;
 use super::super::shard::{ShardId, ViewId};
 use super::super::tests::SHAPE;
 use super::super::view::tests::{founded_by, process};
 use super::super::view::{Change, Knock, Standing, View};
 use super::super::wire::{Message, Piece};
-use super::super::{Config, Position, Start, Timing};
+use super::super::{Config, End, Output, Position, Start, Timing};
 use super::Machine;
 use crate::planted::{Planted, Sound};
 use crate::sst::Table;
@@ -86,6 +87,17 @@ fn e2_a_process_that_is_a_member_no_longer_answers_no_sooner() {
     assert_eq!(machine.answers_from(0), ms(180));
 }
 
+/// Writes a row of the first member into the memory of the others, of this view.
+fn show(port: &mut Region, view: u64, say: impl FnOnce(&Row, &mut Table<Sound>)) {
+    let (layout, first) = (Layout::new(&SHAPE), Rank::at(0));
+    let mut table = Table::new(&layout.columns, SHAPE.n_seats, first, view, Sound);
+    say(&layout.row, &mut table);
+    let at = layout.row_of(first, view, Sound).0 as usize;
+    table.push_all(|offset, words| {
+        port.words[at + offset as usize..][..words.len()].copy_from_slice(words);
+    });
+}
+
 /// The time from which on a member may answer that leaves behind all leases, when others have
 /// decided that, and that `removed` are taken for failed.
 fn leaves(removed: &[usize]) -> Instant {
@@ -94,16 +106,12 @@ fn leaves(removed: &[usize]) -> Instant {
         machine.poll(ms(now), &mut port, &mut Vec::new());
     }
     let seats = |seats: &[usize]| seats.iter().map(|seat| Rank::at(*seat)).collect::<SeatSet>();
-    let (layout, first) = (Layout::new(&SHAPE), Rank::at(0));
     let (removed, left) = (seats(removed), seats(&[2]));
     let (trims, bearers) = (vec![0], vec![SeatSet::EMPTY]);
     let change = Change { removed, left, trims, bearers, ..Change::default() };
-    let mut table = Table::new(&layout.columns, SHAPE.n_seats, first, 2, Sound);
-    layout.row.publish(&mut table, &change, Standing(0));
-    table.set(layout.row.committed, 0, 1);
-    let at = layout.row_of(first, 2, Sound).0 as usize;
-    table.push_all(|offset, words| {
-        port.words[at + offset as usize..][..words.len()].copy_from_slice(words);
+    show(&mut port, 2, |row, table| {
+        row.publish(table, &change, Standing(0));
+        table.set(row.committed, 0, 1);
     });
     machine.poll(ms(181), &mut port, &mut Vec::new());
     assert!(machine.view().is_none(), "it has left");
@@ -114,6 +122,30 @@ fn leaves(removed: &[usize]) -> Instant {
 fn e2_a_member_that_leaves_with_others_that_failed_answers_nothing_of_the_end() {
     assert!(leaves(&[]) <= ms(181), "those that stay have what it delivers, and wait for nothing");
     assert_eq!(leaves(&[1]), Instant(u64::MAX), "what 1 has not received was delivered");
+}
+
+#[test]
+fn a_process_that_ends_as_the_next_view_begins_says_what_it_told_of_the_last() {
+    let (mut machine, mut port) = newcomer(Sound);
+    machine.poll(ms(100), &mut port, &mut Vec::new());
+    assert_eq!(machine.endings(), [], "the view lasts");
+    let removed: SeatSet = [Rank::at(1)].into_iter().collect();
+    let (trims, bearers) = (vec![0], vec![SeatSet::EMPTY]);
+    let change = Change { removed, trims, bearers, ..Change::default() };
+    show(&mut port, 2, |row, table| {
+        row.publish(table, &change, Standing(0));
+        table.set(row.wedged, 0, 1);
+        table.set(row.suspected, 0, removed.bits());
+    });
+    // The third view begins with the echo of this turn, and was left long ago.
+    show(&mut port, 5, |_, _| {});
+    let mut out = Vec::new();
+    machine.poll(ms(101), &mut port, &mut out);
+    let views = out.iter().filter(|one| matches!(one, Output::View { .. })).count();
+    assert_eq!((views, out.last()), (1, Some(&Output::Ended(End::Excluded))));
+    let [told] = &machine.endings()[..] else { panic!("others can see its echo") };
+    assert_eq!((told.view, told.suspected, told.is_committed), (ViewId(2), removed, true));
+    assert_eq!(told.shown.as_ref().map(|(standing, _)| *standing), Some(Standing(0)));
 }
 
 #[test]
