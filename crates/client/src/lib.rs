@@ -36,6 +36,15 @@ use wire::{Wire, put_request};
 /// The longest call; the server's limit for a request, less what a session adds.
 pub const CALL_BYTES_MAX: usize = 600 << 10;
 
+/// A time that no call outlives, for a deadline that is never.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+/// The moment that is this far away.
+fn after(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or_else(|| now + NEVER)
+}
+
 /// Between two attempts, at most.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
@@ -71,7 +80,8 @@ impl Options {
         self
     }
 
-    /// How long a call may take with all its attempts; 30 seconds if not set.
+    /// How long a call may take with all its attempts; 30 seconds if not set. `Duration::MAX` is
+    /// without an end.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Options {
         self.deadline = deadline;
@@ -114,6 +124,8 @@ struct Effort {
     until: Instant,
     /// An attempt was sent and not answered: it may be executed, now or later (K2).
     in_doubt: bool,
+    /// The number of members that have refused the password.
+    n_refused: usize,
     /// Why the last attempt failed.
     why: String,
     pause: Duration,
@@ -125,6 +137,9 @@ enum Attempt {
     Over(Result<Value, Error>),
     /// It is not, and this attempt changed nothing: why.
     Nothing(String),
+    /// The same, because this member refuses the password. Another may take it: it is changed at
+    /// one member after the other.
+    Refused(String),
     /// It may have been executed: why.
     Doubt(String),
 }
@@ -174,7 +189,7 @@ impl Client {
     /// Ends the session, so that the cluster need not keep it until it expires. True if the cluster
     /// has confirmed that.
     pub fn close(mut self) -> bool {
-        let until = Instant::now() + self.options.attempt;
+        let until = after(self.options.attempt);
         let ended = self.session.is_some_and(|session| self.end(session.id, until).is_ok());
         self.session = None;
         ended
@@ -199,8 +214,9 @@ impl Client {
             return Err(Error::NotExecuted(refusal.into()));
         }
         let mut effort = Effort {
-            until: Instant::now() + deadline,
+            until: after(deadline),
             in_doubt: false,
+            n_refused: 0,
             why: "the deadline had passed before".into(),
             pause: Duration::from_millis(1),
         };
@@ -216,6 +232,13 @@ impl Client {
                     return result;
                 }
                 Attempt::Nothing(why) => effort.why = why,
+                Attempt::Refused(why) => {
+                    effort.n_refused += 1;
+                    if effort.n_refused >= self.options.addresses.len() {
+                        return self.all_refuse(why, &effort);
+                    }
+                    effort.why = why;
+                }
                 Attempt::Doubt(why) => {
                     effort.why = why;
                     effort.in_doubt = true;
@@ -237,6 +260,16 @@ impl Client {
         Err(Error::NotExecuted(format!("not by the deadline; {}", effort.why)))
     }
 
+    /// Each member refuses the password. The next call begins with another connection.
+    fn all_refuse(&mut self, why: String, effort: &Effort) -> Result<Value, Error> {
+        if effort.in_doubt {
+            self.give_up();
+            return Err(Error::Unknown(why));
+        }
+        self.lose_connection();
+        Err(Error::NotExecuted(why))
+    }
+
     /// The number of the last call may yet be executed, so no other call may have it (K1): the next
     /// one opens another session. Ending this one here would have to wait; it expires by itself.
     fn give_up(&mut self) {
@@ -254,7 +287,7 @@ impl Client {
     }
 
     fn attempt<A: AsRef<[u8]>>(&mut self, content: &Content<'_, A>, effort: &Effort) -> Attempt {
-        let until = effort.until.min(Instant::now() + self.options.attempt);
+        let until = effort.until.min(after(self.options.attempt));
         match self.prepare(content, until) {
             Ok(Ok(is_numbered)) => self.send_call(content, is_numbered, effort, until),
             Ok(Err(text)) => self.refused_before(text, effort),
@@ -273,8 +306,9 @@ impl Client {
         until: Instant,
     ) -> io::Result<Result<bool, String>> {
         if self.wire.is_none() {
-            let address = &self.options.addresses[self.next % self.options.addresses.len()];
-            self.wire = Some(Wire::connect(address, until)?);
+            let addresses = &self.options.addresses;
+            let (round, at) = (self.next / addresses.len(), self.next % addresses.len());
+            self.wire = Some(Wire::connect(&addresses[at], round, until)?);
             if let Some(password) = self.options.password.clone()
                 && let Value::Error(text) = self.ask(&["AUTH", &password], until)?
             {
@@ -341,8 +375,8 @@ impl Client {
     /// A member answered an error before the call was sent.
     fn refused_before(&mut self, text: String, effort: &Effort) -> Attempt {
         match code(&text) {
-            "NOAUTH" | "WRONGPASS" if effort.in_doubt => Attempt::Over(Err(Error::Unknown(text))),
-            "NOAUTH" | "WRONGPASS" | "MAXSESSIONS" => Attempt::Over(Err(Error::NotExecuted(text))),
+            "NOAUTH" | "WRONGPASS" => Attempt::Refused(text),
+            "MAXSESSIONS" => Attempt::Over(Err(Error::NotExecuted(text))),
             "NOSESSION" => self.session_is_gone(text, effort),
             _ => Attempt::Nothing(text),
         }

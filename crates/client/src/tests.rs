@@ -167,6 +167,44 @@ fn without_a_cluster_nothing_was_executed() {
     assert!(matches!(client.call::<&str>(&[]), Err(Error::NotExecuted(_))));
 }
 
+const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+
+/// Every later call went over the connection that was not let in, and was refused.
+#[test]
+fn a_member_that_refuses_the_password_is_left() {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = listeners.each_ref().map(|of| of.local_addr().unwrap().to_string());
+    let [one, other] = listeners;
+    let served = std::thread::spawn(move || {
+        member(&one, &[WRONG]);
+        member(&other, &[OK, SESSION, WRITES, OK, ":1\r\n"])
+    });
+    let options = Options::new(addresses).password("new").deadline(PATIENCE);
+    assert_eq!(Client::new(options).call(&["INCR", "k"]), Ok(Value::Integer(1)));
+    assert_eq!(served.join().unwrap()[0], "AUTH new");
+}
+
+#[test]
+fn a_password_that_no_member_takes_is_tried_again_by_the_next_call() {
+    let (client, served) = scripted(&[&[WRONG], &[OK, SESSION, WRITES, OK, ":1\r\n"]]);
+    let mut client = Client::new(client.options.password("new"));
+    let refused = client.call(&["INCR", "k"]);
+    assert!(matches!(refused, Err(Error::NotExecuted(_))), "{refused:?}");
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(1)));
+    assert_eq!(client.retries(), 0, "over the connection that was not let in");
+    served.join().unwrap();
+}
+
+#[test]
+fn a_deadline_may_be_never() {
+    let (client, served) = scripted(&[&[SESSION, WRITES, OK, ":1\r\n", OK]]);
+    let options = client.options.deadline(Duration::MAX).attempt(Duration::MAX);
+    let mut client = Client::new(options);
+    assert_eq!(client.call(&["INCR", "k"]), Ok(Value::Integer(1)));
+    assert!(client.close());
+    served.join().unwrap();
+}
+
 #[test]
 fn a_member_that_never_answers_leaves_the_outcome_unknown() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

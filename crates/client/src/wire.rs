@@ -5,7 +5,7 @@
 //!   nothing, and [`REPLY_BYTES_MAX`] bounds the whole.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use crate::Value;
@@ -45,20 +45,34 @@ pub(crate) fn put_request<A: AsRef<[u8]>>(args: &[A], out: &mut Vec<u8>) {
     }
 }
 
-impl Wire {
-    /// Connects to the first of an address's meanings that answers.
-    pub(crate) fn connect(address: &str, until: Instant) -> io::Result<Wire> {
-        let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-        for address in address.to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, left(until)?) {
-                Ok(stream) => {
-                    stream.set_nodelay(true)?;
-                    return Ok(Wire { stream, input: Vec::new(), at: 0 });
-                }
-                Err(error) => last = error,
-            }
+/// What `connect` makes of the first of the meanings of a name that answers. One that is silent
+/// leaves the others their part of the time.
+fn first_of<T>(
+    mut meanings: Vec<SocketAddr>,
+    round: usize,
+    until: Instant,
+    mut connect: impl FnMut(&SocketAddr, Duration) -> io::Result<T>,
+) -> io::Result<T> {
+    let n = meanings.len();
+    meanings.rotate_left(round.checked_rem(n).unwrap_or(0));
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for (at, meaning) in meanings.iter().enumerate() {
+        match connect(meaning, left(until)? / (n - at) as u32) {
+            Ok(made) => return Ok(made),
+            Err(error) => last = error,
         }
-        Err(last)
+    }
+    Err(last)
+}
+
+impl Wire {
+    /// Connects to the first of an address's meanings that answers, another one first in each
+    /// `round`.
+    pub(crate) fn connect(address: &str, round: usize, until: Instant) -> io::Result<Wire> {
+        let meanings = address.to_socket_addrs()?.collect();
+        let stream = first_of(meanings, round, until, TcpStream::connect_timeout)?;
+        stream.set_nodelay(true)?;
+        Ok(Wire { stream, input: Vec::new(), at: 0 })
     }
 
     /// Sends all of it. After an error, any part of it may have arrived.
@@ -168,7 +182,7 @@ mod tests {
     fn pair() -> (Wire, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let wire = Wire::connect(&address, Instant::now() + PATIENCE).unwrap();
+        let wire = Wire::connect(&address, 0, Instant::now() + PATIENCE).unwrap();
         (wire, listener.accept().unwrap().0)
     }
 
@@ -218,6 +232,27 @@ mod tests {
             let error = wire.receive(Instant::now() + PATIENCE).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidData, "{}", bytes.escape_ascii());
         }
+    }
+
+    /// The time was all the first one's, and the next attempt began with it again.
+    #[test]
+    fn each_meaning_of_a_name_is_tried() {
+        let meanings: Vec<SocketAddr> =
+            ["127.0.0.1:1", "127.0.0.2:1", "127.0.0.3:1"].map(|text| text.parse().unwrap()).into();
+        for (round, first) in [(0, 0), (1, 1), (2, 2), (3, 0)] {
+            let mut tried = Vec::new();
+            let until = Instant::now() + PATIENCE;
+            let found = first_of(meanings.clone(), round, until, |meaning, time| {
+                tried.push((*meaning, time));
+                if tried.len() < 3 { Err(ErrorKind::TimedOut.into()) } else { Ok(tried.len()) }
+            });
+            assert_eq!(found.unwrap(), 3);
+            let order = [first, (first + 1) % 3, (first + 2) % 3].map(|at| meanings[at]);
+            assert_eq!(tried.iter().map(|(meaning, _)| *meaning).collect::<Vec<_>>(), order);
+            assert!(tried[0].1 <= PATIENCE / 3 && tried[1].1 <= PATIENCE / 2, "{tried:?}");
+        }
+        let nothing = first_of(Vec::new(), 1, Instant::now() + PATIENCE, |_, _| Ok(()));
+        assert_eq!(nothing.unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]
