@@ -27,6 +27,8 @@ crate::planted_bugs! {
     SuspicionKept = SUSPICION_KEPT: sweep ["vsync"],
     /// What is read from a ring counts, whichever view is written there meanwhile.
     SlotOfAnyView = SLOT_OF_ANY_VIEW: tests,
+    /// Places are claimed once in a view, and not again where a link was down meanwhile.
+    ClaimedOnce = CLAIMED_ONCE: tests,
     /// Messages are delivered when they have been received here.
     DeliverUnstable = DELIVER_UNSTABLE: sweep ["vsync"],
     /// Of the senders with the fewest messages the last one decides how far the order goes (A.3.1).

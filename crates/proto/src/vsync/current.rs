@@ -163,15 +163,18 @@ impl<P: Plantings> Current<P> {
         });
     }
 
-    /// Claims the places of this view, before a message is written there.
-    pub(super) fn claim(&mut self, port: &mut impl Port) {
-        if core::mem::replace(&mut self.shown.is_claimed, true) {
-            return;
-        }
+    /// Claims the places of this view, before a message is written there: the first time at every
+    /// other member, and then at those of `renewed`, where a claim can be lost with the link.
+    pub(super) fn claim(&mut self, renewed: SeatSet, port: &mut impl Port) {
         let at = self.layout.row_of(self.me, self.view.id.0, self.planted);
         let others = self.others();
+        let is_first = !core::mem::replace(&mut self.shown.is_claimed, true);
+        if !is_first && self.planted.has(Bug::ClaimedOnce) {
+            return;
+        }
+        let to = if is_first { others } else { renewed.intersection(others) };
         self.table.claim(|offset, words| {
-            others.iter().for_each(|peer| port.write(peer, at.plus(offset), words, None));
+            to.iter().for_each(|peer| port.write(peer, at.plus(offset), words, None));
         });
     }
 

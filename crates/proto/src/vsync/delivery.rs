@@ -21,8 +21,9 @@
 //! - V5 *Turns.* A sender without messages sends nulls as soon as a later turn of another sender
 //!   has come, and only the sender itself does. Mutants `NO_NULLS`, `NULLS_INVENTED`.
 //! - V17 *Of this view.* What is read from a ring is of the view: the row of its sender names it
-//!   behind the reading, or this member was left behind, and ends (`sst`, S6). Mutant
-//!   `SLOT_OF_ANY_VIEW`.
+//!   behind the reading, or this member was left behind, and ends (`sst`, S6). So a sender claims
+//!   its place once more before it writes to a member whose link was down. Mutants
+//!   `SLOT_OF_ANY_VIEW`, `CLAIMED_ONCE`.
 //! - V16 *Enough members.* In a subgroup that lacks members nothing is multicast; what waits stays.
 //!   Mutant `SENDS_INADEQUATE`.
 

@@ -320,7 +320,9 @@ impl<P: Plantings> Machine<P> {
     pub fn on_event(&mut self, event: Event<'_>, now: Instant, port: &mut impl Port) {
         match event {
             Event::LinkUp(seat) => {
-                self.renewed.insert(seat);
+                if !self.planted.has(Bug::NoRenewal) {
+                    self.renewed.insert(seat);
+                }
                 if let Life::Outside { next_knock_at, .. } = &mut self.life {
                     *next_knock_at = now;
                 }
@@ -437,7 +439,7 @@ impl<P: Plantings> Machine<P> {
         if current.is_wedged() || !self.journal.is_synced(current.entry) {
             return Turn::Stay;
         }
-        current.claim(port);
+        current.claim(self.renewed, port);
         for (subgroup, outbox) in self.outboxes.iter_mut().enumerate() {
             while current.has_lane(subgroup) {
                 if current.is_durable(subgroup) {
@@ -523,10 +525,7 @@ impl<P: Plantings> Machine<P> {
 
     /// Tells the others what is new.
     fn tell(&mut self, now: Instant, port: &mut impl Port) {
-        let mut renewed = core::mem::replace(&mut self.renewed, SeatSet::EMPTY);
-        if self.planted.has(Bug::NoRenewal) {
-            renewed = SeatSet::EMPTY;
-        }
+        let renewed = core::mem::replace(&mut self.renewed, SeatSet::EMPTY);
         let is_beat = self.next_beat_at <= now;
         if is_beat {
             self.next_beat_at = now.plus(self.config.timing.beat_every);
@@ -556,6 +555,9 @@ impl<P: Plantings> Machine<P> {
                     self.journal.is_synced(current.entry) || self.planted.has(Bug::RowBeforeView);
                 if is_logged {
                     let whole = renewed.intersection(current.others());
+                    if !whole.is_empty() {
+                        current.claim(whole, port);
+                    }
                     for (subgroup, outbox) in self.outboxes.iter().enumerate() {
                         current.write_ring(subgroup, outbox, whole, port);
                     }

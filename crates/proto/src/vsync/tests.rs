@@ -1,6 +1,7 @@
 //! The rules of the end of a view, each at one member whose copies of the other rows are given; and
 //! the planted mistakes that break them.
 
+mod net;
 mod parcels;
 mod relays;
 mod times;

@@ -1,0 +1,239 @@
+//! Several machines over memory, and what becomes of them together.
+
+use super::super::bugs::{Bug, Plantings};
+use super::super::view::Knock;
+use super::super::view::tests::process;
+use super::super::wire::Message;
+use super::super::{Config, End, Machine, Output, ShardId, Start, Timing};
+use super::SHAPE;
+use crate::planted::{Planted, Sound};
+use alloc::vec;
+use alloc::vec::Vec;
+use base::verb::Unsupported;
+use base::{At, Event, Instant, Parcel, Port, Rank, Token};
+
+/// What a process posted, and to which seat.
+enum Post {
+    Write(Rank, At, Vec<u64>),
+    Message(Rank, Vec<u8>),
+}
+
+impl Post {
+    const fn to(&self) -> Rank {
+        match self {
+            Post::Write(to, ..) | Post::Message(to, _) => *to,
+        }
+    }
+}
+
+/// The memory of a seat, and what its process posted.
+struct Ground {
+    words: Vec<u64>,
+    posted: Vec<Post>,
+}
+
+impl Port for Ground {
+    fn load(&self, at: At) -> u64 {
+        self.words[at.0 as usize]
+    }
+    fn load_into(&self, at: At, words: &mut [u64]) {
+        let at = at.0 as usize;
+        words.copy_from_slice(&self.words[at..at + words.len()]);
+    }
+    fn store(&mut self, at: At, word: u64) {
+        self.words[at.0 as usize] = word;
+    }
+    fn write(&mut self, to: Rank, at: At, words: &[u64], _: Option<Token>) {
+        self.posted.push(Post::Write(to, at, words.to_vec()));
+    }
+    fn read(&mut self, _: Rank, _: At, _: usize, _: Token) {}
+    fn cas(&mut self, _: Rank, _: At, _: u64, _: u64, _: Option<Token>) {}
+    fn fetch_add(&mut self, _: Rank, _: At, _: u64, _: Option<Token>) {}
+    fn send(&mut self, to: Rank, message: &[u8]) -> bool {
+        self.posted.push(Post::Message(to, message.to_vec()));
+        true
+    }
+    fn wake(&mut self, _: Rank) {}
+    fn permit_writer(&mut self, _: At, _: Option<Rank>) -> Result<(), Unsupported> {
+        Ok(())
+    }
+    fn put_parcel(&mut self, _: Rank, _: At, _: &Parcel) {}
+    fn take_parcel(&mut self, _: Rank, _: At) -> Option<Parcel> {
+        None
+    }
+}
+
+/// The parameters of a process.
+fn config(me: usize, start: Start) -> Config {
+    Config {
+        me: process(me, 1),
+        start,
+        shape: SHAPE,
+        timing: Timing::default(),
+        n_adequate: 1,
+        keeps_state: true,
+        lease: None,
+        group: 0,
+        keep_bytes: 0,
+        layout: Vec::new(),
+    }
+}
+
+/// Processes on the first of eight seats. What they post takes effect at once.
+struct Net<P> {
+    planted: P,
+    /// By seat: none where none has begun, or where it has died.
+    machines: Vec<Option<Machine<P>>>,
+    grounds: Vec<Ground>,
+    /// By seat: what its process was told.
+    told: Vec<Vec<Output>>,
+    now: Instant,
+    /// A process that is stopped, and that nothing reaches.
+    asleep: Option<Rank>,
+    /// Whether applications give no states.
+    is_stingy: bool,
+}
+
+impl<P: Plantings> Net<P> {
+    /// The founders of a group, in its first view.
+    fn founded(n: usize, n_adequate: usize, planted: P) -> Net<P> {
+        let n_words = super::super::region(&SHAPE).n_words as usize;
+        let ground = || Ground { words: vec![0; n_words], posted: Vec::new() };
+        let mut net = Net {
+            planted,
+            machines: (0..8).map(|_| None).collect(),
+            grounds: (0..8).map(|_| ground()).collect(),
+            told: (0..8).map(|_| Vec::new()).collect(),
+            now: Instant(1),
+            asleep: None,
+            is_stingy: false,
+        };
+        let founders: Vec<Knock> = (0..n).map(|seat| process(seat, 1)).collect();
+        for seat in 0..n {
+            let found = Start::Found(founders.clone());
+            net.begin(seat, Config { n_adequate, ..config(seat, found) });
+        }
+        net.run(50);
+        net
+    }
+
+    fn begin(&mut self, seat: usize, config: Config) {
+        self.machines[seat] = Some(Machine::with(config, self.planted, self.now));
+    }
+
+    fn machine(&mut self, seat: usize) -> &mut Machine<P> {
+        self.machines[seat].as_mut().expect("a process that lives")
+    }
+
+    fn multicast(&mut self, seat: usize, message: u8) {
+        let taken = self.machine(seat).multicast(ShardId::default(), [message][..].into());
+        assert_eq!(taken, Ok(()), "{message}");
+    }
+
+    /// One turn of the process on a seat: what it posts.
+    fn turn(&mut self, seat: usize) -> Vec<Post> {
+        let Some(machine) = &mut self.machines[seat] else { return Vec::new() };
+        let mut out = Vec::new();
+        machine.poll(self.now, &mut self.grounds[seat], &mut out);
+        for one in &out {
+            if let Output::GiveState { to, shard, at } = one
+                && !self.is_stingy
+            {
+                machine.give(*to, *shard, *at, b"state".to_vec());
+            }
+        }
+        self.told[seat].extend(out);
+        core::mem::take(&mut self.grounds[seat].posted)
+    }
+
+    /// What the process on a seat posted takes effect.
+    fn land(&mut self, from: usize, posted: Vec<Post>) {
+        for post in posted {
+            match post {
+                Post::Write(to, at, words) => {
+                    let there = &mut self.grounds[to.index()].words[at.0 as usize..];
+                    there[..words.len()].copy_from_slice(&words);
+                }
+                Post::Message(to, bytes) => {
+                    let message = Event::Message { from: Rank::at(from), bytes: &bytes };
+                    self.tell(to.index(), message);
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, seat: usize, event: Event<'_>) {
+        if let Some(machine) = &mut self.machines[seat] {
+            machine.on_event(event, self.now, &mut self.grounds[seat]);
+        }
+    }
+
+    /// Lets so many milliseconds pass, with a turn of each process in each.
+    fn run(&mut self, n_ms: u64) {
+        for _ in 0..n_ms {
+            self.now = Instant(self.now.0 + 1_000_000);
+            let asleep = self.asleep;
+            for seat in (0..8).filter(|seat| asleep != Some(Rank::at(*seat))) {
+                let mut posted = self.turn(seat);
+                posted.retain(|post| asleep != Some(post.to()));
+                self.land(seat, posted);
+            }
+        }
+    }
+
+    fn n_members(&mut self, seat: usize) -> usize {
+        self.machine(seat).view().map_or(0, |view| view.members.len())
+    }
+
+    /// The reason why the process on a seat is no longer in the group.
+    fn ended(&self, seat: usize) -> Option<End> {
+        let ended = |one: &Output| if let Output::Ended(end) = one { Some(*end) } else { None };
+        self.told[seat].iter().find_map(ended)
+    }
+
+    /// What was delivered on a seat: the number of the view, and the message.
+    fn delivered(&self, seat: usize) -> Vec<(u64, u8)> {
+        let delivered = |one: &Output| {
+            let Output::Deliver(one) = one else { return None };
+            Some((one.at.view.0, one.message[0]))
+        };
+        self.told[seat].iter().filter_map(delivered).collect()
+    }
+}
+
+/// What a process that was stopped delivers, and how it ends, which the others had removed and have
+/// let in again, by a knock that was late, if so many of the first one's WRITEs have landed there
+/// since the link came back.
+fn left_behind<P: Plantings>(n_landed: usize, planted: P) -> (Vec<(u64, u8)>, Option<End>) {
+    let mut net = Net::founded(4, 1, planted);
+    net.machine(3).hold(true);
+    (0..4).for_each(|message| net.multicast(0, message));
+    net.run(20);
+    net.asleep = Some(Rank::at(3));
+    net.run(1000);
+    assert_eq!((net.n_members(0), net.delivered(3)), (3, vec![]));
+    let knock = Message::Knock(process(3, 1)).encoded();
+    net.tell(0, Event::Message { from: Rank::at(3), bytes: &knock });
+    net.run(5);
+    assert_eq!(net.n_members(0), 4);
+    net.multicast(0, 9);
+    net.run(5);
+    net.tell(0, Event::LinkUp(Rank::at(3)));
+    let mut posted = net.turn(0);
+    posted.retain(|post| post.to() == Rank::at(3));
+    posted.truncate(n_landed);
+    net.land(0, posted);
+    net.machine(3).hold(false);
+    net.turn(3);
+    (net.delivered(3), net.ended(3))
+}
+
+#[test]
+fn v17_a_place_is_claimed_before_a_message_is_written_there_again() {
+    for n_landed in 1..8 {
+        let behind = left_behind(n_landed, Sound);
+        assert_eq!(behind, (vec![], Some(End::Excluded)), "{n_landed} WRITEs");
+    }
+    let (delivered, _) = left_behind(1, Planted(Bug::ClaimedOnce));
+    assert_eq!(delivered[0], (1, 9), "a message of the third view");
+}
