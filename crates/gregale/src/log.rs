@@ -103,6 +103,7 @@ struct Record {
     slot: u64,
     ballot: u64,
     view: u64,
+    configuration: bool,
     payload_bytes: u32,
     synced_upto: String,
 }
@@ -229,6 +230,7 @@ fn member(it: &Description) -> Member {
         slot: record.slot.0,
         ballot: record.ballot,
         view: record.view,
+        configuration: record.is_configuration,
         payload_bytes: record.payload,
         synced_upto: record.synced_upto.clone(),
     });

@@ -35,6 +35,10 @@ pub enum Detail {
     Records,
 }
 
+/// The flag in an entry's view that its payload is a configuration of the members, as the durable
+/// protocol sets it (docs/formats.md).
+const IS_CONFIGURATION: u64 = 1 << 63;
+
 /// The most readings of a log that seems damaged: a process that writes meanwhile makes segments
 /// that were read early look short beside those that were read late.
 const READINGS_MAX: usize = 3;
@@ -109,6 +113,8 @@ pub struct Record {
     pub ballot: u64,
     /// The view of its entry.
     pub view: u64,
+    /// Whether its entry is a configuration of the members, and no value.
+    pub is_configuration: bool,
     /// The bytes of its payload.
     pub payload: u32,
     /// The place below which everything was durable when it was written.
@@ -205,12 +211,13 @@ fn read(
     let found = survey(media, log, |head, _| {
         let segment = segments.entry(head.position.segment()).or_default();
         segment.n_records += 1;
+        let view = head.view & !IS_CONFIGURATION;
         if head.kind == Kind::Entry {
             segment.n_entries += 1;
             let (first, last) = segment.slots.unwrap_or((head.slot, head.slot));
             segment.slots = Some((first.min(head.slot), last.max(head.slot)));
             segment.ballot_max = segment.ballot_max.max(head.ballot.0);
-            segment.view_max = segment.view_max.max(head.view);
+            segment.view_max = segment.view_max.max(view);
         }
         if detail == Detail::Records {
             records.push(Record {
@@ -218,7 +225,8 @@ fn read(
                 kind: format!("{:?}", head.kind),
                 slot: head.slot,
                 ballot: head.ballot.0,
-                view: head.view,
+                view,
+                is_configuration: head.kind == Kind::Entry && view != head.view,
                 payload: head.payload,
                 synced_upto: head.synced_upto.to_string(),
             });
@@ -267,9 +275,10 @@ impl fmt::Display for Description {
             }
         }
         for it in &self.records {
+            let what = if it.is_configuration { " configuration" } else { "" };
             writeln!(
                 out,
-                "  {:>10} {:<6} slot {:>10} ballot {:>6} view {:>4} payload {:>8} synced_upto {}",
+                "  {:>10} {:<6} slot {:>10} ballot {:>6} view {:>4} payload {:>8} synced_upto {}{what}",
                 it.at, it.kind, it.slot.0, it.ballot, it.view, it.payload, it.synced_upto
             )?;
         }

@@ -71,8 +71,9 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
         let mut opened = open(&directory);
         opened.log.put_meta(b"promised");
         for slot in 0..300 {
-            let (ballot, view) = (Ballot(slot % 5), 1);
-            opened.log.append(Slot(slot), ballot, view, &payload(slot)).unwrap();
+            // The durable protocol marks the configurations of its members.
+            let view = if slot == 5 { 1 << 63 | 2 } else { 1 };
+            opened.log.append(Slot(slot), Ballot(slot % 5), view, &payload(slot)).unwrap();
             if slot % 7 == 0 {
                 commit(&mut opened);
             }
@@ -88,12 +89,17 @@ fn a_directory_keeps_its_log_and_inspect_describes_it() {
         "node 2 incarnation 3 of cluster 0000000000000007",
         "snapshot-0000000000000064: everything below slot 100, 9 bytes in 1 chunks",
         "log-00000000:",
+        "ballots up to 4, views up to 2",
         "log: slots 0 to 300 (exclusive)",
         "metadata 8 bytes",
         "intact, ends at",
     ] {
         assert!(text.contains(part), "{part:?} is missing in:\n{text}");
     }
+    let marked: Vec<&str> = text.lines().filter(|line| line.ends_with(" configuration")).collect();
+    assert!(
+        matches!(marked[..], [line] if line.contains("slot          5 ballot      0 view    2 "))
+    );
     {
         let directory = reopen(&path);
         let mut opened = open(&directory);
