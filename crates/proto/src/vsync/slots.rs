@@ -14,7 +14,8 @@ use base::At;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     Null,
-    /// A message: its number among its sender's, from 1, through all views; and its length.
+    /// A message: its number among its sender's, from 1, through all views, of which a word has the
+    /// rest behind a division by [`NUMBERS`]; and its length.
     Message {
         number: u64,
         n_bytes: u32,
@@ -34,6 +35,8 @@ pub(super) enum Header {
 /// The word of a null.
 const NULL: u64 = u64::MAX;
 const LENGTH_BITS: u32 = 21;
+/// The number of messages that have different numbers in their words.
+pub(super) const NUMBERS: u64 = 1 << (62 - LENGTH_BITS);
 /// The bit of a message that has landed.
 const LANDED: u64 = 1 << 63;
 /// That of one in a parcel. (A null has both.)
@@ -46,10 +49,14 @@ impl Header {
     pub(super) const fn word(self) -> u64 {
         match self {
             Header::Null => NULL,
-            Header::Message { number, n_bytes } => number << LENGTH_BITS | n_bytes as u64,
-            Header::Landed { number, n_bytes } => LANDED | number << LENGTH_BITS | n_bytes as u64,
-            Header::Packed { number, n_bytes } => PACKED | number << LENGTH_BITS | n_bytes as u64,
+            Header::Message { number, n_bytes } => Header::told(number, n_bytes),
+            Header::Landed { number, n_bytes } => LANDED | Header::told(number, n_bytes),
+            Header::Packed { number, n_bytes } => PACKED | Header::told(number, n_bytes),
         }
+    }
+
+    const fn told(number: u64, n_bytes: u32) -> u64 {
+        (number % NUMBERS) << LENGTH_BITS | n_bytes as u64
     }
 
     pub(super) const fn of(word: u64) -> Header {
@@ -140,6 +147,20 @@ mod tests {
             Header::Packed { number: (1 << 41) - 1, n_bytes: Header::BYTES_MAX },
         ] {
             assert_eq!(Header::of(header.word()), header);
+        }
+    }
+
+    #[test]
+    fn a_number_that_has_no_room_becomes_a_small_one_and_leaves_the_kind_as_it_is() {
+        let n_bytes = 8;
+        for (number, told) in [(NUMBERS, 0), (NUMBERS + 7, 7), (5 * NUMBERS + 1, 1)] {
+            let of = |header: Header| Header::of(header.word());
+            let (large, small) = (Header::Message { number, n_bytes }, told);
+            assert_eq!(of(large), Header::Message { number: small, n_bytes });
+            let large = Header::Packed { number, n_bytes };
+            assert_eq!(of(large), Header::Packed { number: small, n_bytes });
+            let large = Header::Landed { number, n_bytes };
+            assert_eq!(of(large), Header::Landed { number: small, n_bytes });
         }
     }
 
