@@ -118,7 +118,7 @@ struct Inside<P> {
     last: Option<Current<P>>,
     /// Processes that ask to be let in.
     knocks: Knocks,
-    /// Members whose failure was reported since the last poll.
+    /// Members whose failure was reported in this view, or before, where that was not used.
     reported: SeatSet,
     /// By subgroup: a newcomer's wait for the state of its shard.
     wants: Vec<Option<Want>>,
@@ -418,7 +418,7 @@ impl<P: Plantings> Machine<P> {
         let (table, beat) = (&current.table, current.row.beat);
         let trusted = current.trusted().intersection(current.others());
         let silent = current.detector.look(trusted, |seat| table.get(seat, beat, 0), now);
-        let failed = silent.union(core::mem::take(&mut inside.reported));
+        let failed = silent.union(inside.reported);
         let knocks = inside.knocks.fresh(self.config.timing.ask_every, now);
         if self.is_leaving && current.has_disks() && current.view.members.len() == 1 {
             // W5: its log has the group's states.
@@ -472,7 +472,7 @@ impl<P: Plantings> Machine<P> {
     ) {
         let life = core::mem::replace(&mut self.life, Life::Ended(None));
         let Life::Inside(inside) = life else { return };
-        let Inside { mut current, mut wants, .. } = *inside;
+        let Inside { mut current, mut wants, reported, .. } = *inside;
         let (me, change) = (current.me, decided.change());
         self.answers = current.answers_behind(change);
         current.commit(decided);
@@ -492,17 +492,19 @@ impl<P: Plantings> Machine<P> {
             return;
         }
         let next = current.view.after(change, &self.subgroups, self.planted);
+        // What came too late for this change is a reason for the next one.
+        let stays = |at: &Rank| current.view.member(*at).is_some_and(|of| next.has(&of.process));
+        let failed = current.suspected(me).union(reported).iter().filter(stays).collect();
         let begun = Begun { view: next, trims: change.trims.clone(), left: change.left };
         for joiner in &change.joined {
             let (trims, view) = (begun.trims.clone(), begun.view.clone());
             let welcome = Message::Welcome { trims, view };
             let _ = port.send(joiner.seat, &welcome.encoded());
         }
-        let still_suspected = current.suspected(me);
         out.append(&mut self.pending);
         self.begin(begun, Some(current), wants, now);
         if let Life::Inside(inside) = &mut self.life {
-            inside.reported = still_suspected;
+            inside.reported = failed;
         }
     }
 

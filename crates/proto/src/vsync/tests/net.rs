@@ -237,3 +237,17 @@ fn v17_a_place_is_claimed_before_a_message_is_written_there_again() {
     let (delivered, _) = left_behind(1, Planted(Bug::ClaimedOnce));
     assert_eq!(delivered[0], (1, 9), "a message of the third view");
 }
+
+/// The application's word that a member has failed, at each moment around a change of the view.
+#[test]
+fn a_suspicion_that_is_reported_as_a_view_ends_is_used_in_the_next() {
+    for n_ms in 180..240 {
+        let mut net = Net::founded(5, 1, Sound);
+        net.machines[4] = None;
+        net.run(n_ms);
+        net.machine(1).suspect(Rank::at(3));
+        net.run(300);
+        let view = net.machine(1).view().expect("it stays");
+        assert_eq!((view.members.len(), net.ended(3)), (3, Some(End::Excluded)), "{n_ms} ms");
+    }
+}
