@@ -181,6 +181,7 @@ pub(crate) struct Config {
     pub(crate) member: u16,
     #[serde(default = "shm")]
     pub(crate) fabric: FabricKind,
+    /// By default the one that provides the durability, or that orders partitions.
     #[serde(default = "velos")]
     pub(crate) protocol: Protocol,
     #[serde(default = "memory_quorum")]
@@ -257,7 +258,9 @@ impl Config {
         let text = std::fs::read_to_string(path)
             .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
         let mut config = Config::parse(&text, path)?;
-        config.requirepass = args.requirepass.clone().or(config.requirepass);
+        let of_file = config.requirepass.take();
+        let said = password(args.requirepass.as_deref()).or(password(of_file.as_deref()));
+        config.requirepass = said.map(str::to_owned);
         config.maxmemory = args.maxmemory.unwrap_or(config.maxmemory);
         config.maxclients = args.maxclients.unwrap_or(config.maxclients);
         config.validate()?;
@@ -265,10 +268,20 @@ impl Config {
     }
 
     fn parse(text: &str, path: &Path) -> Outcome<Config> {
-        toml::from_str(text).map_err(|error| {
+        let read: Result<Config, _> = toml::from_str(text);
+        let mut config = read.map_err(|error| {
             let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
             Failure::new(format_args!("{} line {line}: {}", path.display(), error.message()))
-        })
+        })?;
+        let names =
+            |key: &str| toml::from_str(text).is_ok_and(|of: toml::Table| of.contains_key(key));
+        if !names("protocol") {
+            config.protocol = match config.partitions {
+                Some(_) => Protocol::Primcast,
+                None => config.durability.protocol(),
+            };
+        }
+        Ok(config)
     }
 
     /// Refuses contradictory settings.
@@ -364,6 +377,12 @@ impl Config {
     }
 }
 
+/// A password as it is said. The empty one is none, as in Redis: a variable of the environment may
+/// be set to nothing.
+pub(crate) fn password(said: Option<&str>) -> Option<&str> {
+    said.filter(|password| !password.is_empty())
+}
+
 /// Refuses combinations that do not exist.
 pub(crate) fn check_choices(
     protocol: Protocol,
@@ -382,7 +401,7 @@ pub(crate) fn check_choices(
     let row = protocol.row();
     if !row.durability.contains(&durability.name()) {
         return Err(Failure::new(format_args!(
-            "{} does not provide {}: leave --protocol out, use {}, or say --durability {}",
+            "{} does not provide {}: leave `protocol` out, use {}, or say --durability {}",
             protocol.name(),
             durability.name(),
             durability.protocol().name(),
@@ -409,7 +428,7 @@ pub(crate) fn check_partitions(protocol: Protocol, n: Option<u8>) -> Outcome<()>
             Err(Failure::new("primcast orders partitions: say how many, --partitions 4"))
         }
         Some(_) if protocol != Protocol::Primcast => Err(Failure::new(format_args!(
-            "{} does not order partitions: leave --protocol out, or say --protocol primcast",
+            "{} does not order partitions: leave `protocol` out, or say --protocol primcast",
             protocol.name()
         ))),
         Some(n) if !(1..=kv::partition::PARTITIONS_MAX).contains(&usize::from(n)) => {
@@ -436,7 +455,7 @@ pub(crate) fn check_order(order: Option<Order>, durability: Durability) -> Outco
 
 /// Refuses to serve other hosts without a password.
 pub(crate) fn check_open(ip: std::net::IpAddr, requirepass: Option<&str>) -> Outcome<()> {
-    if !ip.is_loopback() && requirepass.is_none_or(str::is_empty) {
+    if !ip.is_loopback() && password(requirepass).is_none() {
         return Err(Failure::new(format_args!(
             "{ip} is not loopback: set --requirepass, or bind to 127.0.0.1"
         )));
@@ -503,16 +522,17 @@ control = "127.0.0.1:7201"
         assert!(with("id = 2", "id = 3").contains("in order"));
         assert!(with("member = 2", "member = 2\nfabric = \"tcp\"").contains("`fabric` address"));
         assert!(with("member = 2", "member = 2\nprotocol = \"mu\"").contains("--fabric tcp"));
-        let disk = with("member = 2", "member = 2\ndurability = \"disk-quorum\"");
-        assert!(disk.contains("velos does not provide disk-quorum"), "{disk}");
+        let velos = "member = 2\nprotocol = \"velos\"";
+        let disk = with("member = 2", &format!("{velos}\ndurability = \"disk-quorum\""));
+        assert!(disk.contains("velos does not provide disk-quorum: leave `protocol`"), "{disk}");
         let durable = "member = 2\nprotocol = \"durable\"\ndurability = \"disk-quorum\"";
         assert!(with("member = 2", durable).contains("needs a `data` directory"));
-        let all = with("member = 2", "member = 2\ndurability = \"disk-all\"");
+        let all = with("member = 2", &format!("{velos}\ndurability = \"disk-all\""));
         assert!(all.contains("velos does not provide disk-all"), "{all}");
         let alone = with("member = 2", "member = 2\nprotocol = \"primcast\"");
         assert!(alone.contains("--partitions"), "{alone}");
-        let velos = with("member = 2", "member = 2\npartitions = { n = 4 }");
-        assert!(velos.contains("velos does not order partitions"), "{velos}");
+        let velos = with("member = 2", &format!("{velos}\npartitions = {{ n = 4 }}"));
+        assert!(velos.contains("velos does not order partitions: leave `protocol`"), "{velos}");
         let primcast = "member = 2\nprotocol = \"primcast\"\npartitions = { n = 4 }";
         let disk = with("member = 2", &format!("{primcast}\ndurability = \"disk-all\""));
         assert!(disk.contains("say --durability disk-quorum"), "{disk}");
@@ -522,6 +542,42 @@ control = "127.0.0.1:7201"
         assert!(with("127.0.0.1:7001", "0.0.0.0:7001").contains("--requirepass"));
         assert!(with("member = 2", "member = 2\nmaxclients = 0").contains("1 or more"));
         assert!(with("127.0.0.1:7201", "0.0.0.0:7201").contains("control port"));
+    }
+
+    /// It was velos, and the file was told to leave out a protocol that it does not name.
+    #[test]
+    fn a_file_that_names_no_protocol_has_the_one_that_fits() {
+        let protocol = |more: &str| {
+            let text = FILE.replace("member = 2", &format!("member = 2\n{more}"));
+            load(&text).unwrap().protocol.name()
+        };
+        let data = "data = \"/var/lib/x\"";
+        assert_eq!(protocol(""), "velos");
+        assert_eq!(protocol(&format!("durability = \"disk-quorum\"\n{data}")), "durable");
+        assert_eq!(protocol(&format!("durability = \"disk-all\"\n{data}")), "durable");
+        assert_eq!(protocol("partitions = { n = 4 }"), "primcast");
+        assert_eq!(protocol("protocol = \"velos\""), "velos");
+    }
+
+    #[test]
+    fn an_empty_password_is_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("member-2.toml");
+        let load = |of_file: &str, said: &str| {
+            let text =
+                FILE.replace("member = 2", &format!("member = 2\nrequirepass = \"{of_file}\""));
+            std::fs::write(&path, text).unwrap();
+            let args = ServeArgs {
+                config: path.clone(),
+                requirepass: Some(said.to_owned()),
+                maxmemory: None,
+                maxclients: None,
+                supervised: false,
+            };
+            Config::load(&args).unwrap().requirepass
+        };
+        assert_eq!((load("", ""), load("old", "new")), (None, Some("new".to_owned())));
+        assert_eq!(load("old", ""), Some("old".to_owned()), "the cluster stays closed");
     }
 
     #[test]

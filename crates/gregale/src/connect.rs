@@ -1,5 +1,6 @@
 //! The cluster to which a command connects.
 
+use crate::config;
 use clap::Args;
 use console::Failure;
 use runtime::By;
@@ -24,6 +25,13 @@ pub(crate) struct ConnectArgs {
     /// The password, if the cluster wants one.
     #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
     pub(crate) password: Option<String>,
+}
+
+impl ConnectArgs {
+    /// The password, if there is one.
+    pub(crate) fn password(&self) -> Option<&str> {
+        config::password(self.password.as_deref())
+    }
 }
 
 /// The body that the control port at `address` answers with.

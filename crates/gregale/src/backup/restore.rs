@@ -37,7 +37,7 @@ struct Report {
 pub(crate) fn restore(args: &RestoreArgs) -> Outcome {
     let file = &args.file;
     let whole = read(file, |_| Ok(()))?; // I3 of the module above
-    let mut writer = Writer::open(args.connect.address, args.connect.password.as_deref())?;
+    let mut writer = Writer::open(args.connect.address, args.connect.password())?;
     let n = writer.n_keys()?;
     if n != 0 && !args.force {
         return Err(Failure::new(format_args!(

@@ -41,7 +41,7 @@ pub(super) fn take(path: &Path, connect: &ConnectArgs, format: Format) -> Outcom
     }
     // The connection comes first: without a member nothing is changed.
     let address = connect.address;
-    let mut connection = Connection::open(address, connect.password.as_deref(), ANSWER_WITHIN)?;
+    let mut connection = Connection::open(address, connect.password(), ANSWER_WITHIN)?;
     let mut part = Part::create(path)?;
     let summary = fetch(&mut connection, address, &mut part)?;
     part.finish(path)?;

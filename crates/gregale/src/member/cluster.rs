@@ -54,7 +54,7 @@ impl Cluster {
             let why = "--secret-file belongs to --control: client ports take a password";
             return Err(Failure::new(why));
         }
-        let password = reach.connect.password.clone();
+        let password = reach.connect.password().map(str::to_owned);
         let addresses = vec![reach.connect.address];
         Ok(Cluster { addresses, ports: Ports::Client { password } })
     }

@@ -73,7 +73,7 @@ pub(crate) struct UpArgs {
     pub(crate) directory: PathBuf,
     /// The password that clients have to give (AUTH).
     #[arg(long, env = "GREGALE_REQUIREPASS", hide_env_values = true)]
-    pub(crate) requirepass: Option<String>,
+    requirepass: Option<String>,
     /// The memory that keys and values may take, as 100mb or 2gb; 0, the default, for no limit.
     #[arg(long, env = "GREGALE_MAXMEMORY", value_parser = crate::config::parse_bytes)]
     maxmemory: Option<u64>,
@@ -242,6 +242,11 @@ impl UpArgs {
         self.maxmemory.is_some() || self.partitions.is_some() || names_program
     }
 
+    /// The password of clients, if there is one.
+    pub(super) fn password(&self) -> Option<&str> {
+        config::password(self.requirepass.as_deref())
+    }
+
     /// The partitions, if there are any.
     pub(crate) fn partitioning(&self) -> Option<Partitioning> {
         self.partitions.map(|n| Partitioning { n, order: self.order })
@@ -258,7 +263,7 @@ impl UpArgs {
                 config::check_kind(self.protocol(), self.durability(), self.partitions.is_some())?;
                 program.check()?;
             }
-            None => config::check_open(self.bind, self.requirepass.as_deref())?,
+            None => config::check_open(self.bind, self.password())?,
         }
         self.check_paths()?;
         let is_on_disk = self.durability().is_on_disk();

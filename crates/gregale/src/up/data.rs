@@ -251,7 +251,8 @@ impl Data {
             }
             Some(begun) => Err(Failure::new(format_args!(
                 "{} holds a cluster that was begun with {}, and its log means something else \
-                 without: say that{}",
+                 without: say that{}; for another cluster name another --data, or remove this \
+                 directory, and what was written with it",
                 self.path.display(),
                 begun.flags(),
                 match begun {

@@ -62,7 +62,7 @@ pub(super) fn config_of(
         partitions: args.partitioning(),
         program: args.program.program(),
         secret_file: data.map_or_else(|| directory.join("secret"), Data::secret_file),
-        requirepass: args.requirepass.clone(),
+        requirepass: args.password().map(str::to_owned),
         maxmemory: args.maxmemory(),
         maxclients: args.maxclients,
         cluster_discovery: args.cluster_discovery,
