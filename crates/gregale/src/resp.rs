@@ -157,22 +157,26 @@ fn none_within(within: Duration, error: io::Error) -> io::Error {
     }
 }
 
+/// The other way to members, where the client ports are not theirs.
+pub(crate) const OF_A_PROGRAM: &str = "the client ports of a replicated program are the program's: \
+    there `status` and `member` take --control ADDRESS:PORT, which `gregale up` prints";
+
 /// The failure of a member that did not answer.
 pub(crate) fn unanswered(address: SocketAddr, error: &io::Error) -> Failure {
     Failure::new(format_args!(
         "no answer from {address}: {error}; is the cluster up? Any live member's client port will \
-         do: --connect ADDRESS:PORT"
+         do: --connect ADDRESS:PORT; {OF_A_PROGRAM}"
     ))
 }
 
 /// The failure of a command that the member refused with this line.
 pub(crate) fn refused(address: SocketAddr, line: &str) -> Failure {
     let mend = if line.starts_with("NOAUTH") || line.starts_with("WRONGPASS") {
-        "; give --password, or set GREGALE_REQUIREPASS"
+        "; give --password, or set GREGALE_REQUIREPASS".to_owned()
     } else if line.contains("unknown command") {
-        "; is it another server's port?"
+        format!("; is it another server's port? {OF_A_PROGRAM}")
     } else {
-        ""
+        String::new()
     };
     Failure::new(format_args!("{address} answers {line:?}{mend}"))
 }
@@ -216,6 +220,19 @@ mod tests {
         let mut silent = Connection::open(address, None, within).unwrap();
         let failure = silent.ask(&[b"PING"]).unwrap_err().to_string();
         assert!(failure.contains("none within 0.01 s; is the cluster up?"), "{failure}");
+    }
+
+    /// The client port of a replicated program is another server's.
+    #[test]
+    fn whoever_asks_a_replicated_program_hears_of_its_control_ports() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 7000));
+        let strange = unanswered(address, &strange("ERROR\r\n")).to_string();
+        let unknown = refused(address, "ERR unknown command 'GREGALE.BACKUP'").to_string();
+        for failure in [strange, unknown] {
+            assert!(failure.contains("`member` take --control ADDRESS:PORT, which"), "{failure}");
+        }
+        let other = refused(address, "ERR no").to_string();
+        assert_eq!(other, "127.0.0.1:7000 answers \"ERR no\"");
     }
 
     #[test]
