@@ -13,11 +13,12 @@ use std::path::PathBuf;
     gregale member replace 2             a dead member, or a disk that is to be retired\n  \
     gregale member remove 3\n  \
     gregale member add 3                 takes part again, with an empty disk\n  \
-    gregale member replace 2 --control 127.0.0.1:41229 --secret-file gregale-data/secret\n\n\
+    gregale member replace 2 --control 127.0.0.1:41229 \\\n    \
+        --secret-file gregale-data/local-7000/secret\n\n\
     The client ports of a replicated program are the program's: its members are changed over a\n\
     control port. `gregale up` prints these ports, and the file of the secret.\n\
-    One change at a time; each is an entry of the log. Members of mu, and of partitions, never\n\
-    change.")]
+    One change at a time; each is an entry of the log. Members of mu, multipaxos and abd,\n\
+    and of partitions, never change.")]
 pub(crate) enum MemberCommand {
     /// Show each seat: voter, learner or none, and its incarnation.
     List(MemberListArgs),
