@@ -276,6 +276,7 @@ impl Board {
                     applied: card.as_ref().map_or(0, |card| card.applied),
                     decision_p50_us: card.as_ref().and_then(|card| card.decision_p50_us),
                     state_time_ahead_ms: card.as_ref().map_or(0, |card| card.state_time_ahead_ms),
+                    data_lost: card.as_ref().is_some_and(|card| card.data_lost),
                     sentinel: card.as_ref().and_then(|card| card.sentinel),
                     program: card.as_ref().and_then(|card| card.program.clone()),
                     disk: card.and_then(|card| card.disk),

@@ -3,7 +3,7 @@
 //! The names in [`ClusterStatus`] are an interface: additions only.
 
 use crate::connect::{self, ConnectArgs};
-use crate::resp::{Connection, Value, refused};
+use crate::resp::{Connection, OF_A_PROGRAM, Value, refused};
 use base::{Incarnation, NodeId, Rank};
 use clap::Args;
 use console::{Failure, Format, Outcome};
@@ -16,7 +16,8 @@ use std::time::Duration;
 /// `gregale status`
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  gregale status --connect 127.0.0.1:7000 --format json\n  \
-    gregale status --control 127.0.0.1:41229  of a replicated program; `up` shows these ports")]
+    gregale status --control 127.0.0.1:41229  of a replicated program; `up` shows these ports\n\n\
+    Exit code 1: a member says that the data is lost.")]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) connect: ConnectArgs,
@@ -104,6 +105,9 @@ pub(crate) struct MemberStatus {
     /// passes.
     #[serde(default)]
     pub(crate) state_time_ahead_ms: i64,
+    /// Whether, as far as it sees, no live member holds the state.
+    #[serde(default)]
+    pub(crate) data_lost: bool,
     /// Its disk, in durable modes, unless it is down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) disk: Option<DiskStatus>,
@@ -361,17 +365,18 @@ impl DiskStatus {
     }
 }
 
-/// Asks a member, and prints its answer.
+/// Asks a member, and prints its answer. Data that is lost is a negative answer.
 pub(crate) fn run(args: &StatusArgs) -> Outcome {
     let (status, json) = match args.control {
         Some(address) => fetch_control(address)?,
-        None => fetch(args.connect.address, args.connect.password.as_deref())?,
+        None => fetch(args.connect.address, args.connect.password())?,
     };
     match args.format {
         Format::Json => outln!("{json}"),
         Format::Table => out!("{}", table(&status)),
     }
-    Ok(ExitCode::SUCCESS)
+    let has_lost = status.members.iter().any(|member| member.data_lost);
+    Ok(if has_lost { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// The cluster's status as the member at `address` sees it, and its JSON text.
@@ -398,7 +403,8 @@ fn control(address: SocketAddr) -> Outcome<String> {
 fn parse(address: SocketAddr, json: String) -> Outcome<(ClusterStatus, String)> {
     let status = serde_json::from_str(&json).map_err(|error| {
         Failure::new(format_args!(
-            "{address} answers, but not as gregale does ({error}): is it another server's port?"
+            "{address} answers, but not as gregale does ({error}): is it another server's port? \
+             {OF_A_PROGRAM}"
         ))
     })?;
     Ok((status, json))
@@ -455,6 +461,15 @@ fn table(status: &ClusterStatus) -> String {
         text += cells.collect::<String>().trim_end();
         text.push('\n');
     }
+    let lost = status.members.iter().filter(|member| member.data_lost);
+    let lost: Vec<String> = lost.map(|member| member.id.to_string()).collect();
+    if !lost.is_empty() {
+        text += &format!(
+            "DATA LOST  seen by member {}: no live member holds the state; unless a member is only \
+             paused, start the cluster again\n",
+            lost.join(", ")
+        );
+    }
     if !status.writes_wait_for.is_empty() {
         let ids: Vec<String> = status.writes_wait_for.iter().map(u16::to_string).collect();
         text += &format!(
@@ -502,95 +517,4 @@ fn table(status: &ClusterStatus) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_says_who_lags_and_who_is_down() {
-        let member = |id, role: &str, applied| MemberStatus {
-            id,
-            pid: 40 + u32::from(id),
-            client: format!("127.0.0.1:{}", 6999 + id),
-            control: format!("127.0.0.1:{}", 7199 + id),
-            membership: Membership::Voter,
-            incarnation: 1,
-            role: role.into(),
-            committed: 9,
-            applied,
-            decision_p50_us: None,
-            state_time_ahead_ms: 0,
-            sentinel: Some(SentinelStatus { pid: (id == 2).then_some(77), replaced: 4 }),
-            program: (id == 2).then_some(ProgramStatus {
-                executed: 5,
-                reads: 8,
-                waiting_bytes: 6,
-                stalled_ms: 4_200,
-                transcript_bytes: 70,
-                clients: 1,
-                connections: 3,
-                began_at: 2,
-                checkpoint_at: 4,
-                checkpoints: 1,
-                checkpoints_in_vain: 0,
-                trouble: Some("no room".into()),
-                clock_spins: 0,
-                held: HeldAnswers { bytes: 12, left: 3, refused: 2 },
-                verdicts: Verdicts {
-                    matched: 4,
-                    split: 1,
-                    agreed_at: 4000,
-                    agreed_by: 3,
-                    split_at: 5000,
-                    ..Verdicts::default()
-                },
-            }),
-            disk: (id == 1).then(|| DiskStatus {
-                directory: "/data/member-1".into(),
-                log_start: 3,
-                log_end: 9,
-                logged_bytes: 77,
-                snapshots: 1,
-                trouble: Some("/data/member-1 is full".into()),
-                last_trouble: None,
-            }),
-        };
-        let status = ClusterStatus {
-            cluster: "demo".into(),
-            engine: "one-sided".into(),
-            protocol: "velos".into(),
-            durability: "memory-quorum".into(),
-            fabric: "shm".into(),
-            view: 1,
-            view_is_decided: true,
-            ballot: 9,
-            writes_wait_for: vec![3],
-            members: vec![member(1, "leader", 9), member(2, "follower", 7), member(3, "down", 0)],
-            order: None,
-            partitions: vec![PartitionStatus { id: 0, leader: 2, executed: 5, keys: 1 }],
-        };
-        let text = table(&status);
-        let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split_whitespace().collect()).collect();
-        assert_eq!(
-            lines[3],
-            ["2", "42", "127.0.0.1:7001", "follower", "9", "7", "2", "voter", "1"]
-        );
-        assert_eq!(lines[4], ["3", "43", "127.0.0.1:7002", "down", "-", "-", "-", "voter", "1"]);
-        assert!(
-            text.contains("disk 1  /data/member-1: slots 3 to 9 (exclusive), 77 bytes"),
-            "{text}"
-        );
-        assert!(text.contains("writes wait for the disk of member 3:"), "{text}");
-        assert!(text.contains("sentinel 1  NONE:"), "{text}");
-        assert!(text.contains("sentinel 2  pid 77, 4 died and were replaced\n"), "{text}");
-        let copy = "copy 2  5 entries executed, 8 reads beside the log, 6 of 70 bytes wait, 1 of 3 \
-                    connections here; 12 bytes of answers are held, 2 comparisons refused some; \
-                    NOTHING TAKEN UP for 4 s\n";
-        assert!(text.contains(copy), "{text}");
-        let checkpoints = "at entry 4, the copy began at 2; not saved here: no room\n";
-        assert!(text.contains(checkpoints), "{text}");
-        let verdicts = "3 copies agree up to entry 4000; NO MAJORITY at entry 5000\n";
-        assert!(text.contains(verdicts), "{text}");
-        assert!(text.contains("partition 0  leader 2, 1 keys, 5 executed\n"), "{text}");
-        assert!(text.ends_with("TROUBLE: /data/member-1 is full\n"), "{text}");
-    }
-}
+mod tests;

@@ -1,7 +1,7 @@
 //! Registers, each kept by itself: what `gregale up --protocol abd` answers, and what a death
 //! interrupts.
 
-use crate::support::{Cluster, role, signal, wait_until};
+use crate::support::{Cluster, gregale, role, signal, wait_until};
 use redis::Commands;
 
 const ABD: [&str; 2] = ["--protocol", "abd"];
@@ -136,6 +136,11 @@ fn a_state_that_too_few_have_is_said_to_be_lost(flags: &[&str]) {
             cluster.cli(id, &["GET", "k"]).starts_with("ERR data lost")
         });
     }
+    let output = gregale(&["status", "--connect", &format!("127.0.0.1:{}", cluster.port_of(1))]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("DATA LOST  seen by member 1, 2, 3: "), "{text}");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(cluster.status_at(1)["members"][0]["data_lost"], true);
     assert_eq!(cluster.stop(), Some(0));
 }
 
