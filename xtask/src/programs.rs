@@ -169,6 +169,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
             "a_member_that_dies_while_it_saves_its_state_loses_nothing",
             "a_member_that_is_replaced_and_removed_may_be_added_at_once",
+            "a_member_that_was_away_knows_how_old_a_lock_is",
             "a_member_that_was_dead_when_it_was_removed_stays_out",
             "a_new_disk_joins_in_the_place_of_a_dead_member_without_a_supervisor",
             "a_program_without_known_replies_is_replicated_by_its_silence",

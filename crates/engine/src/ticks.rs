@@ -169,8 +169,8 @@ mod tests {
         assert!(!ticks.wanted);
     }
 
-    /// A lock of 30 s was taken, and a follower was killed 22 s later and started again. It took the
-    /// lock's stamp for the present, and held the lock for 30 s more when it led.
+    /// A lock of 30 s was taken, and a follower was killed 22 s later and started again. It took
+    /// the lock's stamp for the present, and held the lock for 30 s more when it led.
     #[test]
     fn i4_a_member_that_comes_back_is_sent_a_stamp_at_once() {
         let [one, two, three] = [1, 2, 4].map(MemberSet::from_bits);

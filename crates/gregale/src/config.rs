@@ -377,8 +377,8 @@ impl Config {
     }
 }
 
-/// A password as it is said. The empty one is none, as in Redis: a variable of the environment may
-/// be set to nothing.
+/// A password as it is said. The empty one does not count, as in Redis: a variable of the
+/// environment may be set to nothing.
 pub(crate) fn password(said: Option<&str>) -> Option<&str> {
     said.filter(|password| !password.is_empty())
 }

@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use smallvec::SmallVec;
 
-/// The most sessions of a cluster that may be open at once; opening another is refused if a call was
-/// executed in each (E7).
+/// The most sessions of a cluster that may be open at once; opening another is refused if a call
+/// was executed in each (E7).
 pub const SESSIONS_MAX: usize = 4096;
 
 /// The most calls of a session that may be executed but not acknowledged; a further one is refused.
@@ -226,7 +226,7 @@ impl ClientSessions {
     }
 
     /// Ends the session that is idle for the longest of those without an executed call (E7). False
-    /// if there is none.
+    /// without such a session.
     fn end_unused(&mut self) -> bool {
         let unused = self.sessions.iter().filter(|(_, session)| session.executed == 0);
         let idle = unused.min_by_key(|(id, session)| (session.touched_ms, **id));
