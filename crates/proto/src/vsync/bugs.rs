@@ -81,7 +81,7 @@ crate::planted_bugs! {
     SentElsewhere = SENT_ELSEWHERE: sweep ["vsync"],
     /// A state is taken that was made before its taker came to the shard.
     TakesTheOld = TAKES_THE_OLD: sweep ["vsync"],
-    /// What waits is sent though the subgroup lacks members.
+    /// What waits is sent though the view or the subgroup lacks members.
     SendsInadequate = SENDS_INADEQUATE: sweep ["vsync"],
     /// What was cut off is sent again with a stamp from before.
     StampKept = STAMP_KEPT: sweep ["vsync"],

@@ -84,7 +84,7 @@ impl<P: Plantings> Current<P> {
         let n_seats = config.shape.n_seats;
         let mut table = Table::new(&layout.columns, n_seats, me, view.id.0, planted);
         let lanes = (0..config.shape.n_subgroups)
-            .map(|at| Lane::of(&view, layout, me, (at, config.schedule(at)), planted))
+            .map(|at| Lane::of(&view, layout, config, at, planted))
             .collect::<Vec<_>>();
         for at in (0..lanes.len()).filter(|at| lanes[*at].is_some()) {
             table.set(layout.row.ready, at, u64::from(is_ready(at)));

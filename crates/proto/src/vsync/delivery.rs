@@ -24,8 +24,11 @@
 //!   behind the reading, or this member was left behind, and ends (`sst`, S6). So a sender claims
 //!   its place once more before it writes to a member whose link was down. Mutants
 //!   `SLOT_OF_ANY_VIEW`, `CLAIMED_ONCE`.
-//! - V16 *Enough members.* In a subgroup that lacks members nothing is multicast; what waits stays.
+//! - V16 *Enough members.* In a view that has fewer members than [`Config::n_adequate`], and in a
+//!   subgroup that lacks members, nothing is multicast; what waits stays, and what was cut off.
 //!   Mutant `SENDS_INADEQUATE`.
+//!
+//! [`Config::n_adequate`]: super::Config::n_adequate
 
 use super::bugs::{Bug, Plantings};
 use super::clock::Time;

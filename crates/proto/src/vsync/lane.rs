@@ -1,5 +1,6 @@
 //! A member's own shard of one subgroup, in one view.
 
+use super::Config;
 use super::bugs::Plantings;
 use super::clock::{Frontier, Time};
 use super::heard::Heard;
@@ -11,7 +12,6 @@ use super::payload::Payload;
 use super::routes::Routed;
 use super::shard::{Shard, ShardId};
 use super::view::{Knock, Standing, View};
-use crate::rdmc::Schedule;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
@@ -27,7 +27,7 @@ pub(super) struct Lane {
     /// This member's turn.
     pub(super) turn: Standing,
     pub(super) order: RoundRobin,
-    /// Whether the subgroup has enough members.
+    /// Whether the view and the subgroup have enough members.
     pub(super) is_adequate: bool,
     /// What was heard in this shard, in this view and before.
     pub(super) heard: Heard,
@@ -64,14 +64,15 @@ pub(super) struct Sender {
 }
 
 impl Lane {
-    /// The lane of the member on `me` for its shard of `subgroup`, if it is in one.
+    /// The lane of `config`'s process for its shard of `subgroup`, if it is in one.
     pub(super) fn of(
         view: &View,
         layout: &Layout,
-        me: Rank,
-        (subgroup, schedule): (usize, Schedule),
+        config: &Config,
+        subgroup: usize,
         planted: impl Plantings,
     ) -> Option<Lane> {
+        let me = config.me.seat;
         let id = view.shard_of(me, subgroup)?;
         let Shard { seats, .. } = view.shard(id)?;
         let sender = |(turn, seat): (u16, &Rank)| {
@@ -87,7 +88,8 @@ impl Lane {
             seats: seats.iter().copied().collect(),
             turn: Standing(turn as u16),
             order: RoundRobin::new(seats.len()),
-            is_adequate: view.roster[subgroup].is_adequate,
+            is_adequate: view.members.len() >= config.n_adequate
+                && view.roster[subgroup].is_adequate,
             heard: Heard::default(),
             time: view.time,
             frontier: Frontier::default(),
@@ -97,7 +99,7 @@ impl Lane {
             marks: VecDeque::new(),
             open: VecDeque::new(),
             landed: seats.iter().map(|_| VecDeque::new()).collect(),
-            routed: Routed::new(&layout.shape, schedule, turn, seats.len()),
+            routed: Routed::new(&layout.shape, config.schedule(subgroup), turn, seats.len()),
         })
     }
 

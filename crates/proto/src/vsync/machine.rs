@@ -244,8 +244,7 @@ impl<P: Plantings> Machine<P> {
         }
         let lane = inside.current.lane_of(shard.subgroup.into()).filter(|lane| lane.id == shard);
         let lane = lane.ok_or(Refused::OtherShard)?;
-        let is_small = inside.current.view.members.len() < self.config.n_adequate;
-        if is_small || !lane.is_adequate {
+        if !lane.is_adequate {
             return Err(Refused::Inadequate);
         }
         if self.outboxes[lane.subgroup()].n_waiting() >= self.config.shape.window as usize {

@@ -144,6 +144,8 @@ pub(super) struct History {
     pub(super) is_durable: bool,
     /// By subgroup: the order of its messages, if it is not the group's.
     pub(super) modes: Vec<Option<Mode>>,
+    /// The number of members below which nothing is multicast in a view.
+    pub(super) n_adequate: usize,
     pub(super) records: BTreeMap<ProcessId, Record>,
     /// What their rows have said of the ends of views.
     pub(super) accord: Accord,

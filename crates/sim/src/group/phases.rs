@@ -145,7 +145,7 @@ impl World {
             if self.has_asked_to_leave(process) && !self.is_needed(process, latest) {
                 return Some(format!("{} has not left: {}", process.knock.seat, all()));
             }
-            if let Some(what) = process.unanswered() {
+            if let Some(what) = process.unanswered().filter(|_| !self.is_small(latest)) {
                 return Some(format!("{} {what}: {}", process.knock.seat, all()));
             }
             for subgroup in 0..self.scenario.shape.n_subgroups {
@@ -175,6 +175,11 @@ impl World {
         own.any(|(id, shard)| self.history.is_logged(id) && !shard.seats.iter().any(stays))
     }
 
+    /// Whether nothing is multicast in `view`, which has too few members.
+    fn is_small(&self, view: &View) -> bool {
+        view.members.len() < self.scenario.n_adequate
+    }
+
     /// What `process` lacks in its shard of a subgroup.
     fn unexecuted(&self, process: &Process, view: &View, subgroup: usize) -> Option<String> {
         let id = view.shard_of(process.knock.seat, subgroup)?;
@@ -191,7 +196,7 @@ impl World {
         if has_state && Some(process.digest(subgroup)) != digest {
             return Some(format!("has another state in shard {id}"));
         }
-        if !view.roster[subgroup].is_adequate {
+        if self.is_small(view) || !view.roster[subgroup].is_adequate {
             return None;
         }
         others.iter().find_map(|other| {

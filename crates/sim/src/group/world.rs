@@ -95,6 +95,7 @@ impl World {
         let is_durable = kind.is_durable();
         let is_unordered = scenario.shape.mode == Mode::Unordered;
         let modes = scenario.layout.iter().map(|subgroup| subgroup.mode).collect();
+        let n_adequate = scenario.n_adequate;
         let net = Net::new(n_seats, 0, n_words, weather, rng.fork(), Trace::new(config.trace));
         World {
             outages: Outages::new(rng.fork(), &scenario.plan),
@@ -107,7 +108,7 @@ impl World {
             rng_of_news: Rng::new(seed ^ 0x006e_6577_7300),
             readers: Vec::new(),
             processes: (0..n_seats).map(|_| None).collect(),
-            history: History { is_unordered, is_durable, modes, ..History::default() },
+            history: History { is_unordered, is_durable, modes, n_adequate, ..History::default() },
             disks: if is_durable { (0..n_seats).map(|_| new_disk()).collect() } else { Vec::new() },
             shared: Shared {
                 objects: kind

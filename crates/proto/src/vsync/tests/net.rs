@@ -238,6 +238,33 @@ fn v17_a_place_is_claimed_before_a_message_is_written_there_again() {
     assert_eq!(delivered[0], (1, 9), "a message of the third view");
 }
 
+/// The views in which the first of two members delivers eight messages, half of which were cut off
+/// or wait when the third one dies, of a group that wants three.
+fn views_of_deliveries<P: Plantings>(planted: P) -> Vec<u64> {
+    let mut net = Net::founded(3, 3, planted);
+    net.machines[2] = None;
+    (0..8).for_each(|message| {
+        net.multicast(0, message);
+        net.run(1);
+    });
+    net.run(2000);
+    assert_eq!(net.n_members(0), 2);
+    let small = |one: &&Output| matches!(one, Output::Inadequate { n_members: 2 });
+    assert_eq!(net.told[0].iter().filter(small).count(), 1);
+    let before = net.delivered(0).len();
+    net.begin(3, Config { n_adequate: 3, ..config(3, Start::Join) });
+    net.run(2000);
+    assert!(before < 8 || planted.has(Bug::SendsInadequate), "{before}");
+    net.delivered(0).into_iter().map(|(view, _)| view).collect()
+}
+
+#[test]
+fn v16_what_waits_and_what_was_cut_off_is_sent_when_a_view_has_enough_members() {
+    // (The first one stands before the first turn of the dead one.)
+    assert_eq!(views_of_deliveries(Sound), [1, 3, 3, 3, 3, 3, 3, 3]);
+    assert!(views_of_deliveries(Planted(Bug::SendsInadequate)).contains(&2));
+}
+
 /// The application's word that a member has failed, at each moment around a change of the view.
 #[test]
 fn a_suspicion_that_is_reported_as_a_view_ends_is_used_in_the_next() {

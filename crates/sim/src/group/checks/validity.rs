@@ -1,6 +1,6 @@
 //! Validity: what is delivered was multicast, once at each process, in a view in which its sender
-//! and its receiver are in the shard that it was multicast in, and that subgroup has enough
-//! members. (`vsync`, V16: messages of the view's end too.)
+//! and its receiver are in the shard that it was multicast in, and the view and that subgroup have
+//! enough members. (`vsync`, V16: messages of the view's end too.)
 //!
 //! No false alarm: messages are counted when the machine takes them, before it can send them.
 
@@ -34,7 +34,8 @@ pub(super) fn check(history: &History) -> Result<(), String> {
             let is_in = |view: &&View| {
                 let seats = view.shard(shard).map(|shard| &shard.seats);
                 let both = [id.sender, process.0];
-                let is_adequate = view.roster[usize::from(shard.subgroup)].is_adequate;
+                let is_adequate = view.members.len() >= history.n_adequate
+                    && view.roster[usize::from(shard.subgroup)].is_adequate;
                 is_adequate && seats.is_some_and(|seats| both.iter().all(|one| seats.contains(one)))
             };
             if !members.any(|one| ProcessId::of(&one.process) == sender) || !view.is_some_and(is_in)
@@ -58,5 +59,7 @@ mod tests {
         assert!(check(sound.clone().delivered(0, (1, 3), (1, 3))).is_err(), "never multicast");
         assert!(check(sound.clone().delivered(0, (1, 3), (1, 1))).is_err(), "twice");
         assert!(check(sound.clone().delivered(0, (1, 3), (2, 1))).is_err(), "of no member");
+        let of_three = History { n_adequate: 3, ..sound };
+        assert!(check(&of_three).is_err(), "the view has two members");
     }
 }
