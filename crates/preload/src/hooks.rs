@@ -41,25 +41,22 @@ waits! {
     Others: sigtimedwait(
         set: *const Sigset, info: *mut c_void, span: *const TimeSpec) -> c_int;
     Others: pthread_join(thread: c_ulong, result: *mut *mut c_void) -> c_int;
-    Descriptors: accept(fd: c_int, address: *mut Address, n: *mut c_uint) -> c_int;
-    Descriptors: accept4(
-        fd: c_int, address: *mut Address, n: *mut c_uint, flags: c_int) -> c_int;
 }
 
-/// Defines hooks that wait for processes; `is_reaped` says of a result whether one has ended.
-macro_rules! reaps {
-    ($is_reaped:expr; $($name:ident($($arg:ident: $kind:ty),*);)*) => {
+/// Defines hooks that wait for `$wait`, and call `$then` if that `$has` brought what it was for.
+macro_rules! waits_then {
+    ($wait:ident, $has:expr, $then:expr; $($name:ident($($arg:ident: $kind:ty),*);)*) => {
         $(
             /// # Safety
             /// As of the function of this name.
             #[cfg_attr(not(test), unsafe(no_mangle))]
             pub unsafe extern "C-unwind" fn $name($($arg: $kind),*) -> c_int {
-                let slot = threads::enter(Wait::Others);
+                let slot = threads::enter(Wait::$wait);
                 // SAFETY: by the caller.
                 let result = unsafe { next::$name($($arg),*) };
                 threads::leave(slot);
-                if $is_reaped(result) {
-                    threads::reaped();
+                if $has(result) {
+                    $then();
                 }
                 result
             }
@@ -67,16 +64,22 @@ macro_rules! reaps {
     };
 }
 
-reaps! {
-    |process: c_int| process > 0;
+waits_then! {
+    Descriptors, |fd: c_int| fd >= 0, threads::accepted;
+    accept(fd: c_int, address: *mut Address, n: *mut c_uint);
+    accept4(fd: c_int, address: *mut Address, n: *mut c_uint, flags: c_int);
+}
+
+waits_then! {
+    Others, |process: c_int| process > 0, threads::reaped;
     wait(status: *mut c_int);
     waitpid(process: c_int, status: *mut c_int, flags: c_int);
     wait3(status: *mut c_int, flags: c_int, usage: *mut c_void);
     wait4(process: c_int, status: *mut c_int, flags: c_int, usage: *mut c_void);
 }
 
-reaps! {
-    |failed: c_int| failed == 0;
+waits_then! {
+    Others, |failed: c_int| failed == 0, threads::reaped;
     waitid(kind: c_int, id: c_uint, info: *mut c_void, flags: c_int);
 }
 

@@ -174,6 +174,13 @@ pub(crate) fn leave(slot: Option<Slot>) {
     }
 }
 
+/// This thread has accepted a connection (`waits`, W9).
+pub(crate) fn accepted() {
+    if let Some(page) = page::page() {
+        page.accepts();
+    }
+}
+
 fn stay(is_held: impl Fn() -> bool, escape: impl Fn()) {
     let began = now_ns();
     let mut n = 0;

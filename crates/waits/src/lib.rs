@@ -20,6 +20,7 @@
 //!      14     threads that wait for a condition with a time-out
 //!      15     threads that have read the clock too often at one time
 //!      16     the waits for conditions with a time-out that have begun
+//!      17     the connections that were accepted
 //!      64..   the slots, of five words each: process << 32 | thread, state | waits that have
 //!             ended << 8, the time that it waits for, what else may end that, and as which of
 //!             those of word 16 it began
@@ -45,6 +46,9 @@
 //!   tells the time, and then looks for threads that wait for it: one of the two sees the other.
 //! - W8 a signal ends the wait of the thread that has waited longest for it: in which order threads
 //!   got their slots differs between copies.
+//! - W9 a thread that accepts a connection counts it before it does anything about it. While none
+//!   is counted, the threads that wait may not have looked at their connections at all: a program
+//!   may listen, and then sleep a moment, as if all that it does were done.
 //! - W7 the earliest time that a thread waits for is in the page: a thread lowers the word before
 //!   it waits, and the member raises it when that time has come. It may be too early, not too late.
 #![no_std]
@@ -66,7 +70,7 @@ pub const NOTICES: &str = "n";
 /// What the paths of the pipes that end waits for descriptors have behind the page's.
 pub const PIPES: [&str; 2] = ["0", "1"];
 
-const FORMAT: u64 = u64::from_le_bytes(*b"grglWAI3");
+const FORMAT: u64 = u64::from_le_bytes(*b"grglWAI4");
 
 const AT_FORMAT: u32 = 0;
 const AT_WANTED: u32 = 1;
@@ -85,6 +89,7 @@ const AT_PIPE: u32 = 13;
 const AT_CONDITIONS: u32 = 14;
 const AT_SPINS: u32 = 15;
 const AT_BEGUN: u32 = 16;
+const AT_ACCEPTED: u32 = 17;
 const AT_FIRST_SLOT: u32 = 64;
 
 const RUNS: u64 = 1;
@@ -336,6 +341,11 @@ impl<M: Memory> Page<M> {
         self.0.add(AT_ENDED, 1);
     }
 
+    /// A thread has accepted a connection (W9).
+    pub fn accepts(&self) {
+        self.0.add(AT_ACCEPTED, 1);
+    }
+
     /// Whether threads that leave a wait stay where they are (W3).
     pub fn is_held(&self) -> bool {
         self.0.load(AT_HELD) == 1
@@ -405,6 +415,11 @@ impl<M: Memory> Page<M> {
     /// The processes that have loaded the library so far.
     pub fn n_processes(&self) -> u64 {
         self.0.load(AT_PROCESSES)
+    }
+
+    /// The connections that were accepted so far (W9).
+    pub fn n_accepted(&self) -> u64 {
+        self.0.load(AT_ACCEPTED)
     }
 
     /// The waits that have ended so far.
