@@ -272,6 +272,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
         sign: Sign::InPath,
         tests: &[
             "a_program_by_udp_counts_each_request_once_while_members_die",
+            "a_program_that_sleeps_before_it_accepts_is_fed_one_connection_after_the_other",
             "a_race_parts_copies_in_a_relaxed_order_and_the_minority_begins_again",
             "a_race_parts_no_copies_that_are_fed_one_connection_after_the_other",
         ],

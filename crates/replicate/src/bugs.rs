@@ -22,6 +22,8 @@ proto::planted_bugs! {
     NextBeforeRest = NEXT_BEFORE_REST: sweep ANYWHERE,
     /// A copy is fed what a connection says next before it is at rest.
     NextOfOneBeforeRest = NEXT_OF_ONE_BEFORE_REST: tests,
+    /// A copy that sleeps before it has accepted its first connection is taken to be at rest.
+    FirstUnawaited = FIRST_UNAWAITED: sweep SAYING,
     /// A copy is taken to be at rest when it has answered one of several requests.
     RestAfterOneReply = REST_AFTER_ONE_REPLY: sweep ANYWHERE,
     /// A copy that moves is taken to be blocked.

@@ -49,6 +49,11 @@
 //!   (`checkpoint`, K7), the program is ended when its hash was taken, at rest and without a
 //!   connection; it is started with its files, at the log's time, before it is fed on. The copy
 //!   that is chosen saves its files in between, and hands them on while it is fed.
+//! - I13 a program that sleeps before it has accepted its first connection is not at rest: it may
+//!   listen, and sleep a moment before it looks at its connections. (memcached does.) What was fed
+//!   meanwhile would lie before it all at once, and its threads would take that up in an order of
+//!   their own. One that has not accepted it [`ACCEPTS_WITHIN`] after it was opened is taken to do
+//!   so unseen.
 //! - I6 where answers are compared (`hash`), the program is at rest at each point, and before the
 //!   end of a connection is fed: it has answered, or sleeps, and all that it has sent was read, its
 //!   own end of the connection too. So the answers that are hashed do not depend on how fast a copy
@@ -87,6 +92,8 @@ pub use leg::STUCK_BYTES_MAX;
 use legs::Legs;
 pub(crate) use points::Saved;
 use renewal::Renewal;
+pub use rest::ACCEPTS_WITHIN;
+use rest::{Asking, First};
 use time::Clock;
 
 /// See I3.
@@ -180,19 +187,6 @@ enum Phase {
     Restoring(Restoring),
     /// It is fed.
     Feeding,
-}
-
-/// What a program was asked about itself, and what it said (I7, I8).
-#[derive(Debug, Default)]
-struct Asking {
-    /// Something was fed since the program was at rest.
-    is_restless: bool,
-    /// The program is held, and looks at nothing.
-    is_held: bool,
-    /// The time since when the program could not be held.
-    moves_since: Option<Instant>,
-    /// The program is not asked before that time.
-    from: Option<Instant>,
 }
 
 /// The feeder of the module's text.
@@ -497,6 +491,9 @@ impl<B: Planting<Bug>> Feeder<B> {
                 self.failure = Some("the program does not take connections".to_owned());
                 return false;
             }
+        }
+        if matches!(self.asking.first, First::Unopened) {
+            self.asking.first = First::Opened(now.plus(ACCEPTS_WITHIN));
         }
         let framing = self.config.replies.map(Framing::new);
         let speaks = self.config.speaks.filter(|_| self.hashes.is_on());

@@ -99,6 +99,12 @@ pub trait Program {
     /// will not answer before something else happens.
     fn is_asleep(&mut self) -> bool;
 
+    /// Whether the program has accepted a connection since it was started, if that is seen. (Until
+    /// then it may sleep, and see nothing.)
+    fn has_accepted(&mut self) -> bool {
+        true
+    }
+
     /// Tells the program the log's time, in milliseconds since 1970: before it is started, and from
     /// then on whenever that is another one. Returns whether that ends a wait of the program's.
     fn tell_time(&mut self, _time_ms: u64) -> bool {

@@ -515,6 +515,12 @@ impl Program for Copy {
         !self.is_in_pieces() && self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
     }
 
+    /// (Datagrams are read from the socket that is there. A program that was restored continues.)
+    fn has_accepted(&mut self) -> bool {
+        let is_seen = !matches!(self.place.address, Address::Udp(_));
+        !is_seen || self.inside.as_ref().is_none_or(Inside::has_accepted)
+    }
+
     fn tell_time(&mut self, time_ms: u64) -> bool {
         self.inside.as_mut().is_some_and(|inside| inside.tell_time(time_ms))
     }

@@ -9,6 +9,8 @@
 //! - N3 a thread whose time has come is woken, again each millisecond until it has left its wait:
 //!   the thread may look at another pipe than that which was made readable. A pipe is emptied
 //!   before threads are sent to it (`waits`, W6).
+//! - N4 a program that has loaded the library and has counted no connection has not accepted its
+//!   first one (`waits`, W9), or does so in a way that is not seen.
 //! - N2 a program that is held is at rest, and stays so (`waits`, W3).
 
 use super::asleep::state_of;
@@ -166,6 +168,11 @@ impl Inside {
     /// Whether a process of the program has loaded the library.
     pub(super) fn is_loaded(&self) -> bool {
         self.page.n_processes() > 0
+    }
+
+    /// N4
+    pub(super) fn has_accepted(&self) -> bool {
+        !self.is_loaded() || self.page.n_accepted() > 0
     }
 
     /// Tells the time; whether that ends waits.

@@ -28,6 +28,7 @@ mod disk;
 mod doctor;
 mod every_disk;
 mod failover;
+mod late;
 mod mariadb;
 mod members;
 mod memories;

@@ -1,4 +1,4 @@
-//! When a program is at rest, and what one turn of it finds (I3, I7, I8 of the feeder).
+//! When a program is at rest, and what one turn of it finds (I3, I7, I8, I13 of the feeder).
 
 use super::{BLOCKED_AFTER, Feeder, HELD_WITHIN, LOOK_EVERY, Order, QUIET_AFTER, Rest, SOON_AFTER};
 use crate::bugs::Bug;
@@ -8,6 +8,36 @@ use crate::transcript::{Record, Transcript};
 use base::Instant;
 use core::time::Duration;
 use proto::planted::Planting;
+
+/// See I13.
+pub const ACCEPTS_WITHIN: Duration = Duration::from_secs(1);
+
+/// The first connection of a program since it was started (I13).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum First {
+    /// It was not opened.
+    #[default]
+    Unopened,
+    /// It was opened, and is waited for until that time.
+    Opened(Instant),
+    /// The program has accepted it, as far as is known.
+    Accepted,
+}
+
+/// What a program was asked about itself, and what it said (I7, I8).
+#[derive(Debug, Default)]
+pub(super) struct Asking {
+    /// Something was fed since the program was at rest.
+    pub(super) is_restless: bool,
+    /// The program is held, and looks at nothing.
+    pub(super) is_held: bool,
+    /// The time since when the program could not be held.
+    pub(super) moves_since: Option<Instant>,
+    /// The program is not asked before that time.
+    pub(super) from: Option<Instant>,
+    /// The program's first connection (I13).
+    pub(super) first: First,
+}
 
 impl<B: Planting<Bug>> Feeder<B> {
     /// Whether `entry` may be fed, as far as turns tell (I8). The program is held if it is one of
@@ -49,7 +79,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         if is_alone || is_whole {
             return true;
         }
-        self.asking.is_held = self.planted.has(Bug::TurnIsNotHeld) || program.hold();
+        let may_hold = self.has_accepted(program, now);
+        self.asking.is_held = may_hold && (self.planted.has(Bug::TurnIsNotHeld) || program.hold());
         let since = *self.asking.moves_since.get_or_insert(now);
         if self.asking.is_held {
             self.asking.moves_since = None;
@@ -132,7 +163,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         let repose = program.repose();
         match repose {
             Repose::Moves if self.planted.has(Bug::MovesIsRest) => self.take_rest(program),
-            Repose::AtRest => {
+            Repose::AtRest if self.has_accepted(program, now) => {
                 self.look_at = None;
                 self.take_rest(program);
             }
@@ -141,7 +172,7 @@ impl<B: Planting<Bug>> Feeder<B> {
                 self.asking.from = Some(soon);
                 self.look_at = Some(self.look_at.map_or(soon, |at| at.min(soon)));
             }
-            Repose::Moves => {}
+            Repose::Moves | Repose::AtRest => {}
         }
     }
 
@@ -164,12 +195,22 @@ impl<B: Planting<Bug>> Feeder<B> {
         if has_moved {
             self.moved_at = now;
         }
-        let is_blocked = !has_moved && program.is_asleep();
+        let is_blocked = !has_moved && program.is_asleep() && self.has_accepted(program, now);
         if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return;
         }
         self.take_rest(program);
+    }
+
+    /// Whether the program has accepted its first connection, if that is open (I13).
+    fn has_accepted(&mut self, program: &mut impl Program, now: Instant) -> bool {
+        let First::Opened(until) = self.asking.first else { return true };
+        let has_accepted = program.has_accepted() || self.planted.has(Bug::FirstUnawaited);
+        if has_accepted || now >= until {
+            self.asking.first = First::Accepted;
+        }
+        matches!(self.asking.first, First::Accepted)
     }
 
     /// The program is at rest, or blocked.

@@ -28,6 +28,8 @@ pub(crate) struct Lines {
     files: Vec<u8>,
     /// It does not end yet.
     pub(super) ends_slowly: bool,
+    /// It listens, and has accepted no connection yet.
+    pub(super) is_listening: bool,
     /// When its timer ends; then it computes.
     pub(super) ends_at: Option<u64>,
 }
@@ -144,8 +146,12 @@ impl Program for Lines {
         !self.is_busy && !self.is_held
     }
 
+    fn has_accepted(&mut self) -> bool {
+        !self.is_listening
+    }
+
     fn repose(&mut self) -> Repose {
-        let rests = !self.is_busy && self.n_unread() == 0;
+        let rests = !self.is_busy && (self.n_unread() == 0 || self.is_listening);
         if rests { Repose::AtRest } else { Repose::Moves }
     }
 

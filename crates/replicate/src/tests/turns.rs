@@ -2,6 +2,7 @@
 
 use super::copies::hash_of;
 use super::*;
+use crate::feeder::ACCEPTS_WITHIN;
 
 #[test]
 fn i7_a_program_that_says_that_it_rests_is_fed_without_a_wait() {
@@ -23,6 +24,47 @@ fn i7_a_program_that_says_that_it_rests_is_fed_without_a_wait() {
     rig.turn();
     rig.turn();
     assert_eq!(rig.door.program.n_unread(), 1);
+}
+
+/// The lines that lie before a program that has listened, and not yet accepted a connection.
+fn lines_before_the_first_accept(planted: impl Planting<Bug>, passed: Duration) -> usize {
+    let mut rig = Rig::fed(planted, Order::Serial, Rest::Waits, 0);
+    rig.door.program.is_listening = true;
+    rig.turn();
+    rig.decide();
+    rig.turn();
+    two_clients(&mut rig);
+    for _ in 0..4 {
+        rig.turn_after(BLOCKED_AFTER);
+    }
+    for _ in 0..4 {
+        rig.turn_after(passed);
+    }
+    rig.door.program.n_unread()
+}
+
+#[test]
+fn i13_a_program_that_sleeps_before_its_first_connection_is_not_at_rest() {
+    assert_eq!(lines_before_the_first_accept(Sound, BLOCKED_AFTER), 0);
+    assert_eq!(lines_before_the_first_accept(Planted(Bug::FirstUnawaited), BLOCKED_AFTER), 2);
+    assert_eq!(lines_before_the_first_accept(Sound, ACCEPTS_WITHIN), 2, "it accepts unseen");
+}
+
+#[test]
+fn i13_a_program_is_fed_when_it_has_accepted_its_first_connection() {
+    let mut rig = Rig::fed(Sound, Order::Serial, Rest::Waits, 0);
+    rig.door.program.is_listening = true;
+    rig.turn();
+    rig.decide();
+    rig.turn();
+    two_clients(&mut rig);
+    rig.turn_after(BLOCKED_AFTER);
+    assert_eq!(rig.door.program.n_unread(), 0);
+    rig.door.program.is_listening = false;
+    for _ in 0..4 {
+        rig.turn();
+    }
+    assert_eq!(rig.door.program.n_unread(), 1, "the first one's input");
 }
 
 /// Replies tell, and the program is not asked. From a request that has no known reply on, it is.
