@@ -20,6 +20,10 @@ pub(super) struct Turns {
     pub(super) is_held: bool,
     /// The number of legs that were taken away, and of which the program has not seen that.
     pub(super) n_taken_away: u64,
+    /// The times that it will still sleep on when it could do something, since it has just begun.
+    pub(super) n_dozes: u64,
+    /// It has had a connection.
+    pub(super) is_begun: bool,
 }
 
 /// A connection, as the program has it.

@@ -30,6 +30,8 @@
 //!   thing that it has seen (`timers`), so it must come at the same place at all copies. One that
 //!   *holds on* does not close its end then. It sees that the connection is gone when it is taken
 //!   away, and in its own time.
+//! - P12 a program that *dozes* listens when it has begun, and sleeps. It looks at its connections
+//!   later, and finds all that it was sent meanwhile. (Where its answers are held it is awake.)
 //! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
 //!   what its connections have told it, is not in that.
 
@@ -47,6 +49,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The most steps of a program in one turn of its member.
 const STEPS_MAX: u64 = 32;
+
+/// The programs of which one dozes, and for how long at the most (P12).
+const DOZES: u64 = 8;
+const N_DOZES_MAX: u64 = 16;
 
 /// The most bytes of a value of the log (`World::new`).
 const VALUE_BYTES_MAX: usize = 1024;
@@ -225,6 +231,11 @@ impl SimProgram {
     /// Does something, or nothing yet.
     pub(super) fn run(&mut self) {
         if self.is_stalled() {
+            return;
+        }
+        if self.turns.n_dozes > 0 {
+            let is_awaited = self.turns.is_begun || self.timers.is_over();
+            self.turns.n_dozes -= u64::from(is_awaited); // P12
             return;
         }
         if self.timers.is_over() && !self.turns.is_held && self.rng.chance(1, 2) {
@@ -411,7 +422,8 @@ impl SimProgram {
 
     fn waits(&self) -> bool {
         let is_at_rest = self.legs.values().all(Leg::is_at_rest) && self.turns.n_taken_away == 0;
-        !self.is_stalled() && is_at_rest && !self.timers.is_over()
+        let is_dozing = self.turns.n_dozes > 0;
+        !self.is_stalled() && (is_at_rest || is_dozing) && !self.timers.is_over()
     }
 }
 
@@ -427,6 +439,10 @@ impl Program for SimProgram {
 
     /// Reads what [`SimProgram::save`] wrote.
     fn start(&mut self, _: u64) -> Result<(), String> {
+        let mut rng = self.rng.clone(); // all else is drawn as if it never dozed
+        if self.sent.is_none() && rng.chance(1, DOZES) {
+            self.turns.n_dozes = 1 + rng.below(N_DOZES_MAX);
+        }
         let restored = std::mem::take(&mut self.restored);
         let Some((has_deviated, mut rest)) = restored.split_first() else { return Ok(()) };
         self.is_tainted = *has_deviated > 0;
@@ -487,6 +503,7 @@ impl Program for SimProgram {
         if self.rng.chance(1, 8) {
             return Connected::Later;
         }
+        self.turns.is_begun = true;
         let was_there = self.legs.insert(key, Leg::default());
         assert!(was_there.is_none(), "leg {key} is open");
         Connected::Done
@@ -537,6 +554,11 @@ impl Program for SimProgram {
     /// P2
     fn is_asleep(&mut self) -> bool {
         self.waits() && !self.turns.is_held
+    }
+
+    /// P12
+    fn has_accepted(&mut self) -> bool {
+        self.turns.n_dozes == 0
     }
 
     fn tell_time(&mut self, time_ms: u64) -> bool {
