@@ -271,9 +271,9 @@ impl<P: Plantings> Current<P> {
 
     /// The first of those that ask that may join those that stay behind `change`: of every majority
     /// of the next view at least one member must have the states of its shards, or a failure of
-    /// less could lose them; and a group that at most doubles keeps its majority, be all newcomers
-    /// dead. A member that the next view seats in another shard has no state there, and one that
-    /// was in no shard had none to have.
+    /// less could lose them. A member that the next view seats in another shard has no state there,
+    /// and one that was in no shard had none to have. And those that wait for no state now are a
+    /// majority of the next view, be all newcomers dead. (One that is alone lets one in.)
     fn admitted(&self, change: &Change, Asking { knocks, layout }: Asking<'_>) -> Vec<Knock> {
         if knocks.is_empty() {
             return Vec::new();
@@ -283,9 +283,14 @@ impl<P: Plantings> Current<P> {
         let keeps =
             |seat| next.shards().filter(is_in(seat)).all(|(_, of)| of.bearers.contains(seat));
         let staying = next.seats();
-        let n_ready = self.table.count(staying, |seat| self.has_states(seat) && keeps(seat));
-        let n_unready = staying.len() - n_ready;
-        let mut n_most = n_ready.saturating_sub(n_unready);
+        let settled = self.table.those(staying, |seat| self.has_states(seat));
+        let n_ready = settled.iter().filter(|seat| keeps(*seat)).count();
+        let n_waiting = staying.len() - settled.len();
+        let n_survived = match staying.len() {
+            1 => 1,
+            _ => settled.len().saturating_sub(n_waiting + 1),
+        };
+        let mut n_most = n_survived.min((2 * n_ready).saturating_sub(staying.len()));
         if self.planted.has(Bug::CrowdOfNewcomers) {
             n_most = usize::MAX;
         }

@@ -11,8 +11,9 @@
 //! - A5 *Decision.* The first process that leaves a view for the next one does so when a majority
 //!   has shown one leader's change (C8). Its own row counts, which it may have written in that
 //!   turn.
-//! - A6 *Newcomers.* In a view with newcomers at most half of the members lack the state, in a
-//!   group of one shard: else a minority's failure could lose it.
+//! - A6 *Newcomers.* Fewer than half of the members of a view are new, or one of two: else their
+//!   failure could end the group. And in a group of one shard at most half of them lack the state
+//!   then: else a minority's failure could lose it.
 //! - A7 *Log.* While a view lasts, the change that a durable member's row shows is in its log (W3),
 //!   behind what may be freed: a process that returns finds it.
 //!
@@ -180,11 +181,18 @@ impl Accord {
 
 /// A6
 fn judge_newcomers(view: &View) -> Result<(), String> {
+    let is_new = |member: &&Member| member.since == view.id;
+    let (n_new, n_members) = (view.members.iter().filter(is_new).count(), view.members.len());
+    if n_new == 0 || view.id == ViewId::FIRST {
+        return Ok(());
+    }
+    if 2 * n_new >= n_members && (n_new, n_members) != (1, 2) {
+        return Err(format!("A6: of {:?} in {}, {n_new} are new", view.seats(), view.id));
+    }
     let [seating] = &view.roster[..] else { return Ok(()) };
     let [shard] = &seating.shards[..] else { return Ok(()) };
     let without = shard.members().difference(shard.bearers);
-    let is_new = |member: &Member| member.since == view.id;
-    if !view.members.iter().any(is_new) || 2 * without.len() <= view.members.len() {
+    if 2 * without.len() <= n_members {
         return Ok(());
     }
     Err(format!("A6: of {:?} in {}, {without:?} lack the state", view.seats(), view.id))
@@ -345,6 +353,10 @@ mod tests {
         assert!(judge_newcomers(&crowded).unwrap_err().starts_with("A6"));
         crowded.roster[0].shards[0].bearers = seats(&[0, 1, 2]);
         judge_newcomers(&crowded).unwrap();
+        let mut pair = view(4, &[0, 1]);
+        pair.members[1].since = ViewId(4);
+        pair.roster[0].shards[0].bearers = seats(&[0]);
+        judge_newcomers(&pair).unwrap();
     }
 
     #[test]

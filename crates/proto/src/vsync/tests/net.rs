@@ -265,6 +265,25 @@ fn v16_what_waits_and_what_was_cut_off_is_sent_when_a_view_has_enough_members() 
     assert!(views_of_deliveries(Planted(Bug::SendsInadequate)).contains(&2));
 }
 
+#[test]
+fn v9_a_group_of_two_or_more_survives_the_death_of_all_its_newcomers() {
+    for n in 2..5 {
+        let mut net = Net::founded(n, 1, Sound);
+        for seat in n..8 {
+            net.begin(seat, config(seat, Start::Join));
+        }
+        while net.n_members(0) == n {
+            net.run(1);
+        }
+        assert_eq!(net.n_members(0), 2 * n - 1);
+        net.machines[n..].fill_with(|| None);
+        net.run(2000);
+        for seat in 0..n {
+            assert_eq!((net.ended(seat), net.n_members(seat)), (None, n), "{seat} of {n}");
+        }
+    }
+}
+
 /// The application's word that a member has failed, at each moment around a change of the view.
 #[test]
 fn a_suspicion_that_is_reported_as_a_view_ends_is_used_in_the_next() {
