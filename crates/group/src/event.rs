@@ -117,7 +117,8 @@ pub struct View {
     pub left: Vec<Member>,
     /// Members of the view before that were suspected.
     pub failed: Vec<Member>,
-    /// The number of members that may fail: **none, in a view of one or two**.
+    /// The number of members that may fail, without the loss of a shard's state: **none, in a view
+    /// of one or two**.
     pub tolerates: usize,
     /// The shards of all subgroups, in order. (A group without a layout has one.)
     pub shards: Vec<Shard>,

@@ -247,8 +247,9 @@ impl<P: Plantings> Current<P> {
         self.table.those(seats, |seat| self.has_state(seat, subgroup))
     }
 
-    /// The members that may leave now: all that want to, unless the state of a shard would leave
-    /// with them while newcomers to it wait for it.
+    /// The members that may leave now: all that want to, unless of those that stay in a shard more
+    /// would wait for its state than have it, so that a failure that the view tolerates could lose
+    /// it. Newcomers get it, or the view changes when they fail: so no wish waits for ever.
     fn leavers(&self) -> SeatSet {
         let trusted = self.trusted();
         let leavers = self.table.those(trusted, |seat| self.of(seat, self.row.leaving) == 1);
@@ -262,8 +263,9 @@ impl<P: Plantings> Current<P> {
         for (id, shard) in self.view.shards() {
             let members = trusted.intersection(shard.members());
             let (staying, leaving) = (members.difference(leavers), members.intersection(leavers));
-            if !staying.is_empty() && self.bearers(staying, id.subgroup.into()).is_empty() {
-                kept_back = kept_back.union(leaving);
+            let n_ready = self.bearers(staying, id.subgroup.into()).len();
+            if n_ready < staying.len() - n_ready {
+                kept_back = kept_back.union(self.bearers(leaving, id.subgroup.into()));
             }
         }
         leavers.difference(kept_back)

@@ -255,7 +255,8 @@ pub enum Output {
     View {
         /// The view.
         view: View,
-        /// The number of its members that may fail: none, in a view of two.
+        /// The number of its members that may fail, without a loss of a shard's state: none, in a
+        /// view of two.
         n_tolerated: usize,
         /// The members of the view before that have left, as they asked to. Others that are missing
         /// were suspected. Empty for a process's first view.

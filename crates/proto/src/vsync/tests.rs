@@ -380,6 +380,25 @@ fn v9_a_member_that_comes_to_a_shard_counts_as_one_without_its_state() {
 }
 
 #[test]
+fn v9_members_leave_when_of_those_that_stay_as_many_have_the_state_as_lack_it() {
+    let mut rows = Rows::of(5);
+    for seat in 3..5 {
+        rows.tables[seat] = Table::new(&rows.layout.columns, 8, Rank::at(seat), 1, Sound);
+    }
+    (0..5).for_each(|seat| rows.wedge(seat, 0, &[]));
+    for seat in [0, 1] {
+        rows.tell(seat, |row, table| table.set(row.leaving, 0, 1));
+    }
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[]), "2 alone would have it");
+    rows.tell(3, |row, table| table.set(row.leaving, 0, 1));
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[0, 1, 3]), "2 and 4 are left");
+    rows.tell(2, |row, table| table.set(row.leaving, 0, 1));
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[3]), "4 waits for it");
+    rows.tell(4, |row, table| table.set(row.ready, 0, 1));
+    assert_eq!(shown(&rows, 0, Sound).1.left, set(&[0, 1, 2, 3]));
+}
+
+#[test]
 fn v9_the_last_member_that_has_the_state_stays_until_another_has_it() {
     let mut rows = Rows::of(2);
     rows.tables[1] = Table::new(&rows.layout.columns, 8, Rank::at(1), 1, Sound);

@@ -176,9 +176,17 @@ impl View {
         seats.intersection(self.seats()).len() >= majority(self.members.len())
     }
 
-    /// The number of members that may fail in this view. A view of one or two survives none.
-    pub const fn n_tolerated(&self) -> usize {
-        self.members.len().saturating_sub(1) / 2
+    /// The number of members that may fail in this view, whichever these are: a majority is left
+    /// then, and the state of each shard of the subgroups of which `keeps_state` says that they
+    /// have one. A view of one or two survives none.
+    pub fn n_tolerated(&self, keeps_state: impl Fn(usize) -> bool) -> usize {
+        let has_state = |(id, shard): &(ShardId, &Shard)| {
+            !shard.seats.is_empty() && keeps_state(id.subgroup.into())
+        };
+        let spare = |(_, shard): (ShardId, &Shard)| shard.bearers.len().saturating_sub(1);
+        let spare = self.shards().filter(has_state).map(spare);
+        let minority = self.members.len().saturating_sub(1) / 2;
+        spare.fold(minority, usize::min)
     }
 }
 
@@ -221,9 +229,21 @@ pub(super) mod tests {
     #[test]
     fn a_view_of_two_survives_no_failure() {
         let of = |n: usize| founded_by(&(0..n).map(|seat| process(seat, 1)).collect::<Vec<_>>());
-        let tolerated: Vec<usize> = (1..=7).map(|n| of(n).n_tolerated()).collect();
+        let tolerated: Vec<usize> = (1..=7).map(|n| of(n).n_tolerated(|_| true)).collect();
         assert_eq!(tolerated, [0, 0, 1, 1, 2, 2, 3]);
         assert!(of(4).is_majority(seats(&[0, 1, 2])) && !of(4).is_majority(seats(&[0, 1])));
         assert!(!of(3).is_majority(seats(&[0, 5, 6])), "strangers do not count");
+    }
+
+    #[test]
+    fn a_view_tolerates_no_failure_of_all_that_have_a_shard_s_state() {
+        let mut view = founded_by(&[0, 1, 2, 3, 4].map(|seat| process(seat, 1)));
+        let mut tolerated = |bearers: &[usize], keeps_state| {
+            view.roster[0].shards[0].bearers = seats(bearers);
+            view.n_tolerated(|_| keeps_state)
+        };
+        assert_eq!(tolerated(&[0, 1, 2], true), 2);
+        assert_eq!((tolerated(&[1, 2], true), tolerated(&[2], true)), (1, 0));
+        assert_eq!(tolerated(&[2], false), 2, "no newcomer waits for one");
     }
 }

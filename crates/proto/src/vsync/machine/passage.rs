@@ -58,7 +58,7 @@ impl<P: Plantings> Machine<P> {
                 self.kept[subgroup] = Kept::found(past);
             }
         }
-        let n_tolerated = view.n_tolerated();
+        let n_tolerated = view.n_tolerated(|subgroup| self.config.keeps_state(subgroup));
         self.pending.push(Output::View { view: view.clone(), n_tolerated, left });
         self.tell_inadequate(&view);
         found.into_iter().flatten().for_each(|past| replay(past, &mut self.pending));

@@ -284,6 +284,24 @@ fn v9_a_group_of_two_or_more_survives_the_death_of_all_its_newcomers() {
     }
 }
 
+/// Two of three members leave while two newcomers wait for the state, and the third one dies.
+#[test]
+fn v9_no_failure_that_a_view_tolerates_loses_the_state_behind_leavers() {
+    let mut net = Net::founded(3, 1, Sound);
+    net.is_stingy = true;
+    (3..5).for_each(|seat| net.begin(seat, config(seat, Start::Join)));
+    net.run(50);
+    (0..2).for_each(|seat| net.machine(seat).leave());
+    net.run(100);
+    assert_eq!((net.n_members(2), net.ended(0)), (5, None), "2 alone would have the state");
+    net.machines[2] = None;
+    net.is_stingy = false;
+    net.run(2000);
+    assert_eq!([net.ended(0), net.ended(1)], [Some(End::Left); 2]);
+    assert_eq!([net.ended(3), net.ended(4)], [None; 2]);
+    assert_eq!([net.n_members(3), net.n_members(4)], [2; 2]);
+}
+
 /// The application's word that a member has failed, at each moment around a change of the view.
 #[test]
 fn a_suspicion_that_is_reported_as_a_view_ends_is_used_in_the_next() {
