@@ -79,7 +79,8 @@ pub struct Options {
     pub seats: usize,
     /// The seat of this process, from 1; without one, the first that is free.
     pub seat: Option<usize>,
-    /// Words that the process carries in every view. No member interprets them.
+    /// Words that the process carries in every view. No member interprets them, but for tags that
+    /// the layout asks for ([`Subgroup`]).
     pub metadata: [u64; METADATA_WORDS],
     /// The subgroups: parts of the members, in shards, each with an order of its own. Without any,
     /// the group has one order of all members.
@@ -90,8 +91,8 @@ pub struct Options {
     pub window: u32,
     /// The longest message, in bytes.
     pub message_bytes: u32,
-    /// The schedule by which members relay large messages over tcp: those of 192 KiB and more, in
-    /// shards of four members or more. By [`Schedule::Sequential`] each sender sends to all.
+    /// The schedule by which members relay large messages over tcp: those of more than 192 KiB,
+    /// in shards of four members or more. By [`Schedule::Sequential`] each sender sends to all.
     pub relay: Schedule,
     /// The number of members below which a view is inadequate: nothing is multicast in it.
     pub adequate: usize,

@@ -23,9 +23,9 @@
 //! V15 in `unordered`, V16 and V17 in `delivery`, V18 to V22, of large messages, in `landing`,
 //! V23 to V25, of those over a network, in `packed`, V26 to V31, of relayed ones, in `relay`, V32,
 //! of what is held and not delivered, in `ahead`, V33, of processes that ask to be let in, in
-//! `knocks`, L1 to L5, of subgroups and shards, in `roster`; of durable groups W1 to W6 in
-//! `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 in `records`; K1 to K6, of times, in
-//! `clock`, E1 to E4, of leases, in `lease`.
+//! `knocks`, L1 to L5, of subgroups and shards, in `roster`; of durable groups W1 to W7 in
+//! `durable`, R1 to R6 in `restart`, J1 to J3 in `journal`, P1 and P2 in `records`; K1 to K6, of
+//! times, in `clock`, E1 to E4, of leases, in `lease`.
 //! - V1 *View agreement.* All processes that install a view with one number install the same one,
 //!   each in the order of numbers. From C8. Checked under seeds (`view_agreement`).
 //! - V6 *Virtual synchrony.* Members that install two views one after the other, and are in one
