@@ -1,7 +1,8 @@
 //! Suspicion by silence: the beats of the other members, and when they were last seen to rise.
 //!
 //! A suspicion may be wrong, and every rule of a view holds if it is. A process that was stopped
-//! itself has heard no beats meanwhile: after a late look it gives all members their time again.
+//! itself has heard no beats meanwhile: after a late look it gives all members their time again, but
+//! none twice before it hears a beat of it. So one that is always late suspects too.
 
 use alloc::vec::Vec;
 use base::{Instant, Rank, SeatSet};
@@ -12,15 +13,26 @@ use core::time::Duration;
 pub(super) struct Detector {
     /// The longest silence.
     patience: Duration,
-    /// By seat: the last beat, and when it came.
-    heard: Vec<(u64, Instant)>,
+    /// By seat.
+    heard: Vec<Last>,
     looked_at: Instant,
+}
+
+/// The last beat of a member.
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    beat: u64,
+    /// The time from which on its silence counts: that at which it came, or that of a late look.
+    at: Instant,
+    /// Whether it is that of a late look.
+    is_forgiven: bool,
 }
 
 impl Detector {
     /// At the beginning of a view, at which every member has its time.
     pub(super) fn new(n_seats: usize, patience: Duration, now: Instant) -> Detector {
-        Detector { patience, heard: alloc::vec![(0, now); n_seats], looked_at: now }
+        let last = Last { beat: 0, at: now, is_forgiven: false };
+        Detector { patience, heard: alloc::vec![last; n_seats], looked_at: now }
     }
 
     /// Takes the beats of `seats`. Returns the seats that have been silent for too long.
@@ -34,10 +46,12 @@ impl Detector {
         self.looked_at = now;
         let mut silent = SeatSet::EMPTY;
         for seat in seats.iter() {
-            let (last, at) = &mut self.heard[seat.index()];
-            if beat(seat) != *last || was_late {
-                (*last, *at) = (beat(seat), now);
-            } else if now.since(*at) > self.patience {
+            let (last, beat) = (&mut self.heard[seat.index()], beat(seat));
+            if beat != last.beat {
+                *last = Last { beat, at: now, is_forgiven: false };
+            } else if was_late && !last.is_forgiven {
+                (last.at, last.is_forgiven) = (now, true);
+            } else if now.since(last.at) > self.patience {
                 silent.insert(seat);
             }
         }
@@ -67,5 +81,19 @@ mod tests {
         assert!(look(300, 120).is_empty(), "this process was stopped");
         assert!(look(340, 120).is_empty() && look(380, 120).is_empty());
         assert_eq!(look(420, 120), seats);
+    }
+
+    #[test]
+    fn a_process_that_is_always_late_suspects_a_member_that_is_silent() {
+        let seats: SeatSet = [Rank::at(1), Rank::at(2)].into_iter().collect();
+        let mut detector = Detector::new(3, Duration::from_millis(100), Instant(0));
+        let mut look = |ms: u64, beat_of_1: u64| {
+            let beat = |seat: Rank| if seat == Rank::at(1) { beat_of_1 } else { 0 };
+            detector.look(seats, beat, Instant(ms * MS))
+        };
+        assert!(look(60, 1).is_empty() && look(120, 2).is_empty());
+        for (ms, beat_of_1) in [(180, 3), (240, 3), (300, 4), (360, 4)] {
+            assert_eq!(look(ms, beat_of_1), [Rank::at(2)].into_iter().collect(), "{ms}");
+        }
     }
 }
