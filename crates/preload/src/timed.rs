@@ -73,6 +73,7 @@ fn stay(slot: Slot, ends_by_signal: bool, n_cancelled: u32) -> Woken {
     };
     loop {
         match page.end(slot) {
+            End::Time if ends_by_signal && page.waits_on(slot, SLEEP) => {}
             End::Open(_) if page.is_over(slot) => return Woken::ByEnd,
             End::Open(_) if N_CANCELLED.load(SeqCst) != n_cancelled => return Woken::ToLook,
             End::Open(open) => {
@@ -219,6 +220,8 @@ unsafe fn condition(of: *mut Cond, mutex: *mut Mutex, until: u64) -> Option<c_in
     if woken == Woken::ToLook {
         page.give_up(slot); // no signal is this thread's from here on
     }
+    // While its word said so it was not found: a signal may have passed it by.
+    let is_early = woken == Woken::ByEnd && page.is_early(slot);
     let end = page.end(slot);
     // SAFETY: by the caller.
     let failed = unsafe { ffi::pthread_mutex_lock(mutex) };
@@ -230,6 +233,7 @@ unsafe fn condition(of: *mut Cond, mutex: *mut Mutex, until: u64) -> Option<c_in
     }
     Some(match (failed, end) {
         (0, End::Signal) => 0,
+        (0, _) if is_early => 0, // a wake-up without a cause
         (0, _) => ETIMEDOUT,
         (failed, _) => failed,
     })
@@ -321,6 +325,9 @@ pub unsafe extern "C-unwind" fn pthread_cancel(thread: c_ulong) -> c_int {
 unsafe fn semaphore(of: *mut Sem, until: u64) -> c_int {
     let slot = threads::enter_until(Wait::Others, until, SLEEP);
     let result = loop {
+        if let (Some(page), Some(slot)) = (page::page(), slot) {
+            page.waits_on(slot, SLEEP);
+        }
         // SAFETY: by the caller.
         if unsafe { next::sem_trywait(of) } == 0 {
             break 0;

@@ -44,6 +44,8 @@
 //! - W6 the log's time never falls, and a thread whose time has come counts as one that runs until
 //!   it has left its wait. A thread says what it waits for, and then looks at the time; the member
 //!   tells the time, and then looks for threads that wait for it: one of the two sees the other.
+//!   What the member tells a thread may meet its next wait: the thread looks at the time, and waits
+//!   on (or wakes without a cause, if a signal may have passed it by).
 //! - W8 a signal ends the wait of the thread that has waited longest for it: in which order threads
 //!   got their slots differs between copies.
 //! - W9 a thread that accepts a connection counts it before it does anything about it. While none

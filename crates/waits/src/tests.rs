@@ -241,3 +241,71 @@ fn w4_a_program_whose_threads_have_ended_by_becoming_another_finds_their_slots()
     page.enter(page.loaded(thread(1), |_| true).unwrap(), Wait::Descriptors);
     assert_ne!(page.look(), Look::Moves, "its only thread waits");
 }
+
+/// Memory in which something happens behind the next look at one word.
+struct Between<'a> {
+    words: &'a [AtomicU64; N_WORDS],
+    at: u32,
+    happens: core::cell::RefCell<Option<Box<dyn FnOnce() + 'a>>>,
+}
+
+impl Memory for Between<'_> {
+    fn load(&self, at: u32) -> u64 {
+        let word = self.words.load(at);
+        if at == self.at
+            && let Some(happens) = self.happens.borrow_mut().take()
+        {
+            happens();
+        }
+        word
+    }
+    fn store(&self, at: u32, word: u64) {
+        self.words.store(at, word);
+    }
+    fn swap(&self, at: u32, word: u64) -> u64 {
+        self.words.swap(at, word)
+    }
+    fn cas(&self, at: u32, expected: u64, desired: u64) -> u64 {
+        self.words.cas(at, expected, desired)
+    }
+    fn add(&self, at: u32, n: u64) -> u64 {
+        self.words.add(at, n)
+    }
+}
+
+#[test]
+fn w6_a_wait_is_not_ended_by_the_time_of_the_one_before() {
+    let words = &*memory();
+    let program = Page::make(words, false, 0);
+    begin(&program);
+    program.tell_time(100, |_| {});
+    let slot = program.claim(thread(1)).unwrap();
+    program.await_time(slot, 150, SLEEP);
+    program.enter(slot, Wait::Time);
+    program.tell_time(200, |_| {}); // it is woken, and has not left yet
+    assert!(!program.is_early(slot) && !program.waits_on(slot, SLEEP), "its time has come");
+    // The member wakes it again, while the thread ends that wait and begins another one.
+    let next = |until, word| {
+        move || {
+            let program = Page::open(words).unwrap();
+            program.leave(slot);
+            program.await_no_time(slot);
+            program.await_time(slot, until, word);
+            program.enter(slot, Wait::Time);
+        }
+    };
+    let wake = |at, next: Box<dyn FnOnce() + '_>| {
+        let happens = core::cell::RefCell::new(Some(next));
+        Page::open(Between { words, at, happens }).unwrap().wake(|_| {});
+    };
+    wake(slot.at() + 2, Box::new(next(9000, SLEEP)));
+    assert_eq!(program.end(slot), End::Time, "the member cannot tell them apart");
+    assert!(program.is_early(slot) && program.waits_on(slot, SLEEP), "the thread can");
+    assert_eq!(program.end(slot), End::Open(SLEEP));
+    program.tell_time(9000, |_| {});
+    assert!(!program.waits_on(slot, SLEEP) && program.end(slot) == End::Time);
+    // One that looks at descriptors itself would not be woken by its word.
+    program.await_time(slot, 8000, SLEEP);
+    wake(slot.end_at(), Box::new(next(9500, PIPE)));
+    assert_eq!(program.end(slot), End::Open(PIPE));
+}

@@ -89,6 +89,18 @@ impl<M: Memory> Page<M> {
         self.used().filter(waits).min_by_key(|slot| self.0.load(slot.at() + 4))
     }
 
+    /// Whether the thread of `slot` was told that its time has come, and it has not: the member has
+    /// ended the wait before this one, late (W6).
+    pub fn is_early(&self, slot: Slot) -> bool {
+        self.end(slot) == End::Time && self.0.load(AT_TIME) < self.0.load(slot.at() + 2)
+    }
+
+    /// Returns whether the thread of `slot` has been told its time too early. It waits on then, by
+    /// this word.
+    pub fn waits_on(&self, slot: Slot, word: u64) -> bool {
+        self.is_early(slot) && self.0.cas(slot.end_at(), END_TIME, word) == END_TIME
+    }
+
     /// The thread of `slot` waits no more, whatever the time, unless a signal has ended its wait.
     pub fn give_up(&self, slot: Slot) {
         self.end_by(slot, END_TIME);
@@ -166,11 +178,15 @@ impl<M: Memory> Page<M> {
                 continue;
             }
             n += 1;
-            if self.end(slot) == End::Open(PIPE) {
-                looks = true;
-                continue;
+            match self.end(slot) {
+                End::Open(PIPE) => {
+                    looks = true;
+                    continue;
+                }
+                // The thread may wait for something else by now.
+                End::Open(word) => _ = self.0.cas(slot.end_at(), word, END_TIME),
+                End::Signal | End::Time => {}
             }
-            self.end_by(slot, END_TIME);
             each(slot);
         }
         if !looks {
