@@ -41,6 +41,8 @@ waits! {
     Others: sigtimedwait(
         set: *const Sigset, info: *mut c_void, span: *const TimeSpec) -> c_int;
     Others: pthread_join(thread: c_ulong, result: *mut *mut c_void) -> c_int;
+    Others: cnd_wait(of: *mut Cond, mutex: *mut Mutex) -> c_int;
+    Others: thrd_join(thread: c_ulong, result: *mut c_int) -> c_int;
 }
 
 /// Defines hooks that wait for `$wait`, and call `$then` if that `$has` brought what it was for.
@@ -95,6 +97,23 @@ pub unsafe extern "C-unwind" fn pthread_create(
     threads::created(start, with, |start, with| {
         // SAFETY: by the caller; `created` hands on what the caller's thread runs.
         unsafe { next::pthread_create(thread, attributes, start, with) }
+    })
+}
+
+/// C11's name for it: what the thread runs returns a number, and it is the C library's matter which
+/// half of the register that is.
+///
+/// # Safety
+/// As of `thrd_create(3)`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn thrd_create(
+    thread: *mut c_ulong,
+    start: ffi::Start,
+    with: *mut c_void,
+) -> c_int {
+    threads::created(start, with, |start, with| {
+        // SAFETY: by the caller; `created` hands on what the caller's thread runs.
+        unsafe { next::thrd_create(thread, start, with) }
     })
 }
 

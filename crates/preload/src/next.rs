@@ -152,6 +152,13 @@ next! {
         thread: *mut c_ulong, attributes: *const c_void, start: ffi::Start, with: *mut c_void
     ) -> c_int;
     pthread_cancel(thread: c_ulong) -> c_int;
+    thrd_create(thread: *mut c_ulong, start: ffi::Start, with: *mut c_void) -> c_int;
+    thrd_join(thread: c_ulong, result: *mut c_int) -> c_int;
+    thrd_sleep(span: *const TimeSpec, left: *mut TimeSpec) -> c_int;
+    cnd_wait(of: *mut Cond, mutex: *mut Mutex) -> c_int;
+    cnd_timedwait(of: *mut Cond, mutex: *mut Mutex, until: *const TimeSpec) -> c_int;
+    cnd_signal(of: *mut Cond) -> c_int;
+    cnd_broadcast(of: *mut Cond) -> c_int;
     fork() -> c_int;
     getrandom(into: *mut c_void, n: usize, flags: c_uint) -> isize;
     getentropy(into: *mut c_void, n: usize) -> c_int;

@@ -11,6 +11,8 @@
 //!   of the process that wait so, and one that was about to sleep looks a moment later. (Those that
 //!   were not cancelled see a wake-up without a cause. A thread that was signalled before is not
 //!   cancelled, so no signal is lost.)
+//! - S5 the threads of C11 are those of POSIX under other names, with errors of their own: the C
+//!   library calls itself past the hooks of POSIX's.
 #![allow(unsafe_code)]
 #![allow(missing_docs)]
 #![allow(clippy::missing_safety_doc)]
@@ -28,6 +30,9 @@ const SECOND: i64 = 1_000_000_000;
 const MOMENT: TimeSpec = TimeSpec { seconds: 2, nanoseconds: 0 };
 const CLOCK_REALTIME: c_int = 0;
 const ABSOLUTE: c_int = 1;
+/// What C11's functions return.
+const THREAD_ERROR: c_int = 2;
+const THREAD_TIMED_OUT: c_int = 4;
 
 /// How often a thread of this process was cancelled.
 static N_CANCELLED: AtomicU32 = AtomicU32::new(0);
@@ -270,6 +275,56 @@ pub unsafe extern "C-unwind" fn pthread_cond_clockwait(
     }
     // SAFETY: by the caller.
     saying(Wait::Others, || unsafe { next::pthread_cond_clockwait(of, mutex, clock, until) })
+}
+
+/// S5
+///
+/// # Safety
+/// As of `cnd_timedwait`.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cnd_timedwait(
+    of: *mut Cond,
+    mutex: *mut Mutex,
+    until: *const TimeSpec,
+) -> c_int {
+    // SAFETY: by the caller.
+    let by_log = unsafe { by_log(until) };
+    // SAFETY: by the caller.
+    if let Some(failed) = by_log.and_then(|until| unsafe { condition(of, mutex, until) }) {
+        return match failed {
+            0 => 0,
+            ETIMEDOUT => THREAD_TIMED_OUT,
+            _ => THREAD_ERROR,
+        };
+    }
+    // SAFETY: by the caller.
+    saying(Wait::Others, || unsafe { next::cnd_timedwait(of, mutex, until) })
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cnd_signal(of: *mut Cond) -> c_int {
+    if signal(of, false) {
+        return 0;
+    }
+    // SAFETY: by the caller.
+    unsafe { next::cnd_signal(of) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn cnd_broadcast(of: *mut Cond) -> c_int {
+    signal(of, true);
+    // SAFETY: by the caller.
+    unsafe { next::cnd_broadcast(of) }
+}
+
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C-unwind" fn thrd_sleep(span: *const TimeSpec, left: *mut TimeSpec) -> c_int {
+    // SAFETY: by the caller.
+    if let Some(until) = unsafe { after(span) } {
+        return sleep_or_fail(until, left).map_or(-1, |()| 0);
+    }
+    // SAFETY: by the caller.
+    saying(Wait::Time, || unsafe { next::thrd_sleep(span, left) })
 }
 
 /// Ends the waits of this process's threads that wait for a condition by the log's time.

@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <threads.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +64,61 @@ static void *signals(void *none) {
     return none;
 }
 
+static void *passes(void *none) {
+    pthread_mutex_lock(&mutex);
+    sem_post(&is_there);
+    while (!work)
+        pthread_cond_wait(&idle, &mutex);
+    pthread_mutex_unlock(&mutex);
+    return none;
+}
+
+/* The same, with the threads of C11. */
+static mtx_t mutex_c11;
+static cnd_t condition_c11, idle_c11;
+
+static int waits_c11(void *none) {
+    struct timespec until, moment = {0, 0};
+    (void)none;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 3600;
+    mtx_lock(&mutex_c11);
+    sem_post(&is_there);
+    while (!work && result != thrd_timedout)
+        result = cnd_timedwait(&condition_c11, &mutex_c11, &until);
+    mtx_unlock(&mutex_c11);
+    return thrd_sleep(&moment, NULL) == 0 ? 7 : 8;
+}
+
+static int idles_c11(void *none) {
+    (void)none;
+    mtx_lock(&mutex_c11);
+    sem_post(&is_there);
+    for (;;)
+        cnd_wait(&idle_c11, &mutex_c11);
+    return 0;
+}
+
+static int c11(void) {
+    thrd_t waiting, idle_one;
+    int end = 0;
+    mtx_init(&mutex_c11, mtx_plain);
+    cnd_init(&condition_c11);
+    cnd_init(&idle_c11);
+    if (thrd_create(&idle_one, idles_c11, NULL) != thrd_success
+        || thrd_create(&waiting, waits_c11, NULL) != thrd_success)
+        puts("no thread");
+    sem_wait(&is_there);
+    sem_wait(&is_there);
+    mtx_lock(&mutex_c11);
+    work = 1;
+    cnd_signal(&condition_c11);
+    mtx_unlock(&mutex_c11);
+    thrd_join(waiting, &end);
+    printf("%d, %d\n", end, result);
+    return 0;
+}
+
 /* Returns when the kernel says that the thread sleeps. */
 static void is_asleep(void) {
     char path[64], state = 0;
@@ -101,6 +158,29 @@ int main(int n, char **words) {
         sem_wait(&is_there);
         puts("started");
         return 0;
+    }
+    if (strcmp(what, "c11") == 0)
+        return c11();
+    if (strcmp(what, "passes") == 0) {
+        static pthread_t passing[500];
+        for (int i = 0; i < 500; i++) {
+            passing[i] = started(passes);
+            sem_wait(&is_there);
+        }
+        pthread_mutex_lock(&mutex);
+        work = 1;
+        pthread_cond_broadcast(&idle);
+        pthread_mutex_unlock(&mutex);
+        for (int i = 0; i < 500; i++)
+            pthread_join(passing[i], NULL);
+        puts("passed");
+        fflush(stdout);
+        sigset_t all, none; /* a signal that comes as it waits ends it there */
+        sigfillset(&all);
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &all, NULL);
+        kill(getpid(), SIGALRM);
+        sigsuspend(&none);
     }
     pthread_t thread = started(strcmp(what, "sleeps") == 0 ? sleeps : waits);
     sem_wait(&is_there);

@@ -66,6 +66,14 @@ fn a_thread_that_a_library_has_started_at_its_beginning_keeps_its_slot() {
     assert_eq!(inside.page.threads().count(), 3, "the first one, the library's, the program's");
 }
 
+/// The C library's own threads have other names for the same.
+#[test]
+fn the_threads_of_c11_are_seen_as_those_of_posix() {
+    let (said, inside) = ran("c11");
+    assert_eq!(said, "7, 0\n");
+    assert_eq!(inside.page.threads().count(), 2, "the first one, and one that waits");
+}
+
 /// A shell has the library, and what it has begun is a program without: a static one.
 #[test]
 fn a_program_without_the_library_is_found_behind_a_shell_that_has_it() {
