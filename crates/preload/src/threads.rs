@@ -10,8 +10,10 @@ use waits::{Slot, Wait};
 
 /// No slot yet.
 const NEW: u32 = u32::MAX;
-/// There was none, or the thread ends.
+/// The thread ends, or nothing is known of it.
 const NONE: u32 = u32::MAX - 1;
+/// There was none, which is counted (`waits`, W4).
+const WITHOUT: u32 = u32::MAX - 2;
 
 thread_local! {
     static SLOT: Cell<u32> = const { Cell::new(NEW) };
@@ -38,7 +40,7 @@ extern "C" fn load() {
     // Without `/proc` nothing is known of a thread: the member frees the slots of dead ones then.
     let is_known = names::is_alive(this);
     let own = page.loaded(this, |thread| is_known && !names::is_alive(thread));
-    SLOT.set(own.map_or(NONE, Slot::number));
+    SLOT.set(own.map_or(WITHOUT, Slot::number));
     replaced::replace();
     // SAFETY: a function of that type. The library stays loaded.
     unsafe { ffi::__register_atfork(None, Some(has_forked), Some(forked), std::ptr::null_mut()) };
@@ -57,8 +59,11 @@ pub(crate) fn slot() -> Option<Slot> {
     let page = page::page()?;
     let errno = ffi::errno();
     let slot = page.claim(names::this());
+    let _ = SLOT.try_with(|of| of.set(slot.map_or(WITHOUT, Slot::number)));
+    if slot.is_none() {
+        mark(); // the member knows nothing of this thread, and cannot see its end
+    }
     ffi::set_errno(errno);
-    let _ = SLOT.try_with(|of| of.set(slot.map_or(NONE, Slot::number)));
     slot
 }
 
@@ -86,8 +91,11 @@ pub(crate) fn reaped() {
 /// A thread ends.
 extern "C" fn ended(_: *mut c_void) {
     let number = SLOT.try_with(|slot| slot.replace(NONE)).unwrap_or(NONE);
-    if let (Some(page), Some(slot)) = (page::page(), Slot::numbered(number)) {
-        page.release(slot);
+    let Some(page) = page::page() else { return };
+    match Slot::numbered(number) {
+        Some(slot) => page.release(slot),
+        None if number == WITHOUT => page.ended_without_slot(),
+        None => {}
     }
 }
 

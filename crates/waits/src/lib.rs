@@ -9,7 +9,7 @@
 //!      3      the waits that have ended
 //!      4      threads and processes that begin, and have no slot yet
 //!      5      the slots that were ever in use
-//!      6      threads that found no slot
+//!      6      threads that found no slot, and have not ended
 //!      7      the processes that have loaded the library
 //!      8      1: descriptors are looked at in turns, which can be held
 //!      9      threads that did not stay where they were held, since they were held for too long
@@ -314,6 +314,12 @@ impl<M: Memory> Page<M> {
         }
         self.0.add(AT_WITHOUT_SLOT, 1);
         None
+    }
+
+    /// A thread that found no slot has ended.
+    pub fn ended_without_slot(&self) {
+        self.0.add(AT_WITHOUT_SLOT, 1u64.wrapping_neg());
+        self.0.add(AT_ENDED, 1);
     }
 
     /// The thread has ended.

@@ -242,6 +242,20 @@ fn w4_a_program_whose_threads_have_ended_by_becoming_another_finds_their_slots()
     assert_ne!(page.look(), Look::Moves, "its only thread waits");
 }
 
+#[test]
+fn w4_a_thread_without_a_slot_is_forgotten_at_its_end() {
+    let words = memory();
+    let page = Page::make(&*words, false, 0);
+    begin(&page);
+    for id in 1..=N_SLOTS {
+        page.enter(page.claim(thread(id)).unwrap(), Wait::Others);
+    }
+    assert_eq!(page.claim(thread(N_SLOTS + 1)), None);
+    assert_eq!(page.look(), Look::Moves);
+    page.ended_without_slot();
+    assert_ne!(page.look(), Look::Moves, "the others wait");
+}
+
 /// Memory in which something happens behind the next look at one word.
 struct Between<'a> {
     words: &'a [AtomicU64; N_WORDS],

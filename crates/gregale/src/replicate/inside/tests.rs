@@ -74,6 +74,14 @@ fn the_threads_of_c11_are_seen_as_those_of_posix() {
     assert_eq!(inside.page.threads().count(), 2, "the first one, and one that waits");
 }
 
+/// There were more than the page has slots for: the last one is seen to wait.
+#[test]
+fn a_program_whose_crowd_of_threads_has_ended_is_seen_at_rest_again() {
+    let (said, inside) = ran("passes");
+    assert_eq!(said, "passed\n");
+    assert_ne!(inside.page.look(), Look::Moves);
+}
+
 /// A shell has the library, and what it has begun is a program without: a static one.
 #[test]
 fn a_program_without_the_library_is_found_behind_a_shell_that_has_it() {
