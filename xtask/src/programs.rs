@@ -271,6 +271,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
         package: "python3",
         sign: Sign::InPath,
         tests: &[
+            "a_library_that_is_loaded_for_a_part_of_the_program_draws_by_the_kernel",
             "a_program_by_udp_counts_each_request_once_while_members_die",
             "a_program_that_sleeps_before_it_accepts_is_fed_one_connection_after_the_other",
             "a_race_parts_copies_in_a_relaxed_order_and_the_minority_begins_again",

@@ -69,7 +69,11 @@ pub const RTLD_DEFAULT: *mut c_void = std::ptr::null_mut();
 /// The handle for what stands behind this library.
 pub const RTLD_NEXT: *mut c_void = usize::MAX as *mut c_void;
 
+const RTLD_LAZY: c_int = 1;
+const RTLD_NOLOAD: c_int = 4;
+
 unsafe extern "C" {
+    pub fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
     pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
     pub fn dlvsym(handle: *mut c_void, name: *const c_char, v: *const c_char) -> *mut c_void;
     pub fn getenv(name: *const c_char) -> *const c_char;
@@ -180,7 +184,26 @@ pub fn next(name: &'static std::ffi::CStr) -> *mut c_void {
         }
     }
     // SAFETY: a text that ends with a zero.
-    unsafe { dlsym(RTLD_NEXT, name.as_ptr()) }
+    let next = unsafe { dlsym(RTLD_NEXT, name.as_ptr()) };
+    if next.is_null() { in_library(name) } else { next }
+}
+
+/// The function of this name in a library that the program has loaded for a part of itself alone,
+/// as Python does: such a library calls the hook, and does not stand behind it. It stays loaded.
+fn in_library(name: &'static std::ffi::CStr) -> *mut c_void {
+    let libraries = match name.to_bytes() {
+        b"RAND_bytes" | b"RAND_priv_bytes" => [c"libcrypto.so.3", c"libcrypto.so.1.1"].as_slice(),
+        b"gnutls_rnd" => [c"libgnutls.so.30"].as_slice(),
+        _ => [].as_slice(),
+    };
+    let of = |library: &&std::ffi::CStr| {
+        // SAFETY: a text that ends with a zero; nothing is loaded.
+        let library = unsafe { dlopen(library.as_ptr(), RTLD_LAZY | RTLD_NOLOAD) };
+        // SAFETY: as above, and the library is there.
+        let at = (!library.is_null()).then(|| unsafe { dlsym(library, name.as_ptr()) });
+        at.filter(|at| !at.is_null())
+    };
+    libraries.iter().find_map(of).unwrap_or(std::ptr::null_mut())
 }
 
 /// The words of a descriptor set.

@@ -82,6 +82,17 @@ fn a_program_whose_crowd_of_threads_has_ended_is_seen_at_rest_again() {
     assert_ne!(inside.page.look(), Look::Moves);
 }
 
+/// Python loads OpenSSL for itself alone: it does not stand behind the preloaded library.
+#[test]
+fn a_library_that_is_loaded_for_a_part_of_the_program_draws_by_the_kernel() {
+    let directory = tempfile::tempdir().unwrap();
+    let preload = write_library(directory.path()).unwrap();
+    let mut python3 = Command::new("python3");
+    let draws = "import ssl; print(len(ssl.RAND_bytes(8)))";
+    let output = python3.args(["-c", draws]).env("LD_PRELOAD", preload).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "8\n", "{output:?}");
+}
+
 /// A shell has the library, and what it has begun is a program without: a static one.
 #[test]
 fn a_program_without_the_library_is_found_behind_a_shell_that_has_it() {
