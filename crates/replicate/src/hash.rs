@@ -11,8 +11,9 @@
 //! - H2 what was sent on a connection counts although the connection has ended. What a program
 //!   sends after its client has left does not: it may notice that before it has sent everything.
 //! - H3 a connection whose answers are not the input's alone (the time, chance, the copy's own
-//!   process) is left out until the next point (`session`, `shown`). The input decides, and of a
-//!   transaction the answer that ends it, so all copies leave out the same.
+//!   process) is left out until the next point, or the first at which it was given (`session`,
+//!   `shown`). The input decides, and of a transaction the answer that ends it, so all copies leave
+//!   out the same.
 
 use crate::bugs::Bug;
 use crate::entry::ConnectionId;

@@ -4,9 +4,10 @@
 //! A session reads the connection's requests as they are fed, so all copies come to the same.
 //!
 //! - R1 a connection that has asked for something that is the copy's own (the time, chance, ids,
-//!   the order of a hash table, what reads beside the log have done) is *masked* until the next
-//!   point; within a transaction until the first point behind it; one that is told what others ask
-//!   (MONITOR, and what a replica of Redis is sent) for good.
+//!   the order of a hash table, what reads beside the log have done) is *masked* until the first
+//!   point at which it was answered (behind a request that blocks, that is later); within a
+//!   transaction until the first point behind it; one that is told what others ask (MONITOR, and
+//!   what a replica of Redis is sent) for good.
 //! - R2 a connection is *explained* by its requests if it is between two of them, each of which
 //!   programs read alike, and a program that is told those that a session keeps, in order, treats a
 //!   new connection as it treats this one. Those that the program's checkpoint does not hold are
@@ -132,6 +133,8 @@ pub(crate) struct Session {
     heard: Heard,
     made: Made,
     is_masked: bool,
+    /// The number of the last request that has masked it.
+    masked_by: u64,
     /// It is told what all connections ask.
     is_monitor: bool,
 }
@@ -153,7 +156,9 @@ impl Session {
     fn note(&mut self, request: &Request<'_>, common: &mut Common) {
         let [name, word] =
             request.words.each_ref().map(|word| std::str::from_utf8(word).unwrap_or_default());
-        self.is_masked |= MASKED.binary_search(&name).is_ok();
+        if MASKED.binary_search(&name).is_ok() {
+            (self.is_masked, self.masked_by) = (true, self.heard.n_asked() + 1);
+        }
         self.is_monitor |= matches!(name, "MONITOR" | "PSYNC" | "SYNC");
         let Session { heard, made, .. } = self;
         let number = common.number();
@@ -231,10 +236,11 @@ impl Session {
         self.is_masked
     }
 
-    /// The copy is at a point.
-    pub(crate) fn pass_point(&mut self, planted: impl Planting<Bug>) {
+    /// The copy is at a point, and owes the connection so many answers.
+    pub(crate) fn pass_point(&mut self, n_owed: u64, planted: impl Planting<Bug>) {
         let is_open = self.heard.may_be_in_transaction() && !planted.has(Bug::MaskEndsBeforeExec);
-        self.is_masked &= is_open || self.is_monitor;
+        let is_due = self.heard.may_await(self.masked_by, n_owed);
+        self.is_masked &= is_open || is_due || self.is_monitor;
     }
 }
 
@@ -263,12 +269,28 @@ mod tests {
 
     #[test]
     fn r1_a_connection_that_asks_for_the_time_is_masked_until_a_point() {
-        let mut asks = session(b"*1\r\n$4\r\ntime\r\n");
+        let mut asks = told(b"*1\r\n$4\r\ntime\r\n", b"*2\r\n:1\r\n:2\r\n").0;
         assert!(asks.is_masked() && asks.is_plain());
-        asks.pass_point(Sound);
+        asks.pass_point(0, Sound);
         assert!(!asks.is_masked());
         assert!(session(b"SET a 1\r\nINFO server\r\n").is_masked());
         assert!(!session(b"*2\r\n$3\r\nGET\r\n$4\r\nTIME\r\n").is_masked(), "that is a key");
+    }
+
+    #[test]
+    fn r1_what_is_asked_behind_a_request_that_blocks_is_masked_until_it_is_answered() {
+        let mut asks = session(b"BLPOP q 0\r\nTIME\r\n");
+        let mut unsure = session(b"CLIENT REPLY ON\r\nBLPOP q 0\r\nTIME\r\n");
+        asks.pass_point(2, Sound);
+        unsure.pass_point(2, Sound);
+        assert!(asks.is_masked() && unsure.is_masked(), "the time was not told yet");
+        let answers = b"*2\r\n$1\r\nq\r\n$1\r\nv\r\n*2\r\n$1\r\n1\r\n$1\r\n2\r\n";
+        asks.hear(answers, &mut Common::default());
+        asks.take(b"BLPOP q 0\r\n", &mut Common::default());
+        asks.pass_point(1, Sound);
+        assert!(!asks.is_masked(), "what it waits for now is no time");
+        unsure.pass_point(0, Sound);
+        assert!(!unsure.is_masked());
     }
 
     #[test]
@@ -297,23 +319,23 @@ mod tests {
     fn r1_a_connection_that_is_told_what_others_ask_is_masked_for_good() {
         for asked in ["MONITOR\r\n", "SYNC\r\n", "PSYNC ? -1\r\n"] {
             let mut asks = session(asked.as_bytes());
-            asks.pass_point(Sound);
+            asks.pass_point(0, Sound);
             assert!(asks.is_masked(), "{asked}");
         }
     }
 
     #[test]
     fn r1_a_transaction_is_masked_to_its_end() {
-        let mut asks = session(b"MULTI\r\nTIME\r\n");
-        asks.pass_point(Sound);
+        let mut asks = told(b"MULTI\r\nTIME\r\n", b"+OK\r\n+QUEUED\r\n").0;
+        asks.pass_point(0, Sound);
         assert!(asks.is_masked());
         let mut mistaken = asks.clone();
-        mistaken.pass_point(Planted(Bug::MaskEndsBeforeExec));
+        mistaken.pass_point(0, Planted(Bug::MaskEndsBeforeExec));
         assert!(!mistaken.is_masked(), "the mistake shows");
         asks.take(b"EXEC\r\n", &mut Common::default());
-        asks.hear(b"+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:1\r\n:2\r\n", &mut Common::default());
+        asks.hear(b"*1\r\n*2\r\n:1\r\n:2\r\n", &mut Common::default());
         assert!(asks.is_masked());
-        asks.pass_point(Sound);
+        asks.pass_point(0, Sound);
         assert!(!asks.is_masked());
     }
 

@@ -108,7 +108,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         for leg in self.legs.iter_mut() {
             leg.answers = Answers::default();
             if let Some(session) = &mut leg.session {
-                session.pass_point(self.planted);
+                session.pass_point(leg.n_owed, self.planted);
             }
         }
         if let Some(key) = self.legs.key(COMMON_LEG) {

@@ -40,7 +40,7 @@ pub(super) struct Leg {
 }
 
 impl Leg {
-    /// Whether its answers are left out until the next point (`hash`, H3).
+    /// Whether its answers are left out of the next point (`hash`, H3).
     pub(super) fn is_masked(&self) -> bool {
         let by_session = self.session.as_ref().is_some_and(Session::is_masked);
         by_session || self.shown.as_ref().is_some_and(Shown::is_masked)

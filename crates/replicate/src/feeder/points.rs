@@ -63,7 +63,8 @@ impl<B: Planting<Bug>> Feeder<B> {
             if !leg.is_masked() {
                 self.hashes.add(leg.id, &mut answers, false);
             }
-            leg.session.iter_mut().for_each(|one| one.pass_point(self.planted));
+            let n_owed = leg.n_owed;
+            leg.session.iter_mut().for_each(|one| one.pass_point(n_owed, self.planted));
             leg.shown.iter_mut().for_each(Shown::pass_point);
         }
         self.common.pass_point();

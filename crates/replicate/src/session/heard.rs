@@ -78,6 +78,18 @@ impl Heard {
         self.is_lost
     }
 
+    /// The requests that were fed so far.
+    pub(super) const fn n_asked(&self) -> u64 {
+        self.n_asked
+    }
+
+    /// Whether the request of this number may wait for its answer, where the connection is owed so
+    /// many answers: behind a request that blocks it is executed when that has ended. (Where A1
+    /// cannot be said, each may be it as long as any answer is owed.)
+    pub(super) const fn may_await(&self, number: u64, n_owed: u64) -> bool {
+        if self.is_lost { n_owed > 0 } else { self.n_heard < number }
+    }
+
     /// Another request was fed.
     pub(super) fn ask(&mut self, asked: Option<Asked>, each: &mut impl FnMut(Done)) {
         self.n_asked += 1;
