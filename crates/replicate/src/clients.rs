@@ -55,8 +55,8 @@ const LAST: u64 = u64::MAX;
 #[derive(Debug, PartialEq, Eq)]
 enum Reading {
     Nothing,
-    /// The check of these reads.
-    Check(Vec<u8>),
+    /// The check of these reads, and their number.
+    Check(Vec<u8>, u64),
     /// The copy's answers.
     Answers,
 }
@@ -94,8 +94,8 @@ impl<B> Client<B> {
 pub(crate) struct Room {
     /// They are not far behind (C2).
     pub(crate) is_in_step: bool,
-    /// The own one takes reads beside the log.
-    pub(crate) takes_reads: bool,
+    /// The own one takes reads beside the log while fewer than so many wait for their check.
+    pub(crate) n_reads: u64,
 }
 
 /// The parameters of the clients of a process.
@@ -125,6 +125,8 @@ pub struct Clients<B = Sound> {
     /// The numbers of the connections by the places of their streams.
     places: Vec<Option<u64>>,
     n_accepted: u64,
+    /// The reads that wait for their check.
+    pub(crate) n_unchecked: u64,
     /// The connections with output, or with an end, that has not been handed to their streams.
     dirty: BTreeSet<u64>,
     /// The clients that were not read for lack of room.
@@ -167,6 +169,7 @@ impl<B: Planting<Bug>> Clients<B> {
             clients: BTreeMap::new(),
             places: Vec::new(),
             n_accepted: 0,
+            n_unchecked: 0,
             dirty: BTreeSet::new(),
             waiting: BTreeSet::new(),
             to_open: BTreeSet::new(),
@@ -376,13 +379,14 @@ impl<B: Planting<Bug>> Clients<B> {
     fn reads_beside(&mut self, number: u64, bytes: &[u8], room: Room) -> bool {
         let Some(client) = self.clients.get_mut(&number) else { return false };
         let Some(scanner) = &mut client.scanner else { return false };
-        let is_read = scanner.take(bytes);
+        let n_reads = scanner.take(bytes);
         let is_open = client.n_in_flight < client.next_index;
         let overtakes = self.planted.has(Bug::ReadOvertakes) && is_open;
         let may_read = client.n_in_flight == 0 || overtakes;
-        let is_beside = is_read && may_read && room.takes_reads;
+        let is_beside = n_reads > 0 && may_read && self.n_unchecked < room.n_reads;
         if is_beside {
-            client.reading = Reading::Check(bytes.to_vec());
+            client.reading = Reading::Check(bytes.to_vec(), n_reads);
+            self.n_unchecked += n_reads;
         }
         is_beside
     }
@@ -392,19 +396,23 @@ impl<B: Planting<Bug>> Clients<B> {
         self.places.get(place_of(key)).copied().flatten()
     }
 
-    /// The check of a client's reads was made. Returns them, with their connection: the copy is to
-    /// have them next.
-    pub(crate) fn checked(&mut self, number: u64) -> Option<(ConnectionId, Vec<u8>)> {
+    /// The check of a client's reads was made. Returns them and their number, with their
+    /// connection: the copy is to have them next.
+    pub(crate) fn checked(&mut self, number: u64) -> Option<(ConnectionId, Vec<u8>, u64)> {
         let client = self.clients.get_mut(&number)?;
-        let Reading::Check(bytes) = &mut client.reading else { return None };
-        let bytes = std::mem::take(bytes);
+        let Reading::Check(bytes, n) = &mut client.reading else { return None };
+        let (bytes, n) = (std::mem::take(bytes), *n);
         client.reading = Reading::Answers;
-        Some((self.id(number), bytes))
+        self.n_unchecked -= n;
+        Some((self.id(number), bytes, n))
     }
 
     /// Closes a client's stream. Returns the index of the connection's next entry.
     fn close<S: Streams>(&mut self, number: u64, streams: &mut S) -> Option<u64> {
         let client = self.clients.remove(&number)?;
+        if let Reading::Check(_, n) = client.reading {
+            self.n_unchecked -= n;
+        }
         streams.close(client.key);
         self.places[place_of(client.key)] = None;
         self.dirty.remove(&number);

@@ -135,8 +135,8 @@ pub struct ReplicateDoor<S, P, B = Sound> {
     pub program: P,
     /// The orders of operators.
     pub orders: Orders,
-    clients: Clients<B>,
-    feeder: Feeder<B>,
+    pub(crate) clients: Clients<B>,
+    pub(crate) feeder: Feeder<B>,
     reports: Reports,
     when_split: WhenSplit,
     members: usize,
@@ -335,7 +335,7 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
     /// A client's stream is ready.
     pub fn on_client<H: Transcript>(&mut self, ready: Ready, state: &State<H, B>, desk: &mut Desk) {
         let is_in_step = self.is_in_step(state);
-        let room = Room { is_in_step, takes_reads: self.feeder.takes_reads() };
+        let room = Room { is_in_step, n_reads: self.feeder.n_reads_taken() };
         self.clients.on_ready(ready, room, &mut self.streams, desk);
         if self.planted.has(Bug::ReadUnchecked) {
             let number = self.clients.number_of(ready.key).unwrap_or(0);
@@ -360,8 +360,8 @@ impl<S: Streams, P: Program, B: Planting<Bug>> ReplicateDoor<S, P, B> {
 
     /// The reads of a client are fed next, when the copy is as far as that (D7).
     fn read(&mut self, number: u64, at: u64) {
-        if let Some((id, bytes)) = self.clients.checked(number) {
-            self.feeder.read(Reads { id, at, bytes });
+        if let Some((id, bytes, n)) = self.clients.checked(number) {
+            self.feeder.read(Reads { id, at, bytes, n });
         }
     }
 

@@ -78,8 +78,9 @@ impl<B: Planting<Bug>> Scanner<B> {
         self.plugin().hear(bytes);
     }
 
-    /// Takes the client's next bytes. Returns whether they are reads (S1).
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> bool {
+    /// Takes the client's next bytes. Returns the number of reads that they are, or 0 where
+    /// something else is among them (S1).
+    pub(crate) fn take(&mut self, bytes: &[u8]) -> u64 {
         let planted = self.planted;
         let of = self.plugin();
         let begins = of.is_between();
@@ -90,7 +91,7 @@ impl<B: Planting<Bug>> Scanner<B> {
         });
         let is_whole = begins && of.is_between() || planted.has(Bug::PartsAreReads);
         let may_read = !of.is_apart() || planted.has(Bug::ReadsInTransactions);
-        n > 0 && only_read && is_whole && may_read
+        if only_read && is_whole && may_read { n } else { 0 }
     }
 }
 
@@ -103,7 +104,7 @@ mod tests {
     /// Whether each of these pieces of one connection is one of reads.
     pub(super) fn reads<B: Planting<Bug>>(of: Protocol, pieces: &[&[u8]], planted: B) -> Vec<bool> {
         let mut scanner = Scanner::new(of, planted);
-        pieces.iter().map(|piece| scanner.take(piece)).collect()
+        pieces.iter().map(|piece| scanner.take(piece) > 0).collect()
     }
 
     #[test]
@@ -150,7 +151,7 @@ mod tests {
             for cut in cuts.into_iter().chain([usize::MAX]) {
                 let (piece, left) = rest.split_at(cut.min(rest.len()));
                 rest = left;
-                if !scanner.take(piece) {
+                if scanner.take(piece) == 0 {
                     logged.extend_from_slice(piece);
                 }
             }

@@ -11,7 +11,9 @@ use proto::planted::Planting;
 
 /// The most reads of a copy at one time of the log. A program reads its clock for each request, and
 /// is shown another time when it has done so very often (docs/decisions/0024): the copies that have
-/// not seen the reads would not be.
+/// not seen the reads would not be. (It is exceeded by those of one piece of a client's at most:
+/// those that wait for their check, or for the copy, are fed at this time or at a later one, and
+/// there are no more of them.)
 const AT_ONE_TIME_MAX: u64 = 4096;
 
 /// Reads of an own client whose check was made.
@@ -22,12 +24,16 @@ pub(crate) struct Reads {
     pub(crate) at: u64,
     /// The requests.
     pub(crate) bytes: Vec<u8>,
+    /// Their number.
+    pub(crate) n: u64,
 }
 
 /// The reads that wait for the copy.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     waiting: Vec<Reads>,
+    /// The requests of those.
+    n_waiting: u64,
     /// Reads were fed, and no entry since.
     has_had_its_turn: bool,
     /// The requests that were fed since the log's time was another one.
@@ -47,18 +53,25 @@ impl Beside {
 }
 
 impl<B: Planting<Bug>> Feeder<B> {
-    /// Whether the copy takes reads beside the log now. What it does not take is said in the log.
-    pub(crate) fn takes_reads(&self) -> bool {
+    /// The number of reads beside the log that the copy takes now, less those that wait for their
+    /// check. What it does not take is said in the log.
+    pub(crate) fn n_reads_taken(&self) -> u64 {
         let has_log_time = self.clock.told_ms > 0;
         let is_serial = self.config.order == Order::Serial && self.config.replies.is_some();
-        is_serial
-            && self.is_feeding()
-            && !(has_log_time && self.beside.n_at_this_time >= AT_ONE_TIME_MAX)
+        if !is_serial || !self.is_feeding() {
+            0
+        } else if has_log_time {
+            let Beside { n_at_this_time, n_waiting, .. } = &self.beside;
+            AT_ONE_TIME_MAX.saturating_sub(n_at_this_time + n_waiting)
+        } else {
+            u64::MAX
+        }
     }
 
     /// Takes reads of an own client. They are fed when the copy is as far as that, and the audience
     /// is told when they are answered.
     pub(crate) fn read(&mut self, reads: Reads) {
+        self.beside.n_waiting += reads.n;
         self.beside.waiting.push(reads);
     }
 
@@ -107,7 +120,8 @@ impl<B: Planting<Bug>> Feeder<B> {
         let (ready, waiting): (Vec<_>, _) =
             waiting.into_iter().partition(|reads| self.is_ready(reads));
         self.beside.waiting = waiting;
-        for Reads { id, bytes, .. } in ready {
+        for Reads { id, bytes, n, .. } in ready {
+            self.beside.n_waiting -= n;
             // (One that is over, or closed by the program, was told so.)
             let Some(key) = self.legs.key(id) else { continue };
             let leg = self.leg_mut(key);

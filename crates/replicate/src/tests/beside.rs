@@ -1,6 +1,7 @@
 //! Tests of a whole door: reads beside the log.
 
 use super::*;
+use crate::feeder::Reads;
 use crate::transcript::Transcript;
 use engine::ReadAnswer;
 
@@ -231,4 +232,38 @@ fn a_leg_that_the_program_closes_at_a_read_differs_from_no_other_copys() {
         rig.decide()
     };
     assert_eq!(said(true), said(false));
+}
+
+/// By the log's time, reads that wait for their check, or for the copy, count as those that the
+/// copy has had at this time: they may all be fed at once.
+#[test]
+fn i10_reads_that_wait_count_to_the_bound_at_one_time() {
+    let mut rig = Rig::new(Sound);
+    let settings = Settings {
+        members: 3,
+        compare: 0,
+        checkpoint: 0,
+        renews: false,
+        time_step_ms: 10,
+        output: Output::AtOnce,
+    };
+    rig.state = State::new(settings, InMemory::default(), Sound);
+    rig.apply_at(1000, &[entry(&Entry::Begin { owner: OTHER, run: Incarnation(3) })]);
+    let mut rig = rig.begin();
+    let clients = [rig.opened(), rig.opened()];
+    rig.turn();
+    assert_eq!(rig.door.feeder.n_reads_taken(), 4096);
+    let id = ConnectionId { owner: ME, run: RUN, number: 9 };
+    rig.door.feeder.read(Reads { id, at: u64::MAX, bytes: Vec::new(), n: 4093 });
+    rig.apply_at(1020, &[entry(&Entry::Begin { owner: OTHER, run: Incarnation(4) })]);
+    rig.turn();
+    assert_eq!(rig.door.feeder.n_reads_taken(), 3, "they may be fed at this time");
+    rig.ask(clients[0], b"GET a\r\nGET b\r\nGET c\r\n");
+    rig.ask(clients[1], b"GET a\r\n");
+    assert_eq!((rig.take_reads().len(), rig.door.clients.n_unchecked), (1, 3));
+    assert_eq!(rig.decide().len(), 1, "what the second one says is the log's");
+    rig.door.streams.break_off(clients[0]);
+    rig.turn();
+    rig.decide();
+    assert_eq!(rig.door.clients.n_unchecked, 0, "what is not checked is forgotten");
 }
