@@ -69,9 +69,13 @@ impl ReadsOf {
     }
 }
 
+/// The word of a command line that says which keys are evicted, and the one for none.
+const EVICTION: &str = "--maxmemory-policy";
+const KEEPS_ALL: &str = "noeviction";
+
 /// Words of a command line by which what reads do would decide what writes do, or by which a
 /// read's name is another command's.
-const UNFIT_FOR_READS: [&str; 2] = ["--maxmemory-policy", "--rename-command"];
+const UNFIT_FOR_READS: [&str; 2] = [EVICTION, "--rename-command"];
 
 /// The way in which a member is attached to its copy of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -409,6 +413,7 @@ impl Program {
             ));
         }
         self.check_reads(&words)?;
+        self.check_eviction(&words)?;
         self.check_output()?;
         if !is_there(&words[0]) {
             return Err(Failure::new(format_args!(
@@ -446,6 +451,20 @@ impl Program {
         Ok(())
     }
 
+    /// Refuses a program that evicts keys by a clock that each copy has of its own.
+    fn check_eviction(&self, words: &[String]) -> Outcome<()> {
+        let policy = words.windows(2).find(|two| two[0] == EVICTION && two[1] != KEEPS_ALL);
+        if let Some([_, policy]) = policy
+            && self.time == Time::Kernel
+        {
+            return Err(Failure::new(format_args!(
+                "--replicate: with {EVICTION} {policy} each copy evicts other keys, by its own clock: \
+                 say {EVICTION} {KEEPS_ALL}, or --program-time log"
+            )));
+        }
+        Ok(())
+    }
+
     /// Refuses reads beside the log where they cannot be told, or would change something.
     fn check_reads(&self, words: &[String]) -> Outcome<()> {
         let Some(rest) = self.reads.rest() else { return Ok(()) };
@@ -457,7 +476,7 @@ impl Program {
             ));
         }
         let unfit = words.windows(2).find(|two| {
-            let is_harmless = two[0] == UNFIT_FOR_READS[0] && two[1] == "noeviction";
+            let is_harmless = two[0] == EVICTION && two[1] == KEEPS_ALL;
             UNFIT_FOR_READS.contains(&two[0].as_str()) && !is_harmless
         });
         if let Some([word, value]) = unfit {

@@ -101,6 +101,15 @@ fn reads_beside_the_log_take_known_replies_and_change_nothing() {
 }
 
 #[test]
+fn a_program_that_evicts_by_its_own_clock_is_refused() {
+    let evicts = program("sh {socket} --maxmemory 1gb --maxmemory-policy allkeys-lru");
+    let refusal = evicts.check().unwrap_err().to_string();
+    assert!(refusal.contains("--program-time log"), "{refusal}");
+    assert!(Program { time: Time::Log, ..evicts }.check().is_ok());
+    assert!(program("sh {socket} --maxmemory-policy noeviction").check().is_ok());
+}
+
+#[test]
 fn answers_are_held_where_copies_are_compared_and_all_execute_all() {
     let strict = Program { output: Output::Strict, ..program("redis-server {socket}") };
     assert!(strict.check_output().is_ok());
