@@ -98,6 +98,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
         sign: Sign::InPath,
         tests: &[
             "a_blocked_client_is_answered_when_another_one_pushes",
+            "a_copy_of_redis_that_reads_another_file_than_its_checkpoint_serves_no_client",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
             "no_client_sees_what_one_copy_has_wrong",
             "answers_are_right_while_leaders_die_and_a_copy_differs",
@@ -129,6 +130,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "redis_by_the_turn_and_its_replies_does_the_same_at_every_copy",
             "redis_sees_the_same_time_again_after_a_restart_of_all",
             "redis_sees_the_same_time_at_every_copy_while_members_die",
+            "redis_that_logs_its_writes_is_not_saved_by_save",
             "redis_whose_reads_run_beside_the_log_is_linearizable_over_shm",
             "redis_whose_reads_run_beside_the_log_is_linearizable_over_tcp_on_disk",
             "replicated_redis_over_shm_is_linearizable_while_members_and_copies_die_and_hang",
@@ -151,6 +153,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "a_cluster_grows_into_its_empty_seats",
             "a_cluster_that_was_stopped_goes_on_where_it_was",
             "a_cluster_whose_file_cannot_be_written_goes_on_and_writes_it_later",
+            "a_copy_of_redis_that_reads_another_file_than_its_checkpoint_serves_no_client",
             "a_copy_that_answers_otherwise_is_dropped_and_begins_again",
             "a_copy_that_dies_takes_its_member_along_and_both_come_back",
             "a_copy_that_takes_up_nothing_is_named_and_replaced",

@@ -307,8 +307,10 @@ impl Copy {
                 }
             }
         }
-        if loading.is_over() {
-            return Ok(());
+        match loading.is_over() {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(why) => self.failure = Some(why), // it is fed nothing
         }
         self.loads = Some(loading);
         Err(Errno::AGAIN)
@@ -352,7 +354,7 @@ impl Program for Copy {
                     return Ok(()); // it continues behind a halt
                 }
                 self.is_restored = of.put_dump_in_place(&self.place)?;
-                false
+                None
             }
             Some(of) => {
                 of.files.put_in_place(&self.place.dir())?;
@@ -360,11 +362,14 @@ impl Program for Copy {
                 if let Some(inside) = self.inside.as_ref().filter(|_| at > 0) {
                     inside.reseed(of.seed_at(at));
                 }
-                of.speaks_resp && at > 0
+                (of.speaks_resp && at > 0).then(Loading::default)
             }
-            None => std::mem::take(&mut self.restored).is_there(), // the file is whole
+            None => {
+                let due = std::mem::take(&mut self.restored).due(); // the file is whole
+                due.map(Loading::of)
+            }
         };
-        self.loads = loads.then(Loading::default);
+        self.loads = loads;
         let started = self.command().and_then(|mut launch| {
             let child = launch.spawn().map_err(|error| self.not_started(error))?;
             self.adopt(child)
@@ -412,11 +417,11 @@ impl Program for Copy {
                 Err(error) => return Err(format!("cannot ask the program to save: {error}")),
             },
         };
-        let Some(path) = saver.poll()? else {
+        let Some(found) = saver.poll()? else {
             self.saver = Some(saver);
             return Ok(None);
         };
-        let saved = Saved::open(&path, &self.place.dir())?;
+        let saved = Saved::open(&found, &self.place.dir())?;
         let len = saved.len();
         self.saved = Some(saved);
         Ok(Some(len))

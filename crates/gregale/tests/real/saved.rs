@@ -205,3 +205,66 @@ fn beanstalkd_begins_with_its_files() {
     assert_eq!((&of["verdicts"]["differed"], &of["verdicts"]["split"]), (&0.into(), &0.into()));
     assert_eq!(cluster.stop(), Some(0));
 }
+
+/// The flags of a cluster in memory whose copies are saved often, by SAVE.
+const BY_SAVE: [&str; 6] =
+    ["--durability", "memory-quorum", "--program-compare", "10", "--program-checkpoint", "50"];
+
+/// The value of the key at member `id`, if it serves.
+fn precious(cluster: &Cluster, id: u16) -> Option<Option<String>> {
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", cluster.port_of(id))).unwrap();
+    client.get_connection_with_timeout(Duration::from_secs(1)).ok()?.get("precious").ok()
+}
+
+fn is_precious(value: &str) -> Option<Option<String>> {
+    Some(Some(value.to_owned()))
+}
+
+/// A client has given the file of a checkpoint another name, and a program that begins reads the
+/// one of its command: the copy would be empty.
+#[test]
+fn a_copy_of_redis_that_reads_another_file_than_its_checkpoint_serves_no_client() {
+    let command = format!("{} --enable-protected-configs yes", crate::copies::REDIS);
+    let mut cluster = Cluster::start_with(&[&BY_SAVE[..], &["--replicate", &command]].concat());
+    assert_eq!(cluster.cli(1, &["CONFIG", "SET", "dbfilename", "other.rdb"]), "OK");
+    let mut connection = cluster.connect(1);
+    let () = connection.set("precious", "kept").unwrap();
+    wait_within(CHECKPOINTS_WITHIN, "a checkpoint", || {
+        (0..20).for_each(|n| connection.set::<_, _, ()>("n", n).unwrap());
+        program(&cluster, 1, 1)["checkpoints"].as_u64() >= Some(1)
+    });
+    signal(pid_of(&cluster, 1, 2), "KILL");
+    let said = cluster.wait_for_one(&["say --dbfilename other.rdb", "member 2 serves again"]);
+    assert!(said.contains("other.rdb"), "{said}");
+    for id in [1, 3] {
+        assert_eq!(precious(&cluster, id), is_precious("kept"));
+    }
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// Settings in a file say that the program has a log of its own, with which it would begin.
+#[test]
+fn redis_that_logs_its_writes_is_not_saved_by_save() {
+    let genesis = tempfile::tempdir_in("/dev/shm").unwrap();
+    std::fs::write(genesis.path().join("redis.conf"), "appendonly yes\n").unwrap();
+    let command = "redis-server {dir}/redis.conf --port 0 --unixsocket {socket} --dir {dir} --save '' \
+                   --timeout 0";
+    let of_program = ["--replicate", command, "--genesis", genesis.path().to_str().unwrap()];
+    let mut cluster = Cluster::start_with(&[&BY_SAVE[..], &of_program].concat());
+    let mut connection = cluster.connect(1);
+    let () = connection.set("precious", "kept").unwrap();
+    wait_within(CHECKPOINTS_WITHIN, "a word of each member's about that", || {
+        (0..20).for_each(|n| connection.set::<_, _, ()>("n", n).unwrap());
+        let says = |id| program(&cluster, id, id)["trouble"].to_string().contains("appendonly");
+        (1..=3).all(says)
+    });
+    assert_eq!(program(&cluster, 1, 1)["checkpoints"], 0);
+    signal(pid_of(&cluster, 1, 2), "KILL");
+    cluster.wait_for("member 2 serves again");
+    wait_until("the copy that begins again to be level", || {
+        let there = precious(&cluster, 2);
+        assert!(there.is_none() || there == is_precious("kept"), "{there:?}");
+        there.is_some()
+    });
+    assert_eq!(cluster.stop(), Some(0));
+}

@@ -71,6 +71,15 @@ impl Program {
                  processes, or --program-checkpoint 0",
             ));
         }
+        let begins_with_log =
+            |two: &[String]| two[0] == "--appendonly" && two[1].eq_ignore_ascii_case("yes");
+        if is_on && !self.saves_at_halts() && self.words()?.windows(2).any(begins_with_log) {
+            return Err(Failure::new(
+                "--program-checkpoint: a program with --appendonly yes begins with its log of writes, \
+                 and not with what SAVE has written: leave it out, say --program-save files, or \
+                 --program-checkpoint 0",
+            ));
+        }
         if self.close_s.is_some() && !is_on {
             return Err(Failure::new(
                 "--program-close: clients are closed for checkpoints, and there are none: say \

@@ -49,6 +49,17 @@ fn checkpoints_take_a_way_to_save_and_comparisons() {
 }
 
 #[test]
+fn a_program_that_begins_with_its_log_of_writes_is_not_saved_by_save() {
+    let logs = program("redis-server --unixsocket {socket} --appendonly yes");
+    let refusal = logs.check_checkpoints().unwrap_err().to_string();
+    assert!(refusal.contains("--program-save files"), "{refusal}");
+    let is_taken = |of: Program| of.check_checkpoints().is_ok();
+    assert!(is_taken(Program { save: Some(SaveBy::Files), ..logs.clone() }));
+    assert!(is_taken(Program { checkpoint: Some(0), ..logs }));
+    assert!(is_taken(program("redis-server --unixsocket {socket} --appendonly no")));
+}
+
+#[test]
 fn a_dump_of_processes_takes_what_it_can_put_back() {
     let of = |command: &str| Program { save: Some(SaveBy::Criu), ..program(command) };
     let redis = of("redis-server {socket}");
