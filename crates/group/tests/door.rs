@@ -315,6 +315,36 @@ fn a_view_with_too_few_members_multicasts_nothing() {
     group.close(PATIENCE).unwrap();
 }
 
+/// V16: the third member takes nothing, so that messages wait when it is taken for failed.
+#[test]
+fn what_waits_in_a_view_with_too_few_members_is_sent_when_it_has_enough() {
+    let directory = directory();
+    let options = Options { window: 4, adequate: 3, ..shm(directory.path()) };
+    let group = Group::found(&options).unwrap();
+    let other = Group::join(&options).unwrap();
+    let slow = Group::join(&Options { events: 8, ..options.clone() }).unwrap();
+    next_view(&group, 3);
+    let mut last = None;
+    while let Ok(number) = group.send_within(&[1], Duration::from_millis(500)) {
+        last = Some(number);
+    }
+    group.suspect(slow.me().seat);
+    let is_small = |event| matches!(event, Event::Inadequate { members: 2 }).then_some(());
+    next(&group, is_small);
+    let third = Group::join(&options).unwrap();
+    let mut n_delivered = 0;
+    let view = next(&group, |event| {
+        n_delivered += usize::from(matches!(event, Event::Delivered(_)));
+        if let Event::View(view) = event { Some(view) } else { None }
+    });
+    assert_eq!((view.members.len(), n_delivered), (3, 0), "nothing is multicast in a view of two");
+    let last = last.expect("a message was taken");
+    assert_eq!(group.wait_delivered(last, PATIENCE), Ok(true));
+    for member in [third, other, group] {
+        member.close(PATIENCE).unwrap();
+    }
+}
+
 /// V12, and the bound behind it: the others wait for a slow application, the view does not.
 #[test]
 fn an_application_that_takes_nothing_holds_messages_up_and_then_leaves() {
