@@ -39,6 +39,8 @@ proto::planted_bugs! {
     CountsEarly = COUNTS_EARLY: sweep IN_MEMORY,
     /// Members are not told of new incarnations.
     MeetsNobody = MEETS_NOBODY: sweep IN_MEMORY,
+    /// A request to remove a node removes whichever incarnation has the seat.
+    RemovesSuccessor = REMOVES_SUCCESSOR: tests,
     /// A life gives its messages the names of an earlier one's.
     NamesRepeat = NAMES_REPEAT: sweep ANYWHERE,
     /// A message counts as delivered when it is sent.

@@ -133,7 +133,9 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
                 let Some(seat) = self.world.places.member(node, member.pid.group) else { continue };
                 let Some((members, _)) = member.machine.members() else { continue };
                 let votes = members.voters.contains(seat.rank);
-                if votes && members.incarnation(seat.rank).0 <= upto && seat != member.pid {
+                let is_meant = members.incarnation(seat.rank).0 <= upto
+                    || self.world.planted.has(Bug::RemovesSuccessor);
+                if votes && is_meant && seat != member.pid {
                     // The primary at that time is asked again.
                     let _not_now = member.machine.remove(seat.rank);
                 }

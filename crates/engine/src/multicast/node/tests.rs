@@ -288,6 +288,35 @@ fn n8_a_node_that_comes_back_hears_which_one_is_to_be_removed() {
     assert_eq!(town.nodes[1].removals[2], FOUNDER.0);
 }
 
+/// Whether a node has its seat after its predecessor was removed, and the request came again.
+fn keeps_its_seat<P: Planting<Bug>>(planted: P) -> bool {
+    let mut town = Town::new(planted);
+    town.nodes.iter_mut().for_each(|node| node.desk.changes_members = true);
+    town.multicast(0, b"lead");
+    (0..10).for_each(|_| town.turn_all());
+    let voters = |town: &Town<P>| town.nodes[0].desk.members()[0].voters;
+    town.nodes[0].desk.removals.insert(Rank::at(2));
+    for _ in 0..100 {
+        (0..2).for_each(|at| town.turn(at));
+        (0..2).for_each(|at| town.carry(at));
+        town.lans[2].messages.clear();
+    }
+    assert!(!voters(&town).contains(Rank::at(2)), "it is removed");
+    (town.nodes[2], town.lans[2]) = node(2, 7, everywhere(), planted);
+    for other in [0, 1] {
+        town.lans[other].links.push((Rank::at(2), false));
+        town.link(other, 2);
+    }
+    (0..2000).for_each(|_| town.turn_all());
+    voters(&town).contains(Rank::at(2))
+}
+
+#[test]
+fn n8_a_removal_takes_no_successors_seat() {
+    assert!(keeps_its_seat(Sound));
+    assert!(!keeps_its_seat(Planted(Bug::RemovesSuccessor)), "a planted bug compares nothing");
+}
+
 /// Whether a node that asks for states from `place` on is given any.
 fn gives<P: Planting<Bug>>(planted: P, at: Timestamp) -> bool {
     let mut town = Town::new(planted);
