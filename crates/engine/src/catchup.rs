@@ -7,6 +7,7 @@
 //!   lie in slots that this member never executed itself. The state remembers them.
 //! - I2 what a machine is told of a state (the ballot and the members that it ends with) is what
 //!   was said of exactly that prefix, by a member whose log leads there; else nothing.
+//!   Asserted in `head_here`.
 //! - I3 the machine hears of a state from another member once, when exactly what is executed here
 //!   is durable. While that is under way nothing more is fetched, and a snapshot of something older
 //!   that ends meanwhile is not the machine's business.
@@ -236,10 +237,19 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         }
     }
 
-    /// What the member that the present state comes from said of it.
-    fn donors_head(&self) -> Option<StateHead> {
-        let of_present = |(prefix, _): &(Prefix, _)| *prefix == self.host.executed();
-        self.taking.donors_head.filter(of_present).map(|(_, head)| head)
+    /// What the member that the present state comes from said of it, and of which prefix.
+    fn donors_head(&self) -> Option<(Prefix, StateHead)> {
+        let is_any = self.host.plant.has_planted(Bug::HeadOfAnotherPrefix);
+        self.taking.donors_head.filter(|(prefix, _)| is_any || *prefix == self.host.executed())
+    }
+
+    /// The head of what is executed here, if a member has named it.
+    fn head_here(&self) -> Option<StateHead> {
+        let executed = self.host.executed();
+        self.donors_head().map(|(named, head)| {
+            assert!(named == executed, "I2: the head of {named}, and {executed} is executed");
+            head
+        })
     }
 
     /// The state is here and the machine continues from it. Where there is a disk, not before the
@@ -259,7 +269,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// The machine hears of the state that is executed here.
     fn install(&mut self) {
         let (executed, now) = (self.host.executed(), self.now());
-        let head = self.donors_head();
+        let head = self.head_here();
         let ends = |head| Claim::Ends { prefix: executed, head };
         self.host.plant.claims(head.map(ends).into_iter());
         self.node.install(executed, head, now, &mut self.host);
@@ -312,7 +322,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let now = self.now();
         // I2: the own log may not belong to a state that came from elsewhere.
         let own = || self.node.state_head(self.host.executed());
-        let state_head = if self.taking.installs { self.donors_head() } else { own() };
+        let state_head = if self.taking.installs { self.head_here() } else { own() };
         let HostState { app, order, backlog, disk, plant, .. } = &mut self.host;
         let Some(disk) = disk.as_mut().filter(|disk| !disk.is_writing()) else { return };
         let prefix = match backlog.end() {

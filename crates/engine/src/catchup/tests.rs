@@ -339,6 +339,17 @@ fn i2_what_was_said_of_another_prefix_goes_with_no_state() {
 }
 
 #[test]
+#[should_panic(expected = "I2: the head of")]
+fn i2_a_head_of_another_prefix_is_not_handed_to_the_machine() {
+    let mut group = Group::new();
+    group.half_way();
+    let host = &mut group.cores[LACKS].host;
+    host.plant.bug = Some(Bug::HeadOfAnotherPrefix);
+    host.execute(Slot(7), b"value");
+    group.cores[LACKS].take_over();
+}
+
+#[test]
 fn i3_an_older_snapshot_that_ends_meanwhile_makes_no_state_durable() {
     let mut group = Group::new();
     group.cores[LACKS].host.disk = Some(disk());
