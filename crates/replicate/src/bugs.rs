@@ -56,6 +56,8 @@ proto::planted_bugs! {
     ReportsUnbegun = REPORTS_UNBEGUN: sweep ANYWHERE,
     /// The connections of a member that was removed stay open.
     LeftStaysOpen = LEFT_STAYS_OPEN: sweep ANYWHERE,
+    /// A table that comes with a checkpoint does not tell that a member was removed.
+    LeftNotRestored = LEFT_NOT_RESTORED: sweep ANYWHERE,
     /// A member that was removed counts among those whose copies are compared.
     LeftCounts = LEFT_COUNTS: sweep ANYWHERE,
     /// Two members with the same hash are taken for a majority of any number.

@@ -212,7 +212,7 @@ impl<B: Planting<Bug>> Table<B> {
         for owner in &mut self.owners {
             let [run, has_left, used_to, n_used] = words::take_all(rest)?;
             (owner.run, owner.used_to) = (Incarnation(run), used_to);
-            owner.has_left = has_left > 0;
+            owner.has_left = has_left > 0 && !self.planted.has(Bug::LeftNotRestored);
             for _ in 0..n_used {
                 owner.used.insert(words::take(rest)?);
             }

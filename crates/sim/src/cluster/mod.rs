@@ -43,8 +43,9 @@
 //! - I20 when nothing but a follower and its leader are cut off from each other, the clients of all
 //!   members are answered meanwhile, within the same time. Judged in `phases`.
 //! - I21 where a program is replicated, verdicts count the members that are in, and no others, when
-//!   all is well. Judged in `phases`. They, and what is known of checkpoints, are the same at all
-//!   members, also at one that was given a state. Judged in `states`.
+//!   all is well. Judged in `phases`. They, the table of connections, and what is known of
+//!   checkpoints are the same at all members, also at one that was given a state. Judged in
+//!   `states`.
 //! - I22 a request over a limit, and the transaction in which it stands, have no effect. Judged in
 //!   `own` (W4).
 //! - I23 where each key is kept by itself, a request of several keys that is refused has done

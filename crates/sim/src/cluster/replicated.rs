@@ -226,10 +226,14 @@ impl<R: Replicator> Member for Copied<R> {
         Some(self.engine.app().judge().members())
     }
 
-    /// Of what is known of the copies (I21).
+    /// Of the connections, and of what is known of the copies (I21).
     fn digests(&self) -> Vec<u64> {
         let app = self.engine.app();
-        let known = [format!("{:?}", app.judge()), format!("{:?}", app.checkpoints())];
+        let known = [
+            format!("{:?}", app.table()),
+            format!("{:?}", app.judge()),
+            format!("{:?}", app.checkpoints()),
+        ];
         known.iter().map(|text| crate::kv::hash(text.as_bytes())).collect()
     }
 

@@ -16,7 +16,7 @@ impl World {
         if let Some(node) = self.seated().find(|node| digests(*node) != of_first) {
             return Some(format!(
                 "r{first} and r{node} have executed the same, and their partitions, or their \
-                 verdicts and checkpoints, differ: {of_first:?}, {:?}",
+                 connections, verdicts and checkpoints, differ: {of_first:?}, {:?}",
                 digests(node)
             ));
         }
