@@ -14,7 +14,7 @@ pub(crate) struct Sweep {
     #[serde(default)]
     pub(crate) covers: bool,
     #[serde(default)]
-    pub(crate) days: bool,
+    pub(crate) days: u64,
     #[serde(default)]
     pub(crate) by_itself: bool,
     pub(crate) turns: Vec<String>,

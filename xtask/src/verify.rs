@@ -126,15 +126,15 @@ fn sweeps() -> Result<Outcome> {
 }
 
 fn days() -> Result<Outcome> {
-    for Sweep { protocol, .. } in crate::sweeps::all()?.into_iter().filter(|sweep| sweep.days) {
-        let args = ["sim", "--protocol", &protocol, "--long", "--seeds", LONG_SEEDS];
+    for Sweep { protocol, days, .. } in crate::sweeps::all()? {
+        if days == 0 {
+            continue;
+        }
+        let args = ["sim", "--protocol", &protocol, "--long", "--seeds", &days.to_string()];
         passed(&mut simulator(&args)?)?;
     }
     Ok(Outcome::Passed)
 }
-
-/// The number of days of each kind that runs them.
-const LONG_SEEDS: &str = "25";
 
 fn deny() -> Result<Outcome> {
     if !works(&mut cargo(&["deny", "--version"])) {

@@ -15,6 +15,8 @@ proto::planted_bugs! {
     RestoredScriptsLost = RESTORED_SCRIPTS_LOST: sweep ["cluster"],
     /// A key that came and went after a client had watched its absence looks unchanged.
     DeletionsUnseen = DELETIONS_UNSEEN: sweep ["cluster"],
+    /// Sessions of clients that come with a state stay, however long they are idle.
+    RestoredSessionsStay = RESTORED_SESSIONS_STAY: tests,
     /// A client's session stays, however long it is idle.
     SessionsStay = SESSIONS_STAY: tests,
 }

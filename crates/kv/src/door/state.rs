@@ -277,6 +277,9 @@ impl<P: Planting<Bug>> Application for State<P> {
         if self.planted.has(Bug::RestoredSessionsIdle) {
             machine.clients.forget_calls_times();
         }
+        if self.planted.has(Bug::RestoredSessionsStay) {
+            machine.clients.keep_all();
+        }
         if self.planted.has(Bug::RestoredIntoFirst) {
             machine.store.join_databases();
         }

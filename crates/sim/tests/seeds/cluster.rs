@@ -52,8 +52,10 @@ fn mistakes_in_the_engine_are_noticed() {
 fn sessions_that_outlive_their_hour_are_noticed_in_runs_of_a_day() {
     let config = Config { is_long: true, ..Config::default() };
     let protocol = Protocol::Log(LogProtocol::Durable);
-    let mutant = mutant_named(protocol, "SESSIONS_STAY").expect("it is planted");
-    assert!(mutant.hunt(&config, 0, 10).is_some());
+    for name in ["SESSIONS_STAY", "RESTORED_SESSIONS_STAY"] {
+        let mutant = mutant_named(protocol, name).expect("it is planted");
+        assert!(mutant.hunt(&config, 0, 4).is_some(), "{name} survived");
+    }
 }
 
 #[test]
