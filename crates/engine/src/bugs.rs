@@ -39,7 +39,7 @@ proto::planted_bugs! {
     /// A state is installed without the place of its last value.
     StateWithoutPlace = STATE_WITHOUT_PLACE: sweep ANYWHERE,
     /// A machine is told the head of a state that another prefix leads to.
-    HeadOfAnotherPrefix = HEAD_OF_ANOTHER_PREFIX: tests,
+    HeadOfAnotherPrefix = HEAD_OF_ANOTHER_PREFIX: sweep ON_DISK,
     /// The machine hears of another member's state before that is durable.
     InstalledBeforeDurable = INSTALLED_BEFORE_DURABLE: sweep ON_DISK,
     /// The answer to a read goes to the oldest read that another member was asked.
