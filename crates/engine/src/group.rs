@@ -284,6 +284,11 @@ impl<P: Plantings> Process<P> {
         self.machine.is_returning()
     }
 
+    /// What such a process has promised in a restart, and told; 0 for nothing.
+    pub fn promised(&self) -> u64 {
+        self.machine.promised()
+    }
+
     /// Whether the view is ending.
     pub fn is_wedged(&self) -> bool {
         self.machine.is_wedged()

@@ -141,6 +141,8 @@ crate::planted_bugs! {
     VoteForgotten = VOTE_FORGOTTEN: tests,
     /// A promise in a restart, or an acceptance, is told before it is synced.
     AnswerBeforeSync = ANSWER_BEFORE_SYNC: sweep ["vsync-durable"],
+    /// A promise in a restart is told, and never written.
+    PromiseUnlogged = PROMISE_UNLOGGED: sweep ["vsync-durable"],
     /// A process proposes the end of a view before its own promise is synced.
     ProposesUnpromised = PROPOSES_UNPROMISED: tests,
     /// A group is restarted by a minority of its last view.

@@ -95,7 +95,7 @@ pub use layout::Shape;
 pub use machine::status::Ending;
 pub use machine::{Machine, region};
 pub use payload::Payload;
-pub use records::{Accepted, UnreadableError};
+pub use records::{Accepted, UnreadableError, promised};
 pub use relaying::{Relayed, Relaying};
 pub use roster::TAGS_WORD;
 pub use shard::{

@@ -321,6 +321,26 @@ impl Accepted {
     }
 }
 
+/// The highest ballot that the log on `disk` has promised or accepted in the view that was written
+/// last; 0 for none.
+pub fn promised(disk: &mut impl Disk) -> u64 {
+    let (mut last, mut highest, mut bytes) = (None, 0, Vec::new());
+    for slot in disk.start().0..disk.end().0 {
+        let record = disk.read(Slot(slot), &mut bytes);
+        match record.and_then(|_| Record::take(&mut Reader::new(&bytes)).ok()) {
+            // (One that is there already may be written again.)
+            Some(Record::View { view, .. }) if last != Some(view.id) => {
+                (last, highest) = (Some(view.id), 0);
+            }
+            Some(Record::Promise(ballot) | Record::Accept { ballot, .. }) => {
+                highest = highest.max(ballot);
+            }
+            _ => {}
+        }
+    }
+    highest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@
 //!
 //! - R1 *Answers are synced.* A promise, and the acceptance of a change, are told when they are
 //!   synced. A proposal below a promise is not accepted. Mutants `ANSWER_BEFORE_SYNC`,
-//!   `ACCEPTS_BELOW`.
+//!   `PROMISE_UNLOGGED`, `ACCEPTS_BELOW`.
 //! - R2 *A majority* of the members of the view has promised before a change of it is proposed, and
 //!   has accepted it before it is acted upon. So what was decided before is found, and nothing else
 //!   is decided. Mutant `RESTART_BY_FEW`. The caller is one of those that have promised: a ballot
@@ -118,6 +118,11 @@ impl<P: Plantings> Returning<P> {
     fn wait(&mut self, now: Instant, n_spans: u32) {
         let span = self.timing.ask_every * (n_spans + self.me.seat.index() as u32);
         self.next_call_at = now.plus(span);
+    }
+
+    /// The ballot that it has promised, if no answer waits to tell that; else 0.
+    pub(super) fn told(&self) -> u64 {
+        if self.owed.is_empty() { self.found.promised } else { 0 }
     }
 
     fn view_id(&self) -> ViewId {
@@ -333,7 +338,9 @@ impl<P: Plantings> Returning<P> {
         }
         if call.view <= self.view_id() && call.ballot > self.found.promised {
             self.found.promised = call.ballot;
-            journal.put(|| records::promise(call.ballot));
+            if !self.planted.has(Bug::PromiseUnlogged) {
+                journal.put(|| records::promise(call.ballot));
+            }
         }
         if from != self.me.seat && call.ballot >= self.found.promised {
             self.wait(now, 8);

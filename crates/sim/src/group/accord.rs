@@ -16,6 +16,8 @@
 //!   then: else a minority's failure could lose it.
 //! - A7 *Log.* While a view lasts, the change that a durable member's row shows is in its log (W3),
 //!   behind what may be freed: a process that returns finds it.
+//! - A8 *Promise of a restart.* What a process that returns has told of its promises is in its log:
+//!   the next one on its seat finds it.
 //!
 //! A report is no false alarm: rows are judged as they are, which is behind nothing that another
 //! member can have read of them. Words of a row rise alone, and a row shows what its owner has
@@ -24,7 +26,7 @@
 
 use crate::disk::Disk;
 use base::{Rank, SeatSet, Slot};
-use proto::vsync::{Accepted, Ending, Member, Standing, View, ViewId};
+use proto::vsync::{self, Accepted, Ending, Member, Standing, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the rows of all members have said.
@@ -39,6 +41,8 @@ pub(super) struct Accord {
     left: BTreeSet<ViewId>,
     /// By seat, what A7 has judged: the view, the leader, and the end of the log then.
     logged: BTreeMap<Rank, (ViewId, Standing, Slot)>,
+    /// By seat, what A8 has judged: the promise, and the end of the log then.
+    promised: BTreeMap<Rank, (u64, Slot)>,
 }
 
 /// What a process did in a turn.
@@ -92,6 +96,27 @@ impl Accord {
             return Ok(());
         }
         judge_log(me, row, Accepted::on(disk).as_ref())
+    }
+
+    /// Judges what a process has told of its promises by its log.
+    ///
+    /// # Errors
+    /// A8 is broken.
+    pub(super) fn note_promise(
+        &mut self,
+        me: Rank,
+        told: u64,
+        disk: &mut Disk,
+    ) -> Result<(), String> {
+        let judged = (told, proto::disk::Disk::end(disk));
+        if told == 0 || self.promised.insert(me, judged) == Some(judged) {
+            return Ok(());
+        }
+        let logged = vsync::promised(disk);
+        if logged >= told {
+            return Ok(());
+        }
+        Err(format!("A8: {me} has told that it promised {told}, and its log has {logged}"))
     }
 
     /// Returns whether the row shows a change for the first time that its owner proposes.
@@ -357,6 +382,14 @@ mod tests {
         pair.members[1].since = ViewId(4);
         pair.roster[0].shards[0].bearers = seats(&[0]);
         judge_newcomers(&pair).unwrap();
+    }
+
+    #[test]
+    fn a8_a_promise_that_was_told_is_in_the_log() {
+        let (mut accord, mut disk) = (Accord::default(), Disk::default());
+        accord.note_promise(Rank::at(2), 0, &mut disk).unwrap();
+        let said = accord.note_promise(Rank::at(2), 257, &mut disk).unwrap_err();
+        assert!(said.starts_with("A8"), "{said}");
     }
 
     #[test]

@@ -44,6 +44,7 @@ pub(super) trait Face {
     fn lease_until(&self) -> Instant;
     fn is_ready(&self) -> bool;
     fn is_returning(&self) -> bool;
+    fn promised(&self) -> u64;
     fn is_wedged(&self) -> bool;
     fn endings(&self) -> Vec<Ending>;
     fn relayed(&self) -> Relayed;
@@ -113,6 +114,10 @@ impl<P: Plantings> Face for group::Process<P> {
 
     fn is_returning(&self) -> bool {
         group::Process::is_returning(self)
+    }
+
+    fn promised(&self) -> u64 {
+        group::Process::promised(self)
     }
 
     fn is_wedged(&self) -> bool {

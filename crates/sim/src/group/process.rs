@@ -393,6 +393,11 @@ impl Process {
         self.life.face().is_returning()
     }
 
+    /// What such a process has promised in a restart, and told; 0 for nothing.
+    pub(super) fn promised(&self) -> u64 {
+        self.life.face().promised()
+    }
+
     pub(super) fn is_wedged(&self) -> bool {
         self.life.face().is_wedged()
     }

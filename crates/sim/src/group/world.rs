@@ -265,7 +265,8 @@ impl World {
         let (me, rows) = (Rank::at(seat), process.endings());
         let is_logged = match (self.disks.get_mut(seat), process.view().map(|view| view.id)) {
             (Some(disk), Some(view)) => self.history.accord.note_log(me, view, &rows, disk),
-            _ => Ok(()),
+            (Some(disk), None) => self.history.accord.note_promise(me, process.promised(), disk),
+            (None, _) => Ok(()),
         };
         let noted = is_logged.and_then(|()| self.history.accord.note(me, views, rows));
         {

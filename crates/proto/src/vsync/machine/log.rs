@@ -62,6 +62,14 @@ impl<P: Plantings> Machine<P> {
         matches!(&self.life, Life::Outside { returning: Some(_), .. })
     }
 
+    /// What such a process has told of its promises (`restart`, R1); 0 for nothing.
+    pub fn promised(&self) -> u64 {
+        match &self.life {
+            Life::Outside { returning: Some(returning), .. } => returning.told(),
+            _ => 0,
+        }
+    }
+
     // ---- states ----
 
     /// Keeps the state of a shard, as it was at a position, in the log.
