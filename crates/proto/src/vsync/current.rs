@@ -148,12 +148,13 @@ impl<P: Plantings> Current<P> {
 
     /// Pushes what changed in the own row to every other member, the suspected ones included: it
     /// cannot harm them, and an excluded process learns that it is one. Those of `renewed` get the
-    /// whole row, and the first time all do.
+    /// whole row, and the first time all do. That names the row's place, which a claim would take
+    /// from it: so no claim of all others follows.
     pub(super) fn push(&mut self, renewed: SeatSet, port: &mut impl Port) {
         let at = self.layout.row_of(self.me, self.view.id.0, self.planted);
         let others = self.others();
         let whole = if self.shown.is_told { renewed.intersection(others) } else { others };
-        self.shown.is_told = true;
+        (self.shown.is_told, self.shown.is_claimed) = (true, true);
         for peer in whole.iter() {
             self.table.push_all(|offset, words| port.write(peer, at.plus(offset), words, None));
         }

@@ -5,12 +5,12 @@ use super::super::view::Knock;
 use super::super::view::tests::process;
 use super::super::wire::Message;
 use super::super::{Config, End, Machine, Output, ShardId, Start, Timing};
-use super::SHAPE;
+use super::{Rows, SHAPE};
 use crate::planted::{Planted, Sound};
 use alloc::vec;
 use alloc::vec::Vec;
 use base::verb::Unsupported;
-use base::{At, Event, Instant, Parcel, Port, Rank, Token};
+use base::{At, Event, Instant, Parcel, Port, Rank, SeatSet, Token};
 
 /// What a process posted, and to which seat.
 enum Post {
@@ -314,4 +314,27 @@ fn a_suspicion_that_is_reported_as_a_view_ends_is_used_in_the_next() {
         let view = net.machine(1).view().expect("it stays");
         assert_eq!((view.members.len(), net.ended(3)), (3, Some(End::Excluded)), "{n_ms} ms");
     }
+}
+
+/// The seats at which a member claims its place, when the link to the last of four comes up behind
+/// the first turn of a view, in which it has told its row if it was wedged.
+fn claims_behind(is_wedged: bool) -> Vec<Rank> {
+    let n_words = super::super::region(&SHAPE).n_words as usize;
+    let mut ground = Ground { words: vec![0; n_words], posted: Vec::new() };
+    let mut current = Rows::of(4).read_by(1, Sound);
+    if !is_wedged {
+        current.claim(SeatSet::EMPTY, &mut ground);
+    }
+    current.push(SeatSet::EMPTY, &mut ground);
+    ground.posted.clear();
+    current.claim([Rank::at(3)].into_iter().collect(), &mut ground);
+    ground.posted.iter().map(Post::to).collect()
+}
+
+/// A claim takes the name from a row that was told, and nothing gives it back there: a
+/// member that has seen the row would suspect its owner.
+#[test]
+fn v17_a_row_that_was_told_is_claimed_where_the_link_is_back_alone() {
+    assert_eq!(claims_behind(false), [Rank::at(3)]);
+    assert_eq!(claims_behind(true), [Rank::at(3)]);
 }
