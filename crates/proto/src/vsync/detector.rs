@@ -1,12 +1,16 @@
 //! Suspicion by silence: the beats of the other members, and when they were last seen to rise.
 //!
 //! A suspicion may be wrong, and every rule of a view holds if it is. A process that was stopped
-//! itself has heard no beats meanwhile: after a late look it gives all members their time again,
-//! but none twice before it hears a beat of it. So one that is always late suspects too.
+//! itself has heard no beats meanwhile: after a late look it gives all members their time again, but
+//! none more than three times before it hears a beat of it. So one that is always late suspects
+//! too, and members that are late together do not suspect each other at once.
 
 use alloc::vec::Vec;
 use base::{Instant, Rank, SeatSet};
 use core::time::Duration;
+
+/// The late looks that give a member its time again.
+const FORGIVEN_MAX: u8 = 3;
 
 /// What one member has heard in one view.
 #[derive(Debug)]
@@ -24,14 +28,14 @@ struct Last {
     beat: u64,
     /// The time from which on its silence counts: that at which it came, or that of a late look.
     at: Instant,
-    /// Whether it is that of a late look.
-    is_forgiven: bool,
+    /// The late looks since the beat, up to [`FORGIVEN_MAX`].
+    n_forgiven: u8,
 }
 
 impl Detector {
     /// At the beginning of a view, at which every member has its time.
     pub(super) fn new(n_seats: usize, patience: Duration, now: Instant) -> Detector {
-        let last = Last { beat: 0, at: now, is_forgiven: false };
+        let last = Last { beat: 0, at: now, n_forgiven: 0 };
         Detector { patience, heard: alloc::vec![last; n_seats], looked_at: now }
     }
 
@@ -48,9 +52,9 @@ impl Detector {
         for seat in seats.iter() {
             let (last, beat) = (&mut self.heard[seat.index()], beat(seat));
             if beat != last.beat {
-                *last = Last { beat, at: now, is_forgiven: false };
-            } else if was_late && !last.is_forgiven {
-                (last.at, last.is_forgiven) = (now, true);
+                *last = Last { beat, at: now, n_forgiven: 0 };
+            } else if was_late && last.n_forgiven < FORGIVEN_MAX {
+                (last.at, last.n_forgiven) = (now, last.n_forgiven + 1);
             } else if now.since(last.at) > self.patience {
                 silent.insert(seat);
             }
@@ -91,8 +95,10 @@ mod tests {
             let beat = |seat: Rank| if seat == Rank::at(1) { beat_of_1 } else { 0 };
             detector.look(seats, beat, Instant(ms * MS))
         };
-        assert!(look(60, 1).is_empty() && look(120, 2).is_empty());
-        for (ms, beat_of_1) in [(180, 3), (240, 3), (300, 4), (360, 4)] {
+        for (ms, beat_of_1) in [(60, 1), (120, 2), (180, 3), (240, 3)] {
+            assert!(look(ms, beat_of_1).is_empty(), "{ms}");
+        }
+        for (ms, beat_of_1) in [(300, 4), (360, 4), (420, 4)] {
             assert_eq!(look(ms, beat_of_1), [Rank::at(2)].into_iter().collect(), "{ms}");
         }
     }
