@@ -14,7 +14,7 @@ listener = socket.socket(socket.AF_UNIX)
 listener.bind(sys.argv[1])
 listener.listen(100)
 listener.setblocking(False)
-time.sleep(0.9)
+time.sleep(0.6)
 connections, names = [], []
 while True:
     ready, _, _ = select.select([listener] + connections, [], [])

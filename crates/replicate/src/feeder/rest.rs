@@ -160,10 +160,12 @@ impl<B: Planting<Bug>> Feeder<B> {
         if !asks || !self.is_uncounted() || self.asking.from.is_some_and(|from| now < from) {
             return;
         }
+        // What it has accepted before it came to rest (I13).
+        let has_accepted = self.has_accepted(program, now);
         let repose = program.repose();
         match repose {
             Repose::Moves if self.planted.has(Bug::MovesIsRest) => self.take_rest(program),
-            Repose::AtRest if self.has_accepted(program, now) => {
+            Repose::AtRest if has_accepted => {
                 self.look_at = None;
                 self.take_rest(program);
             }
@@ -195,7 +197,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if has_moved {
             self.moved_at = now;
         }
-        let is_blocked = !has_moved && program.is_asleep() && self.has_accepted(program, now);
+        let is_blocked = !has_moved && self.has_accepted(program, now) && program.is_asleep();
         if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return;
