@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 /// The time in which a program has to have saved.
 const SAVES_WITHIN: Duration = Duration::from_secs(120);
 /// The longest answer that is read.
-const ANSWER_BYTES_MAX: usize = 64 << 10;
+const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 const SAVE: &[u8] = b"*1\r\n$4\r\nSAVE\r\n";
 
@@ -255,8 +255,14 @@ impl Loading {
             self.is_asked = false;
             return Ok(false);
         }
-        self.has_read = self.due.is_some() && ask(connection, QUESTIONS).is_ok();
-        Ok(self.due.is_none())
+        if self.due.is_none() {
+            return Ok(true);
+        }
+        self.has_read = ask(connection, QUESTIONS).is_ok();
+        if !self.has_read {
+            *self = Loading { due: self.due.take(), ..Loading::default() };
+        }
+        Ok(false)
     }
 }
 
