@@ -118,7 +118,7 @@ pub struct View {
     /// Members of the view before that were suspected.
     pub failed: Vec<Member>,
     /// The number of members that may fail, without the loss of a shard's state: **none, in a view
-    /// of one or two**.
+    /// of one or two**. As the view begins: members that get a state later count in the next view.
     pub tolerates: usize,
     /// The shards of all subgroups, in order. (A group without a layout has one.)
     pub shards: Vec<Shard>,
