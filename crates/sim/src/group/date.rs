@@ -39,3 +39,24 @@ impl Date {
         Time(wall_ns + self.ahead_ns + swing_ns)
     }
 }
+
+/// The most that one of these clocks is ahead of another one: how long a query as of a time that
+/// the first has shown may wait for the second.
+pub(super) fn apart_ns(dates: &[Date]) -> u64 {
+    let fastest = dates.iter().map(|date| date.ahead_ns + date.swing_ns).max();
+    let slowest = dates.iter().map(|date| date.ahead_ns).min();
+    fastest.unwrap_or_default() - slowest.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_are_apart_by_what_the_fastest_shows_once_it_is_set_forward() {
+        let date = |ahead_ns, swing_ns| Date { ahead_ns, swing_ns, swing_every_ns: MS };
+        assert_eq!(apart_ns(&[date(7, 0), date(12, 0), date(9, 5), date(8, 0)]), 7);
+        assert_eq!(apart_ns(&[date(7, 0)]), 0);
+        assert_eq!(apart_ns(&[]), 0);
+    }
+}

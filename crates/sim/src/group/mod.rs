@@ -9,8 +9,9 @@
 //! - I1 *Mild runs survive.* A run in which only minorities of fully installed views die keeps its
 //!   group: judged in `phases`. In others a group may end, and says so at every process.
 //! - I2 *Liveness.* When all is well again, either no process is in the group, or every running one
-//!   is, in one view, with one state, and all that its members multicast is delivered. Judged in
-//!   `phases`.
+//!   is, in one view, with one state, and all that its members multicast is delivered. Calls of
+//!   objects have their outcomes, but for letters that may be lost; a query as of a time has until
+//!   the slowest clock shows that. Judged in `phases`.
 //!
 //! What is promised at every moment has a file each in `checks`.
 

@@ -1,5 +1,6 @@
 //! Safety, healing, liveness: when a run moves from one to the next, and what is judged then.
 
+use super::date::apart_ns;
 use super::history::ProcessId;
 use super::process::Process;
 use super::scenario::Manner;
@@ -18,7 +19,8 @@ use proto::vsync::{Mode, Shard, ShardId, View, ViewId};
 const HEALING_NS: u64 = 1_500 * MS;
 /// The time in which members multicast though no fault is left...
 const BUSY_NS: u64 = 200 * MS;
-/// ... and the time after it in which everything must become well.
+/// ... and the time after it in which everything must become well. A caller of objects has more
+/// (I2).
 const QUIET_NS: u64 = 2_000 * MS;
 /// The time in which links may break meanwhile.
 const BREAKS_NS: u64 = 100 * MS;
@@ -37,7 +39,7 @@ impl World {
             }
             Phase::Liveness if self.quiet_until.is_none() => {
                 self.fall_quiet();
-                self.push_in(QUIET_NS, Happening::Phase);
+                self.push_in(self.quiet_ns(), Happening::Phase);
             }
             Phase::Liveness | Phase::Over => {
                 if let Some(detail) = self.unachieved() {
@@ -48,6 +50,12 @@ impl World {
         }
         let net = &mut *self.net.borrow_mut();
         net.trace.record(net.queue.now(), 0, Topic::Phase, self.phase as u64, 0);
+    }
+
+    /// I2: the time for everything to become well. What a caller knows of may have a time of the
+    /// fastest clock, and a query as of that waits in another shard for its slowest one.
+    fn quiet_ns(&self) -> u64 {
+        QUIET_NS + if self.has_objects() { apart_ns(&self.scenario.dates) } else { 0 }
     }
 
     /// Ends the messages. In half of the runs links break then, and come back: what the last
@@ -221,5 +229,23 @@ impl World {
         let is_in = |view: &&&View| view.shard_of(process.0, id.subgroup.into()) == Some(id);
         let first = views.iter().rev().take_while(is_in).last();
         first.map_or(ViewId::FIRST, |view| view.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Kind;
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn i2_callers_of_objects_have_until_the_slowest_clock_shows_what_the_fastest_did() {
+        let more = |kind, seed| {
+            let world = World::new(kind, None, &Config::default(), seed);
+            (world.quiet_ns() - QUIET_NS) / MS
+        };
+        // The caller's clock, the fastest, is 2.5 s ahead of the slowest of the shard that it asks.
+        assert_eq!(more(Kind::Objects, 668_000_000_366), 2505);
+        assert_eq!(more(Kind::Memory, 668_000_000_366), 0);
     }
 }

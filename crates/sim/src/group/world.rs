@@ -85,7 +85,7 @@ pub(crate) fn run(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> O
 }
 
 impl World {
-    fn new(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> World {
+    pub(super) fn new(kind: Kind, bug: Option<Bug>, config: &Config, seed: u64) -> World {
         let mut rng = Rng::new(seed ^ 0x6772_6f75_7073);
         let scenario = Scenario::draw(kind, config, seed, &mut rng);
         let n_seats = scenario.shape.n_seats;
@@ -196,7 +196,12 @@ impl World {
     /// The incarnation of a process in its seat's life of this number. Those of processes with
     /// objects are as far from each other as those of a host's clock.
     pub(super) fn incarnation(&self, life: u32) -> u64 {
-        u64::from(life) * if self.shared.objects.is_some() { 1_000_000 } else { 1 }
+        u64::from(life) * if self.has_objects() { 1_000_000 } else { 1 }
+    }
+
+    /// Whether the group has replicated objects.
+    pub(super) const fn has_objects(&self) -> bool {
+        self.shared.objects.is_some()
     }
 
     pub(super) fn set_out(&self) {
