@@ -1,9 +1,9 @@
 //! Suspicion by silence: the beats of the other members, and when they were last seen to rise.
 //!
 //! A suspicion may be wrong, and every rule of a view holds if it is. A process that was stopped
-//! itself has heard no beats meanwhile: after a late look it gives all members their time again, but
-//! none more than three times before it hears a beat of it. So one that is always late suspects
-//! too, and members that are late together do not suspect each other at once.
+//! itself has heard no beats meanwhile: after a late look it gives all members their time again,
+//! but none more than three times before it hears a beat of it. So one that is always late
+//! suspects too, and members that are late together do not suspect each other at once.
 
 use alloc::vec::Vec;
 use base::{Instant, Rank, SeatSet};
