@@ -224,7 +224,7 @@ mod tests {
 
     /// The client port of a replicated program is another server's.
     #[test]
-    fn whoever_asks_a_replicated_program_hears_of_its_control_ports() {
+    fn a_client_port_of_a_replicated_program_leads_to_its_control_ports() {
         let address = SocketAddr::from(([127, 0, 0, 1], 7000));
         let strange = unanswered(address, &strange("ERROR\r\n")).to_string();
         let unknown = refused(address, "ERR unknown command 'GREGALE.BACKUP'").to_string();
