@@ -7,8 +7,10 @@
 //! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old.
 //! - I4 a member that begins to hold the state, or is heard again, or whose link comes up, is sent
 //!   a stamp at once, and so is each member when a reign begins. What it executes before may have
-//!   been stamped long ago, and it takes that for the present ([`base::StateClock`], I3). Test
-//!   `i4_a_member_that_comes_back_is_sent_a_stamp_at_once`.
+//!   been stamped long ago, and it takes that for the present ([`base::StateClock`], I3). At most
+//!   one such stamp is made in `MEETS_EVERY`: a member that is behind each new value for a moment is
+//!   none that comes back. Tests `i4_a_member_that_comes_back_is_sent_a_stamp_at_once` and
+//!   `i4_members_that_come_and_go_lead_to_few_stamps`.
 
 use crate::core::Core;
 use crate::host::HostState;
@@ -21,6 +23,8 @@ use proto::Replicator;
 
 /// The least time between two ticks for keys that are due.
 const TICK_EVERY: Duration = Duration::from_millis(100);
+/// See I4.
+const MEETS_EVERY: Duration = Duration::from_secs(1);
 /// The least time between two ticks for a time that is waited for (I3).
 const PROMPT_EVERY: Duration = Duration::from_millis(10);
 /// The longest time between two looks at the first expiry.
@@ -43,6 +47,8 @@ pub(crate) struct Ticks {
     executed: u64,
     /// The members that are here to execute this leader's stamps (I4).
     present: MemberSet,
+    /// The time from which on others that come lead to a stamp.
+    meets_at: Instant,
 }
 
 impl Ticks {
@@ -50,18 +56,26 @@ impl Ticks {
     /// is wanted at once, so that the others do; else when it looks at the members (I4).
     pub(crate) fn begin_reign(&mut self, is_founded: bool, now: Instant) {
         self.idle_at = if is_founded { now.plus(IDLE_STAMP_EVERY) } else { now };
-        self.present = MemberSet::EMPTY;
+        (self.present, self.meets_at) = (MemberSet::EMPTY, now);
     }
 
     /// These members are heard and hold the state, or will have it from the log (I4).
-    fn meet(&mut self, able: MemberSet) {
-        self.wanted |= !able.difference(self.present).is_empty();
+    fn meet(&mut self, able: MemberSet, now: Instant) {
+        let has_come = !able.difference(self.present).is_empty();
+        if has_come && now < self.meets_at {
+            self.present = self.present.intersection(able); // those that came are met later
+            return;
+        }
+        if has_come {
+            (self.wanted, self.meets_at) = (true, now.plus(MEETS_EVERY));
+        }
         self.present = able;
     }
 
     /// The link to `peer` has come up: it may be another process, or have missed what was sent.
     pub(crate) fn on_link_up(&mut self, peer: Rank) {
         self.present.remove(peer);
+        self.meets_at = Instant::ZERO; // links come up seldom
     }
 
     /// A batch was built at `now`.
@@ -125,7 +139,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         if !self.host.leads {
             return;
         }
-        self.ticks.meet(self.node.able());
+        self.ticks.meet(self.node.able(), self.now());
         self.look_at_awaited(now);
         if now < self.ticks.look_at.min(self.ticks.idle_at) {
             return;
@@ -175,11 +189,13 @@ mod tests {
     fn i4_a_member_that_comes_back_is_sent_a_stamp_at_once() {
         let [one, two, three] = [1, 2, 4].map(MemberSet::from_bits);
         let mut ticks = Ticks::default();
+        let mut now = Instant(9);
         let mut is_stamped = |change: &dyn Fn(&mut Ticks), able: MemberSet| {
             change(&mut ticks);
-            ticks.meet(able);
+            now = now.plus(MEETS_EVERY);
+            ticks.meet(able, now);
             let wanted = ticks.wanted;
-            ticks.stamped(Instant(9));
+            ticks.stamped(now);
             wanted
         };
         let (nothing, all) = (|_: &mut Ticks| {}, one.union(two).union(three));
@@ -190,6 +206,21 @@ mod tests {
         assert!(is_stamped(&nothing, all), "it is heard again");
         assert!(is_stamped(&|ticks| ticks.on_link_up(Rank::at(2)), all), "another process");
         assert!(!is_stamped(&nothing, all));
+    }
+
+    #[test]
+    fn i4_members_that_come_and_go_lead_to_few_stamps() {
+        let [one, both] = [1, 3].map(MemberSet::from_bits);
+        let (mut ticks, mut n_stamps) = (Ticks::default(), 0);
+        for turn in 0..1000 {
+            let now = Instant::ZERO.plus(MEETS_EVERY / 1000 * turn);
+            ticks.meet(if turn % 2 == 0 { one } else { both }, now);
+            n_stamps += u64::from(ticks.wanted);
+            ticks.stamped(now);
+        }
+        assert_eq!(n_stamps, 1, "a value for each of them would never end");
+        ticks.meet(both, Instant::ZERO.plus(MEETS_EVERY));
+        assert!(ticks.wanted, "it is met when the time has come");
     }
 
     /// The same, as a leader's loop sees it.
