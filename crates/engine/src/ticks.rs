@@ -9,7 +9,7 @@
 //!   a stamp at once, and so is each member when a reign begins. What it executes before may have
 //!   been stamped long ago, and it takes that for the present ([`base::StateClock`], I3). At most
 //!   one such stamp is made in `MEETS_EVERY`: a member that is behind each new value for a moment
-//!   is none that comes back. Tests `i4_a_member_that_comes_back_is_sent_a_stamp_at_once` and
+//!   does not come back. Tests `i4_a_member_that_comes_back_is_sent_a_stamp_at_once` and
 //!   `i4_members_that_come_and_go_lead_to_few_stamps`.
 
 use crate::core::Core;
