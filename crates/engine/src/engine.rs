@@ -17,6 +17,9 @@
 //!   read a bounded number of bytes by its door.
 //! - I2 a driver that waits for `idle_for` after an `advance` that found nothing misses no work:
 //!   that is the earliest deadline of everything in here.
+//! - I3 nothing leaves a member whose disk has failed, and nothing more is done there: an effect of
+//!   the same call may follow from what was not read (D5 of [`proto::disk`]). By construction:
+//!   [`Engine::advance`], [`Engine::send`].
 
 use crate::desk::{Desk, View};
 use crate::family::{Family, Parts};
@@ -120,7 +123,7 @@ impl<C: Family> Engine<C> {
             }
             worked = true;
         }
-        worked |= self.family.work_once();
+        worked |= self.failure().is_none() && self.family.work_once();
         self.send();
         self.family.sweep();
         self.publish();
@@ -143,12 +146,14 @@ impl<C: Family> Engine<C> {
     /// Does everything that is possible without waiting, once. True if something happened, so that
     /// more may be possible.
     pub fn advance(&mut self) -> bool {
-        self.family.advance(&mut self.inbox)
+        self.failure().is_none() && self.family.advance(&mut self.inbox)
     }
 
     /// Puts replies and frames on their way.
     pub fn send(&mut self) {
-        self.family.send();
+        if self.failure().is_none() {
+            self.family.send();
+        }
     }
 
     /// How long nothing has to be done, if nothing happens (I2).

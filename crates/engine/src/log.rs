@@ -232,6 +232,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Family for Log<P, R, A
 mod tests {
     use super::*;
     use crate::mock;
+    use crate::wire::Frame;
+    use base::{Rank, Slot};
+    use std::cell::Cell;
+    use std::rc::Rc;
 
     /// Seed 12 of a day of `velos-cluster`: followers slept, so the ring was full, and the leader's
     /// tick, which was due, waited behind the batch that had been built. The loop never slept.
@@ -246,5 +250,30 @@ mod tests {
         assert_eq!(family.deadline(now), now, "the first stamp is due");
         family.core.batch.is_built = true;
         assert!(family.deadline(now) > now, "it is in the batch that waits");
+    }
+
+    /// I3 of [`crate::engine`]. What was made before the failure leaves as little as what was made
+    /// after it: nothing tells them apart.
+    #[test]
+    fn nothing_leaves_a_member_whose_disk_has_failed() {
+        let turn = |damaged: Option<Slot>| {
+            let decided = Prefix(9);
+            let mut core = mock::core(0, Rc::new(Cell::new(decided)));
+            core.host.disk = Some(mock::Shelf { damaged, ..mock::Shelf::default() });
+            let mut engine = Engine::of(Log { core, incoming: Incoming::default() });
+            engine.begin_turn();
+            engine.begin_slice();
+            engine.work();
+            let host = &mut engine.family.core.host;
+            let frame = Frame::CommandsRefused { life: 1, attempt: 1 };
+            host.flows.push(Rank::at(1), &frame);
+            let executed = host.executed();
+            assert!(!engine.advance(), "nothing is left to do");
+            engine.send();
+            let HostState { door, plant, .. } = &engine.family.core.host;
+            (executed, door.n_flushes, plant.sent[1].len())
+        };
+        assert_eq!(turn(None), (Prefix(9), 2, 1));
+        assert_eq!(turn(Some(Slot(4))), (Prefix(4), 0, 0));
     }
 }

@@ -145,7 +145,7 @@ impl Plant for Wire {
     }
 }
 
-/// A disk whose snapshots come to their end when a test says so. It has no log.
+/// A disk whose snapshots come to their end when a test says so. All entries of its log are empty.
 #[derive(Debug, Default)]
 pub(crate) struct Shelf {
     /// A snapshot is due.
@@ -160,6 +160,10 @@ pub(crate) struct Shelf {
     pub(crate) n_snapshots: u64,
     /// Whether a snapshot that is whole becomes durable at once.
     pub(crate) is_slow: bool,
+    /// The entry that cannot be read.
+    pub(crate) damaged: Option<Slot>,
+    /// The failure of the disk, after that entry was read.
+    pub(crate) failure: Option<&'static str>,
 }
 
 impl StableStorage for Shelf {
@@ -170,7 +174,7 @@ impl StableStorage for Shelf {
     }
 
     fn failure(&self) -> Option<&str> {
-        None
+        self.failure
     }
 
     fn figures(&self) -> DiskFigures {
@@ -245,8 +249,13 @@ impl Disk for Shelf {
         Flush(0)
     }
 
-    fn read(&mut self, _: Slot, _: &mut Vec<u8>) -> Option<EntryHead> {
-        None
+    fn read(&mut self, slot: Slot, into: &mut Vec<u8>) -> Option<EntryHead> {
+        into.clear();
+        if self.damaged == Some(slot) {
+            self.failure = Some("an entry cannot be read");
+            return None;
+        }
+        Some(EntryHead { slot, ballot: Ballot::NONE, view: 0 })
     }
 
     fn head(&self, _: Slot) -> Option<EntryHead> {
@@ -300,8 +309,14 @@ impl Replicator for Obedient {
     fn heard(&mut self, _: MemberSet) {}
     fn poll<H: Host>(&mut self, _: Instant, host: &mut H) {
         while self.applied < self.decided.get() {
-            host.deliver(self.applied.next_slot(), b"value");
-            self.applied = self.applied.next_slot().prefix_through();
+            let slot = self.applied.next_slot();
+            if let Some(disk) = host.disk()
+                && disk.read(slot, &mut Vec::new()).is_none()
+            {
+                break;
+            }
+            host.deliver(slot, b"value");
+            self.applied = slot.prefix_through();
         }
     }
     fn deadline(&self) -> Option<Instant> {
@@ -417,6 +432,8 @@ impl Application for Passive {
 pub(crate) struct Closed {
     /// The operators' changes that have ended.
     pub(crate) ended: Vec<(Asker, Changed)>,
+    /// How often answers were put on their way.
+    pub(crate) n_flushes: usize,
 }
 
 impl Door<Passive> for Closed {
@@ -440,7 +457,9 @@ impl Door<Passive> for Closed {
         false
     }
 
-    fn flush(&mut self, _: &mut Desk) {}
+    fn flush(&mut self, _: &mut Desk) {
+        self.n_flushes += 1;
+    }
 
     fn publish(&mut self, _: &View, _: &Stats, _: &mut Passive) {}
 }

@@ -5,14 +5,15 @@
 
 mod common;
 
-use base::{Incarnation, Rank, Slot};
+use base::{Incarnation, NodeId, Prefix, Rank, Slot};
 use fabric::Setup;
 use fabric::shm::ShmFabric;
 use proto::node::{self, NodeConfig, Start};
 use proto::planted::Sound;
 use proto::registry::{self, LogProtocol};
-use proto::{LogShape, velos};
-use runtime::replica::{Config, Replica};
+use proto::{LogShape, durable, velos};
+use runtime::disk::LogDisk;
+use runtime::replica::{Config, LogReplica, Replica};
 use runtime::{
     Answer, Answers, Appended, Application, Asker, Desk, Door, Interest, Origin, Performed,
     ReadAnswer, Ready, Saving, Sequence, Sockets, Stats, View,
@@ -20,11 +21,14 @@ use runtime::{
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use storage::{Directory, Identity};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const SHAPE: LogShape = LogShape { ring_slots: 32, value_bytes: 512 };
@@ -90,7 +94,7 @@ impl Writers {
                 Ask::Append(word) => drop(desk.write(asker, &word.to_le_bytes())),
                 Ask::Length => desk.read(asker),
                 Ask::Wait(prefix, n) => {
-                    assert!(desk.wait(asker, base::Prefix(prefix), n, Some(PATIENCE)));
+                    assert!(desk.wait(asker, Prefix(prefix), n, Some(PATIENCE)));
                 }
                 Ask::Steps => self.tell(asker, Told::Number(self.n_steps_all)),
                 Ask::MostSteps => self.tell(asker, Told::Number(self.n_steps_max)),
@@ -258,6 +262,20 @@ impl Sockets<Journal> for Writers {
     }
 }
 
+fn setup_of(protocol: LogProtocol, directory: &Path, me: usize, members: usize) -> Setup {
+    let layout = protocol.layout(members, &SHAPE);
+    Setup {
+        cluster: "replicas".into(),
+        secret: b"a secret of tests".to_vec(),
+        me: Rank::at(me),
+        members,
+        incarnation: Incarnation(1),
+        directory: directory.to_path_buf(),
+        layout: layout.fingerprint,
+        n_words: layout.n_words,
+    }
+}
+
 struct Member {
     thread: Option<JoinHandle<Vec<u64>>>,
     sender: Sender<(Ask, Sender<Told>)>,
@@ -265,18 +283,8 @@ struct Member {
 }
 
 impl Member {
-    fn start(directory: &std::path::Path, me: usize, life: u64) -> Member {
-        let layout = LogProtocol::Velos.layout(3, &SHAPE);
-        let setup = Setup {
-            cluster: "replicas".into(),
-            secret: b"a secret of tests".to_vec(),
-            me: Rank::at(me),
-            members: 3,
-            incarnation: Incarnation(1),
-            directory: directory.to_path_buf(),
-            layout: layout.fingerprint,
-            n_words: layout.n_words,
-        };
+    fn start(directory: &Path, me: usize, life: u64) -> Member {
+        let setup = setup_of(LogProtocol::Velos, directory, me, 3);
         let (sender, inbox) = channel();
         let (bell, far) = UnixStream::pair().unwrap();
         far.set_nonblocking(true).unwrap();
@@ -499,4 +507,75 @@ fn wait_is_answered_when_all_others_hold_it() {
         assert_eq!(member.number(Ask::Wait(20, 2)), 2);
     }
     group.end();
+}
+
+type Alone = LogReplica<ShmFabric, durable::Durable, Journal, Writers>;
+
+/// The only member of a cluster, with its log in `data`.
+fn alone(data: &Path, life: u64, inbox: Receiver<(Ask, Sender<Told>)>) -> Alone {
+    let memory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let fabric = ShmFabric::create(&setup_of(LogProtocol::Durable, memory.path(), 0, 1)).unwrap();
+    let identity = Identity { cluster: 5, node: NodeId(1), incarnation: Incarnation::FIRST };
+    let (directory, start) = if life == 1 {
+        (Directory::create(data, &identity), Start::Bootstrap)
+    } else {
+        let start = Start::Recovered { applied: Prefix::ZERO, head: None };
+        (Directory::open(data, &identity), start)
+    };
+    let disk = LogDisk::open(directory.unwrap()).unwrap();
+    let config = NodeConfig {
+        me: Rank::at(0),
+        members: 1,
+        start,
+        timing: node::Timing::default(),
+        memory_outlives_process: true,
+        peer_works: false,
+    };
+    let writers = Writers { inbox: Some(inbox), ..Writers::default() };
+    let loop_config = Config::new(Origin { rank: config.me, life: Incarnation(life) }, 1);
+    Replica::new(loop_config, fabric, (Journal::default(), writers), Some(disk), |memory| {
+        registry::member::<durable::Spec, _, _>(config, &SHAPE, Sound, memory)
+    })
+    .unwrap()
+}
+
+/// D5 of `proto::disk`. The trap: the member that alone decides takes its log for decided, executes
+/// it up to the damage, and answers a read before it looks at its disk again.
+#[test]
+fn a_member_that_cannot_read_its_log_ends_and_answers_nothing() {
+    let base = tempfile::tempdir().unwrap();
+    let data = base.path().join("data");
+    let (clients, inbox) = channel();
+    let mut replica = alone(&data, 1, inbox);
+    let word = |n: u64| 0x5EED_0000_0000 + n;
+    for n in 0..40 {
+        let (teller, told) = channel();
+        clients.send((Ask::Append(word(n)), teller)).unwrap();
+        let mut is_told = false;
+        let stops = |_: &mut Writers, _: &mut ShmFabric| {
+            is_told |= told.try_recv() == Ok(Told::Number(n + 1));
+            is_told
+        };
+        replica.run(stops).unwrap();
+    }
+    drop(replica);
+
+    let (clients, inbox) = channel();
+    let mut replica = alone(&data, 2, inbox);
+    let segment = data.join("log-00000000");
+    let file = std::fs::File::options().read(true).write(true).open(segment).unwrap();
+    let mut bytes = vec![0; 64 << 10];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    let at = bytes.windows(8).position(|bytes| bytes == word(7).to_le_bytes()).unwrap();
+    file.write_all_at(b"rot", at as u64).unwrap();
+    let (teller, told) = channel();
+    clients.send((Ask::Length, teller)).unwrap();
+    let mut answer = None;
+    let ended = replica.run(|_, _| {
+        answer = told.try_recv().ok();
+        answer.is_some()
+    });
+    assert_eq!((answer, told.try_recv().ok()), (None, None), "of 40 words that are acknowledged");
+    let why = ended.unwrap_err().to_string();
+    assert!(why.contains("Replace this member"), "{why}");
 }

@@ -296,7 +296,8 @@ impl<P: Planting<Bug>> Durable<P> {
             term.restraint.on_progress(self.now);
         }
         self.deliver(host);
-        if held.contains(first) {
+        // I11, D5: without what its disk does not give it answers no reads.
+        if held.contains(first) && self.progress.applied == held {
             self.announce(host);
         }
         if leaves {

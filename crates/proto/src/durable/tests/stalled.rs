@@ -126,6 +126,29 @@ fn a_disk_that_fails_while_it_is_read_stops_the_delivery_and_nothing_else() {
     assert_eq!(group.status(0).role, Role::Leader);
 }
 
+/// D5, I11. The trap: the slots above the damage are decided and not executed, so a read would be
+/// answered from a state without them before the process ends.
+#[test]
+fn a_leader_whose_disk_fails_while_it_is_read_does_not_serve() {
+    for n_members in [1, 3] {
+        let mut group = Group::led(Sound, n_members, 0);
+        for _ in 0..20 {
+            group.propose(0, b"acknowledged");
+            group.run(3);
+        }
+        group.power_cut(0);
+        group.recover(0);
+        group.spoil(0, Slot(5));
+        group.lead(0);
+        group.run(30);
+        let status = group.status(0);
+        assert!(status.committed > Prefix(20), "its no-op is decided: {status:?}");
+        assert_eq!((group.values(0).len(), status.role), (4, Role::Candidate));
+        assert!(!group.read(0, 1), "a stale read");
+        assert!(group.try_propose(0, b"more").is_err());
+    }
+}
+
 /// The trap: its leader's stream continues its log, so no member told it that it lacks something,
 /// and it was a learner for ever.
 #[test]
