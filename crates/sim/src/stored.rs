@@ -431,7 +431,10 @@ impl<M: Media> Stored<M> {
     /// Gives back the segments that the log no longer needs.
     fn give_back(&mut self) -> Result<(), WriteError> {
         let Opened { log, writer, .. } = self.opened.as_mut().expect("only the living work");
-        log.take_release().map_or(Ok(()), |oldest| writer.release(oldest))
+        if let Some(oldest) = log.take_release() {
+            while writer.release(oldest)? {}
+        }
+        Ok(())
     }
 
     /// Works as the committer's thread does.

@@ -11,6 +11,10 @@
 //!   reordered.
 //! - I3 **A failed disk ends the thread.** After a fatal error nothing more is written, and every
 //!   later [`Committer::pump`] returns the error. The same holds for a thread that panics.
+//! - I4 **A batch waits for at most two old segments.** They are given back one at a time, when no
+//!   job waits or the disk is full; and behind each segment that batches fill, at most
+//!   [`RELEASED_PER_FILLED`]: more than one, so that old ones do not pile up if batches never
+//!   pause.
 
 use crate::log::{Batch, Flush, Log, Position, Prepared, WriteError, Writer};
 use crate::media::Media;
@@ -26,6 +30,8 @@ pub const IN_FLIGHT_MAX: usize = 2;
 /// The size from which a second batch is handed over: a small one gains more by waiting for other
 /// records than the disk loses by idling for the time of one hand-over.
 const SECOND_BYTES: usize = 64 * 1024;
+/// The number of old segments that are given back for each one that is filled, even if jobs wait.
+const RELEASED_PER_FILLED: usize = 2;
 /// The interval at which a full disk is tried again.
 pub const RETRY: Duration = Duration::from_millis(100);
 /// The time after which a batch is reported as [`Report::Stalled`].
@@ -100,14 +106,7 @@ impl Committer {
     {
         let (jobs, inbox) = channel();
         let news = Arc::new(Mutex::new(News::default()));
-        let mut worker = Worker {
-            writer,
-            inbox,
-            pending: VecDeque::new(),
-            news: Arc::clone(&news),
-            wake: Box::new(wake),
-            is_full: false,
-        };
+        let mut worker = Worker::new(writer, inbox, Arc::clone(&news), Box::new(wake));
         let builder = std::thread::Builder::new().name("committer".to_owned());
         let thread = builder.spawn(move || worker.run())?;
         Ok(Committer {
@@ -214,6 +213,8 @@ struct Worker<M: Media> {
     news: Arc<Mutex<News>>,
     wake: Box<dyn Fn() + Send>,
     is_full: bool,
+    /// The bound below which old segments are to be given back, if any are left.
+    to_release: Option<u32>,
 }
 
 /// The end of the thread by a panic, after which the poll loop must not wait for it (I3).
@@ -227,31 +228,51 @@ impl<M: Media> Drop for Worker<M> {
 }
 
 impl<M: Media> Worker<M> {
+    fn new(
+        writer: Writer<M>,
+        inbox: Receiver<Job>,
+        news: Arc<Mutex<News>>,
+        wake: Box<dyn Fn() + Send>,
+    ) -> Worker<M> {
+        let pending = VecDeque::new();
+        Worker { writer, inbox, pending, news, wake, is_full: false, to_release: None }
+    }
+
     fn run(&mut self) {
-        while let Some(job) = self.next() {
-            let done = match job {
-                Some(Job::Write(batch)) => {
-                    self.pending.push_back(batch);
-                    self.work()
+        loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    // I3: the thread ends here.
+                    locked(&self.news).fatal = Some(error.to_string());
+                    (self.wake)();
+                    return;
                 }
-                Some(Job::Release(oldest)) => {
-                    self.writer.release(oldest).and_then(|()| self.work())
-                }
-                // This runs only when no job waits: a step of preparation would delay it.
-                None => self.work().and_then(|()| self.prepare()),
-            };
-            if let Err(error) = done {
-                // I3: the thread ends here.
-                locked(&self.news).fatal = Some(error.to_string());
-                (self.wake)();
-                return;
             }
         }
     }
 
+    /// Does one job, or a step of other work. False if no job will come.
+    fn turn(&mut self) -> Result<bool, WriteError> {
+        let Some(job) = self.next() else { return Ok(false) };
+        match job {
+            Some(Job::Write(batch)) => {
+                self.pending.push_back(batch);
+                self.work()?;
+            }
+            Some(Job::Release(oldest)) => self.to_release = Some(oldest),
+            // This runs only when no job waits: a step would delay it. The segment that is given
+            // back may be the next one, without zeros.
+            None => self.release().and_then(|()| self.work()).and_then(|()| self.prepare())?,
+        }
+        Ok(true)
+    }
+
     /// The next job; `Some(None)` if there is other work; `None` if no job will come.
     fn next(&self) -> Option<Option<Job>> {
-        if self.is_full {
+        let waits_for_room = self.is_full && self.to_release.is_none();
+        if waits_for_room {
             // I2: try again from time to time.
             return match self.inbox.recv_timeout(RETRY) {
                 Ok(job) => Some(Some(job)),
@@ -259,7 +280,7 @@ impl<M: Media> Worker<M> {
                 Err(RecvTimeoutError::Disconnected) => None,
             };
         }
-        if self.writer.wants_preparation() {
+        if self.to_release.is_some() || self.writer.wants_preparation() {
             return match self.inbox.try_recv() {
                 Ok(job) => Some(Some(job)),
                 Err(TryRecvError::Empty) => Some(None),
@@ -272,6 +293,7 @@ impl<M: Media> Worker<M> {
     /// Writes the pending batches, as far as there is space.
     fn work(&mut self) -> Result<(), WriteError> {
         while let Some(batch) = self.pending.front() {
+            let segment = self.writer.synced().segment();
             match self.writer.write(batch) {
                 Ok(()) => {}
                 Err(error) if error.passes() => {
@@ -287,6 +309,20 @@ impl<M: Media> Worker<M> {
             }
             (self.wake)();
             self.pending.pop_front();
+            if self.writer.synced().segment() > segment {
+                // I4
+                (0..RELEASED_PER_FILLED).try_for_each(|_| self.release())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives back an old segment, if there is one to be given back.
+    fn release(&mut self) -> Result<(), WriteError> {
+        if let Some(oldest) = self.to_release
+            && !self.writer.release(oldest)?
+        {
+            self.to_release = None;
         }
         Ok(())
     }
@@ -314,5 +350,132 @@ impl<M: Media> Worker<M> {
         self.is_full = full.is_some();
         locked(&self.news).full = full;
         (self.wake)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{self, Opened, Options};
+    use crate::media::Simulated;
+    use base::Ballot;
+
+    const LOG: u64 = 3;
+    const N_OLD: u32 = 100;
+
+    fn options() -> Options {
+        Options {
+            segment_bytes: Options::SEGMENT_MIN,
+            unsynced_bytes: 8 << 20,
+            ..Options::default()
+        }
+    }
+
+    /// The batches of `n_segments` segments more.
+    fn fill(log: &mut Log<Simulated>, n_segments: u32) -> Vec<Arc<Batch>> {
+        (0..n_segments).for_each(|_| append(log, options().payload_max()));
+        taken(log)
+    }
+
+    fn append(log: &mut Log<Simulated>, n_bytes: usize) {
+        log.append(log.end(), Ballot(1), 1, &vec![9; n_bytes]).unwrap();
+    }
+
+    fn taken(log: &mut Log<Simulated>) -> Vec<Arc<Batch>> {
+        log.sync();
+        std::iter::from_fn(|| log.take()).collect()
+    }
+
+    /// A log that needs none of its [`N_OLD`] oldest segments, and the request to give them back.
+    fn freed() -> (Simulated, Opened<Simulated>, Job) {
+        let disk = Simulated::new();
+        let mut opened = log::open(&disk, &options(), LOG).unwrap();
+        let end = loop {
+            if opened.writer.synced().segment() >= N_OLD {
+                break opened.log.end();
+            }
+            for batch in fill(&mut opened.log, 1) {
+                opened.writer.write(&batch).unwrap();
+                opened.log.done(batch.end());
+            }
+        };
+        opened.log.free_below(end);
+        append(&mut opened.log, 1);
+        for batch in taken(&mut opened.log) {
+            opened.writer.write(&batch).unwrap();
+            opened.log.done(batch.end());
+        }
+        let oldest = opened.log.take_release().expect("they are not needed");
+        assert!(oldest >= N_OLD, "{oldest}");
+        (disk, opened, Job::Release(oldest))
+    }
+
+    fn n_segments(disk: &Simulated) -> usize {
+        let names = disk.list().unwrap();
+        names.iter().filter(|name| name.starts_with("log-")).count()
+    }
+
+    /// Has the thread's work done for jobs that have all come before it begins. Returns how many
+    /// operations the disk had performed at the end of each batch.
+    fn work(disk: &Simulated, writer: Writer<Simulated>, jobs: Vec<Job>) -> Vec<u64> {
+        let (sender, inbox) = channel();
+        jobs.into_iter().for_each(|job| sender.send(job).unwrap());
+        drop(sender);
+        let ended = Arc::new(Mutex::new(Vec::new()));
+        let (at, watched) = (Arc::clone(&ended), disk.clone());
+        let wake = move || at.lock().unwrap().push(watched.counts().0);
+        let news = Arc::new(Mutex::new(News::default()));
+        Worker::new(writer, inbox, Arc::clone(&news), Box::new(wake)).run();
+        assert_eq!(locked(&news).fatal, None);
+        let ended = ended.lock().unwrap();
+        ended.clone()
+    }
+
+    /// The trap: a snapshot of a large state frees hundreds of segments at once, each with a sync
+    /// of the directory, and the leader was deposed for a batch that waited for all of them.
+    #[test]
+    fn i4_a_batch_does_not_wait_until_all_old_segments_are_given_back() {
+        let (disk, mut opened, release) = freed();
+        append(&mut opened.log, 10);
+        let batches = taken(&mut opened.log);
+        let jobs = [release].into_iter().chain(batches.into_iter().map(Job::Write));
+        let before = disk.counts().0;
+        let ended = work(&disk, opened.writer, jobs.collect());
+        assert_eq!(ended.len(), 1);
+        assert!(ended[0] - before <= 10, "{} operations", ended[0] - before);
+    }
+
+    /// The trap of that: batches that never pause would fill the disk with what is not needed.
+    #[test]
+    fn i4_old_segments_are_given_back_though_batches_never_pause() {
+        let (disk, mut opened, release) = freed();
+        let before = n_segments(&disk);
+        let batches = fill(&mut opened.log, N_OLD);
+        let n_batches = batches.len();
+        let jobs = [release].into_iter().chain(batches.into_iter().map(Job::Write));
+        assert_eq!(work(&disk, opened.writer, jobs.collect()).len(), n_batches);
+        let now = n_segments(&disk);
+        assert!(now.abs_diff(before) <= 2, "{N_OLD} came and as many went: {before} became {now}");
+    }
+
+    /// A segment that is given back is the room for the next one.
+    #[test]
+    fn i2_a_full_disk_gets_its_room_from_old_segments() {
+        let (disk, mut opened, release) = freed();
+        let used = disk.used();
+        disk.set_faults(|faults| faults.capacity = Some(used));
+        let batches = fill(&mut opened.log, 8);
+        let (sender, inbox) = channel();
+        sender.send(release).unwrap();
+        batches.iter().for_each(|batch| sender.send(Job::Write(Arc::clone(batch))).unwrap());
+        let news = Arc::new(Mutex::new(News::default()));
+        let mut worker = Worker::new(opened.writer, inbox, Arc::clone(&news), Box::new(|| ()));
+        for _ in 0..100 {
+            assert!(worker.turn().unwrap());
+            if locked(&news).n_done == batches.len() {
+                return;
+            }
+        }
+        panic!("{} of {} batches are written", locked(&news).n_done, batches.len());
     }
 }

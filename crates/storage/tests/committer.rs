@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 use storage::committer::{Fatal, IN_FLIGHT_MAX, STALLED_AFTER};
 use storage::log::{self, Options};
-use storage::media::Simulated;
+use storage::media::{Media as _, Simulated};
 use storage::{Committer, Flush, Log, Report};
 
 const LOG: u64 = 3;
@@ -151,6 +151,35 @@ fn i2_a_process_without_descriptors_is_told_and_goes_on_by_itself() {
     rig.disk.set_faults(|faults| faults.n_not_opened = 0);
     rig.until(|report| *report == Report::Synced(last)).unwrap();
     assert_eq!(log::open(&rig.disk, &options(), LOG).unwrap().log.end().0, 31);
+}
+
+fn n_segments(disk: &Simulated) -> usize {
+    disk.list().unwrap().iter().filter(|name| name.starts_with("log-")).count()
+}
+
+fn fill(rig: &mut Rig, n_segments: u32) -> Flush {
+    let mut last = rig.append(10);
+    for _ in 0..n_segments {
+        last = rig.append(options().payload_max());
+        rig.until(|report| *report == Report::Synced(last)).unwrap();
+    }
+    last
+}
+
+#[test]
+fn i4_all_old_segments_are_given_back_in_a_pause() {
+    let mut rig = Rig::new();
+    fill(&mut rig, 50);
+    assert!(n_segments(&rig.disk) >= 50);
+    rig.log.free_below(rig.log.end());
+    let flush = rig.append(10);
+    rig.until(|report| *report == Report::Synced(flush)).unwrap();
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while n_segments(&rig.disk) > 4 {
+        assert!(std::time::Instant::now() < deadline, "{} are left", n_segments(&rig.disk));
+        rig.pump().unwrap();
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -198,6 +198,7 @@ fn live<M: Media>(
     // (The number of requests before a flush was requested, the flush's number.)
     let mut flushes = Vec::new();
     let mut n_confirmed = 0;
+    let mut to_release = None;
     for _ in 0..rng.range(10, 200) {
         let state = model.now();
         match rng.below(20) {
@@ -286,8 +287,14 @@ fn live<M: Media>(
         }
         if let Some(oldest) = log.take_release() {
             seen.n_released += 1;
-            if writer.release(oldest).is_err() {
-                return;
+            to_release = Some(oldest);
+        }
+        // Batches come between.
+        if let Some(oldest) = to_release {
+            match writer.release(oldest) {
+                Ok(true) => {}
+                Ok(false) => to_release = None,
+                Err(_) => return,
             }
         }
         if rng.chance(1, 20) {

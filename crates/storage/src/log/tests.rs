@@ -41,6 +41,10 @@ fn commit(opened: &mut Opened<Simulated>) -> Result<(), WriteError> {
     Ok(())
 }
 
+fn release(opened: &mut Opened<Simulated>, oldest: u32) {
+    while opened.writer.release(oldest).unwrap() {}
+}
+
 /// A log of several segments, each batch with one or two entries; returns the heads of its records.
 fn sample() -> (Simulated, Vec<Head>) {
     let disk = Simulated::new();
@@ -294,7 +298,7 @@ fn segments_are_given_back_and_reused_so_that_space_is_bounded() {
         if n % 16 == 0 {
             opened.log.free_below(Slot(n.saturating_sub(20)));
             if let Some(oldest) = opened.log.take_release() {
-                opened.writer.release(oldest).unwrap();
+                release(&mut opened, oldest);
             }
         }
         while opened.writer.prepare().unwrap() == Prepared::More {}
@@ -326,7 +330,7 @@ fn segments_that_are_freed_together_are_used_again_without_zeros() {
     fill(&mut opened, SPARES.len() as u32 + 2);
     opened.log.free_below(opened.log.end());
     let oldest = opened.log.take_release().expect("several segments");
-    opened.writer.release(oldest).unwrap();
+    release(&mut opened, oldest);
     assert_eq!(spares(), SPARES.len(), "as many as there are names, and no more");
     let mut opened = open_it(&disk);
     for left in (0..SPARES.len()).rev() {
@@ -365,7 +369,7 @@ fn i8_metadata_outlives_the_segment_that_it_was_put_in() {
     commit(&mut opened).unwrap();
     opened.log.free_below(Slot(200));
     let oldest = opened.log.take_release().expect("several segments");
-    opened.writer.release(oldest).unwrap();
+    release(&mut opened, oldest);
     disk.power_cut(&mut Rng::new(2));
     let opened = open_it(&disk);
     assert_eq!((opened.log.meta(), opened.log.end()), (&b"promised 9"[..], Slot(200)));
@@ -464,7 +468,7 @@ fn i9_a_segment_for_which_no_descriptor_is_left_is_made_later() {
         opened.log.free_below(Slot(n.saturating_sub(20)));
         if let Some(oldest) = opened.log.take_release() {
             disk.set_faults(|faults| faults.n_not_opened = n % 2);
-            opened.writer.release(oldest).unwrap();
+            release(&mut opened, oldest);
             disk.set_faults(|faults| faults.n_not_opened = 0);
         }
     }

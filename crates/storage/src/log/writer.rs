@@ -183,30 +183,33 @@ impl<M: Media> Writer<M> {
             .map_err(|e| self.fatal("naming a segment", e))
     }
 
-    /// Frees the segments below `oldest`: some are kept for reuse, which avoids writing zeros.
-    pub fn release(&mut self, oldest: u32) -> Result<(), WriteError> {
+    /// Frees the oldest segment, if it is below `oldest`: some are kept for reuse, which avoids
+    /// writing zeros. True if there are more of them: a batch may come between, since each one
+    /// costs a sync.
+    pub fn release(&mut self, oldest: u32) -> Result<bool, WriteError> {
         assert!(oldest <= self.synced.segment(), "a segment in use is not given back");
-        while self.oldest < oldest {
-            let name = segment::name(self.oldest);
-            let len = match self.media.open(&name).and_then(|file| self.media.len(&file)) {
-                Ok(len) => Some(len),
-                // Its name needs no descriptor to go.
-                Err(error) if lacks_descriptors(&error) => None,
-                Err(error) => return Err(self.fatal("looking at an old segment", error)),
-            };
-            let free = SPARES.into_iter().find(|spare| !self.spares.contains(spare));
-            let kept = free.filter(|_| len == Some(u64::from(self.options.segment_bytes)));
-            let gone = match kept {
-                Some(spare) => self.media.rename(&name, spare),
-                None => self.media.remove(&name),
-            };
-            // I7: the names are removed one at a time, so that a power cut leaves no gap.
-            gone.and_then(|()| self.media.sync_dir())
-                .map_err(|e| self.fatal("giving back a segment", e))?;
-            self.spares.extend(kept);
-            self.oldest += 1;
+        if self.oldest >= oldest {
+            return Ok(false);
         }
-        Ok(())
+        let name = segment::name(self.oldest);
+        let len = match self.media.open(&name).and_then(|file| self.media.len(&file)) {
+            Ok(len) => Some(len),
+            // Its name needs no descriptor to go.
+            Err(error) if lacks_descriptors(&error) => None,
+            Err(error) => return Err(self.fatal("looking at an old segment", error)),
+        };
+        let free = SPARES.into_iter().find(|spare| !self.spares.contains(spare));
+        let kept = free.filter(|_| len == Some(u64::from(self.options.segment_bytes)));
+        let gone = match kept {
+            Some(spare) => self.media.rename(&name, spare),
+            None => self.media.remove(&name),
+        };
+        // I7: the names are removed one at a time, so that a power cut leaves no gap.
+        gone.and_then(|()| self.media.sync_dir())
+            .map_err(|e| self.fatal("giving back a segment", e))?;
+        self.spares.extend(kept);
+        self.oldest += 1;
+        Ok(self.oldest < oldest)
     }
 
     /// I9: the error of a next segment that cannot be made, or opened.
