@@ -184,7 +184,11 @@ fn write_snapshot(
     let mut left = state;
     while !left.is_empty() {
         let (piece, rest) = left.split_at(left.len().min(PIECE_BYTES));
-        wait_until(disk, |disk| Ok(disk.wants_piece().then_some(())))?;
+        wait_until(disk, |disk| {
+            // A thread that has failed takes no piece; its reason is among those waited for.
+            disk.snapshotted(Instant::ZERO);
+            Ok(disk.wants_piece().then_some(()))
+        })?;
         disk.snapshot_piece(piece.to_vec(), rest.is_empty());
         left = rest;
     }
@@ -318,6 +322,36 @@ mod tests {
         let mut text = Text::default();
         let (end, _) = survivor.fold(&mut text).unwrap();
         (survivor.holding().newness(), (end, text.0))
+    }
+
+    /// A new log in the directory `path`.
+    fn begun(path: &Path) -> LogDisk {
+        let identity = Identity { cluster: 5, node: NodeId(2), incarnation: Incarnation(7) };
+        let (mut disk, _) = LogDisk::open(Directory::create(path, &identity).unwrap()).unwrap();
+        let (head, begun) = (head_at(Prefix::ZERO), (Incarnation(7), Ballot(4)));
+        offline::begin_from(&mut disk, Prefix::ZERO, &head, begun).unwrap();
+        disk
+    }
+
+    fn head_at(prefix: Prefix) -> StateHead {
+        let members = Members::default();
+        StateHead { ballot: Ballot(3), members_at: prefix, members, coming: None }
+    }
+
+    /// The trap: pieces that the thread has not taken leave no room, and a failure was looked for
+    /// behind the last piece alone.
+    #[test]
+    fn a_snapshot_that_fails_before_its_last_piece_says_why() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("disk");
+        let mut disk = begun(&path);
+        // A directory has the name of the unfinished snapshot.
+        let name = storage::snapshot::name(base::Slot(9));
+        std::fs::create_dir(path.join(format!("{name}.part"))).unwrap();
+        // More pieces than may wait for the thread.
+        let state = vec![7; 4 << 20];
+        let failed = write_snapshot(&mut disk, Prefix(9), &state, head_at(Prefix(9)));
+        assert!(matches!(&failed, Err(Useless::Disk(why)) if why.contains(&name)), "{failed:?}");
     }
 
     #[test]
