@@ -88,6 +88,53 @@ struct NoSnapshot {
     until: Instant,
 }
 
+/// The troubles of a disk, each by itself: one may end while the other lasts.
+#[derive(Debug, Default)]
+struct Troubles {
+    full: Option<String>,
+    stalled: Option<String>,
+    /// The last one that began.
+    last: Option<String>,
+    /// The number of those that began.
+    n: u64,
+}
+
+impl Troubles {
+    fn note(&mut self, report: Report, media: &Os) -> DiskEvent {
+        match report {
+            Report::Synced(flush) => DiskEvent::Synced(Flush(flush.0)),
+            Report::Full(why) => {
+                self.full = Some(self.counted(why));
+                DiskEvent::Full
+            }
+            Report::Room => {
+                self.full = None;
+                DiskEvent::Room
+            }
+            Report::Stalled => {
+                let why = format!("{} takes long to sync", media.place());
+                self.stalled = Some(self.counted(why));
+                DiskEvent::Stalled
+            }
+            Report::Flowing => {
+                self.stalled = None;
+                DiskEvent::Flowing
+            }
+        }
+    }
+
+    fn counted(&mut self, why: String) -> String {
+        self.n += 1;
+        self.last = Some(why.clone());
+        why
+    }
+
+    /// The one that an operator can end, if there are both.
+    fn present(&self) -> Option<&str> {
+        self.full.as_deref().or(self.stalled.as_deref())
+    }
+}
+
 /// A member's stable storage; see the module's text.
 #[derive(Debug)]
 pub struct LogDisk {
@@ -98,9 +145,7 @@ pub struct LogDisk {
     directory: Directory,
     reports: Vec<Report>,
     failure: Option<String>,
-    trouble: Option<String>,
-    last_trouble: Option<String>,
-    n_troubles: u64,
+    troubles: Troubles,
     /// Bytes of entries since the last snapshot began that has not failed.
     logged_bytes: u64,
     /// Bytes of entries before the snapshot under way, and since the one before it.
@@ -167,9 +212,7 @@ impl LogDisk {
             directory,
             reports: Vec::new(),
             failure: None,
-            trouble: None,
-            last_trouble: None,
-            n_troubles: 0,
+            troubles: Troubles::default(),
             snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
             snapshot_log_bytes: None,
             writing: None,
@@ -196,15 +239,9 @@ impl LogDisk {
         self.bell.0.as_fd()
     }
 
-    fn is_in_trouble(&mut self, why: String) {
-        self.n_troubles += 1;
-        self.last_trouble = Some(why.clone());
-        self.trouble = Some(why);
-    }
-
     /// The present trouble of the disk.
     pub fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+        self.troubles.present()
     }
 
     /// The reason why the last snapshot failed, until one succeeds.
@@ -250,27 +287,7 @@ impl StableStorage for LogDisk {
         }
         let mut reports = std::mem::take(&mut self.reports);
         for report in reports.drain(..) {
-            let event = match report {
-                Report::Synced(flush) => DiskEvent::Synced(Flush(flush.0)),
-                Report::Full(why) => {
-                    self.is_in_trouble(why);
-                    DiskEvent::Full
-                }
-                Report::Room => {
-                    self.trouble = None;
-                    DiskEvent::Room
-                }
-                Report::Stalled => {
-                    let place = self.directory.media().place();
-                    self.is_in_trouble(format!("{place} takes long to sync"));
-                    DiskEvent::Stalled
-                }
-                Report::Flowing => {
-                    self.trouble = None;
-                    DiskEvent::Flowing
-                }
-            };
-            tell(event);
+            tell(self.troubles.note(report, self.directory.media()));
         }
         self.reports = reports;
     }
@@ -294,9 +311,9 @@ impl StableStorage for LogDisk {
             logged_bytes: self.logged_bytes,
             snapshots: self.n_snapshots,
             no_snapshot: self.no_snapshot().map(str::to_owned),
-            trouble: self.trouble.clone(),
-            last_trouble: self.last_trouble.clone(),
-            troubles: self.n_troubles,
+            trouble: self.trouble().map(str::to_owned),
+            last_trouble: self.troubles.last.clone(),
+            troubles: self.troubles.n,
         }
     }
 

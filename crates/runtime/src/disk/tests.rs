@@ -96,6 +96,30 @@ fn i5_a_snapshot_that_fails_after_a_long_time_is_put_off_for_longer() {
     assert_eq!(disk.snapshot_pause(failed), Some(Duration::from_secs(48)));
 }
 
+/// The machine keeps both: a member took nothing, and its status said that all was well.
+#[test]
+fn a_trouble_that_ends_leaves_the_other() {
+    let base = tempfile::tempdir().unwrap();
+    let media = Os::new(base.path()).unwrap();
+    let full = || Report::Full("no room".to_owned());
+    let orders = [
+        [full(), Report::Stalled, Report::Flowing, Report::Room],
+        [full(), Report::Stalled, Report::Room, Report::Flowing],
+        [Report::Stalled, full(), Report::Flowing, Report::Room],
+        [Report::Stalled, full(), Report::Room, Report::Flowing],
+    ];
+    for reports in orders {
+        let mut troubles = Troubles::default();
+        let shown = reports.clone().map(|report| {
+            troubles.note(report, &media);
+            troubles.present().map(str::to_owned)
+        });
+        let left = if reports[2] == Report::Flowing { "no room" } else { "takes long to sync" };
+        assert!(shown[2].as_ref().is_some_and(|why| why.contains(left)), "{reports:?}: {shown:?}");
+        assert_eq!((&shown[3], troubles.n), (&None, 2), "{reports:?}: {shown:?}");
+    }
+}
+
 /// The log in the directory `path` of a member of `cluster`, with what its newest snapshot holds.
 fn reopened(path: &Path, cluster: u64) -> (LogDisk, Option<(Prefix, Vec<u8>)>) {
     let identity = storage::Identity { cluster, node: NodeId(1), incarnation: Incarnation(1) };
