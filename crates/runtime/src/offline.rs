@@ -93,10 +93,18 @@ impl Survivor {
     /// # Errors
     /// [`Useless`]: the directory cannot be used.
     pub fn open(directory: Directory) -> Result<Survivor, Useless> {
-        let (mut disk, found) = FrozenDisk::open(directory)?;
+        let (disk, found) = FrozenDisk::open(directory)?;
+        Survivor::of(disk, found)
+    }
+
+    fn of(mut disk: FrozenDisk, found: Option<Found>) -> Result<Survivor, Useless> {
         // (Without its head, a snapshot of an earlier version is not compared.)
         let state = found.as_ref().and_then(|found| Some((found.prefix, found.head?)));
         let holding = offline::inspect(&mut disk, state).map_err(Useless::Log)?;
+        // An entry that was not read may be a configuration, which the content then lacks.
+        if let Some(why) = disk.failure() {
+            return Err(Useless::Disk(why.to_owned()));
+        }
         let from = found.as_ref().map_or(Prefix::ZERO, |found| found.prefix);
         if from < holding.start {
             return Err(Useless::Hole { place: disk.place(), from, to: holding.start });
@@ -336,6 +344,33 @@ mod tests {
     fn head_at(prefix: Prefix) -> StateHead {
         let members = Members::default();
         StateHead { ballot: Ballot(3), members_at: prefix, members, coming: None }
+    }
+
+    /// The trap: such a configuration was left out, and the one before it decided whether a
+    /// majority is left.
+    #[test]
+    fn a_disk_that_fails_while_it_is_inspected_is_of_no_use() {
+        let base = tempfile::tempdir().unwrap();
+        let path = base.path().join("disk");
+        let mut disk = begun(&path);
+        let head = EntryHead { slot: base::Slot(0), ballot: Ballot(3), view: 1 << 63 };
+        assert!(offline::is_configuration(&head));
+        // The members stand in a head behind the ballot and their place.
+        disk.append(Entry { head, payload: &head_at(Prefix::ZERO).encode()[16..] });
+        let flush = disk.sync();
+        wait_for(&mut disk, flush).unwrap();
+        drop(disk);
+        let opened = || FrozenDisk::open(Directory::open_any(&path).unwrap()).unwrap();
+        let (disk, found) = opened();
+        let newest = Survivor::of(disk, found).unwrap().holding().configuration.unwrap();
+        assert_eq!(newest.at, Prefix(1));
+        let (disk, found) = opened();
+        std::fs::remove_file(path.join("log-00000000")).unwrap();
+        let failed = Survivor::of(disk, found).map(|of| *of.holding());
+        assert!(
+            matches!(&failed, Err(Useless::Disk(why)) if why.contains("log-00000000")),
+            "{failed:?}"
+        );
     }
 
     /// The trap: pieces that the thread has not taken leave no room, and a failure was looked for
