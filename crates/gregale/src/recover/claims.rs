@@ -19,7 +19,6 @@ pub(super) struct Claims {
 impl Claims {
     /// The configurations by the newest log that is left: `before` is the configuration before the
     /// newest, and surely decided, as is everything below `decided`.
-    /// decided; everything below `decided` is.
     pub(super) fn new(newest: &Configuration, before: Option<Members>, decided: Prefix) -> Claims {
         let is_open = !newest.is_decided && newest.at > decided;
         let before = before.filter(|_| is_open);
@@ -44,7 +43,6 @@ impl Claims {
     /// Whether a majority is left, so that the cluster surely continues by itself. `is_left` tells
     /// whether the voting disk of a rank is there, `has_newest` whether its log has the newest
     /// change.
-    /// whether the disk that votes there is, `has_newest` whether its log has the newest change.
     pub(super) fn majority_is_left(
         &self,
         is_left: impl Fn(&Members, Rank) -> bool,
