@@ -33,7 +33,9 @@
 //! - I9 **Full is early and harmless.** Space is taken by allocating the next segment while there
 //!   is room in this one; a full disk is detected only there. A batch that needs a segment that
 //!   could not be made changes nothing and can be written again. So it is with a process that has
-//!   no descriptor left for the next segment.
+//!   no descriptor left for the next segment. This holds where a file system overwrites in place:
+//!   one that copies on write needs room for the batch too, and a batch that finds none is an error
+//!   like any other.
 //! - I10 **Space is given back in order.** A segment is given back only when everything requested
 //!   before its entries were freed is durable. Its user's metadata names the slot from which it
 //!   needs the log: with a segment gone and that metadata lost, the rest would be unusable.

@@ -478,6 +478,38 @@ fn i9_a_segment_for_which_no_descriptor_is_left_is_made_later() {
     assert_eq!(open_it(&disk).log.end(), Slot(200));
 }
 
+/// A file system that copies on write needs room for the first block of a file that it allocated.
+#[test]
+fn i9_a_segment_whose_bytes_find_no_room_is_made_later() {
+    let disk = Simulated::new();
+    let mut opened = open_it(&disk);
+    let (mut n_steps, mut n_refused) = (0, 0);
+    // The first segments are new ones, the last ones spares.
+    for n in 0..200_u64 {
+        append(&mut opened, &[n as u8; 5000]);
+        while opened.writer.wants_preparation() {
+            n_steps += 1;
+            disk.set_faults(|faults| faults.n_not_written = 1);
+            if let Err(refused) = opened.writer.prepare() {
+                assert!(matches!(refused, WriteError::Full { .. }), "{refused}");
+                n_refused += 1;
+            }
+            disk.set_faults(|faults| faults.n_not_written = 0);
+            opened.writer.prepare().unwrap();
+        }
+        commit(&mut opened).unwrap();
+        opened.log.free_below(Slot(n.saturating_sub(20)));
+        if let Some(oldest) = opened.log.take_release() {
+            release(&mut opened, oldest);
+        }
+    }
+    assert!(n_refused > 20 && n_refused <= n_steps, "{n_refused} of {n_steps}");
+    let names = disk.list().unwrap();
+    assert!(!names.contains(&segment::name(0)) && names.len() <= 6 + SPARES.len(), "{names:?}");
+    disk.power_cut(&mut Rng::new(3));
+    assert_eq!(open_it(&disk).log.end(), Slot(200));
+}
+
 #[test]
 fn files_of_any_bytes_and_lengths_are_opened_or_refused_without_a_panic() {
     let (sample, _) = sample();

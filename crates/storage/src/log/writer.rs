@@ -123,7 +123,7 @@ impl<M: Media> Writer<M> {
                         self.spares.push(spare); // I9
                         self.not_made("a spare segment", error)
                     })?;
-                    self.name(&file, spare)?;
+                    self.name(&file, spare).inspect_err(|_| self.spares.push(spare))?; // I9
                     self.next = Next::Ready(file);
                     return Ok(Prepared::Ready);
                 }
@@ -149,9 +149,12 @@ impl<M: Media> Writer<M> {
                 done.map_err(|e| self.fatal("filling a segment with zeros", e))?;
                 self.next = Next::Unborn { file, n_zeros: n_zeros + n };
             }
-            Next::Unborn { file, n_zeros: _ } => {
+            Next::Unborn { file, n_zeros } => {
                 self.zeros = Vec::new();
-                self.name(&file, UNBORN)?;
+                if let Err(error) = self.name(&file, UNBORN) {
+                    self.next = Next::Unborn { file, n_zeros }; // I9
+                    return Err(error);
+                }
                 self.next = Next::Ready(file);
             }
         }
@@ -168,19 +171,20 @@ impl<M: Media> Writer<M> {
     }
 
     /// Makes the file called `from` the segment after the current one. I7: its name is durable
-    /// before anything is written behind it, and its first block before its name.
+    /// before anything is written behind it, and its first block before its name. I9: before it has
+    /// its name nothing is changed that counts.
     fn name(&self, file: &M::File, from: &str) -> Result<(), WriteError> {
         let number = match self.current {
             Some(_) => self.synced.segment() + 1,
             None => self.synced.segment(),
         };
         let block = segment::first_block(self.log, number, self.options.segment_bytes);
-        self.media
-            .write_at(file, 0, &block)
-            .and_then(|()| self.media.sync(file))
-            .and_then(|()| self.media.rename(from, &segment::name(number)))
-            .and_then(|()| self.media.sync_dir())
-            .map_err(|e| self.fatal("naming a segment", e))
+        let written = self.media.write_at(file, 0, &block);
+        written.map_err(|error| self.not_made("beginning a segment", error))?;
+        self.media.sync(file).map_err(|e| self.fatal("beginning a segment", e))?;
+        let named = self.media.rename(from, &segment::name(number));
+        named.map_err(|error| self.not_made("naming a segment", error))?;
+        self.media.sync_dir().map_err(|e| self.fatal("naming a segment", e))
     }
 
     /// Frees the oldest segment, if it is below `oldest`: some are kept for reuse, which avoids

@@ -28,6 +28,9 @@ pub struct Faults {
     pub fail_sync_after: Option<u64>,
     /// The number of further files that are not opened or made, for want of a descriptor.
     pub n_not_opened: u64,
+    /// The number of further writes that are refused for want of room, whatever was allocated: a
+    /// file system that copies on write needs room for each.
+    pub n_not_written: u64,
 }
 
 /// A disk in memory. Clones are the same disk.
@@ -289,6 +292,12 @@ impl Disk {
         Err(rustix::io::Errno::MFILE.into())
     }
 
+    fn has_room_to_copy(&mut self) -> io::Result<()> {
+        let Some(n_left) = self.faults.n_not_written.checked_sub(1) else { return Ok(()) };
+        self.faults.n_not_written = n_left;
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
     fn has_room(&self, bytes: u64) -> io::Result<()> {
         match self.faults.capacity {
             Some(capacity) if self.used() + bytes > capacity => {
@@ -382,7 +391,8 @@ impl Media for Simulated {
         let power = disk.change();
         // The write at which the power fails may still arrive in part: it is applied, then refused.
         let len = disk.inode_of(file)?.seen.len() as u64;
-        let room = disk.has_room((offset + bytes.len() as u64).saturating_sub(len));
+        let more = (offset + bytes.len() as u64).saturating_sub(len);
+        let room = disk.has_room_to_copy().and_then(|()| disk.has_room(more));
         if room.is_ok() {
             disk.inode_of(file)?.write(offset as usize, bytes);
         }
