@@ -144,6 +144,16 @@ pub trait Area: Debug + Send + Sync {
 
     /// Sets words, behind everything that this thread did before.
     fn write(&self, at: At, words: &[u64]);
+
+    /// Sets words to these bytes, in the order of this host, behind everything that this thread did
+    /// before. The rest of the last word is zero.
+    fn write_bytes(&self, at: At, bytes: &[u8]) {
+        for (bytes, n) in bytes.chunks(8).zip(0..) {
+            let mut word = [0; 8];
+            word[..bytes.len()].copy_from_slice(bytes);
+            self.write(at.plus(n), &[u64::from_ne_bytes(word)]);
+        }
+    }
 }
 
 /// A port that passes each verb on to another: a part between a machine and its fabric.

@@ -9,7 +9,8 @@
 //! # Invariants
 //! - I1 **Words only.** Apart from the pthread mutexes of [`robust`], a region is only ever touched
 //!   through [`Words`]: aligned, 8 bytes wide, atomic. No `&[u8]`, `&mut` or plain `&u64` ever
-//!   points into it. By construction: the pointer is private to [`Words`].
+//!   points into it. By construction: the pointer is private to [`Words`]. Long runs are copied 16
+//!   bytes at a time (`bulk`), which tears no word.
 //! - I2 **In bounds.** Every access is checked against the words that the view has; being outside
 //!   is our own bug and panics. Asserted.
 //! - I3 **Whole or absent.** A file gets its name only when memory, header and mutexes are
@@ -31,6 +32,7 @@
 //! | [`Words::load`] | Acquire | sees all that its writer did before the word's store |
 //! | [`Words::store`] | Release | publishes everything before it |
 //! | [`Words::write_words`] | Release fence, Relaxed stores | each publishes what was before (T3) |
+//! | [`Words::write_bytes`] | the same | the same |
 //! | [`Words::load_into`] | Relaxed loads, Acquire fence | what comes after is not older (T3) |
 //! | [`Words::cas`], [`Words::fetch_add`], [`Words::swap`] | AcqRel | both of the above |
 //!
@@ -40,6 +42,7 @@
 #![deny(unsafe_code)]
 
 mod boot;
+mod bulk;
 pub mod clock;
 mod error;
 mod file;

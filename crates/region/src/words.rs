@@ -1,6 +1,7 @@
 //! A stretch of words that any process may change at any time. Orderings: see the crate's page.
 #![allow(unsafe_code)]
 
+use crate::bulk;
 use crate::memory::Memory;
 use rustix::thread::futex;
 use std::ptr::NonNull;
@@ -69,6 +70,12 @@ impl Words {
         unsafe { self.word_unchecked(at as usize) }
     }
 
+    /// The address of a word, or of the end.
+    #[inline]
+    fn place_of(&self, at: u32) -> *mut u64 {
+        self.base.as_ptr().wrapping_add(at as usize)
+    }
+
     #[inline]
     #[track_caller]
     fn check_range(&self, at: u32, len: usize) {
@@ -96,10 +103,9 @@ impl Words {
     #[track_caller]
     pub fn load_into(&self, at: u32, words: &mut [u64]) {
         self.check_range(at, words.len());
-        for (i, word) in words.iter_mut().enumerate() {
-            // SAFETY: `at + i` is below `n_words` by `check_range`.
-            *word = unsafe { self.word_unchecked(at as usize + i) }.load(Relaxed);
-        }
+        // SAFETY: by `check_range` they are inside the memory (W1), which is touched atomically
+        // alone (I1); `words` are the caller's.
+        unsafe { bulk::load(self.place_of(at), words.as_mut_ptr(), words.len()) };
         fence(Acquire);
     }
 
@@ -109,9 +115,24 @@ impl Words {
     pub fn write_words(&self, at: u32, words: &[u64]) {
         self.check_range(at, words.len());
         fence(Release); // each word below publishes what came before this call: pairs with `load`
-        for (i, word) in words.iter().enumerate() {
-            // SAFETY: `at + i` is below `n_words` by `check_range`.
-            unsafe { self.word_unchecked(at as usize + i) }.store(*word, Relaxed);
+        // SAFETY: as in `load_into`.
+        unsafe { bulk::store(self.place_of(at), words.as_ptr().cast(), words.len()) };
+    }
+
+    /// Copies bytes in, behind everything that this thread did before. The rest of the last word is
+    /// zero.
+    #[inline]
+    #[track_caller]
+    pub fn write_bytes(&self, at: u32, bytes: &[u8]) {
+        let (whole, rest) = bytes.as_chunks::<8>();
+        self.check_range(at, bytes.len().div_ceil(8));
+        fence(Release); // as in `write_words`
+        // SAFETY: as in `load_into`.
+        unsafe { bulk::store(self.place_of(at), bytes.as_ptr(), whole.len()) };
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            self.word(at + whole.len() as u32).store(u64::from_ne_bytes(last), Relaxed);
         }
     }
 
@@ -172,6 +193,40 @@ mod tests {
     }
 
     #[test]
+    fn bytes_fill_whole_words() {
+        let words = words(8);
+        words.write_words(0, &[u64::MAX; 8]);
+        words.write_bytes(1, b"eight and more");
+        words.write_bytes(4, b"");
+        let mut copy = [0; 5];
+        words.load_into(0, &mut copy);
+        let of = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let expected = [u64::MAX, of(b"eight an"), of(b"d more\0\0"), u64::MAX, u64::MAX];
+        assert_eq!(copy, expected);
+    }
+
+    #[test]
+    fn bytes_of_all_lengths_are_read_as_they_were_written() {
+        let bytes: Vec<u8> = (0..700).map(|at| (at * 31 % 251) as u8).collect();
+        for n in (0..200).chain([699, 700]) {
+            let words = words(90);
+            words.write_bytes(1, &bytes[..n]);
+            let mut copy = vec![0; n.div_ceil(8)];
+            words.load_into(1, &mut copy);
+            let mut read: Vec<u8> = copy.iter().flat_map(|word| word.to_ne_bytes()).collect();
+            assert!(read.split_off(n).iter().all(|byte| *byte == 0), "{n}");
+            assert_eq!(read, bytes[..n]);
+            assert_eq!((words.load(0), words.load(1 + n.div_ceil(8) as u32)), (0, 0));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "I2")]
+    fn i2_bytes_across_the_end_panic() {
+        words(8).write_bytes(7, b"nine byte");
+    }
+
+    #[test]
     #[should_panic(expected = "I2")]
     fn i2_a_load_outside_panics() {
         words(8).load(8);
@@ -193,20 +248,26 @@ mod tests {
     /// payload's age. On x86 it cannot fail; under Miri, or on ARM, it can.
     #[test]
     fn a_guard_publishes_its_payload() {
-        let words = words(5);
-        let rounds = if cfg!(miri) { 50 } else { 20_000 };
+        guarded::<4>(20_000);
+        // Copied 16 bytes at a time.
+        guarded::<100>(2_000);
+    }
+
+    fn guarded<const N: usize>(rounds: u64) {
+        let words = words(N as u32 + 1);
+        let rounds = if cfg!(miri) { 50 } else { rounds };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 1..=rounds {
-                    words.write_words(0, &[round; 4]);
-                    words.write_words(4, &[round]);
+                    words.write_words(0, &[round; N]);
+                    words.write_words(N as u32, &[round]);
                 }
             });
             let mut seen = 0;
             while seen < rounds {
-                let guard = words.load(4);
+                let guard = words.load(N as u32);
                 assert!(guard >= seen, "T1, T2: a guard never goes back");
-                let mut payload = [0; 4];
+                let mut payload = [0; N];
                 words.load_into(0, &mut payload);
                 assert!(payload.iter().all(|word| *word >= guard), "T5: {guard} {payload:?}");
                 seen = guard;

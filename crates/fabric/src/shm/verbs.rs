@@ -33,6 +33,11 @@ impl Area for Shared {
     fn write(&self, at: At, words: &[u64]) {
         self.0.write_words(at.0, words);
     }
+
+    #[inline]
+    fn write_bytes(&self, at: At, bytes: &[u8]) {
+        self.0.write_bytes(at.0, bytes);
+    }
 }
 
 impl ShmFabric {

@@ -39,14 +39,13 @@
 
 use super::bugs::{Bug, Plantings};
 use super::payload::Payload;
-use super::place::{CHUNK_WORDS, Hold, Plan, Use, hold};
+use super::place::{Hold, Plan, Use, hold};
 use super::view::Knock;
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use base::verb::Area;
 use base::{Incarnation, Port, Rank};
-use zerocopy::IntoBytes;
 
 /// The most places that are looked at for a free one.
 const LOOKS_MAX: usize = 64;
@@ -65,14 +64,7 @@ impl Blank {
         let Blank(mut hold) = self;
         let n_words = bytes.len().div_ceil(8);
         assert!(n_words <= hold.plan.stride as usize, "{} bytes for a place", bytes.len());
-        let at = hold.plan.words_of(hold.held.place);
-        let mut chunk = [0; CHUNK_WORDS];
-        for (part, n) in bytes.chunks(8 * CHUNK_WORDS).zip(0..) {
-            let words = &mut chunk[..part.len().div_ceil(8)];
-            words[part.len() / 8..].fill(0);
-            words.as_mut_bytes()[..part.len()].copy_from_slice(part);
-            hold.area.write(at.plus(n * CHUNK_WORDS as u32), words);
-        }
+        hold.area.write_bytes(hold.plan.words_of(hold.held.place), bytes);
         hold.n_bytes = bytes.len();
         Payload::landed(Arc::new(hold))
     }
