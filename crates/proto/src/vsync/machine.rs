@@ -395,7 +395,8 @@ impl<P: Plantings> Machine<P> {
         if let Life::Leaving { current, until } = &mut self.life {
             current.look(port);
             if current.is_known() || *until <= now {
-                self.end(End::Left);
+                self.life = Life::Ended(current.ending());
+                self.pending.push(Output::Ended(End::Left));
             }
         }
         out.append(&mut self.pending);
