@@ -149,10 +149,15 @@ impl<P: Plantings> Current<P> {
         let is_due = wedged
             || !self.leavers().is_empty()
             || !self.suspected(self.me).is_empty()
-            || self.leader() == self.me && !self.admitted(&self.unjoined(), asking).is_empty();
+            || self.leader() == self.me && self.can_grow(asking);
         if is_due {
             self.wedge();
         }
+    }
+
+    /// Whether one of those that ask may join now.
+    fn can_grow(&self, asking: Asking<'_>) -> bool {
+        !asking.knocks.is_empty() && !self.admitted(&self.unjoined(), asking).is_empty()
     }
 
     // ---- the leader ----
@@ -277,9 +282,6 @@ impl<P: Plantings> Current<P> {
     /// and one that was in no shard had none to have. And those that wait for no state now are a
     /// majority of the next view, be all newcomers dead. (One that is alone lets one in.)
     fn admitted(&self, change: &Change, Asking { knocks, layout }: Asking<'_>) -> Vec<Knock> {
-        if knocks.is_empty() {
-            return Vec::new();
-        }
         let next = self.view.after(change, layout, self.planted);
         let is_in = |seat| move |(_, shard): &(ShardId, &Shard)| shard.seats.contains(&seat);
         let keeps =
