@@ -129,8 +129,10 @@ fn describe(options: &Options) -> Vec<Described> {
 #[derive(Debug)]
 pub(crate) struct Board {
     notes: Mutex<Notes>,
-    /// Signals events, room and the end.
+    /// Signals events and the end.
     news: Condvar,
+    /// Signals room and the end.
+    room: Condvar,
     bell: OwnedFd,
     /// What was sent of large messages over a network.
     relayed: Mutex<Relayed>,
@@ -184,6 +186,7 @@ impl Board {
             subgroups: describe(options),
             notes: Mutex::new(notes),
             news: Condvar::new(),
+            room: Condvar::new(),
             bell: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?,
             relayed: Mutex::default(),
             has_rung: AtomicBool::new(false),
@@ -307,7 +310,7 @@ impl Board {
                 return Ok(notes);
             }
             let until = *until.get_or_insert_with(|| deadline(patience));
-            notes = self.wait(notes, until).ok_or(Refused::Busy { waiting })?;
+            notes = wait(&self.room, notes, until).ok_or(Refused::Busy { waiting })?;
         }
     }
 
@@ -331,7 +334,7 @@ impl Board {
             // What others read is given back without a word to this process.
             self.ring();
             let slice = (now + LOOK_EVERY).min(until);
-            notes = self.wait(notes, slice).unwrap_or_else(|| self.notes());
+            notes = wait(&self.room, notes, slice).unwrap_or_else(|| self.notes());
         }
     }
 
@@ -353,7 +356,7 @@ impl Board {
             if notes.ended.is_some() {
                 return None;
             }
-            notes = self.wait(notes, until)?;
+            notes = wait(&self.news, notes, until)?;
         }
     }
 
@@ -365,7 +368,7 @@ impl Board {
             if notes.ended.is_some() {
                 return;
             }
-            match self.wait(notes, until) {
+            match wait(&self.news, notes, until) {
                 Some(again) => notes = again,
                 None => return,
             }
@@ -404,7 +407,7 @@ impl Board {
                 return Err(ended.clone());
             }
             let by = held.map_or(until, |left| until.min(Instant::now() + left));
-            match self.wait(notes, by) {
+            match wait(&self.news, notes, by) {
                 Some(again) => notes = again,
                 None if by < until => notes = self.notes(),
                 None => return Ok(Fate::Open),
@@ -454,26 +457,22 @@ impl Board {
         self.ring();
     }
 
-    fn wait<'a>(
-        &self,
-        notes: MutexGuard<'a, Notes>,
-        until: Instant,
-    ) -> Option<MutexGuard<'a, Notes>> {
-        // B2
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return None;
-        }
-        let (notes, _) =
-            self.news.wait_timeout(notes, left).unwrap_or_else(PoisonError::into_inner);
-        Some(notes)
-    }
-
     // ---- the process ----
 
-    /// Wakes the threads that wait for news.
-    pub(crate) fn announce(&self) {
+    /// Wakes the threads that wait for events.
+    pub(crate) fn announce_news(&self) {
         self.news.notify_all();
+    }
+
+    /// Wakes the threads that wait for room.
+    pub(crate) fn announce_room(&self) {
+        self.room.notify_all();
+    }
+
+    /// Wakes all threads that wait (B2): the process has ended.
+    pub(crate) fn announce_end(&self) {
+        self.announce_news();
+        self.announce_room();
     }
 
     /// The descriptor that is readable after a call.
@@ -494,6 +493,21 @@ impl Board {
             let _rings = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
+}
+
+/// Waits until `signal` is given or the time has come, which it is already if there is `None`.
+fn wait<'a>(
+    signal: &Condvar,
+    notes: MutexGuard<'a, Notes>,
+    until: Instant,
+) -> Option<MutexGuard<'a, Notes>> {
+    // B2
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return None;
+    }
+    let (notes, _) = signal.wait_timeout(notes, left).unwrap_or_else(PoisonError::into_inner);
+    Some(notes)
 }
 
 /// Moves all events behind those of `to`.

@@ -177,7 +177,7 @@ impl<P: Plantings, A: Hearer> Boarded<P, A> {
         }
         drop(notes);
         if worked {
-            self.board.announce(); // there may be room
+            self.board.announce_room(); // there may be some
         }
         self.leave_if_due(now) || worked
     }
@@ -217,7 +217,7 @@ impl<P: Plantings, A: Hearer> Boarded<P, A> {
         let is_any = notes.letters.len() < before;
         drop(notes);
         if is_any {
-            self.board.announce(); // there is room
+            self.board.announce_room();
         }
         is_any
     }
@@ -247,6 +247,9 @@ impl<P: Plantings, A: Hearer> Boarded<P, A> {
             notes.trouble = trouble.map(str::to_owned);
         }
         let is_news = !app.events.is_empty();
+        let concerns_senders =
+            |event: &Event| matches!(event, Event::View(_) | Event::Inadequate { .. });
+        let is_other_view = app.events.iter().any(concerns_senders);
         move_all(&mut app.events, &mut notes.events);
         notes.places.clone_from(&app.places);
         notes.lease_until = self.process.lease_until();
@@ -256,7 +259,10 @@ impl<P: Plantings, A: Hearer> Boarded<P, A> {
         let takes = std::mem::take(&mut notes.has_taken);
         drop(notes);
         if is_news {
-            self.board.announce();
+            self.board.announce_news();
+        }
+        if is_other_view {
+            self.board.announce_room(); // what waits for some may be refused now
         }
         let since = self.full_since.filter(|_| !takes).unwrap_or(now);
         self.full_since = app.is_full.then_some(since);
@@ -307,7 +313,7 @@ impl<P: Plantings, A: Hearer> Boarded<P, A> {
         notes.events.push_back(Event::Ended(ended.clone()));
         notes.ended = Some(ended);
         drop(notes);
-        self.board.announce();
+        self.board.announce_end();
     }
 }
 

@@ -338,6 +338,7 @@ impl Group {
         self.board.tell(|notes| {
             notes.leave_within.get_or_insert(patience);
         });
+        self.board.announce_room(); // what waits for some is refused now
     }
 
     /// Is gone from the group at once; the others take this process for failed.
@@ -396,6 +397,6 @@ impl Drop for Last {
             notes.ended = Some(ended);
         }
         drop(notes);
-        self.0.announce();
+        self.0.announce_end();
     }
 }
