@@ -69,6 +69,8 @@ crate::planted_bugs! {
     HoldsTheEnd = HOLDS_THE_END: sweep ["vsync"],
     /// A newcomer lays out its first view as if it were the group's first.
     RosterGuessed = ROSTER_GUESSED: sweep ["vsync"],
+    /// A member that is no sender of a subgroup multicasts there.
+    SilentSends = SILENT_SENDS: sweep ["vsync"],
     /// The last member with a shard's state is moved to another shard.
     LastBearerMoved = LAST_BEARER_MOVED: sweep ["vsync"],
     /// A shard whose members with the state are gone waits for it.

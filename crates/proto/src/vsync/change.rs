@@ -53,8 +53,9 @@ use super::clock::Time;
 use super::columns::ballot;
 use super::current::Current;
 use super::journal::Journal;
+use super::order::Standing;
 use super::shard::{Shard, ShardId, Subgroup};
-use super::view::{Change, Knock, Standing};
+use super::view::{Change, Knock};
 use alloc::vec::Vec;
 use base::{Rank, SeatSet};
 

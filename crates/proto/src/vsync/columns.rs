@@ -24,7 +24,8 @@
 //! there is a set for each subgroup, and a trim for each shard.
 
 use super::clock::Time;
-use super::view::{Change, Knock, METADATA_WORDS, Standing};
+use super::order::Standing;
+use super::view::{Change, Knock, METADATA_WORDS};
 use crate::planted::Planting;
 use crate::sst::{Column, Columns, Kind, Table, bugs};
 use alloc::vec::Vec;

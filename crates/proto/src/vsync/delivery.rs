@@ -35,13 +35,12 @@ use super::clock::Time;
 use super::current::Current;
 use super::landing::{Landing, take_hold};
 use super::lane::{Lane, Sender};
-use super::order::RoundRobin;
+use super::order::Standing;
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::place::{Hold, Use};
 use super::shard::Shard;
 use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
-use super::view::Standing;
 use super::{Delivery, End, Mode, Output};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -112,7 +111,9 @@ impl<P: Plantings> Current<P> {
             }
             let sent = self.sent(subgroup, seat);
             let new = self.received(subgroup, self.me, seat)..sent;
-            if new.end.saturating_sub(new.start) > u64::from(self.layout.shape.window) {
+            let is_silent = !self.lane(subgroup).order.has(sender.turn); // L6
+            let n_most = if is_silent { 0 } else { u64::from(self.layout.shape.window) };
+            if new.end.saturating_sub(new.start) > n_most {
                 return Err(End::Damaged(seat));
             }
             let mut received = new.start;
@@ -202,6 +203,13 @@ impl<P: Plantings> Current<P> {
     ) -> bool {
         let before = outbox.n_sent();
         let end = self.end_of_room(subgroup);
+        let lane = self.lane(subgroup);
+        assert!(
+            lane.order.has(lane.turn)
+                || outbox.n_waiting() == 0
+                || self.planted.has(Bug::SilentSends),
+            "L6: a member that is no sender has taken a message"
+        );
         if self.is_ready(subgroup) && self.is_open(subgroup) {
             let received = self.received_of_me(subgroup);
             while outbox.n_sent() < end
@@ -286,8 +294,7 @@ impl<P: Plantings> Current<P> {
     /// The number of this member's turns before a position of the order.
     fn turns_before(&self, subgroup: usize, position: u64) -> u64 {
         let lane = self.lane(subgroup);
-        let (next, index) = lane.order.turn(position);
-        index + u64::from(next > lane.turn)
+        lane.order.turns_before(lane.turn, position)
     }
 
     /// V5
@@ -324,17 +331,14 @@ impl<P: Plantings> Current<P> {
         if !self.is_ordered(subgroup) {
             return 0;
         }
-        let order = RoundRobin::new(shard.seats.len());
+        let order = shard.order();
         let counts = |seat| self.counts(subgroup, shard, seat);
         if self.planted.has(Bug::NullsInvented) {
             let least = counts(seat).filter(|count| *count > 0).min().unwrap_or(0);
             return order.prefix(counts(seat).map(|count| count.max(least)));
         }
         if self.planted.has(Bug::LastLagging) {
-            let least = counts(seat).min().unwrap_or(0);
-            let last = counts(seat).collect::<Vec<_>>();
-            let last = last.iter().rposition(|count| *count == least).unwrap_or(0) as u64;
-            return least * shard.seats.len() as u64 + last;
+            return order.prefix_of_last(counts(seat));
         }
         order.prefix(counts(seat))
     }
@@ -433,9 +437,10 @@ impl<P: Plantings> Current<P> {
         let earliest =
             if is_some { clocks.filter(|time| *time > Time(0)).min() } else { clocks.min() };
         let mut length = 0;
-        for (turn, sender) in lane.senders.iter().enumerate() {
-            if let Some(last) = self.sent(subgroup, sender.process.seat).checked_sub(1) {
-                length = length.max(lane.order.position(Standing(turn as u16), last) + 1);
+        for Sender { turn, process, .. } in &lane.senders {
+            let last = self.sent(subgroup, process.seat).checked_sub(1);
+            if let Some(last) = last.filter(|_| lane.order.has(*turn)) {
+                length = length.max(lane.order.position(*turn, last) + 1);
             }
         }
         if self.planted.has(Bug::FrontierAtOnce) {

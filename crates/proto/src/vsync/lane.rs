@@ -8,10 +8,11 @@ use super::journal::Record;
 use super::layout::Layout;
 use super::lease::Answers;
 use super::order::RoundRobin;
+use super::order::Standing;
 use super::payload::Payload;
 use super::routes::Routed;
-use super::shard::{Shard, ShardId};
-use super::view::{Knock, Standing, View};
+use super::shard::ShardId;
+use super::view::{Knock, View};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
@@ -20,11 +21,11 @@ use base::{At, Rank, SeatSet};
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) id: ShardId,
-    /// The members of the shard, in the order of their turns.
+    /// The members of the shard, by their standing there. (Those that multicast have turns.)
     pub(super) senders: Vec<Sender>,
     /// Their seats.
     pub(super) seats: SeatSet,
-    /// This member's turn.
+    /// This member's standing.
     pub(super) turn: Standing,
     pub(super) order: RoundRobin,
     /// Whether the view and the subgroup have enough members.
@@ -74,7 +75,8 @@ impl Lane {
     ) -> Option<Lane> {
         let me = config.me.seat;
         let id = view.shard_of(me, subgroup)?;
-        let Shard { seats, .. } = view.shard(id)?;
+        let shard = view.shard(id)?;
+        let seats = &shard.seats;
         let sender = |(turn, seat): (u16, &Rank)| {
             let process = view.member(*seat).expect("L2: a shard has members alone").process;
             let ring = layout.ring_of(*seat, view.id.0, subgroup, planted);
@@ -87,7 +89,7 @@ impl Lane {
             senders: (0..).zip(seats).map(sender).collect(),
             seats: seats.iter().copied().collect(),
             turn: Standing(turn as u16),
-            order: RoundRobin::new(seats.len()),
+            order: shard.order(),
             is_adequate: view.members.len() >= config.n_adequate
                 && view.roster[subgroup].is_adequate,
             heard: Heard::default(),

@@ -244,6 +244,10 @@ impl<P: Plantings> Machine<P> {
         }
         let lane = inside.current.lane_of(shard.subgroup.into()).filter(|lane| lane.id == shard);
         let lane = lane.ok_or(Refused::OtherShard)?;
+        // L6
+        if !lane.order.has(lane.turn) && !self.planted.has(Bug::SilentSends) {
+            return Err(Refused::NoSender);
+        }
         if !lane.is_adequate {
             return Err(Refused::Inadequate);
         }

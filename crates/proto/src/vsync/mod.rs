@@ -94,6 +94,7 @@ pub use landing::Blank;
 pub use layout::Shape;
 pub use machine::status::Ending;
 pub use machine::{Machine, region};
+pub use order::Standing;
 pub use payload::Payload;
 pub use records::{Accepted, UnreadableError, promised};
 pub use relaying::{Relayed, Relaying};
@@ -103,7 +104,7 @@ pub use shard::{
 };
 pub use slots::WRITE_WORDS_MAX;
 pub use spec::ROW;
-pub use view::{Knock, METADATA_WORDS, Member, Standing, View};
+pub use view::{Knock, METADATA_WORDS, Member, View};
 
 use crate::codec::{self, Words};
 use crate::rdmc::Schedule;
@@ -362,6 +363,8 @@ pub enum Refused {
     Inadequate,
     /// This process is not in the shard.
     OtherShard,
+    /// This process does not multicast there ([`Subgroup::senders`]).
+    NoSender,
     /// This process is not a member, not yet or no longer.
     NotMember,
 }

@@ -1,50 +1,127 @@
-//! The round-robin order of the messages of a view (paper 000, A.1.2 and A.3.1).
+//! The round-robin order of the messages of a shard (paper 000, A.1.2 and A.3.1).
 //!
-//! A view has n senders, by their standing. Message k of sender s is at position `k * n + s`: the
-//! paper's printed formula (`i * |G| + k`, with i the sender) swaps the two, its inverse is right.
-//! A sender that has nothing to say sends a *null* when its turn blocks others.
+//! A shard has n senders, by their standing among its members. Message k of the s-th of them is at
+//! position `k * n + s`: the paper's printed formula (`i * |G| + k`, with i the sender) swaps the
+//! two, its inverse is right. A sender that has nothing to say sends a *null* when its turn blocks
+//! others. A member that is no sender has no turn, and no position waits for it.
 
-use super::view::Standing;
+use base::SEATS_MAX;
 
-/// The order of a view with this many senders.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RoundRobin {
-    n_senders: u64,
+/// A member's position in the succession of its view, from 0, or among the members of its shard.
+/// The leader is the first member of a view that is not suspected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[doc(alias = "rank")]
+pub struct Standing(pub u16);
+
+impl Standing {
+    /// As an array index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
+/// The order of a shard in which these members send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundRobin {
+    /// The standings of the senders, one bit each.
+    senders: u64,
+}
+
+const _: () = assert!(SEATS_MAX <= u64::BITS as usize);
+
 impl RoundRobin {
-    /// The order of `n_senders`.
-    pub(super) const fn new(n_senders: usize) -> RoundRobin {
-        RoundRobin { n_senders: n_senders as u64 }
+    /// The order of a shard, of whose members these send, by their standing.
+    pub(super) fn new(sends: impl IntoIterator<Item = bool>) -> RoundRobin {
+        let bits = sends.into_iter().enumerate().map(|(at, sends)| u64::from(sends) << at);
+        RoundRobin { senders: bits.fold(0, |senders, bit| senders | bit) }
+    }
+
+    const fn n_senders(self) -> u64 {
+        self.senders.count_ones() as u64
+    }
+
+    /// Whether the member with this standing has turns.
+    pub(super) const fn has(self, member: Standing) -> bool {
+        self.senders >> member.0 & 1 == 1
+    }
+
+    /// The place of a member's turns in a round: the number of senders that stand before it.
+    const fn place(self, member: Standing) -> u64 {
+        (self.senders & ((1 << member.0) - 1)).count_ones() as u64
+    }
+
+    /// The sender whose turns are at this place in a round.
+    const fn sender_at(self, place: u64) -> Standing {
+        let mut senders = self.senders;
+        let mut n_before = place;
+        // (Where all send, the place is the standing.)
+        if senders & (senders + 1) == 0 {
+            return Standing(place as u16);
+        }
+        while n_before > 0 {
+            senders &= senders - 1;
+            n_before -= 1;
+        }
+        Standing(senders.trailing_zeros() as u16)
     }
 
     /// The position of message `index` of `sender`.
-    pub(super) const fn position(self, sender: Standing, index: u64) -> u64 {
-        index * self.n_senders + sender.0 as u64
+    pub(super) fn position(self, sender: Standing, index: u64) -> u64 {
+        debug_assert!(self.has(sender), "L6: {sender:?} is none of {:b}", self.senders);
+        index * self.n_senders() + self.place(sender)
     }
 
-    /// The sender and the index of the message at `position`.
-    pub(super) const fn turn(self, position: u64) -> (Standing, u64) {
-        (Standing((position % self.n_senders) as u16), position / self.n_senders)
+    /// The sender and the index of the message at `position`, of an order that has one.
+    pub(super) fn turn(self, position: u64) -> (Standing, u64) {
+        let n = self.n_senders();
+        assert!(n > 0, "L6: position {position} of an order without senders");
+        (self.sender_at(position % n), position / n)
+    }
+
+    /// The number of turns that a member has before `position`.
+    pub(super) fn turns_before(self, member: Standing, position: u64) -> u64 {
+        if !self.has(member) {
+            return 0;
+        }
+        let (n, place) = (self.n_senders(), self.place(member));
+        position / n + u64::from(position % n > place)
     }
 
     /// The length of the order without a gap, of which `counts`, by standing, are there: the
     /// position of the first message that is missing. The smallest count decides, and of the
     /// senders that have it the *first* (A.3.1 does not say which).
     pub(super) fn prefix(self, counts: impl IntoIterator<Item = u64>) -> u64 {
-        let missing = counts.into_iter().enumerate();
-        let missing = missing.map(|(at, count)| self.position(Standing(at as u16), count));
+        let missing = self.of_senders(counts).map(|(at, count)| self.position(at, count));
         missing.min().unwrap_or(0)
+    }
+
+    /// The same, where the last sender with the smallest count decides: a planted bug.
+    pub(super) fn prefix_of_last(self, counts: impl IntoIterator<Item = u64>) -> u64 {
+        let least =
+            self.of_senders(counts).min_by_key(|(at, count)| (*count, core::cmp::Reverse(at.0)));
+        least.map_or(0, |(at, count)| self.position(at, count))
     }
 
     /// The number of messages that `sender` must have sent, so that its turns do not block those of
     /// which `counts`, by standing, are there.
     pub(super) fn due(self, sender: Standing, counts: impl IntoIterator<Item = u64>) -> u64 {
-        let each = counts.into_iter().enumerate().map(|(at, count)| {
+        if !self.has(sender) {
+            return 0;
+        }
+        let each = self.of_senders(counts).map(|(at, count)| {
             // Turns of `sender` before the last message of this one.
-            if sender.index() < at { count } else { count.saturating_sub(1) }
+            if sender < at { count } else { count.saturating_sub(1) }
         });
         each.max().unwrap_or(0)
+    }
+
+    /// Of these counts, by standing, those of senders.
+    fn of_senders(
+        self,
+        counts: impl IntoIterator<Item = u64>,
+    ) -> impl Iterator<Item = (Standing, u64)> {
+        let by_standing = (0..).map(Standing).zip(counts);
+        by_standing.filter(move |(at, _)| self.has(*at))
     }
 }
 
@@ -54,19 +131,48 @@ mod tests {
     use alloc::vec::Vec;
     use base::Rng;
 
+    /// Orders in which all of some members send, or some of them.
+    fn orders(rng: &mut Rng) -> (usize, RoundRobin) {
+        let n = rng.range(1, 6) as usize;
+        let all = rng.chance(1, 3);
+        let sends: Vec<bool> = (0..n).map(|_| all || rng.chance(1, 2)).collect();
+        (n, RoundRobin::new(sends))
+    }
+
+    fn senders(n: usize, order: RoundRobin) -> Vec<Standing> {
+        (0..n as u16).map(Standing).filter(|at| order.has(*at)).collect()
+    }
+
     #[test]
     fn positions_and_turns_are_inverse_and_leave_no_gap() {
-        for n in 1..6 {
-            let order = RoundRobin::new(n);
+        let mut rng = Rng::new(4);
+        for _ in 0..200 {
+            let (n, order) = orders(&mut rng);
+            let senders = senders(n, order);
             let mut positions = Vec::new();
             for index in 0..4 {
-                for sender in (0..n as u16).map(Standing) {
-                    let position = order.position(sender, index);
-                    assert_eq!(order.turn(position), (sender, index));
+                for sender in &senders {
+                    let position = order.position(*sender, index);
+                    assert_eq!(order.turn(position), (*sender, index));
                     positions.push(position);
                 }
             }
-            assert!(positions.into_iter().eq(0..4 * n as u64));
+            assert!(positions.into_iter().eq(0..4 * senders.len() as u64));
+        }
+    }
+
+    #[test]
+    fn a_member_has_the_turns_of_its_positions_and_one_that_is_no_sender_has_none() {
+        let mut rng = Rng::new(8);
+        for _ in 0..200 {
+            let (n, order) = orders(&mut rng);
+            for member in (0..n as u16).map(Standing) {
+                for position in 0..20 {
+                    let is_any = order.senders != 0;
+                    let turns = (0..position).filter(|at| is_any && order.turn(*at).0 == member);
+                    assert_eq!(order.turns_before(member, position), turns.count() as u64);
+                }
+            }
         }
     }
 
@@ -74,14 +180,14 @@ mod tests {
     fn a_prefix_ends_at_the_first_message_that_is_missing() {
         let mut rng = Rng::new(5);
         for _ in 0..1000 {
-            let n = rng.range(1, 6) as usize;
+            let (n, order) = orders(&mut rng);
             let counts: Vec<u64> = (0..n).map(|_| rng.below(5)).collect();
-            let order = RoundRobin::new(n);
             let is_there = |position: &u64| {
                 let (sender, index) = order.turn(*position);
                 index < counts[sender.index()]
             };
-            let twin = (0..).take_while(is_there).count() as u64;
+            let all = if order.senders == 0 { 0..0 } else { 0..u64::MAX };
+            let twin = all.take_while(is_there).count() as u64;
             assert_eq!(order.prefix(counts.iter().copied()), twin, "{counts:?}");
         }
     }
@@ -90,12 +196,12 @@ mod tests {
     fn after_what_is_due_no_turn_of_the_sender_blocks_what_is_there() {
         let mut rng = Rng::new(6);
         for _ in 0..1000 {
-            let n = rng.range(1, 6) as usize;
+            let (n, order) = orders(&mut rng);
             let counts: Vec<u64> = (0..n).map(|_| rng.below(5)).collect();
-            let order = RoundRobin::new(n);
-            let last = (0..n).filter(|at| counts[*at] > 0);
-            let last = last.map(|at| order.position(Standing(at as u16), counts[at] - 1)).max();
-            for sender in (0..n as u16).map(Standing) {
+            let senders = senders(n, order);
+            let last = senders.iter().filter(|at| counts[at.index()] > 0);
+            let last = last.map(|at| order.position(*at, counts[at.index()] - 1)).max();
+            for sender in senders {
                 let turns = (0..last.unwrap_or(0)).filter(|at| order.turn(*at).0 == sender);
                 assert_eq!(order.due(sender, counts.iter().copied()), {
                     let own = counts[sender.index()];
@@ -103,5 +209,13 @@ mod tests {
                 });
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_due_of_a_member_that_is_no_sender() {
+        let order = RoundRobin::new([true, false, true]);
+        assert_eq!(order.due(Standing(1), [4, 0, 4]), 0);
+        assert_eq!(order.prefix([4, 0, 3]), 7);
+        assert_eq!(RoundRobin::new([false, false]).prefix([0, 0]), 0);
     }
 }

@@ -13,6 +13,10 @@
 //!   `LAST_BEARER_MOVED`.
 //! - L5 *Again.* A shard whose members with the state are all gone begins again, at all its members
 //!   alike: from the state in which every shard begins. Mutant `KEEPS_THE_DEAD`.
+//! - L6 *Senders are named.* The roster says which members of a shard multicast there, by the
+//!   description and the members' metadata. So all members have the same turns (`order`), and a
+//!   shard whose senders are all gone delivers nothing more until one comes. Mutant
+//!   `SILENT_SENDS`.
 
 use super::bugs::Bug;
 use super::shard::{Candidates, Seating, Shard, Subgroup, ViewId};
@@ -104,7 +108,7 @@ impl<'a, P: Planting<Bug>> Draft<'a, P> {
             let seats: Vec<Rank> = seats.filter(|seat| stays.contains(*seat)).collect();
             let since = old.map_or(view.id, |old| old.since);
             let bearers = bearers.intersection(seats.iter().copied().collect());
-            Shard { since, seats, bearers }
+            Shard { since, seats, bearers, senders: SeatSet::EMPTY }
         };
         let shards = (0..subgroup.shards.len()).map(kept).collect();
         Draft { subgroup, view, shards, planted }
@@ -117,12 +121,16 @@ impl<'a, P: Planting<Bug>> Draft<'a, P> {
             self = filled;
         }
         let is_adequate = self.short().is_none();
+        let (view, senders) = (self.view, self.subgroup.senders);
+        let sends = |seat: &Rank| view.member(*seat).is_some_and(|one| is_candidate(senders, one));
         for (number, shard) in self.shards.iter_mut().enumerate() {
             let was_empty = before.is_none_or(|before| before.shards[number].seats.is_empty());
             // L5
             if shard.bearers.is_empty() && (was_empty || !self.planted.has(Bug::KeepsTheDead)) {
                 (shard.since, shard.bearers) = (self.view.id, shard.members());
             }
+            // L6
+            shard.senders = shard.seats.iter().copied().filter(sends).collect();
         }
         Seating { shards: self.shards, is_adequate }
     }

@@ -1,5 +1,6 @@
 //! Subgroups and shards, as values: their orders, their descriptions, and what they are in a view.
 
+use super::order::RoundRobin;
 use crate::codec::{self, Words, numbers};
 use crate::rdmc::Schedule;
 use alloc::borrow::ToOwned;
@@ -83,6 +84,8 @@ pub struct Subgroup {
     pub n_least: usize,
     /// The number of members above which a shard gets no more.
     pub n_most: usize,
+    /// The members that multicast there. The others only deliver, and no turn waits for them.
+    pub senders: Candidates,
     /// The order of its messages, if it is not the group's: what is ordered in memory in a durable
     /// group, or has no order in one that has an order otherwise.
     pub mode: Option<Mode>,
@@ -95,8 +98,8 @@ impl Subgroup {
     pub fn whole() -> Subgroup {
         let shards = [Candidates::All].to_vec();
         let name = "all".to_owned();
-        let (n_most, mode, schedule) = (SEATS_MAX, None, None);
-        Subgroup { name, shards, n_least: 1, n_most, mode, schedule }
+        let (n_most, senders) = (SEATS_MAX, Candidates::All);
+        Subgroup { name, shards, n_least: 1, n_most, senders, mode: None, schedule: None }
     }
 
     /// The order of its messages, in a group of this mode.
@@ -131,12 +134,19 @@ pub struct Shard {
     pub seats: Vec<Rank>,
     /// Those of them that had the shard's state when the view began.
     pub bearers: SeatSet,
+    /// Those of them that multicast there.
+    pub senders: SeatSet,
 }
 
 impl Shard {
     /// The seats of its members, as a set.
     pub fn members(&self) -> SeatSet {
         self.seats.iter().copied().collect()
+    }
+
+    /// The order of its messages.
+    pub(super) fn order(&self) -> RoundRobin {
+        RoundRobin::new(self.seats.iter().map(|seat| self.senders.contains(*seat)))
     }
 }
 

@@ -45,6 +45,10 @@ impl<P: Plantings> Current<P> {
                 continue;
             }
             let sent = self.sent(subgroup, seat);
+            // L6
+            if sent > 0 && !self.lane(subgroup).order.has(sender.turn) {
+                return Err(End::Damaged(seat));
+            }
             for index in self.received(subgroup, self.me, seat)..sent {
                 if let Some(Read { number, stamp, message }) =
                     self.read_slot(&sender, index, port)?

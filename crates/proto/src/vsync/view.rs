@@ -1,6 +1,7 @@
 //! Views: the membership, as a value. A new view is a new value; nothing in one is ever changed.
 
 use super::clock::Time;
+use super::order::Standing;
 use super::shard::{Seating, Shard, ShardId, ViewId};
 use crate::codec::{self, Words};
 use alloc::vec::Vec;
@@ -36,19 +37,6 @@ impl Member {
     /// The seat of the process.
     pub const fn seat(&self) -> Rank {
         self.process.seat
-    }
-}
-
-/// A member's position in the succession of its view, from 0: the leader is the first member that
-/// is not suspected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[doc(alias = "rank")]
-pub struct Standing(pub u16);
-
-impl Standing {
-    /// As an array index.
-    pub const fn index(self) -> usize {
-        self.0 as usize
     }
 }
 

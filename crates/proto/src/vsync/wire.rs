@@ -135,8 +135,8 @@ impl Coded<'_, Words> for View {
         }
         for seating in &self.roster {
             out.extend_from_slice(&[seating.is_adequate.into(), seating.shards.len() as u8]);
-            for Shard { since, seats, bearers } in &seating.shards {
-                (*since, *bearers).put(out);
+            for Shard { since, seats, bearers, senders } in &seating.shards {
+                (*since, (*bearers, *senders)).put(out);
                 out.push(seats.len() as u8);
                 seats.iter().for_each(|seat| out.push(seat.index() as u8));
             }
@@ -172,7 +172,7 @@ fn take_seating(from: &mut Reader<'_>, members: SeatSet) -> Result<Seating, Malf
     let n_shards = usize::from(from.byte()?);
     let (mut shards, mut seated) = (Vec::new(), SeatSet::EMPTY);
     for _ in 0..n_shards.min(SHARDS_MAX + 1) {
-        let (since, bearers) = <(ViewId, SeatSet)>::take(from)?;
+        let (since, (bearers, senders)) = <(ViewId, (SeatSet, SeatSet))>::take(from)?;
         let mut seats = Vec::new();
         for _ in 0..from.byte()? {
             let seat = Rank::seat(from.byte()?.into()).ok_or(Malformed)?;
@@ -181,7 +181,11 @@ fn take_seating(from: &mut Reader<'_>, members: SeatSet) -> Result<Seating, Malf
             }
             seats.push(seat);
         }
-        shards.push(Shard { since, seats, bearers });
+        // L6
+        if !seats.iter().copied().collect::<SeatSet>().covers(senders) {
+            return Err(Malformed);
+        }
+        shards.push(Shard { since, seats, bearers, senders });
     }
     if shards.len() > SHARDS_MAX { Err(Malformed) } else { Ok(Seating { shards, is_adequate }) }
 }

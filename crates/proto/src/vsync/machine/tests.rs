@@ -4,10 +4,11 @@
 use super::super::bugs::{Bug, Plantings};
 use super::super::columns::Row;
 use super::super::layout::Layout;
+use super::super::order::Standing;
 use super::super::shard::{ShardId, ViewId};
 use super::super::tests::SHAPE;
 use super::super::view::tests::{founded_by, process};
-use super::super::view::{Change, Knock, Standing, View};
+use super::super::view::{Change, Knock, View};
 use super::super::wire::{Message, Piece};
 use super::super::{Config, End, Output, Position, Start, Timing};
 use super::Machine;

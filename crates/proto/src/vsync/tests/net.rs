@@ -4,7 +4,9 @@ use super::super::bugs::{Bug, Plantings};
 use super::super::view::Knock;
 use super::super::view::tests::process;
 use super::super::wire::Message;
-use super::super::{Config, End, Machine, Output, ShardId, Start, Timing};
+use super::super::{
+    Candidates, Config, End, Machine, Output, Refused, ShardId, Start, Subgroup, Timing,
+};
 use super::{Rows, SHAPE};
 use crate::planted::{Planted, Sound};
 use alloc::vec;
@@ -97,6 +99,11 @@ struct Net<P> {
 impl<P: Plantings> Net<P> {
     /// The founders of a group, in its first view.
     fn founded(n: usize, n_adequate: usize, planted: P) -> Net<P> {
+        Net::founded_as(n, planted, |seat, start| Config { n_adequate, ..config(seat, start) })
+    }
+
+    /// The same with other parameters.
+    fn founded_as(n: usize, planted: P, config: impl Fn(usize, Start) -> Config) -> Net<P> {
         let n_words = super::super::region(&SHAPE).n_words as usize;
         let ground = || Ground { words: vec![0; n_words], posted: Vec::new() };
         let mut net = Net {
@@ -110,8 +117,7 @@ impl<P: Plantings> Net<P> {
         };
         let founders: Vec<Knock> = (0..n).map(|seat| process(seat, 1)).collect();
         for seat in 0..n {
-            let found = Start::Found(founders.clone());
-            net.begin(seat, Config { n_adequate, ..config(seat, found) });
+            net.begin(seat, config(seat, Start::Found(founders.clone())));
         }
         net.run(50);
         net
@@ -337,4 +343,61 @@ fn claims_behind(is_wedged: bool) -> Vec<Rank> {
 fn v17_a_row_that_was_told_is_claimed_where_the_link_is_back_alone() {
     assert_eq!(claims_behind(false), [Rank::at(3)]);
     assert_eq!(claims_behind(true), [Rank::at(3)]);
+}
+
+/// The parameters of a process of a group in which the members on these seats multicast.
+fn of_senders(senders: &[usize]) -> impl Fn(usize, Start) -> Config {
+    let senders = Candidates::Seats(senders.iter().map(|seat| Rank::at(*seat)).collect());
+    let layout = vec![Subgroup { senders, ..Subgroup::whole() }];
+    move |seat, start| Config { layout: layout.clone(), ..config(seat, start) }
+}
+
+/// The messages that the first of three members has delivered, of two, when each other one has had
+/// one turn.
+fn delivered_at_once(senders: &[usize]) -> usize {
+    let mut net = Net::founded_as(3, Sound, of_senders(senders));
+    (0..2).for_each(|message| net.multicast(0, message));
+    for seat in [0, 1, 2, 0] {
+        let posted = net.turn(seat);
+        net.land(seat, posted);
+    }
+    net.delivered(0).len()
+}
+
+#[test]
+fn l6_no_turn_waits_for_a_member_that_is_no_sender() {
+    assert_eq!(delivered_at_once(&[0]), 2);
+    assert_eq!(delivered_at_once(&[0, 1, 2]), 1, "the second one waits for turns of the others");
+    assert_eq!(delivered_at_once(&[0, 2]), 1);
+}
+
+#[test]
+fn l6_a_member_that_is_no_sender_is_refused() {
+    let mut net = Net::founded_as(3, Sound, of_senders(&[0, 2]));
+    let refused = net.machine(1).multicast(ShardId::default(), [7][..].into());
+    assert_eq!(refused, Err(Refused::NoSender));
+    net.multicast(2, 8);
+    net.run(20);
+    assert_eq!(net.delivered(1), [(1, 8)]);
+    let mut bad = Net::founded_as(3, Planted(Bug::SilentSends), of_senders(&[0, 2]));
+    bad.multicast(1, 7);
+    bad.run(100);
+    assert_eq!(bad.ended(0), Some(End::Damaged(Rank::at(1))), "its messages have no turn");
+}
+
+#[test]
+fn l6_a_shard_without_senders_waits_for_one_and_keeps_its_members() {
+    let config = of_senders(&[0]);
+    let mut net = Net::founded_as(3, Sound, &config);
+    net.multicast(0, 1);
+    net.run(20);
+    net.machines[0] = None;
+    net.run(2000);
+    assert_eq!((net.n_members(1), net.delivered(1)), (2, vec![(1, 1)]));
+    net.begin(0, Config { me: process(0, 2), ..config(0, Start::Join) });
+    net.run(2000);
+    assert_eq!(net.n_members(1), 3);
+    net.multicast(0, 2);
+    net.run(20);
+    assert_eq!(net.delivered(1), [(1, 1), (3, 2)]);
 }
