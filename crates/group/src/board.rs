@@ -263,12 +263,13 @@ impl Board {
     /// Whether a message for the shard can be sent by a process with this place in its subgroup.
     fn check_place(&self, id: ShardId, place: Option<&Place>) -> Result<(), Refused> {
         let place = place.filter(|place| place.shard == Some(id.shard));
-        if place.is_some_and(|place| !place.is_inadequate) {
+        if place.is_some_and(|place| place.is_sender && !place.is_inadequate) {
             return Ok(());
         }
         let described = self.subgroups.get(usize::from(id.subgroup));
         let Described { name: subgroup, least, .. } = described.cloned().unwrap_or_default();
         Err(match place {
+            Some(place) if !place.is_sender => Refused::NoSender { subgroup },
             Some(_) => Refused::InadequateSubgroup { subgroup, least },
             None => Refused::OtherShard { subgroup, shard: id.shard },
         })
@@ -577,6 +578,7 @@ mod tests {
         let board = Board::new(&options, Clock::Host).expect("an event descriptor");
         board.tell(|notes| {
             notes.places[0].shard = Some(0);
+            notes.places[0].is_sender = true;
             notes.blank_at = Some(Instant::now());
         });
         let send = || board.send(Time::default(), ShardId::default(), &[7; 5000], Duration::ZERO);

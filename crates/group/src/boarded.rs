@@ -353,7 +353,7 @@ fn take_sends<P: Plantings>(
                 assert_eq!(taken, Ok(()), "N2: it was accepted a moment ago");
                 app.multicast(id);
             }
-            Err(Refused::OtherShard) => app.never_taken(id),
+            Err(Refused::OtherShard | Refused::NoSender) => app.never_taken(id),
             // The window is full, the view inadequate, or there is no view yet.
             Err(_) => {
                 sends.push_front((shard, message));

@@ -149,6 +149,15 @@ pub enum Refused {
         /// The number of the shard.
         shard: u16,
     },
+    /// This process does not multicast in the subgroup; of a call, no member of the shard does.
+    #[error(
+        "no sender of {subgroup:?} is at hand: the layout does not name this process, and no member \
+         multicasts for it (Subgroup::senders)"
+    )]
+    NoSender {
+        /// The name of the subgroup.
+        subgroup: String,
+    },
     /// A time that no group can have told.
     #[error(transparent)]
     FarTime(#[from] FarTimeError),

@@ -133,6 +133,8 @@ pub struct Shard {
     pub subgroup: String,
     /// Its members, those first that have been in it for longest.
     pub members: Vec<Member>,
+    /// Those of them that multicast there ([`crate::Subgroup::senders`]).
+    pub senders: Vec<Member>,
     /// The view in which it began. If that is this one, its state is the one in which every shard
     /// begins: **all that had another one are gone**, or there was none.
     pub begun: u64,
@@ -193,6 +195,7 @@ impl Shard {
             id,
             subgroup: names[subgroup].clone(),
             members: shard.seats.iter().filter_map(member).collect(),
+            senders: shard.senders.iter().filter_map(|seat| member(&seat)).collect(),
             begun: shard.since.0,
             is_adequate: view.roster[subgroup].is_adequate,
         }

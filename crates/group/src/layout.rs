@@ -4,9 +4,10 @@
 //!   subgroup that overlap, names that are there twice, shards that can never have enough members.
 //!   Which members a shard has is the view's (`vsync`, L1 to L5).
 
+use crate::event::Member;
 use base::{Rank, SEATS_MAX};
 use proto::rdmc::Schedule;
-use proto::vsync::{self, Candidates, Mode, SHARDS_MAX, SUBGROUPS_MAX, ShardId};
+use proto::vsync::{self, Candidates, Mode, SHARDS_MAX, SUBGROUPS_MAX, ShardId, TAGS_WORD};
 use serde::Deserialize;
 
 /// A subgroup of a group: a part of its members, in one or several shards that do not overlap. Each
@@ -22,6 +23,8 @@ use serde::Deserialize;
 ///     Subgroup::new("presence").in_memory(),
 ///     Subgroup::new("gossip").unordered(),
 ///     Subgroup::new("films").relay(Schedule::Chain),
+///     Subgroup::new("prices").senders(&[1, 2]),
+///     Subgroup::new("alarms").sender_tags(0b10),
 /// ];
 /// let written = Subgroup::from_toml(
 ///     r#"
@@ -51,6 +54,14 @@ use serde::Deserialize;
 ///     [[subgroup]]
 ///     name = "films"
 ///     relay = "chain"      # or sequential, tree, pipeline; the group's, unless it is given
+///
+///     [[subgroup]]
+///     name = "prices"
+///     senders = [1, 2]     # the seats that multicast; all members do, unless it is given
+///
+///     [[subgroup]]
+///     name = "alarms"
+///     sender_tags = 0b10   # or those with these tags
 ///     "#,
 /// )?;
 /// assert_eq!(built, written);
@@ -67,6 +78,8 @@ pub struct Subgroup {
     pub least: usize,
     /// The number of members above which a shard gets no more.
     pub most: usize,
+    /// The members that multicast there.
+    pub senders: Senders,
     /// Whether it is in memory alone, in a durable group ([`crate::Options::durable`]): faster, and
     /// its shards begin again when all their members have died.
     pub in_memory: bool,
@@ -91,6 +104,44 @@ pub enum Shards {
     Tags(Vec<u64>),
 }
 
+/// The members of a subgroup that multicast there. The others only deliver. Delivery waits for no
+/// turn of theirs, so a message of few senders is delivered sooner, and at less cost. A shard whose
+/// senders are all gone has no messages until one comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Senders {
+    /// All.
+    All,
+    /// Those on these seats, from 1.
+    Seats(Vec<usize>),
+    /// Those whose tags have all of these bits ([`Shards::Tags`]).
+    Tags(u64),
+}
+
+impl Senders {
+    /// Whether `member` is one.
+    pub(crate) fn has(&self, member: &Member) -> bool {
+        let Member { seat, metadata, .. } = member;
+        match self {
+            Senders::All => true,
+            Senders::Seats(seats) => seats.contains(seat),
+            Senders::Tags(tags) => metadata[TAGS_WORD] & tags == *tags,
+        }
+    }
+
+    fn described(&self) -> Candidates {
+        match self {
+            Senders::All => Candidates::All,
+            Senders::Seats(seats) => candidates(seats),
+            Senders::Tags(tags) => Candidates::Tagged(*tags),
+        }
+    }
+}
+
+/// The members on these seats.
+fn candidates(seats: &[usize]) -> Candidates {
+    Candidates::Seats(seats.iter().filter_map(|seat| Rank::numbered(*seat)).collect())
+}
+
 /// A subgroup in TOML.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -101,6 +152,8 @@ struct Written {
     tags: Option<Vec<u64>>,
     least: Option<usize>,
     most: Option<usize>,
+    senders: Option<Vec<usize>>,
+    sender_tags: Option<u64>,
     #[serde(default)]
     in_memory: bool,
     #[serde(default)]
@@ -151,11 +204,21 @@ impl TryFrom<Written> for Subgroup {
                 return Err(format!("subgroup {name:?}: one of shards, seats and tags says it"));
             }
         };
+        let senders = match (written.senders, written.sender_tags) {
+            (None, None) => Senders::All,
+            (Some(seats), None) => Senders::Seats(seats),
+            (None, Some(tags)) => Senders::Tags(tags),
+            (Some(_), Some(_)) => {
+                let name = written.name;
+                return Err(format!("subgroup {name:?}: one of senders and sender_tags says it"));
+            }
+        };
         Ok(Subgroup {
             name: written.name,
             shards,
             least: written.least.unwrap_or(1),
             most: written.most.unwrap_or(SEATS_MAX),
+            senders,
             in_memory: written.in_memory,
             unordered: written.unordered,
             relay: written.relay.map(Schedule::from),
@@ -171,6 +234,7 @@ impl Subgroup {
             shards: Shards::Count(1),
             least: 1,
             most: SEATS_MAX,
+            senders: Senders::All,
             in_memory: false,
             unordered: false,
             relay: None,
@@ -200,6 +264,18 @@ impl Subgroup {
     #[must_use]
     pub fn members(self, least: usize, most: usize) -> Subgroup {
         Subgroup { least, most, ..self }
+    }
+
+    /// With messages of the members on these seats alone.
+    #[must_use]
+    pub fn senders(self, seats: &[usize]) -> Subgroup {
+        Subgroup { senders: Senders::Seats(seats.to_vec()), ..self }
+    }
+
+    /// With messages of the members alone that have all of these tags.
+    #[must_use]
+    pub fn sender_tags(self, tags: u64) -> Subgroup {
+        Subgroup { senders: Senders::Tags(tags), ..self }
     }
 
     /// In memory alone, in a durable group.
@@ -241,20 +317,14 @@ impl Subgroup {
     fn described(&self) -> vsync::Subgroup {
         let shards = match &self.shards {
             Shards::Count(count) => vec![Candidates::All; *count],
-            Shards::Seats(shards) => {
-                let seats = |seats: &Vec<usize>| {
-                    let ranks = seats.iter().filter_map(|seat| Rank::numbered(*seat));
-                    Candidates::Seats(ranks.collect())
-                };
-                shards.iter().map(seats).collect()
-            }
+            Shards::Seats(shards) => shards.iter().map(|seats| candidates(seats)).collect(),
             Shards::Tags(tags) => tags.iter().map(|tags| Candidates::Tagged(*tags)).collect(),
         };
         let Subgroup { least, most, in_memory, unordered, relay: schedule, .. } = *self;
         let mode =
             if unordered { Some(Mode::Unordered) } else { in_memory.then_some(Mode::Ordered) };
-        let name = self.name.clone();
-        vsync::Subgroup { name, shards, n_least: least, n_most: most, mode, schedule }
+        let (name, senders) = (self.name.clone(), self.senders.described());
+        vsync::Subgroup { name, shards, n_least: least, n_most: most, senders, mode, schedule }
     }
 
     /// D1
@@ -288,9 +358,36 @@ impl Subgroup {
             ));
         }
         if let Shards::Seats(shards) = &self.shards {
-            return self.check_seats(shards, seats);
+            self.check_seats(shards, seats)?;
         }
-        Ok(())
+        self.check_senders(seats)
+    }
+
+    fn check_senders(&self, seats: usize) -> Result<(), String> {
+        let name = &self.name;
+        let is_by_seats = matches!(self.shards, Shards::Seats(_));
+        if self.senders != Senders::All && self.n_shards() > 1 && !is_by_seats {
+            return Err(format!(
+                "subgroup {name:?}: members without a sender could be put into one of its shards: \
+                 give each shard its seats, or a subgroup of its own"
+            ));
+        }
+        let Senders::Seats(senders) = &self.senders else { return Ok(()) };
+        if let Some(seat) = senders.iter().find(|seat| **seat == 0 || **seat > seats) {
+            return Err(format!("subgroup {name:?}: a sender on seat {seat} of {seats}"));
+        }
+        let Shards::Seats(shards) = &self.shards else {
+            let is_any = !senders.is_empty();
+            return if is_any { Ok(()) } else { Err(format!("subgroup {name:?}: no senders")) };
+        };
+        let is_silent = |shard: &Vec<usize>| !shard.iter().any(|seat| senders.contains(seat));
+        match shards.iter().position(is_silent) {
+            Some(shard) => Err(format!(
+                "subgroup {name:?}: shard {shard} has no seat of a sender, so nothing would be \
+                 multicast there"
+            )),
+            None => Ok(()),
+        }
     }
 
     fn check_seats(&self, shards: &[Vec<usize>], seats: usize) -> Result<(), String> {
@@ -385,6 +482,14 @@ mod tests {
         assert!(refused(&[cache().unordered().in_memory()]).contains("drop in_memory"));
         assert!(refused(&[cache().unordered().shards(2)]).contains("one shard"));
         assert!(refused(&[cache().unordered().relay(Schedule::Chain)]).contains("drop in_memory"));
+        assert!(refused(&[cache().senders(&[])]).contains("no senders"));
+        assert!(refused(&[cache().senders(&[1, 7])]).contains("a sender on seat 7 of 6"));
+        let of_one = cache().seats(&[&[1, 2], &[3, 4]]).senders(&[1, 2]);
+        assert!(refused(&[of_one]).contains("shard 1 has no seat of a sender"));
+        let of_any = cache().shards(2).sender_tags(1);
+        assert!(refused(&[of_any]).contains("give each shard its seats"));
+        let of_two = cache().seats(&[&[1, 2], &[3, 4]]).senders(&[2, 3]);
+        assert_eq!(check(&[of_two], 6), Ok(()));
     }
 
     #[test]
@@ -394,6 +499,8 @@ mod tests {
         assert!(unknown.contains("unknown field `shard`"), "{unknown}");
         let both = refused("[[subgroup]]\nname = \"cache\"\nshards = 3\ntags = [1]");
         assert!(both.contains("one of shards, seats and tags"), "{both}");
+        let both = refused("[[subgroup]]\nname = \"cache\"\nsenders = [1]\nsender_tags = 1");
+        assert!(both.contains("one of senders and sender_tags"), "{both}");
         assert!(refused("[[subgroups]]").contains("subgroups"));
         let relay = refused("[[subgroup]]\nname = \"cache\"\nrelay = \"star\"");
         assert!(relay.contains("unknown variant `star`"), "{relay}");

@@ -85,7 +85,7 @@ pub use error::{Error, Refused};
 pub use event::{Delivered, Ended, Event, Fate, Member, Shard, StateWanted, View};
 pub use ground::LETTER_BYTES_MAX;
 pub use group_macros::replicated;
-pub use layout::{Shards, Subgroup};
+pub use layout::{Senders, Shards, Subgroup};
 pub use object::{
     Access, CallError, Changing, Clients, Delta, Deltas, Here, HistoryError, Keep, Key, Local,
     MemberReply, Method, MethodKind, Moment, NoReply, Objects, Pending, Persistent, Remote,

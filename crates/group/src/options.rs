@@ -307,7 +307,7 @@ impl Options {
     fn fingerprint(&self, sizes: u64) -> u64 {
         let Options { application, adequate, keeps_state, timing, lease, layout, .. } = self;
         let text = format!(
-            "group 4 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
+            "group 5 {sizes:x} {application} {adequate} {keeps_state} {timing:?} {lease:?} \
              {layout:?}"
         );
         xxhash_rust::xxh3::xxh3_64(text.as_bytes())
@@ -397,9 +397,15 @@ mod tests {
             Options { lease: Some(Duration::from_millis(100)), ..options() },
             Options { layout: vec![Subgroup::new("all")], ..options() },
             Options { layout: vec![Subgroup::new("all").relay(Schedule::Chain)], ..options() },
+            Options { layout: vec![Subgroup::new("all").senders(&[1])], ..options() },
+            Options { layout: vec![Subgroup::new("all").senders(&[2])], ..options() },
             slow,
         ];
-        assert!(others.into_iter().all(|other| of(other) != own));
+        let mut all: Vec<u64> = others.into_iter().map(of).chain([own]).collect();
+        let n = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), n, "each differs from all others");
     }
 
     #[test]

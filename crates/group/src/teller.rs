@@ -73,6 +73,8 @@ pub(crate) struct Place {
     pub(crate) answers_from: Instant,
     /// Whether the subgroup lacks members.
     pub(crate) is_inadequate: bool,
+    /// Whether this process multicasts there.
+    pub(crate) is_sender: bool,
     /// The number of own messages that were delivered, or not sent.
     pub(crate) n_own: u64,
     /// Those of them that were not sent, in order.
@@ -103,8 +105,10 @@ impl Application for Teller {
         let view = View::new(&installed, self.view.as_ref(), &self.names);
         self.inadequate = None;
         for (subgroup, place) in self.places.iter_mut().enumerate() {
-            let shard = installed.view.shard_of(self.me.seat, subgroup);
-            place.enter(shard.map(|shard| shard.shard), view.number);
+            let id = installed.view.shard_of(self.me.seat, subgroup);
+            place.enter(id.map(|shard| shard.shard), view.number);
+            let shard = id.and_then(|id| installed.view.shard(id));
+            place.is_sender = shard.is_some_and(|shard| shard.senders.contains(self.me.seat));
             place.is_inadequate = !installed.view.roster[subgroup].is_adequate;
         }
         self.events.push_back(Event::View(view.clone()));
