@@ -295,7 +295,7 @@ pub(super) mod made_up {
         let mut view = View::new(ViewId(number), seats.iter().map(member).collect());
         let seats: Vec<Rank> = seats.iter().map(|seat| Rank::at(*seat)).collect();
         let bearers = view.seats();
-        let shards = vec![Shard { since: ViewId(1), seats, bearers }];
+        let shards = vec![Shard { since: ViewId(1), seats, bearers, senders: bearers }];
         view.roster = vec![Seating { shards, is_adequate: true }];
         view
     }

@@ -296,7 +296,28 @@ fn layout(n_seats: usize, rng: &mut Rng) -> Vec<Subgroup> {
         let n_most = if rng.chance(1, 2) { n_least + 1 } else { SEATS_MAX };
         let name = format!("subgroup {number}");
         let shards = (0..n_shards).map(candidates).collect();
-        Subgroup { name, shards, n_least, n_most, mode: None, schedule: None }
+        Subgroup { name, shards, n_least, n_most, ..Subgroup::whole() }
     };
-    (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect()
+    let mut layout: Vec<Subgroup> =
+        (0..rng.range(1, 3)).map(|number| subgroup(number, rng)).collect();
+    // (Drawn at last, so that older seeds have the shards that they had.)
+    for subgroup in &mut layout {
+        subgroup.senders = senders(n_seats, rng);
+    }
+    layout
+}
+
+/// The members that multicast in a subgroup: all, in two of three.
+fn senders(n_seats: usize, rng: &mut Rng) -> Candidates {
+    match rng.below(6) {
+        // At least one seat's.
+        0 => {
+            let always = rng.below(n_seats as u64) as usize;
+            let sends = |seat: &Rank| seat.index() == always || rng.chance(1, 3);
+            Candidates::Seats(Rank::all(n_seats).filter(sends).collect())
+        }
+        // By a bit of an incarnation: one of two, and perhaps no member at all.
+        1 => Candidates::Tagged(1),
+        _ => Candidates::All,
+    }
 }

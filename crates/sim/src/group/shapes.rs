@@ -457,8 +457,7 @@ impl Shards {
             shards: firsts.into_iter().map(|first| shard(first, size)).collect(),
             n_least: size,
             n_most: size,
-            mode: None,
-            schedule: None,
+            ..Subgroup::whole()
         };
         match self {
             Shards::Whole => Vec::new(),

@@ -76,6 +76,7 @@ mod tests {
             since: ViewId(since),
             seats: seats(members),
             bearers: seats(members).into_iter().collect(),
+            senders: seats(members).into_iter().collect(),
         };
         view.roster[0].shards = [(shards[0], 1), (shards[1], since)].map(shard).to_vec();
         view.roster[0].is_adequate = is_adequate;
