@@ -110,6 +110,7 @@ fn messages_of_a_group_are_timed_in_every_mode() {
             message_bytes: vec![100],
             mode,
             is_checked: true,
+            is_chosen: mode == Mode::Durable,
             window: Some(1),
             relays: vec![multicast::Schedule::default()],
             data: None,

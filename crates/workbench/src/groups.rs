@@ -62,9 +62,12 @@ pub(crate) struct GroupArgs {
     /// Members compute a checksum of each message of another member.
     #[arg(long)]
     checksum: bool,
+    /// The group's layout names the members that send: no turn waits for the others.
+    #[arg(long, conflicts_with = "unordered")]
+    chosen: bool,
     /// No group is measured: what schedules that relay messages in blocks would cost on links of
     /// 10 Gbit/s, by calculation.
-    #[arg(long, conflicts_with_all = ["unordered", "durable", "window", "checksum"])]
+    #[arg(long, conflicts_with_all = ["unordered", "durable", "window", "checksum", "chosen"])]
     pub(crate) schedules: bool,
 }
 
@@ -98,6 +101,7 @@ impl GroupArgs {
                 (false, false) => Mode::Ordered,
             },
             is_checked: self.checksum,
+            is_chosen: self.chosen,
             window: self.window,
             relays: self.relay.iter().copied().map(Schedule::from).collect(),
             data: self.data.clone(),

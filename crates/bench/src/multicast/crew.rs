@@ -32,6 +32,7 @@ pub fn measure(
         members: case.members,
         sends: seat <= case.senders,
         window: case.window,
+        chosen: case.is_chosen.then_some(case.senders),
         relay: Schedule::ALL.iter().position(|one| *one == case.relay).unwrap_or_default(),
         data: ground.data(seat),
         is_unordered: case.mode == Mode::Unordered,

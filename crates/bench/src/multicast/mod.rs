@@ -44,6 +44,8 @@ pub struct Setting {
     pub is_checked: bool,
     /// The messages of a sender on their way, if they are given.
     pub window: Option<u32>,
+    /// Whether the layout names those that send, so that no turn waits for the others.
+    pub is_chosen: bool,
     /// The schedules by which members relay large messages over TCP.
     pub relays: Vec<Schedule>,
     /// The directory of the logs of durable groups, if it is given.
@@ -67,6 +69,8 @@ pub struct Case {
     pub is_checked: bool,
     /// The messages of a sender on their way.
     pub window: u32,
+    /// Whether the layout names those that send.
+    pub is_chosen: bool,
     /// The schedule by which members relay large messages over TCP.
     pub relay: Schedule,
 }
@@ -76,7 +80,7 @@ pub struct Case {
 /// # Errors
 /// [`Error`].
 pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result<Report, Error> {
-    let Setting { members, mode, is_checked, .. } = *setting;
+    let Setting { members, mode, is_checked, is_chosen, .. } = *setting;
     let data = setting.data.as_deref();
     let is_durable = mode == Mode::Durable;
     let place = is_durable.then(|| Place::new(data, &launcher.program)).transpose()?;
@@ -93,6 +97,7 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
                     mode,
                     is_checked,
                     window,
+                    is_chosen,
                     relay,
                 };
                 cases.extend(setting.senders.iter().copied().map(case));
@@ -160,7 +165,8 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     let per_s = |took: &Took| took.delivered as f64 * 1e9 / took.span_ns as f64;
     let least = tooks.iter().map(per_s).fold(f64::INFINITY, f64::min);
     let cores: f64 = tooks.iter().map(|took| took.cpu_ns as f64 / took.span_ns as f64).sum();
-    let Case { fabric, members, senders, message_bytes, mode, is_checked, window, relay } = *case;
+    let Case { fabric, members, senders, message_bytes, mode, is_checked, .. } = *case;
+    let Case { window, is_chosen, relay, .. } = *case;
     let floor = match fabric {
         FabricKind::Shm => floor::copied_bytes_per_s(window as usize * message_bytes),
         FabricKind::Tcp => floor::streamed_bytes_per_s().map_err(os)?,
@@ -177,6 +183,7 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
         .with("fabric", fabric.name())
         .with("members", members)
         .with("senders", senders)
+        .with("chosen", is_chosen)
         .with("message_bytes", message_bytes)
         .with("window", window)
         .with("schedule", relay.name())
@@ -209,6 +216,7 @@ mod tests {
             mode: Mode::Ordered,
             is_checked: false,
             window: 64,
+            is_chosen: false,
             relay: Schedule::Sequential,
         };
         let took = |delivered| Took { delivered, span_ns: 200_000_000, ..Took::default() };

@@ -6,7 +6,7 @@
 use crate::child::say;
 use crate::clock::{cpu_ns, shared_ns};
 use crate::crew::Said;
-use group::{Event, Group, Mode, Options, Schedule};
+use group::{Event, Group, Mode, Options, Schedule, Subgroup};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -49,6 +49,8 @@ pub struct Spec {
     pub sends: bool,
     /// The window.
     pub window: u32,
+    /// The number of members that the layout has for senders, if it does not have all.
+    pub chosen: Option<usize>,
     /// The bytes of a message, 8 or more.
     pub message_bytes: usize,
     /// Whether each sender's messages alone have an order.
@@ -157,6 +159,10 @@ fn open(spec: &Spec) -> Result<Group, group::Error> {
         events: 1 << 16,
         ..options
     };
+    if let Some(n_senders) = spec.chosen {
+        let seats: Vec<usize> = (1..=n_senders).collect();
+        options.layout = vec![Subgroup::new("all").senders(&seats)];
+    }
     if let Some(data) = &spec.data {
         options = options.durable(spec.seat, data);
     }
