@@ -280,6 +280,23 @@ fn each_member_of_a_shard_replies_and_no_other_one_is_asked() {
 }
 
 #[test]
+fn replies_of_each_member_are_refused_to_one_that_is_no_sender() {
+    let directory = directory();
+    let layout = vec![Subgroup::new("lists").senders(&[1])];
+    let options = Options { layout, ..options(directory.path()) };
+    let till = || Replicas::of(&options).object("lists", List::default);
+    let objects = [till().found().unwrap(), till().join().unwrap()];
+    let lists = objects.each_ref().map(|one| ListHandle::from(one.get("lists").unwrap()));
+    for list in &lists {
+        list.wait_view(|view| view.members.len() == 2, PATIENCE).expect("both are there");
+        assert!(list.wait_copy(PATIENCE));
+    }
+    let refused = Refused::NoSender { subgroup: "lists".into() };
+    assert_eq!(lists[1].push_each(7).all().unwrap_err(), CallError::NotExecuted(refused));
+    assert_eq!(one_result(lists[0].push_each(5).all().unwrap(), &lists.each_ref()), 0);
+}
+
+#[test]
 fn with_leases_no_reply_is_told_that_a_lease_is_against() {
     let directory = directory();
     let options = Options { lease: Some(Duration::from_millis(200)), ..options(directory.path()) };

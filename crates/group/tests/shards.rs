@@ -83,6 +83,39 @@ fn messages_are_delivered_in_their_shard_and_nowhere_else() {
 }
 
 #[test]
+fn members_that_are_no_senders_deliver_and_are_refused_by_name() {
+    let directory = directory();
+    let layout = [Subgroup::new("prices").senders(&[2]), Subgroup::new("all")];
+    let options = options(directory.path(), &layout);
+    let groups: Vec<Group> = (0..3)
+        .map(|n| if n == 0 { Group::found(&options) } else { Group::join(&options) }.unwrap())
+        .collect();
+    let views: Vec<View> = groups.iter().map(|group| next_view(group, 3)).collect();
+    let senders = |shard: &group::Shard| -> Vec<usize> {
+        shard.senders.iter().map(|member| member.seat).collect()
+    };
+    assert_eq!(views[1].shards.iter().map(senders).collect::<Vec<_>>(), [vec![2], vec![1, 2, 3]]);
+    let prices = options.shard("prices", 0).unwrap();
+    for group in [&groups[0], &groups[2]] {
+        let refused = group.send_in(prices, b"x", PATIENCE).unwrap_err();
+        assert_eq!(refused, Refused::NoSender { subgroup: "prices".into() });
+        assert!(refused.to_string().contains("Subgroup::senders"), "{refused}");
+    }
+    for n in 0..50 {
+        groups[1].send_in(prices, &[n], PATIENCE).unwrap();
+    }
+    for group in &groups {
+        for n in 0..50 {
+            let delivered = next(group, |event| match event {
+                Event::Delivered(one) => Some(one),
+                _ => None,
+            });
+            assert_eq!((delivered.sender.seat, delivered.bytes[0]), (2, n));
+        }
+    }
+}
+
+#[test]
 fn a_subgroup_that_lacks_members_is_named_and_takes_nothing_until_they_come() {
     let directory = directory();
     let layout = [Subgroup::new("all"), Subgroup::new("pairs").shards(2).members(2, 2)];
@@ -278,6 +311,27 @@ fn leave(sites: &mut BTreeMap<usize, Site>, seat: usize) {
         let is_gone = |view: &View| view.members.iter().all(|one| one.seat != seat);
         other.numbers.wait_view(is_gone, PATIENCE).unwrap_or_else(|| panic!("{n_left} see it go"));
     }
+}
+
+#[test]
+fn calls_of_members_that_are_no_senders_are_made_by_one() {
+    let directory = directory();
+    let layout = [Subgroup::new("numbers").senders(&[2]), Subgroup::new("visits")];
+    let options = options(directory.path(), &layout);
+    let mut sites: Vec<Site> = (0..3).map(|n| site(&options, n == 0)).collect();
+    for site in &sites {
+        site.numbers.wait_view(|view| view.members.len() == 3, PATIENCE).expect("all come");
+        assert!(site.numbers.wait_copy(PATIENCE));
+    }
+    for (n, site) in (0..).zip(&sites) {
+        assert_eq!(site.numbers.put("a".into(), n).wait(), Ok(n.checked_sub(1)));
+    }
+    sites.remove(1);
+    let caller = &sites[0].numbers;
+    caller.wait_view(|view| view.members.len() == 2, PATIENCE).expect("it is seen to go");
+    let refused = Refused::NoSender { subgroup: "numbers".into() };
+    assert_eq!(caller.put("a".into(), 3).wait(), Err(CallError::NotExecuted(refused)));
+    assert_eq!(caller.get("a".into()), Ok(Some(2)), "its copy is there");
 }
 
 #[test]

@@ -172,6 +172,9 @@ impl<S: Replicated> Replica<S> {
         if own != Some(shard.shard) {
             return Err(host.other_shard(shard).into());
         }
+        if !host.sends_in(self.subgroup) {
+            return Err(host.not_sender(shard).into());
+        }
         let (ticket, by) = (host.calls.ticket(), deadline(host.send_patience()));
         let entered = host.calls.enter_each(ticket, gather, by);
         let once = entered.map_err(|ended| CallError::NotExecuted(ended.into()))?;

@@ -198,10 +198,29 @@ impl Host {
         Ok(())
     }
 
+    /// Whether this process multicasts in the subgroup, where it is in a shard.
+    pub(super) fn sends_in(&self, subgroup: u16) -> bool {
+        let subgroup = self.options.layout.get(usize::from(subgroup));
+        subgroup.is_none_or(|subgroup| subgroup.senders.has(&self.group.me()))
+    }
+
     /// The reason why this process cannot multicast in a shard.
     pub(super) fn other_shard(&self, shard: ShardId) -> Refused {
         let subgroup = self.names.get(usize::from(shard.subgroup)).cloned().unwrap_or_default();
         Refused::OtherShard { subgroup, shard: shard.shard }
+    }
+
+    /// The reason why no member multicasts for this process in a shard, which has no sender.
+    pub(super) fn no_sender(&self, shard: ShardId, view: &View) -> Refused {
+        if view.shard(shard).is_none_or(|shard| shard.members.is_empty()) {
+            return self.other_shard(shard);
+        }
+        self.not_sender(shard)
+    }
+
+    /// The reason why this process does not multicast in its own shard.
+    pub(super) fn not_sender(&self, shard: ShardId) -> Refused {
+        Refused::NoSender { subgroup: self.names[usize::from(shard.subgroup)].clone() }
     }
 
     /// Multicasts a call in a shard that this process is in; its outcome goes to `waiter`.

@@ -6,7 +6,8 @@
 //! ```
 //! - O1 *One order.* An object changes by deliveries alone, in their order, one at a time. By
 //!   construction: its lock is written by one thread.
-//! - O2 *Each call has one outcome.* The result comes from the own delivery; a call of which none
+//! - O2 *Each call has one outcome.* The result comes from the own delivery, or from that of the
+//!   member that was asked to make the call (O4); a call of which none
 //!   comes ends with the reason why the process is no longer in the group. By construction of
 //!   `Calls`: a ticket is taken out once, and an end takes out all of them.
 //! - O4 *A shard's copy.* A process has a copy of the shard that it is in, and of no other: it

@@ -88,7 +88,7 @@ impl<S: Replicated> Replica<S> {
     // ---- shards ----
 
     /// The same object in shard `shard` of its subgroup, from 0. Calls go there: a process that is
-    /// in the shard multicasts them, another one has a member of the shard do it.
+    /// a sender of the shard multicasts them, another one has a sender do it.
     #[must_use]
     pub fn in_shard(&self, shard: usize) -> Replica<S> {
         Replica { shard: Some(shard.try_into().unwrap_or(u16::MAX)), ..self.clone() }
@@ -184,7 +184,7 @@ impl<S: Replicated> Replica<S> {
             slot.fill(Err(CallError::NoCopy));
             return slot;
         };
-        if meant != own {
+        if meant != own || !host.sends_in(self.subgroup) {
             self.order(shard, method, arguments, &slot);
             return slot;
         }
@@ -199,16 +199,16 @@ impl<S: Replicated> Replica<S> {
         slot
     }
 
-    /// Has a member of `shard` make a call. It is asked once: a letter that is lost leaves it open
+    /// Has a sender of `shard` make a call. It is asked once: a letter that is lost leaves it open
     /// whether the call was executed.
     fn order(&self, shard: ShardId, method: u16, arguments: &[u8], slot: &Arc<Slot>) {
         let (host, view) = (self.host(), self.host().view());
-        let members = view.shard(shard).map_or(&[][..], |shard| &shard.members);
+        let senders = view.shard(shard).map_or(&[][..], |shard| &shard.senders);
         let most = host.arguments_max();
-        // The callers of one shard spread over its members.
-        let at = self.me().seat.checked_rem(members.len()).unwrap_or(0);
-        let entered = match members.get(at) {
-            None => Err(CallError::NotExecuted(host.other_shard(shard))),
+        // The callers of one shard spread over its senders.
+        let at = self.me().seat.checked_rem(senders.len()).unwrap_or(0);
+        let entered = match senders.get(at) {
+            None => Err(CallError::NotExecuted(host.no_sender(shard, &view))),
             Some(_) if arguments.len() > most => Err(too_long(arguments, most).into()),
             Some(asked) => {
                 let ticket = host.calls.ticket();
