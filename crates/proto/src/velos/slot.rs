@@ -211,7 +211,10 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             (Ballot::NONE, Tag::NONE)
         };
         cell.found[from.index()] = found;
-        if announced || self.ring.by_message.contains(from) {
+        // It was asked again while its horizons were on their way, and what follows the promise has
+        // waited for this answer.
+        let is_known = cell.vouched.contains(from);
+        if announced || is_known || self.ring.by_message.contains(from) {
             // Once a slot was free under this ballot, no lower ballot can have gone a ring beyond
             // it; and an acceptor that uses messages examines its own horizons.
             self.vouch(from, slot, host);

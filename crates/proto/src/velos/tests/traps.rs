@@ -1,5 +1,6 @@
 //! Traps from a review: wrapped generations, states that come at a bad time, slow links.
 
+use super::super::ring::{Cell, Phase};
 use super::*;
 use crate::stage::Verb;
 
@@ -367,6 +368,54 @@ fn a_lost_answer_to_a_message_is_asked_for_again() {
         group.step(2);
     }
     assert_eq!(group.values(0), [b"value"]);
+}
+
+/// Lets verbs through to member 1, one at a time, until the leader has noted what is asked for.
+fn let_through_until(group: &mut Group<Sound>, is_noted: impl Fn(&Cell) -> bool, slot: Slot) {
+    while !is_noted(group.machines[0].cell(slot)) {
+        assert!(!group.world.links[0][1].is_empty(), "it is noted before all is through");
+        group.world.let_through(0, 1, 1);
+        group.step(0);
+    }
+}
+
+/// Lets the leader look around, whatever has asked for that.
+fn look_around(group: &mut Group<Sound>) {
+    let now = group.now;
+    group.machines[0].clock.nudge(now);
+    group.step(0);
+}
+
+/// A look around asks member 1 again for a promise that it has given, since its horizons are still
+/// on their way; the answer comes when the value is proposed. Nothing else makes the leader look.
+#[test]
+fn an_acceptor_whose_promise_was_asked_for_twice_is_sent_the_value() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    // Member 0 alone accepts the value, and has to propose it again in its next term.
+    (1..3).for_each(|to| group.hold(0, to));
+    let slot = group.propose(0, b"kept").expect("room");
+    group.settle(&[0]);
+    group.follow(0);
+    (1..3).for_each(|to| group.world.lose(0, to));
+    group.step(0);
+    group.lead(0);
+    let peer = Rank::at(1);
+    let_through_until(&mut group, |cell| cell.prepared.contains(peer), slot);
+    assert!(!group.machines[0].cell(slot).vouched.contains(peer), "the trap is set");
+    look_around(&mut group);
+    assert!(group.machines[0].cell(slot).busy.contains(peer), "it is asked again");
+    let_through_until(&mut group, |cell| cell.vouched.contains(peer), slot);
+    group.step(0);
+    assert_eq!(group.machines[0].cell(slot).phase, Phase::Accepting);
+    look_around(&mut group);
+    assert!(group.machines[0].cell(slot).busy.contains(peer), "the second answer is on its way");
+    group.release(0, 1);
+    // (No time passes.)
+    while group.step(0) + group.step(1) > 0 {}
+    assert!(group.leads(0));
+    assert_eq!(group.values(1), [b"kept"]);
 }
 
 /// A token has room for 16 bits of a term's number, and one link may stand still for more terms.
