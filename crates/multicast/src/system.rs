@@ -178,6 +178,7 @@ pub struct Limits {
     /// more from its peers, and eventually their `multicast` refuses.
     pub deliveries: usize,
     /// The most bytes that a live peer has not taken; above it `multicast` to its groups refuses.
+    /// Also the most bytes of own messages under way, unless it is one.
     pub backlog_bytes: usize,
     /// The most bytes kept for a peer that is not heard; above it the peer is given up and must be
     /// replaced.

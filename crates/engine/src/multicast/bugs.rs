@@ -15,6 +15,8 @@ proto::planted_bugs! {
     HandedTwice = HANDED_TWICE: tests,
     /// A peer is given up for one long record.
     GivenUpForOne = GIVEN_UP_FOR_ONE: tests,
+    /// Questions are written for a peer that is not heard, again and again.
+    QuestionsAccumulate = QUESTIONS_ACCUMULATE: tests,
     /// A process is listened to though a later incarnation of its node was met.
     OutdatedHeard = OUTDATED_HEARD: tests,
     /// The bytes that a peer has of an earlier life of this node count for this one.

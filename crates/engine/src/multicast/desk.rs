@@ -5,6 +5,7 @@
 //!   [`Own`], which has the messages that are under way.
 //! - D2 A refused message was not multicast: nothing of it left this node. By construction: the
 //!   checks come first.
+//! - D3 The bytes of messages without a delivery are bounded. By [`Own`], which counts them.
 
 use crate::multicast::own::Own;
 pub use crate::multicast::own::{Options, Outcome};
@@ -58,6 +59,15 @@ pub enum Refused {
     WindowFull {
         /// The most messages that may be under way.
         window: usize,
+    },
+    /// The own messages under way, or that may be, are too long together (D3).
+    #[error(
+        "messages of {n_bytes} bytes are under way from this node, those of unknown outcome among \
+         them: wait until some are delivered"
+    )]
+    TooMuchUnderWay {
+        /// The bytes under way.
+        n_bytes: usize,
     },
     /// The oldest own message that some destination has not delivered is too far behind (W1).
     #[error(
@@ -223,7 +233,8 @@ pub struct Desk {
 }
 
 impl Desk {
-    pub(crate) fn new(places: &Places, sender: u64, window: usize) -> Desk {
+    /// A desk that lets so many messages, and so many bytes, be under way.
+    pub(crate) fn new(places: &Places, sender: u64, window: (usize, usize)) -> Desk {
         Desk {
             now: Instant::ZERO,
             views: Vec::new(),
@@ -299,6 +310,9 @@ impl Desk {
         }
         if let Some(window) = self.own.full_window() {
             return Err(Refused::WindowFull { window });
+        }
+        if let Some(n_bytes) = self.own.too_long(payload.len()) {
+            return Err(Refused::TooMuchUnderWay { n_bytes });
         }
         if let Some(groups) = self.own.too_far_ahead_of() {
             return Err(Refused::TooFarAhead { groups });

@@ -2,6 +2,10 @@
 //!
 //! - D1 Every message gets exactly one outcome: delivered, or unknown at its deadline. By
 //!   [`Own::complete`] and [`Own::sweep`], which both remove it.
+//! - D3 The messages that no destination is known to have delivered, those of unknown outcome among
+//!   them, are bounded in bytes as well: they are sent again, all at once, to each node that comes
+//!   back. By [`Own::too_long`], which `Desk::multicast` checks first. One message is always let
+//!   through.
 
 use crate::multicast::span::{Span, Urgency};
 use base::Instant;
@@ -12,6 +16,9 @@ use std::sync::Arc;
 
 /// The interval at which deadlines are checked: an outcome becomes unknown at most this much late.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_millis(5);
+
+/// The bytes of a message beside its payload: its name and its like, and what members say of it.
+const BESIDE_BYTES: usize = 64;
 
 /// The options of a multicast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +64,10 @@ struct Open {
 pub(crate) struct Own {
     pub(crate) sender: u64,
     window: usize,
+    /// The bound of D3.
+    bytes_max: usize,
+    /// The bytes of the messages in `open`.
+    n_bytes: usize,
     /// The messages that were not sent to any destination yet.
     pub(crate) started: Vec<Arc<Message>>,
     /// The outcomes that were not told yet.
@@ -74,10 +85,12 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    pub(crate) fn new(sender: u64, window: usize) -> Own {
+    pub(crate) fn new(sender: u64, (window, bytes_max): (usize, usize)) -> Own {
         Own {
             sender,
             window,
+            bytes_max,
+            n_bytes: 0,
             started: Vec::new(),
             outcomes: Vec::new(),
             open: VecDeque::new(),
@@ -99,6 +112,13 @@ impl Own {
         (self.n_open + self.n_unknown >= self.window).then_some(self.window)
     }
 
+    /// The bytes that are under way, if a message with such a payload is too long to join them
+    /// (D3).
+    pub(crate) fn too_long(&self, payload_bytes: usize) -> Option<usize> {
+        let is_too_long = self.n_bytes + payload_bytes + BESIDE_BYTES > self.bytes_max;
+        (self.n_bytes > 0 && is_too_long).then_some(self.n_bytes)
+    }
+
     /// The destinations that have not delivered the oldest message, if another one would run too
     /// far ahead of it (W1 of the span).
     pub(crate) fn too_far_ahead_of(&self) -> Option<GroupSet> {
@@ -118,6 +138,7 @@ impl Own {
         let Options { after, footprint, .. } = *options;
         let message = Arc::new(Message { id, dest, after, footprint, payload });
         let deadline = Some(now.plus(options.patience));
+        self.n_bytes += message.payload.len() + BESIDE_BYTES;
         self.open.push_back(Some(Open { deadline, message: message.clone() }));
         self.n_open += 1;
         if let Some(span) = &mut self.span {
@@ -163,6 +184,7 @@ impl Own {
     fn take(&mut self, sequence: u64) -> bool {
         let Some(open) = self.slot(sequence).and_then(Option::take) else { return false };
         let was_open = open.deadline.is_some();
+        self.n_bytes -= open.message.payload.len() + BESIDE_BYTES;
         match was_open {
             true => self.n_open -= 1,
             false => self.n_unknown -= 1,

@@ -29,6 +29,9 @@
 //!   else; an equal one under another life likewise. By `Streams::on_hello`.
 //! - S7 Bytes count for the life that they name, on whatever link they come, and only after its
 //!   HELLO: a late frame of another life is dropped. By `Streams::on_data`.
+//! - S8 Questions, which are repeated as long as there is no answer, do not accumulate for a peer:
+//!   what is kept for one that is not heard grows by what happens here, and not with time. By
+//!   [`Streams::takes_questions`], which all that write questions ask first.
 //!
 //! Bytes that are written before any process was met under a name wait for the first one that
 //! comes.
@@ -267,6 +270,15 @@ impl<P: Planting<Bug>> Streams<P> {
     /// Whether so much is kept for `node` that no long answer should be sent to it.
     pub(crate) fn has_backlog(&self, node: Rank) -> bool {
         self.peers[node.index()].kept() > self.backlog_bytes_max
+    }
+
+    /// Whether a question may be written for `node` (S8). While there is no link a few are, so that
+    /// the first answers do not wait for the repetitions.
+    pub(crate) fn takes_questions(&self, node: Rank) -> bool {
+        let peer = &self.peers[node.index()];
+        let is_heard = peer.state == State::Open;
+        let most = if is_heard { self.backlog_bytes_max } else { self.kept_bytes_max / 64 };
+        peer.kept() <= most || self.planted.has(Bug::QuestionsAccumulate)
     }
 
     /// Whether `node` lives and lags: then no more should be multicast to its groups.

@@ -240,6 +240,8 @@ pub(crate) struct World<W, P = Sound> {
     pub(crate) clock: Option<RealClock>,
     /// The kept bytes for absent members above which groups refuse messages.
     pub(crate) kept_bytes_max: usize,
+    /// Whether a protocol's message only asks for something (S8).
+    asks: fn(&W) -> bool,
     head: Vec<u8>,
     body: Vec<u8>,
 }
@@ -249,7 +251,7 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
         me: Rank,
         places: Places,
         streams: Streams<P>,
-        kept_bytes_max: usize,
+        (asks, kept_bytes_max): (fn(&W) -> bool, usize),
         planted: P,
     ) -> World<W, P> {
         World {
@@ -264,6 +266,7 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
             acting: Pid { group: GroupId::at(0), rank: Rank::at(0) },
             clock: None,
             kept_bytes_max,
+            asks,
             head: Vec::new(),
             body: Vec::new(),
         }
@@ -353,7 +356,9 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
     /// Asks the nodes of a group which of these messages it has delivered (W2).
     pub(crate) fn ask(&mut self, named: &Named) {
         for node in self.places.nodes_of(named.group).to_vec() {
-            self.say_named(node, WHICH, named);
+            if self.streams.takes_questions(node) {
+                self.say_named(node, WHICH, named);
+            }
         }
     }
 
@@ -373,6 +378,10 @@ impl<W: Wire, P: Planting<Bug>> World<W, P> {
         if node == self.me {
             let parcel = Parcel::Wire(self.acting, wire.clone());
             self.local.push_back((addressed, parcel));
+            return;
+        }
+        // It is repeated while there is no answer (S8).
+        if (self.asks)(wire) && !self.streams.takes_questions(node) {
             return;
         }
         if self.body.is_empty() {

@@ -7,7 +7,7 @@ use core::time::Duration;
 fn desk(window: usize) -> Desk {
     let alone = vec![Rank::at(0)];
     let places = Places::new(1, vec![alone.clone(), alone]);
-    Desk::new(&places, sender_of(Rank::at(0), 1), window)
+    Desk::new(&places, sender_of(Rank::at(0), 1), (window, 1000))
 }
 
 #[test]
@@ -32,6 +32,22 @@ fn d1_each_message_gets_one_outcome() {
     assert_eq!(desk.own.outcomes, expected);
     assert_eq!((desk.n_open(), desk.own.deadline()), (0, None));
     assert!(desk.multicast(dest, *b"x", &options).unwrap() > ids[2], "names rise");
+}
+
+#[test]
+fn d3_the_bytes_under_way_are_bounded_and_one_message_is_let_through() {
+    let mut desk = desk(10);
+    let (dest, options) = (GroupSet::all(2), Options::default());
+    let id = desk.multicast(dest, vec![7; 3000], &options).expect("it is the only one");
+    let refused = desk.multicast(dest, *b"x", &options);
+    assert!(matches!(refused, Err(Refused::TooMuchUnderWay { n_bytes }) if n_bytes > 3000));
+    // Its outcome is unknown: it may still have to be sent.
+    desk.now = Instant::ZERO.plus(Duration::from_secs(20));
+    desk.own.sweep(desk.now);
+    assert!(desk.multicast(dest, *b"x", &options).is_err());
+    (0..2).for_each(|group| desk.own.settle(id.sender, &[id.sequence], GroupId::at(group)));
+    let sent = || desk.multicast(dest, vec![7; 100], &options).is_ok();
+    assert_eq!(std::iter::repeat_with(sent).take_while(|is_ok| *is_ok).count(), 6);
 }
 
 #[test]

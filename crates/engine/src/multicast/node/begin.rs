@@ -30,6 +30,7 @@ pub struct Setup {
     /// The most own messages under way.
     pub window: usize,
     /// The most bytes that a live peer has not taken; above it `multicast` to its groups refuses.
+    /// Also the most bytes of own messages under way.
     pub backlog_bytes: usize,
     /// The most bytes kept for a peer that is not heard.
     pub kept_bytes: usize,
@@ -118,7 +119,8 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             let machine = lives::machine::<M>(config, pid, incarnation, now)?;
             members.push(Member::new(pid, machine, omega, nodes, incarnation == FOUNDER));
         }
-        let mut world = World::new(me, places.clone(), streams, setup.held_bytes, planted);
+        let mut world =
+            World::new(me, places.clone(), streams, (M::asks, setup.held_bytes), planted);
         world.clock = ground.real_clock();
         // The base of message names: no two lives of a node have the same.
         let lives = found.as_ref().map_or(0, |found| found.lives) + incarnation.0;
@@ -135,7 +137,8 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             journal.hand(world.n_delivered);
         }
         let of_names = if planted.has(Bug::NamesRepeat) { FOUNDER.0 } else { lives };
-        let mut desk = Desk::new(places, sender_of(me, of_names), setup.window);
+        let window = (setup.window, setup.backlog_bytes);
+        let mut desk = Desk::new(places, sender_of(me, of_names), window);
         desk.changes_members = changes_members;
         desk.own.span = desk.own.span.filter(|_| M::FORGETS_NAMES);
         desk.is_seated = members.iter().all(|member| member.is_seated);

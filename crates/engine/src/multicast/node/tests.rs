@@ -11,6 +11,7 @@ use proto::amcast::{Config, FOUNDER, MessageId, Place, primcast};
 use proto::planted::Planted;
 use proto::registry::MulticastSpec;
 
+mod cut;
 mod joint;
 
 type Machine = <primcast::Spec as MulticastSpec>::Machine<Sound>;
