@@ -15,12 +15,14 @@
 //!   keeps.
 //! - N5 With a disk, the sends and deliveries of a turn leave the node when its changes are synced
 //!   (`journal.rs`). The first whole of a life is synced before any other node hears of that life.
-//! - N6 to N8: incarnations (`lives`). N9 to N12: states of all groups together (`joint`).
+//! - N6 to N8: incarnations (`lives`). N9 to N12: states of all groups together (`joint`). N13 to
+//!   N15: nodes that are given up (`majority`).
 
 mod begin;
 mod behind;
 mod joint;
 mod lives;
+mod majority;
 mod records;
 mod rest;
 mod snapshots;
@@ -192,6 +194,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         if tells {
             self.tell_at = now.plus(TELL_EVERY);
         }
+        self.weigh()?;
         self.world.streams.send(ground, tells);
         ground.flush();
         self.desk.figures.frames = self.world.streams.n_frames;

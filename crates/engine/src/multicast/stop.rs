@@ -2,6 +2,7 @@
 
 use crate::multicast::stream::Refusal;
 use base::Rank;
+use proto::amcast::GroupId;
 
 /// The reason why a node cannot begin, or must stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +35,13 @@ pub enum StopError {
          limits.kept_bytes", .0.member()
     )]
     LeftBehind(Rank),
+    /// It has given up a majority of a group (N14).
+    #[error(
+        "this node was cut off from a majority of the group {0:?} until what it keeps for them \
+         passed limits.kept_bytes (N14): start it again if it has a data directory, else as a new \
+         incarnation (Start::Anew)"
+    )]
+    CutOff(GroupId),
     /// A peer refuses this process (N4).
     #[error("node {} {}", .0.member(), .1.text())]
     Refused(Rank, Refusal),

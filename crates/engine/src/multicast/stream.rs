@@ -5,7 +5,7 @@
 //! HELLO   incarnation (8) | life (8) | disk (8) | the other end's life, as far as known (8)
 //!         | bytes received of it so far (8)             first on every link, both ways
 //! DATA    life (8) | number of the first byte (8) | bytes processed (8) | bytes
-//! LEFT                                                  you were given up: stop
+//! LEFT    life (8)                                      this life was given up: stop
 //! REFUSED why (1) | incarnation (8)                     you do not speak for your node: stop
 //! record = length | record's bytes                      the elements of the stream
 //! ```
@@ -32,12 +32,16 @@
 //! - S8 Questions, which are repeated as long as there is no answer, do not accumulate for a peer:
 //!   what is kept for one that is not heard grows by what happens here, and not with time. By
 //!   [`Streams::takes_questions`], which all that write questions ask first.
+//! - S9 A peer that was given up is told so on each link, by its life: the next one of its node
+//!   does not stop for it. Of two that have given each other up one stops: the one of the higher
+//!   rank, if both are told. By `on_left`, which counts what was told on this link.
 //!
 //! Bytes that are written before any process was met under a name wait for the first one that
 //! comes.
 
 mod hello;
 mod input;
+mod left;
 
 pub use hello::Refusal;
 pub(crate) use hello::Who;
@@ -100,8 +104,14 @@ struct Peer {
     disk: u64,
     /// The number of times that its streams started again.
     n_renewed: u64,
+    /// There is a link.
+    is_linked: bool,
     /// The HELLO or LEFT of this link has not been sent.
     must_greet: bool,
+    /// LEFT was sent on this link.
+    was_told: bool,
+    /// HELLO came on this link, though it was given up.
+    greets: bool,
     /// The fabric reports that it died: it blocks no other.
     is_suspected: bool,
     /// The bytes from byte `acked` on, behind `start`.
@@ -129,7 +139,10 @@ impl Peer {
             life: None,
             disk: 0,
             n_renewed: 0,
+            is_linked: false,
             must_greet: false,
+            was_told: false,
+            greets: false,
             is_suspected: false,
             output: Vec::new(),
             start: 0,
@@ -166,7 +179,7 @@ impl Peer {
         self.output = Vec::new();
         self.input = Input::default();
         self.start = 0;
-        self.must_greet = why == End::LeftBehind;
+        self.must_greet = why == End::LeftBehind && self.is_linked;
     }
 
     fn acknowledge(&mut self, upto: u64) -> Result<(), Malformed> {
@@ -204,6 +217,8 @@ pub(crate) struct Streams<P = Sound> {
     renewed: SeatSet,
     /// The nodes of which an incarnation was met that is not the founder's.
     met: SeatSet,
+    /// The nodes that are not told to stop, though they were given up (N15 of `node::majority`).
+    needed: SeatSet,
     kept_bytes_max: usize,
     backlog_bytes_max: usize,
     /// By node, itself among them.
@@ -234,6 +249,7 @@ impl<P: Planting<Bug>> Streams<P> {
             takes_newcomers: false,
             renewed: SeatSet::EMPTY,
             met: SeatSet::EMPTY,
+            needed: SeatSet::EMPTY,
             kept_bytes_max: kept_bytes,
             backlog_bytes_max: backlog_bytes,
             peers: (0..n_nodes).map(|_| Peer::new()).collect(),
@@ -331,7 +347,10 @@ impl<P: Planting<Bug>> Streams<P> {
         let peer = &mut self.peers[node.index()];
         peer.is_suspected = false;
         peer.refusal = None;
+        (peer.is_linked, peer.was_told, peer.greets) = (true, false, false);
         match peer.state {
+            // The same life may have given this one up as well, and say nothing else (S9).
+            State::Ended(End::LeftBehind) => peer.must_greet = peer.life.is_some(),
             // It may be its next life or incarnation: its HELLO tells.
             State::Ended(_) => {}
             State::Down | State::Greeting | State::Open => {
@@ -346,7 +365,8 @@ impl<P: Planting<Bug>> Streams<P> {
         if !matches!(peer.state, State::Ended(_)) {
             peer.state = State::Down;
         }
-        peer.must_greet = false;
+        (peer.is_linked, peer.must_greet) = (false, false);
+        (peer.was_told, peer.greets) = (false, false);
         peer.refusal = None;
     }
 
@@ -364,10 +384,7 @@ impl<P: Planting<Bug>> Streams<P> {
         let taken = match message {
             [CHANNEL, HELLO, fields @ ..] => self.on_hello(from, fields).map(|()| false),
             [CHANNEL, DATA, fields @ ..] => self.on_data(from, fields).map(|()| true),
-            [CHANNEL, LEFT] => {
-                self.left_by = Some(from);
-                Ok(false)
-            }
+            [CHANNEL, LEFT, fields @ ..] => self.on_left(from, fields).map(|()| false),
             [CHANNEL, REFUSED, why, fields @ ..] => {
                 self.on_refused(from, *why, fields).map(|()| false)
             }
@@ -421,9 +438,9 @@ impl<P: Planting<Bug>> Streams<P> {
 
     /// Whether bytes wait for room in the fabric.
     pub(crate) fn is_pending(&self) -> bool {
-        self.peers.iter().any(|peer| {
+        self.peers.iter().enumerate().any(|(at, peer)| {
             let has_more = peer.state == State::Open && peer.sent < self.end(peer);
-            peer.must_greet || peer.refusal.is_some() || has_more
+            self.may_greet(Rank::at(at)) || peer.refusal.is_some() || has_more
         })
     }
 
@@ -480,12 +497,15 @@ impl<P: Planting<Bug>> Streams<P> {
     /// Sends what the fabric accepts: all bytes written to a peer since the last time leave
     /// together. `tells` also reports processed bytes where nothing else is sent.
     pub(crate) fn send(&mut self, port: &mut impl Port, tells: bool) {
-        for (at, peer) in self.peers.iter_mut().enumerate() {
-            let to = Rank::at(at);
-            if peer.must_greet {
+        for to in Rank::all(self.peers.len()) {
+            let may_greet = self.may_greet(to);
+            let peer = &mut self.peers[to.index()];
+            if may_greet {
                 self.frame.clear();
-                if matches!(peer.state, State::Ended(_)) {
+                let is_left = matches!(peer.state, State::Ended(_));
+                if is_left {
                     self.frame.extend_from_slice(&[CHANNEL, LEFT]);
+                    self.frame.extend_from_slice(&peer.life.unwrap_or(0).to_le_bytes());
                 } else {
                     self.frame.extend_from_slice(&[CHANNEL, HELLO]);
                     let Who { incarnation, life, disk } = self.who;
@@ -495,6 +515,7 @@ impl<P: Planting<Bug>> Streams<P> {
                     }
                 }
                 peer.must_greet = !port.send(to, &self.frame);
+                peer.was_told = is_left && !peer.must_greet;
             }
             if let Some(refusal) = peer.refusal.filter(|_| !peer.must_greet) {
                 self.frame.clear();

@@ -532,3 +532,25 @@ fn s1_a_planted_bug_hands_a_record_up_again_when_its_link_is_back() {
     assert_eq!(handed_up(Sound), 1);
     assert_eq!(handed_up(Planted(Bug::HandedTwice)), 2);
 }
+
+/// Has `at` keep more for the other end than it may.
+fn give_up(pair: &mut Pair, at: usize) {
+    let record = vec![0; 1 << 16];
+    let to = [B, A][at];
+    (0..18).for_each(|_| pair.ends[at].push(to, &[], &record));
+    assert_eq!(pair.ends[at].ended(to), Some(End::LeftBehind));
+}
+
+#[test]
+fn s9_of_two_that_have_given_each_other_up_without_a_link_one_stops() {
+    let mut pair = Pair::new();
+    pair.up();
+    pair.settle();
+    pair.down();
+    (0..2).for_each(|at| give_up(&mut pair, at));
+    // The fabric takes a message without a link, and loses it.
+    (0..2).for_each(|at| pair.ends[at].send(&mut pair.wires[at], true));
+    pair.up();
+    pair.settle();
+    assert_eq!((pair.ends[0].left_by(), pair.ends[1].left_by()), (None, Some(A)));
+}

@@ -105,6 +105,10 @@ pub(super) trait Member {
     fn stands(&self) -> Vec<(GroupId, Place, Place)> {
         Vec::new()
     }
+    /// Whether it has its seat in all its groups.
+    fn is_seated(&self) -> bool {
+        true
+    }
     /// The reason why its node has to stop.
     fn stops(&self) -> Option<StopError> {
         None

@@ -2,7 +2,9 @@
 //! partitions, as they ship, over the world's network and disks.
 //!
 //! - R1 a node stops by itself only if others have given it up or refuse it for good reason: in
-//!   these runs because it lagged too far behind. Judged in `hear_stop`.
+//!   these runs because it lagged too far behind, or was cut off. Judged in `hear_stop`.
+//! - R2 in memory, where that is a death, a majority of each group lives without it (the node's
+//!   N15). Judged there too, in runs in which no other process dies.
 
 use super::disk::Platter;
 use super::kinds::Replicas;
@@ -51,23 +53,33 @@ pub(super) struct Keyspace {
     retain: (usize, usize),
     /// The bytes kept for a peer that takes nothing, and for one that lags.
     kept: (usize, usize),
+    /// In memory, whether members give each other up: then no other process dies (R2).
+    pub(super) gives_up: bool,
     sizes: Sizes,
     delivered: Delivered,
 }
 
 impl Keyspace {
-    pub(super) fn draw(seed: u64, replicas: Option<Replicas>) -> Keyspace {
+    pub(super) fn draw(seed: u64, replicas: Option<Replicas>, members: usize) -> Keyspace {
         let mut rng = Rng::new(seed ^ 0x7061_7274_6974);
         let has_disks = replicas == Some(Replicas::OnDisk);
-        // What is given up in memory is a death that the promise does not cover.
-        let kept_bytes = if has_disks { 64 << rng.range(10, 20) } else { 64 << 20 };
+        // (No draw of its own, so that the other runs meet what they met.)
+        let mut own = Rng::new(seed ^ 0x6769_7665_7375_70);
+        let gives_up = replicas == Some(Replicas::InMemory) && members > 2 && own.chance(1, 4);
+        // One that is given up in memory besides is a death that the promise does not cover.
+        let kept_bytes = match (has_disks, gives_up) {
+            (true, _) => 64 << rng.range(10, 20),
+            (false, true) => 64 << own.range(8, 11),
+            (false, false) => 64 << 20,
+        };
         Keyspace {
             n_partitions: rng.range(1, 4) as usize,
             order: if rng.chance(3, 4) { Order::Linearizable } else { Order::Signals },
             suspect_after: Duration::from_millis([100, 300][rng.below(2) as usize]),
             asks_after: Duration::from_millis([50, 200][rng.below(2) as usize]),
             retain: (4 << rng.below(8), 1 << rng.range(12, 24)),
-            kept: (kept_bytes, kept_bytes >> rng.range(1, 3)),
+            kept: (kept_bytes, kept_bytes >> if gives_up { 1 } else { rng.range(1, 3) }),
+            gives_up,
             sizes: Sizes {
                 piece_bytes: 1024 << rng.below(4),
                 behind_bytes: 16384 << rng.below(4),
@@ -321,6 +333,10 @@ impl Member for Partitioned {
 
     fn take_renewals(&mut self) -> Vec<Rank> {
         Vec::new()
+    }
+
+    fn is_seated(&self) -> bool {
+        self.node.desk().members().iter().all(|member| member.is_seated)
     }
 
     fn stops(&self) -> Option<StopError> {

@@ -249,7 +249,8 @@ impl World {
 
     /// S1.
     pub(super) fn may_die(&self, node: usize) -> bool {
-        self.is_alive(node) && (self.has_disks() || self.is_dispensable(node))
+        let is_due = self.has_disks() || !self.keyspace.gives_up && self.is_dispensable(node);
+        self.is_alive(node) && is_due
     }
 
     fn crash_for(&mut self, node: usize, lasts: u64) {

@@ -73,6 +73,20 @@ impl World {
         self.is_dispensable_in(&self.seats.governing(), node)
     }
 
+    /// Whether a majority of the members lives without `node`, with its states or behind.
+    fn leaves_a_majority(&self, node: usize) -> bool {
+        let is_seated = |node: usize| {
+            self.is_alive(node) && self.members[node].as_ref().is_some_and(|one| one.is_seated())
+        };
+        let lives = |rank: &Rank| rank.index() != node && is_seated(rank.index());
+        self.seats.governing().iter().all(|members| {
+            let is_member =
+                |rank: &Rank| votes(members, *rank, self.seats.incarnation(rank.index()));
+            let n_left = members.voters.iter().filter(lives).filter(is_member).count();
+            n_left >= majority(members.voters.len())
+        })
+    }
+
     fn is_dispensable_in(&self, governing: &[Members], node: usize) -> bool {
         let sits = |members: &Members, rank: Rank| {
             votes(members, rank, self.seats.incarnation(rank.index()))
@@ -324,12 +338,13 @@ impl World {
 }
 
 impl World {
-    /// Ends the process of `node`, if it stops, and starts another one (R1 of `partitions`).
+    /// Ends the process of `node`, if it stops, and starts another one (R1 and R2 of `partitions`).
     pub(super) fn hear_stop(&mut self, node: usize) {
         let Some(why) = self.members[node].as_ref().and_then(|member| member.stops()) else {
             return;
         };
-        if !matches!(why, StopError::LeftBehind(_)) {
+        let is_good = matches!(why, StopError::LeftBehind(_) | StopError::CutOff(_));
+        if !is_good || !self.has_disks() && !self.leaves_a_majority(node) {
             return self.violate(Property::Validity, format!("r{node} stops: {why}"));
         }
         self.crash(node);

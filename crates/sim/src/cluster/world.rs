@@ -216,7 +216,7 @@ impl World {
                 ..Aims::default()
             },
             patience: patience(kind.protocol, &plan, rng.below(4)),
-            keyspace: Keyspace::draw(seed, kind.protocol.replicas()),
+            keyspace: Keyspace::draw(seed, kind.protocol.replicas(), members),
             waits_for_all: draw_disk_all(seed, kind.protocol),
             deviants,
             leader: None,

@@ -79,12 +79,21 @@ impl Peer {
     /// Starts both streams again: another process is at the other end, and the previous one no
     /// longer counts.
     fn renew(&mut self, incarnation: u64, life: u64) {
-        let (disk, n_renewed) = (self.disk, self.n_renewed + 1);
+        let (disk, n_renewed, is_linked) = (self.disk, self.n_renewed + 1, self.is_linked);
         // A peer that was given up has not been greeted on this link.
         let must_greet = self.must_greet || matches!(self.state, State::Ended(_));
         let state = State::Greeting;
         let life = Some(life);
-        *self = Peer { incarnation, life, disk, n_renewed, state, must_greet, ..Peer::new() };
+        *self = Peer {
+            incarnation,
+            life,
+            disk,
+            n_renewed,
+            state,
+            is_linked,
+            must_greet,
+            ..Peer::new()
+        };
     }
 
     /// Refuses the process on this link.
@@ -148,7 +157,7 @@ impl<P: Planting<Bug>> Streams<P> {
             return Ok(());
         }
         if peer.state == State::Ended(End::LeftBehind) {
-            peer.must_greet = true; // S3
+            (peer.must_greet, peer.greets) = (true, true); // S3
             return Ok(());
         }
         // The bytes that it received of an earlier life do not count for this one.

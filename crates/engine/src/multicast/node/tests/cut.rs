@@ -35,6 +35,31 @@ impl<P: Planting<Bug>> Town<P> {
         }
     }
 
+    /// The same, of all nodes. Returns those that stop, and why.
+    fn stops(&mut self, n_turns: usize) -> Vec<(usize, StopError)> {
+        let mut stopped: Vec<(usize, StopError)> = Vec::new();
+        for _ in 0..n_turns {
+            for at in 0..N {
+                if stopped.iter().any(|(of, _)| *of == at) {
+                    continue;
+                }
+                self.now = self.now.plus(Duration::from_millis(100));
+                let turn = self.nodes[at].turn(self.now, &mut self.lans[at]);
+                stopped.extend(turn.err().map(|why| (at, why)));
+            }
+            // What they say crosses.
+            (0..N).for_each(|at| self.carry(at));
+        }
+        stopped
+    }
+
+    /// Has `at` keep more for a node than it may.
+    fn overflow(&mut self, at: usize, to: usize) {
+        let long = vec![0; 1 << 20];
+        (0..6).for_each(|_| self.nodes[at].world.streams.push(Rank::at(to), &[], &long));
+        assert!(self.left(at).contains(&to));
+    }
+
     fn left(&self, at: usize) -> Vec<usize> {
         let left = self.nodes[at].ended().filter(|(_, why)| *why == End::LeftBehind);
         left.map(|(node, _)| node.index()).collect()
@@ -42,28 +67,29 @@ impl<P: Planting<Bug>> Town<P> {
 }
 
 /// Fills the window of node 0 while it is cut off, lets it ask in vain for long, and mends the cut.
-/// Returns those that it has given up.
-fn asks_in_vain<P: Planting<Bug>>(planted: P) -> Vec<usize> {
+/// Returns the reason for which it stops.
+fn asks_in_vain<P: Planting<Bug>>(planted: P) -> Option<StopError> {
     let mut town = town(None, planted);
     (1..N).for_each(|to| town.cut(0, to));
     for _ in 0..16 {
         town.multicast(0, b"four");
     }
     town.run(&[0], 40_000, Duration::from_secs(1));
-    let left = town.left(0);
-    if !left.is_empty() {
-        return left;
-    }
     (1..N).for_each(|to| town.link(0, to));
-    town.run(&[0, 1, 2], 200, Duration::from_millis(100));
-    assert!(town.nodes.iter().all(|node| node.app.delivered.len() == 16));
-    left
+    let stops = town.stops(200);
+    let has_all = |node: &Node<_, App, _>| node.app.delivered.len() == 16;
+    assert!(!stops.is_empty() || town.nodes.iter().all(has_all));
+    stops.first().map(|(node, why)| {
+        assert_eq!((*node, stops.len()), (0, 1));
+        *why
+    })
 }
 
 #[test]
 fn s8_a_node_that_asks_in_vain_gives_no_peer_up() {
-    assert!(asks_in_vain(Sound).is_empty());
-    assert!(!asks_in_vain(Planted(Bug::QuestionsAccumulate)).is_empty(), "a planted bug");
+    assert_eq!(asks_in_vain(Sound), None);
+    let stops = asks_in_vain(Planted(Bug::QuestionsAccumulate));
+    assert_eq!(stops, Some(StopError::CutOff(GroupId::at(0))), "a planted bug");
 }
 
 #[test]
@@ -97,4 +123,73 @@ fn d3_a_node_that_comes_back_is_not_given_up_for_what_waited_for_it() {
     assert_eq!(town.left(0), []);
     let n = town.nodes[0].app.delivered.len();
     assert!(n > 0 && town.nodes[1].app.delivered.len() == n);
+}
+
+/// The nodes that stop when one has given both others up, and they have not.
+fn stop_for_one<P: Planting<Bug>>(planted: P) -> Vec<(usize, StopError)> {
+    let mut town = town(None, planted);
+    for to in 1..N {
+        town.cut(0, to);
+        town.overflow(0, to);
+    }
+    town.run(&[1, 2], 3, Duration::from_millis(1));
+    (1..N).for_each(|to| town.link(0, to));
+    town.stops(20)
+}
+
+#[test]
+fn n14_a_node_that_has_given_a_majority_up_stops_instead() {
+    assert_eq!(stop_for_one(Sound), [(0, StopError::CutOff(GroupId::at(0)))]);
+    let told = [1, 2].map(|at| (at, StopError::LeftBehind(Rank::at(0))));
+    assert_eq!(stop_for_one(Planted(Bug::TellsTheMajority)), told, "a planted bug");
+}
+
+/// The nodes that stop when the link between two is cut until both have given each other up.
+fn stop_for_a_link<P: Planting<Bug>>(planted: P) -> Vec<(usize, StopError)> {
+    let mut town = town(None, planted);
+    town.cut(0, 1);
+    town.run(&[0, 1, 2], 3, Duration::from_millis(1));
+    town.overflow(0, 1);
+    town.overflow(1, 0);
+    assert_eq!(town.stops(5), [], "without a link none is told");
+    town.link(0, 1);
+    town.stops(20)
+}
+
+#[test]
+fn s9_of_two_that_have_given_each_other_up_one_stops() {
+    let second = (1, StopError::LeftBehind(Rank::at(0)));
+    assert_eq!(stop_for_a_link(Sound), [second]);
+    let both = stop_for_a_link(Planted(Bug::BothStop));
+    assert_eq!(both, [(0, StopError::LeftBehind(Rank::at(1))), second], "a planted bug");
+}
+
+#[test]
+fn n15_a_node_that_hears_no_majority_tells_no_peer_to_stop() {
+    let mut town = town(None, Sound);
+    town.cut(0, 1);
+    town.overflow(0, 1);
+    assert_eq!(town.stops(3), []);
+    // It is cut off from the third as well, and the others continue.
+    town.cut(0, 2);
+    assert_eq!(town.stops(3), []);
+    town.link(0, 1);
+    assert_eq!(town.stops(20), [], "it hears itself alone");
+    town.cut(0, 1);
+    (1..N).for_each(|at| town.overflow(at, 0));
+    (1..N).for_each(|to| town.link(0, to));
+    let stops = town.stops(20);
+    assert!(matches!(stops[..], [(0, StopError::LeftBehind(_))]), "{stops:?}");
+}
+
+/// It loses nothing, and may be needed.
+#[test]
+fn n15_a_node_with_a_disk_is_told_at_once() {
+    let mut town = town(Some(&Paper::default()), Sound);
+    town.cut(0, 1);
+    town.cut(0, 2);
+    town.overflow(0, 1);
+    assert_eq!(town.stops(3), []);
+    town.link(0, 1);
+    assert_eq!(town.stops(20), [(1, StopError::LeftBehind(Rank::at(0)))]);
 }

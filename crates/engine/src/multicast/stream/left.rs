@@ -1,0 +1,54 @@
+//! The word to a peer that was given up (S3, S9).
+
+use super::{End, State, Streams, words};
+use crate::multicast::bugs::Bug;
+use base::{Rank, SeatSet};
+use proto::amcast::wire::Malformed;
+use proto::planted::Planting;
+
+impl<P: Planting<Bug>> Streams<P> {
+    /// The nodes that were given up since they lagged, and have not come back since.
+    pub(crate) fn left(&self) -> SeatSet {
+        let is_left = |at: &usize| self.peers[*at].state == State::Ended(End::LeftBehind);
+        (0..self.peers.len()).filter(is_left).map(Rank::at).collect()
+    }
+
+    /// Those of them that greet this node on a link: they live, and do not know it yet.
+    pub(crate) fn left_and_greets(&self) -> SeatSet {
+        let greets = |node: &Rank| {
+            let peer = &self.peers[node.index()];
+            peer.greets && !peer.is_suspected
+        };
+        self.left().iter().filter(greets).collect()
+    }
+
+    /// Notes the nodes that must not be told to stop for now.
+    pub(crate) const fn need(&mut self, needed: SeatSet) {
+        self.needed = needed;
+    }
+
+    /// Whether a node has a disk, from which its next life continues.
+    pub(crate) fn has_disk(&self, node: Rank) -> bool {
+        let disk = if node == self.me { self.who.disk } else { self.peers[node.index()].disk };
+        disk != 0
+    }
+
+    /// Whether the HELLO or LEFT of this link can be sent to `node`.
+    pub(super) fn may_greet(&self, node: Rank) -> bool {
+        let peer = &self.peers[node.index()];
+        let is_left = matches!(peer.state, State::Ended(_));
+        peer.must_greet && (!is_left || self.left_by.is_none() && !self.needed.contains(node))
+    }
+
+    /// Takes the word of `from`, which has given a life of this node up.
+    pub(super) fn on_left(&mut self, from: Rank, fields: &[u8]) -> Result<(), Malformed> {
+        let [life] = words(fields)?;
+        // Of two that have given each other up one stops (S9).
+        let stays =
+            self.me < from && self.peers[from.index()].was_told && !self.planted.has(Bug::BothStop);
+        if life == self.who.life && !stays {
+            self.left_by = Some(from);
+        }
+        Ok(())
+    }
+}
