@@ -33,6 +33,8 @@ proto::planted_bugs! {
     HandedBeforeSync = HANDED_BEFORE_SYNC: sweep ON_DISK,
     /// The output of a turn waits for the sync before its own.
     EarlierSyncReleases = EARLIER_SYNC_RELEASES: sweep ON_DISK,
+    /// A node whose disk takes nothing leads on.
+    LeadsWhileStalled = LEADS_WHILE_STALLED: tests,
     /// The log is freed when a whole begins, and not when it is synced.
     FreedEarly = FREED_EARLY: sweep ON_DISK,
     /// A state lacks the deliveries that wait to be handed over.

@@ -20,6 +20,9 @@
 //! - K5 While the node waits for everything ([`Journal::finish`]), nothing but pieces is appended:
 //!   a crash leaves a whole of another moment, which does not continue what is before it, or all
 //!   as it was. Asserted in [`Journal::keep`].
+//! - K6 A node whose disk takes nothing, for want of room or since a sync hangs, leads no group:
+//!   its proposals would wait for that disk, while its heartbeats need none. By
+//!   [`Journal::is_in_trouble`], of which Ω is told. A full disk is waited for, however long.
 
 use crate::multicast::desk::MemberView;
 use crate::multicast::stream::Marks;
@@ -107,6 +110,13 @@ struct Whole {
     ends: Option<Flush>,
 }
 
+/// The troubles that the disk has reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trouble {
+    is_full: bool,
+    is_stalled: bool,
+}
+
 /// A node's records; see the module's text.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -138,6 +148,7 @@ pub(crate) struct Journal {
     finishes: bool,
     /// The time since when the node is held and nothing was synced.
     held_since: Option<Instant>,
+    trouble: Trouble,
 }
 
 impl Journal {
@@ -169,6 +180,7 @@ impl Journal {
             turn: Vec::new(),
             finishes: false,
             held_since: None,
+            trouble: Trouble::default(),
         };
         Ok((journal, found))
     }
@@ -192,11 +204,16 @@ impl Journal {
 
     /// Whether the disk has held the node, and synced nothing, for too long.
     pub(crate) fn is_late(&mut self, now: Instant) -> bool {
-        if !self.holds() {
+        if !self.holds() || self.trouble.is_full {
             self.held_since = None;
             return false;
         }
         now.since(*self.held_since.get_or_insert(now)) > PATIENCE
+    }
+
+    /// Whether the disk takes nothing for now, and says so (K6).
+    pub(crate) const fn is_in_trouble(&self) -> bool {
+        self.trouble.is_full || self.trouble.is_stalled
     }
 
     /// Holds the node until everything so far is synced: before a life begins, and any other node
@@ -393,7 +410,18 @@ impl Journal {
     pub(crate) fn hear(&mut self, disk: &mut impl Disk, events: &[DiskEvent]) -> Option<Held> {
         let mut released = None;
         for event in events {
-            let DiskEvent::Synced(flush) = *event else { continue };
+            let Trouble { is_full, is_stalled } = &mut self.trouble;
+            let flush = match *event {
+                DiskEvent::Synced(flush) => flush,
+                DiskEvent::Full | DiskEvent::Room => {
+                    *is_full = *event == DiskEvent::Full;
+                    continue;
+                }
+                DiskEvent::Stalled | DiskEvent::Flowing => {
+                    *is_stalled = *event == DiskEvent::Stalled;
+                    continue;
+                }
+            };
             while let Some(flight) = self.flushes.pop_front_if(|flight| flight.flush <= flush) {
                 self.n_unsynced -= flight.n_bytes;
                 self.n_synced = flight.n_entries;

@@ -212,3 +212,18 @@ fn k4_a_disk_that_never_answers_is_noticed() {
     disk.finish(&mut journal);
     assert!(!journal.is_late(Instant(7).plus(2 * PATIENCE)));
 }
+
+#[test]
+fn a_full_disk_is_waited_for_and_a_silent_one_is_not() {
+    let (mut disk, mut journal) = begun();
+    change(&mut journal, &mut disk, b"more");
+    journal.finish();
+    let long = |n: u32| Instant(1).plus(2 * n * PATIENCE);
+    assert!(!journal.is_late(long(0)));
+    journal.hear(&mut disk, &[DiskEvent::Full]);
+    assert!(!journal.is_late(long(1)) && !journal.is_late(long(2)) && journal.holds());
+    journal.hear(&mut disk, &[DiskEvent::Room]);
+    assert!(!journal.is_late(long(2)) && journal.is_late(long(3)));
+    disk.sync_all(&mut journal);
+    assert!(!journal.is_late(long(4)) && !journal.holds());
+}

@@ -360,7 +360,9 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         self.look_at = now.plus(LOOK_EVERY);
         self.mind_states();
-        let leaves = self.is_leaving() || self.rests();
+        let takes_nothing = self.journal.as_ref().is_some_and(Journal::is_in_trouble)
+            && !self.world.planted.has(Bug::LeadsWhileStalled);
+        let leaves = self.is_leaving() || self.rests() || takes_nothing;
         for member in &mut self.members {
             member.follow_members(leaves);
             member.is_seated |= self.world.planted.has(Bug::CountsEarly);

@@ -12,6 +12,7 @@ use proto::planted::Planted;
 use proto::registry::MulticastSpec;
 
 mod cut;
+mod disk;
 mod joint;
 
 type Machine = <primcast::Spec as MulticastSpec>::Machine<Sound>;
@@ -23,6 +24,8 @@ struct Lan {
     links: Vec<(Rank, bool)>,
     messages: Vec<(Rank, Vec<u8>)>,
     disk: Option<Paper>,
+    /// Whether the disk syncs nothing, and says so.
+    is_stalled: bool,
 }
 
 impl Relay for Lan {
@@ -56,7 +59,8 @@ impl Ground for Lan {
     }
 
     fn poll_disk(&mut self, _: Instant, events: &mut Vec<DiskEvent>) {
-        events.extend(self.disk.as_mut().map(Paper::sync_now));
+        let Some(disk) = &mut self.disk else { return };
+        events.push(if self.is_stalled { DiskEvent::Stalled } else { disk.sync_now() });
     }
 }
 

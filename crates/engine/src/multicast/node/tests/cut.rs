@@ -4,7 +4,7 @@ use super::*;
 use crate::mock::Memory;
 
 /// A town whose nodes have memory, in which Ω beats, and perhaps disks.
-fn town<P: Planting<Bug>>(disk: Option<&Paper>, planted: P) -> Town<P> {
+pub(super) fn town<P: Planting<Bug>>(disk: Option<&Paper>, planted: P) -> Town<P> {
     let mut memory = Memory::of_all();
     let wire = || Wire { memory: memory.next(), ..Wire::default() };
     let mut lans = std::iter::repeat_with(wire).map(|wire| {
@@ -25,7 +25,7 @@ impl<P: Planting<Bug>> Town<P> {
     }
 
     /// Has these nodes take turns, `pause` apart; the others stand still.
-    fn run(&mut self, nodes: &[usize], n_turns: usize, pause: Duration) {
+    pub(super) fn run(&mut self, nodes: &[usize], n_turns: usize, pause: Duration) {
         for _ in 0..n_turns {
             for at in nodes {
                 self.now = self.now.plus(pause);
