@@ -554,3 +554,40 @@ fn s9_of_two_that_have_given_each_other_up_without_a_link_one_stops() {
     pair.settle();
     assert_eq!((pair.ends[0].left_by(), pair.ends[1].left_by()), (None, Some(A)));
 }
+
+/// B is given up before A has met a process of it, which then comes and has met this life of A, or
+/// none.
+fn is_told_though_it_was_never_met(of: u64) -> bool {
+    let mut pair = durable();
+    let disks = [70, 80];
+    pair.ends[0].know_disks(&disks);
+    give_up(&mut pair, 0);
+    pair.ends[0].on_link_up(B);
+    let hello = [FOUNDER.0, 8, 80, of, 0].map(u64::to_le_bytes).concat();
+    pair.ends[0].receive(B, &[&[CHANNEL, HELLO][..], &hello].concat());
+    pair.ends[0].send(&mut pair.wires[0], false);
+    let is_renewed = pair.ends[0].take_renewed().contains(B);
+    assert_eq!(is_renewed, pair.ends[0].ended(B).is_none());
+    pair.wires[0].take(B).iter().any(|message| message.starts_with(&[CHANNEL, LEFT]))
+}
+
+#[test]
+fn s3_who_begins_after_it_was_given_up_is_not_told() {
+    assert!(!is_told_though_it_was_never_met(0), "its bytes were dropped before its life");
+    assert!(
+        is_told_though_it_was_never_met(6),
+        "it knew an earlier life, and lacks what it missed"
+    );
+}
+
+#[test]
+fn s6_an_incarnation_that_comes_after_the_first_was_given_up_is_not_told() {
+    let mut pair = Pair::new();
+    pair.ends[0].take_newcomers();
+    give_up(&mut pair, 0);
+    pair.b_is(5, 9);
+    assert_eq!((pair.ends[1].left_by(), pair.ends[0].ended(B)), (None, None));
+    pair.ends[0].push(B, b"wel", b"come");
+    pair.settle();
+    assert_eq!(pair.said(1), ["welcome"]);
+}

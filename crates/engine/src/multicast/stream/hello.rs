@@ -130,7 +130,7 @@ impl<P: Planting<Bug>> Streams<P> {
                 peer.refuse(Refusal::Unwanted);
                 return Ok(());
             }
-            if peer.life.is_some() {
+            if peer.life.is_some() || peer.state == State::Ended(End::LeftBehind) {
                 peer.renew(incarnation, life); // S6
                 self.renewed.insert(from);
             }
@@ -143,11 +143,16 @@ impl<P: Planting<Bug>> Streams<P> {
         }
         peer.incarnation = incarnation;
         let is_first = peer.life.is_none();
-        if is_first && peer.disk == 0 {
+        let is_known = peer.disk != 0;
+        if is_first && !is_known {
             peer.disk = disk;
         }
         let is_its_disk = disk != 0 && disk == peer.disk;
-        if *peer.life.get_or_insert(life) != life && is_its_disk {
+        // What was dropped was for an earlier life of that disk: this one met no life of this node.
+        let is_next = is_first && is_known && of == 0;
+        let is_left = peer.state == State::Ended(End::LeftBehind);
+        let is_other = *peer.life.get_or_insert(life) != life;
+        if is_its_disk && (is_other || is_next && is_left) {
             // Kept bytes were for the previous life; their senders repeat those that still matter.
             peer.renew(incarnation, life);
             self.renewed.insert(from);
