@@ -21,7 +21,9 @@
 //! - N10 A resting node leads no group (Ω is told), and gives no states: it may be behind in some
 //!   groups only.
 //! - N11 A giver keeps the bytes of one request per node, until they are taken, or the node asks
-//!   again or is gone. Pieces travel one at a time, so that no stream reaches its bound.
+//!   again, gives it up or is gone. Pieces travel one at a time, so that no stream reaches its
+//!   bound. A giver that is not heard encodes, and is waited for: another one would stand still in
+//!   its turn, and this one's work would be lost. By `Node::wait_for_giver`.
 //! - N12 With a disk everything is written and synced before the node continues: a later life has
 //!   all states of that moment, or none. By `Node::install_states`, with which the turn ends: a
 //!   change behind the first piece would be applied to the states of before, if the node died
@@ -48,8 +50,12 @@ use std::collections::BTreeMap;
 
 /// The size of a piece.
 const PIECE_BYTES: usize = 256 << 10;
-/// The time for a piece: a giver encodes a large state at once.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time for a piece of a giver that is heard.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest time for which a giver is waited for that is not heard: it encodes all at once.
+const ENCODES_MAX: Duration = Duration::from_secs(600);
+/// The bytes that an asker has that needs no more.
+const ENOUGH: usize = usize::MAX;
 /// The pause before another node is asked.
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
@@ -59,9 +65,11 @@ pub(super) struct Joint {
     /// Whether all members here rest.
     rests: bool,
     /// The number of the last request.
-    number: u64,
+    pub(super) number: u64,
     /// The node that was asked, and the time by which a piece has to come.
-    asked: Option<(Rank, Instant)>,
+    pub(super) asked: Option<(Rank, Instant)>,
+    /// The time of the question.
+    asked_at: Instant,
     /// The life of that node that was asked: its next process has not heard the question.
     asked_life: Option<u64>,
     last_asked: Option<Rank>,
@@ -70,7 +78,7 @@ pub(super) struct Joint {
     /// Whether all pieces have come.
     is_whole: bool,
     /// The states that others asked for (N11).
-    giving: BTreeMap<Rank, (u64, Vec<u8>)>,
+    pub(super) giving: BTreeMap<Rank, (u64, Vec<u8>)>,
 }
 
 /// One group's part of the states that are given.
@@ -114,13 +122,16 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
                 self.touched.insert(member.pid.group);
             }
         }
+        self.wait_for_giver();
         let asked_life = self.joint.asked_life;
         let streams = &self.world.streams;
         let is_lost = |(of, until): (Rank, Instant)| {
             until <= now || !linked.contains(of) || streams.life(of) != asked_life
         };
         if !is_behind || self.joint.asked.is_some_and(is_lost) {
-            self.joint.asked = None;
+            if let Some((of, _)) = self.joint.asked.take() {
+                self.world.tell(of, &Record::Next(self.joint.number, ENOUGH));
+            }
             self.joint.is_whole = false;
             self.joint.gathered = Vec::new();
         }
@@ -129,6 +140,16 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let is_ready = is_behind && self.members.iter().all(is_in);
         if is_ready && self.joint.asked.is_none() && self.joint.ask_at <= now {
             self.ask_for_states(linked);
+        }
+    }
+
+    /// Gives the node that was asked more time while it stands still.
+    fn wait_for_giver(&mut self) {
+        let now = self.desk.now;
+        let Some((giver, until)) = self.joint.asked else { return };
+        let is_silent = self.members.iter().any(|member| member.misses(giver));
+        if is_silent && now.since(self.joint.asked_at) < ENCODES_MAX {
+            self.joint.asked = Some((giver, until.max(now.plus(PATIENCE))));
         }
     }
 
@@ -150,7 +171,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         let Some(node) = next.copied() else { return };
         self.joint.number += 1;
         self.joint.last_asked = Some(node);
-        self.joint.asked = Some((node, now.plus(PATIENCE)));
+        (self.joint.asked, self.joint.asked_at) = (Some((node, now.plus(PATIENCE))), now);
         self.joint.asked_life = self.world.streams.life(node);
         let stands = |member: &crate::multicast::member::Member<M>| {
             (member.pid.group, member.machine.delivered_upto())
@@ -190,8 +211,10 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
 
     /// Sends the next piece to `to`, which has everything below `at`.
     pub(super) fn give_piece(&mut self, to: Rank, number: u64, at: usize) {
-        let Some((of, bytes)) = self.joint.giving.get(&to) else { return };
-        if *of != number || at > bytes.len() {
+        let giving = self.joint.giving.get(&to).filter(|(of, _)| *of == number);
+        let Some((_, bytes)) = giving else { return };
+        if at > bytes.len() {
+            self.joint.giving.remove(&to);
             return;
         }
         let end = (at + PIECE_BYTES).min(bytes.len());

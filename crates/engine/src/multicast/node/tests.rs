@@ -139,6 +139,11 @@ fn node_on<P: Planting<Bug>>(
     places: Places,
     planted: P,
 ) -> Node<Machine, App, P> {
+    let setup = setup(me, places);
+    node_with(lan, &setup, life, planted)
+}
+
+fn setup(me: usize, places: Places) -> Setup {
     let config = Config {
         layout: places.layout().clone(),
         rule: Rule::Plain,
@@ -149,7 +154,7 @@ fn node_on<P: Planting<Bug>>(
         retain: 16,
         retain_bytes: 1 << 16,
     };
-    let setup = Setup {
+    Setup {
         me: Rank::at(me),
         places,
         config,
@@ -159,14 +164,22 @@ fn node_on<P: Planting<Bug>>(
         held_bytes: 1 << 22,
         suspect_after: Duration::from_secs(3600),
         sizes: Sizes { piece_bytes: 64 << 10, behind_bytes: 128 << 10, whole_after_bytes: 1 << 30 },
-    };
+    }
+}
+
+fn node_with<P: Planting<Bug>>(
+    lan: &mut Lan,
+    setup: &Setup,
+    life: u64,
+    planted: P,
+) -> Node<Machine, App, P> {
     let origin = match (&lan.disk, life) {
         (Some(_), _) => Origin::Disk(9),
         (None, 1) => Origin::Founder,
         (None, _) => Origin::Newcomer,
     };
     let beginning = Beginning { origin, life, unix_us: life, now: Instant(1) };
-    Node::new(&setup, beginning, lan, App::default(), planted).expect("it begins")
+    Node::new(setup, beginning, lan, App::default(), planted).expect("it begins")
 }
 
 impl<P: Planting<Bug>> Town<P> {

@@ -1,5 +1,6 @@
 //! States of all groups, on a disk.
 
+use super::super::joint::PATIENCE;
 use super::*;
 use crate::mock::Memory;
 use proto::disk::Disk as _;
@@ -93,4 +94,57 @@ fn n12_a_crash_while_joint_states_are_written_leaves_all_of_them_or_none() {
     assert!(n_none > 5 && n_all > 0, "{n_none}, {n_all}");
     (0..5).for_each(|_| town.turn_all());
     assert_eq!(town.nodes[2].app.delivered, town.nodes[0].app.delivered);
+}
+
+/// Else a state that takes longer to encode than a piece may take is never taken: each giver is
+/// asked in vain, and stands still for that.
+#[test]
+fn a_giver_that_stands_still_is_waited_for_and_one_that_is_silent_is_let_off() {
+    let mut memory = Memory::of_all();
+    let mut lans: [Lan; N] = std::array::from_fn(|_| lan(memory.next(), None));
+    let suspect_after = Duration::from_secs(1);
+    let of = |me| Setup { suspect_after, ..setup(me, everywhere()) };
+    let begin = |(me, lan)| node_with(lan, &of(me), 1, Sound);
+    let nodes = lans.iter_mut().enumerate().map(begin).collect();
+    let mut town = Town { nodes, lans: lans.into(), now: Instant(1), planted: Sound };
+    [(0, 1), (0, 2), (1, 2)].into_iter().for_each(|(a, b)| town.link(a, b));
+    (0..50).for_each(|n| town.round(&[0, 1, 2], n));
+    town.lans[2].links.push((Rank::at(0), false));
+    town.lans[2].links.push((Rank::at(1), false));
+    for other in [0, 1] {
+        town.lans[other].links.push((Rank::at(2), false));
+    }
+    (50..200).for_each(|n| town.round(&[0, 1], n));
+    let died = std::mem::take(&mut town.lans[2]);
+    town.lans[2] = lan(died.wire.memory, None);
+    town.nodes[2] = node_with(&mut town.lans[2], &of(2), 2, Sound);
+    [0, 1].into_iter().for_each(|other| town.link(other, 2));
+    // It asks one of them, which encodes for long; the other continues.
+    let mut n = 200;
+    let giver = loop {
+        assert!(n < 5_000, "it asks for no states");
+        town.round(&[0, 1, 2], n);
+        n += 1;
+        if let Some((giver, _)) = town.nodes[2].joint.asked {
+            break giver.index();
+        }
+    };
+    let number = town.nodes[2].joint.number;
+    let pause = |town: &mut Town<Sound>, nodes: &[usize], seconds: u64| {
+        for _ in 0..100 * seconds {
+            town.now = town.now.plus(Duration::from_millis(10));
+            for at in nodes {
+                town.turn(*at);
+                town.carry(*at);
+            }
+        }
+    };
+    pause(&mut town, &[1 - giver, 2], 3 * PATIENCE.as_secs());
+    assert_eq!(town.nodes[2].joint.number, number, "it waits for that one");
+    // It is there again, and its answer was lost.
+    town.lans[giver].messages.clear();
+    let states = |town: &Town<Sound>| town.nodes[2].desk.figures.states;
+    pause(&mut town, &[0, 1, 2], 2 * PATIENCE.as_secs());
+    assert!(town.nodes[2].joint.number > number && states(&town) > 0, "another one is asked");
+    assert!(town.nodes.iter().all(|node| node.joint.giving.is_empty()), "N11");
 }
