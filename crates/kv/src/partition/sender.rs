@@ -21,7 +21,7 @@ use super::hash::Partitions;
 use super::plan::Map;
 use crate::entry::{self, Appended, BatchWriter, COMMAND_BYTES_MAX, Origin, Sequence};
 use base::Instant;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The most commands of this process without an answer.
 pub const COMMANDS_MAX: usize = 16_384;
@@ -265,22 +265,26 @@ impl<A> Sender<A> {
 
     /// Ends the commands whose deadline is up to `now`, and returns their askers (K3).
     pub fn expire(&mut self, now: Instant, mut ended: impl FnMut(A, Fate)) {
+        let mut gone = Vec::new();
         while let Some((sequence, deadline)) = self.first_open() {
             self.first_open = sequence;
             if deadline > now {
-                return;
+                break;
             }
-            let Some(ticket) = self.tickets.get_mut(&sequence) else { return };
-            let Some(asker) = ticket.asker.take() else { return };
+            let Some(ticket) = self.tickets.get_mut(&sequence) else { break };
+            let Some(asker) = ticket.asker.take() else { break };
             if ticket.is_sent {
                 // The command stays: its lane, and its client's order, resume when it is executed.
                 ended(asker, Fate::Unknown);
             } else {
                 ended(asker, Fate::NotSent);
-                self.forget(sequence);
+                gone.extend(self.tickets.remove(&sequence));
             }
         }
-        self.first_open = self.next;
+        if self.first_open().is_none() {
+            self.first_open = self.next;
+        }
+        self.forget(&gone);
     }
 
     fn first_open(&self) -> Option<(u64, Instant)> {
@@ -289,22 +293,27 @@ impl<A> Sender<A> {
         Some((*sequence, ticket.deadline))
     }
 
-    /// Removes a command that was not sent.
-    fn forget(&mut self, sequence: u64) {
-        let Some(ticket) = self.tickets.remove(&sequence) else { return };
-        self.bytes -= ticket.bytes;
-        if let Some(lane) = self.lanes.get_mut(&ticket.lane) {
-            lane.waiting.retain(|(waiting, _)| *waiting != sequence);
+    /// Removes commands that were not sent and have no ticket now: each lane and each client is
+    /// walked once, however many of its commands end together.
+    fn forget(&mut self, gone: &[Ticket<A>]) {
+        self.bytes -= gone.iter().map(|ticket| ticket.bytes).sum::<usize>();
+        let tickets = &self.tickets;
+        for to in gone.iter().map(|ticket| ticket.lane).collect::<BTreeSet<_>>() {
+            let Some(lane) = self.lanes.get_mut(&to) else { continue };
+            lane.waiting.retain(|(waiting, _)| tickets.contains_key(waiting));
             lane.empty();
             if lane.under_way == 0 && lane.waiting.is_empty() {
-                self.lanes.remove(&ticket.lane);
+                self.lanes.remove(&to);
             }
         }
-        if let Some(client) = self.clients.get_mut(&ticket.client) {
-            client.out.retain(|(out, _)| *out != sequence);
-            client.held.retain(|(held, _)| *held != sequence);
+        let clients: BTreeSet<u64> = gone.iter().map(|ticket| ticket.client).collect();
+        for of in clients {
+            if let Some(client) = self.clients.get_mut(&of) {
+                client.out.retain(|(out, _)| self.tickets.contains_key(out));
+                client.held.retain(|(held, _)| self.tickets.contains_key(held));
+            }
+            self.let_go(of);
         }
-        self.let_go(ticket.client);
     }
 
     /// The time at which [`Sender::expire`] has something to do.

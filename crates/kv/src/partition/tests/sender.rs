@@ -148,3 +148,33 @@ fn k4_what_waits_is_bounded() {
     assert_eq!(n, COMMANDS_MAX as u64);
     assert!(longest <= PAYLOAD_BYTES_MAX && sender.has_room());
 }
+
+#[test]
+fn k3_commands_of_several_clients_and_lanes_that_end_together_leave_the_others() {
+    let map = Map { n: 2, is_limited: false };
+    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+    let mut sender: Sender<u64> = Sender::new(me, map);
+    let [a, b] = two_keys(2);
+    let commands = [format!("SET {a} 1"), format!("MGET {a} {b}"), format!("SET {b} 1")];
+    for n in 0..100 {
+        let (client, command) = (n % 4, plain(&commands[n as usize % 3]));
+        sender.submit(client, n, &command, Instant(if n < 60 { 5 } else { 9 }));
+    }
+    let mut ended = Vec::new();
+    sender.expire(Instant(7), |asker, fate| ended.push((asker, fate)));
+    assert!(ended.iter().copied().eq((0..60).map(|n| (n, Fate::NotSent))));
+    assert_eq!((sender.len(), sender.deadline()), (40, Some(Instant(9))));
+    let mut answered = Vec::new();
+    while !sender.is_empty() {
+        let mut sent = Vec::new();
+        sender.send(NOW, |_, batch| {
+            let batch = crate::entry::Batch::check(batch).unwrap();
+            sent.extend(batch.frames().map(|frame| frame.sequence));
+            true
+        });
+        assert!(!sent.is_empty(), "none waits for one that has ended");
+        answered.extend(sent.into_iter().filter_map(|sequence| sender.answered(sequence)));
+    }
+    answered.sort_unstable();
+    assert!(answered.into_iter().eq(60..100) && sender.has_room());
+}
