@@ -16,7 +16,8 @@
 //!   when its last piece is synced. So the log always holds a whole, and all changes since.
 //! - K4 The bytes that wait for the disk are bounded ([`Journal::is_behind`]): the node then takes
 //!   nothing more from its peers or its application. A turn whose changes exceed the bound, since
-//!   it replaces a log, holds the node until the disk has taken them ([`Journal::holds`]).
+//!   it replaces a log, holds the node until the disk has taken them ([`Journal::holds`]). The
+//!   output of [`TURNS_MAX`] turns waits at most: with more, the last one's leaves with the next.
 //! - K5 While the node waits for everything ([`Journal::finish`]), nothing but pieces is appended:
 //!   a crash leaves a whole of another moment, which does not continue what is before it, or all
 //!   as it was. Asserted in [`Journal::keep`].
@@ -37,6 +38,8 @@ const CHANGES: u8 = 0;
 const PIECE: u8 = 1;
 /// The bytes of an entry beside a piece.
 const HEAD_BYTES: usize = 3;
+/// The most turns whose output waits apart: the rest leaves together.
+const TURNS_MAX: usize = 256;
 /// The time for which a disk that holds its node may sync nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -269,10 +272,11 @@ impl Journal {
         let flush = self.last_flush.filter(|_| self.backlog.is_empty());
         let n_entries = self.n_changed;
         if let Some(held) = held() {
+            let is_full = self.turns.len() >= TURNS_MAX;
             match self.turns.back_mut() {
                 // The output after the last change waits for the same sync.
-                Some(last) if last.flush == flush => {
-                    (last.n_entries, last.held) = (n_entries, held);
+                Some(last) if last.flush == flush || is_full => {
+                    *last = Turn { flush, n_entries, held };
                 }
                 _ => self.turns.push_back(Turn { flush, n_entries, held }),
             }

@@ -227,3 +227,22 @@ fn a_full_disk_is_waited_for_and_a_silent_one_is_not() {
     disk.sync_all(&mut journal);
     assert!(!journal.is_late(long(4)) && !journal.holds());
 }
+
+/// Views and marks of a turn are longer than its changes.
+#[test]
+fn k4_the_output_that_waits_for_a_silent_disk_is_bounded_too() {
+    let (mut disk, mut journal) = begun();
+    disk.room = usize::MAX;
+    journal.sizes.behind_bytes = 1 << 30;
+    let keep = |journal: &mut Journal, disk: &mut Paper, n: u64| {
+        let changes = [(GroupId::at(4), vec![7])];
+        assert!(journal.keep(disk, DISKS.into_iter(), &changes, || Some(held(n))));
+    };
+    (1..=10_000).for_each(|n| keep(&mut journal, &mut disk, n));
+    assert!(journal.turns.len() <= TURNS_MAX, "{} turns wait", journal.turns.len());
+    let synced = DiskEvent::Synced(Flush(disk.n_flushes - 1));
+    let before = journal.hear(&mut disk, &[synced]).map_or(0, |held| held.n_delivered);
+    assert!((1..10_000).contains(&before), "the last one is not synced: {before}");
+    assert_eq!(disk.sync_all(&mut journal).map(|held| held.n_delivered), Some(10_000));
+    assert!(journal.turns.is_empty());
+}
