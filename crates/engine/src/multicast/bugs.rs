@@ -18,9 +18,9 @@ proto::planted_bugs! {
     /// Questions are written for a peer that is not heard, again and again.
     QuestionsAccumulate = QUESTIONS_ACCUMULATE: tests,
     /// A node that has given a majority up has it stop.
-    TellsTheMajority = TELLS_THE_MAJORITY: sweep IN_MEMORY,
+    TellsTheMajority = TELLS_THE_MAJORITY: tests,
     /// Each of two that have given each other up stops.
-    BothStop = BOTH_STOP: sweep IN_MEMORY,
+    BothStop = BOTH_STOP: tests,
     /// A process is listened to though a later incarnation of its node was met.
     OutdatedHeard = OUTDATED_HEARD: tests,
     /// The bytes that a peer has of an earlier life of this node count for this one.

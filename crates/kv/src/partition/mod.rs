@@ -14,7 +14,9 @@
 //! - X3 all commands together are linearizable (of transactions: strictly serializable). By the
 //!   argument below; test `x3_histories_are_linearizable`.
 //! - X4 the messages that wait here are bounded by what all processes have under way, which each
-//!   process's [`Sender`] bounds (K4). By construction: only delivered messages wait.
+//!   process's [`Sender`] bounds (K4), while no replica here is behind its group. By construction:
+//!   only delivered messages wait. Where one is, other processes execute and answer what waits
+//!   here, and send more: it grows until that replica has caught up.
 //! # Why it is linearizable
 //!
 //! Within a partition the order of delivery is one order, and respects real time. Between
