@@ -64,7 +64,7 @@ impl Keyspace {
         let mut rng = Rng::new(seed ^ 0x7061_7274_6974);
         let has_disks = replicas == Some(Replicas::OnDisk);
         // (No draw of its own, so that the other runs meet what they met.)
-        let mut own = Rng::new(seed ^ 0x6769_7665_7375_70);
+        let mut own = Rng::new(seed ^ 0x0067_6976_6573_7570);
         let gives_up = replicas == Some(Replicas::InMemory) && members > 2 && own.chance(1, 4);
         // One that is given up in memory besides is a death that the promise does not cover.
         let kept_bytes = match (has_disks, gives_up) {
