@@ -48,6 +48,8 @@ crate::planted_bugs! {
     FetchAcrossGenerations = FETCH_ACROSS_GENERATIONS: sweep ["velos"],
     /// Trust a word's generation without reading the horizons.
     SkipSurvey = SKIP_SURVEY: sweep ["velos"],
+    /// The second answer of an acceptor whose promise was asked for twice leads to nothing.
+    AskedTwiceWaits = ASKED_TWICE_WAITS: tests,
     /// Show a horizon after the CAS that uses a place again, instead of before it.
     HorizonAfterCas = HORIZON_AFTER_CAS: sweep ["velos-narrow"],
     /// Do not show a horizon again that a broken link may have lost.

@@ -40,6 +40,11 @@ pub(super) struct Term {
 }
 
 impl Term {
+    /// The end of the prepared slots.
+    pub(super) const fn prepared_until(&self) -> Slot {
+        self.prepared_until
+    }
+
     /// Whether a change that it has proposed is under way yet.
     pub(super) fn is_changing(&self, applied: Prefix) -> bool {
         self.changing.is_some_and(|(slot, _)| !applied.contains(slot))

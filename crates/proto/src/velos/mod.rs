@@ -29,6 +29,9 @@
 //!   be mistaken for the other. By construction: only its completion (T4) removes its mark, and a
 //!   completion is of the term that posted its verb, however long ago (`terms`). Asserted in
 //!   `settle`; mutant `REPOST_UNANSWERED`.
+//! - I17 While a value is proposed, each acceptor that is fed, has promised and has not accepted
+//!   has an operation under way, or another look around is due: an answer that leads to nothing
+//!   would be the last that a leader hears. Asserted in `poll` (debug); mutant `ASKED_TWICE_WAITS`.
 //! - I8 A promise counts for a slot only if the word was of that use of its place or an earlier
 //!   one, however far this node lags and however often the generation has wrapped. A leader shows
 //!   each acceptor a *horizon*, below which all its slots stay, before it prepares them; a
@@ -399,6 +402,7 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
             self.advance(host);
             self.tend_members(host);
             self.publish(host);
+            debug_assert!(self.is_under_way(), "I17: an acceptor has nothing to answer");
         } else {
             self.tend_members(host);
         }

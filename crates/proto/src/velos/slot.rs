@@ -211,9 +211,9 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
             (Ballot::NONE, Tag::NONE)
         };
         cell.found[from.index()] = found;
-        // It was asked again while its horizons were on their way, and what follows the promise has
-        // waited for this answer.
-        let is_known = cell.vouched.contains(from);
+        // I17: it was asked again while its horizons were on their way, and what follows the
+        // promise has waited for this answer.
+        let is_known = cell.vouched.contains(from) && !self.planted.has(Bug::AskedTwiceWaits);
         if announced || is_known || self.ring.by_message.contains(from) {
             // Once a slot was free under this ballot, no lower ballot can have gone a ring beyond
             // it; and an acceptor that uses messages examines its own horizons.
@@ -371,6 +371,21 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         value::encode(&mut cell.value, label, payload);
         Rank::all(self.members).for_each(|rank| self.post_accept(rank, slot, host));
         self.show_horizon_late(slot, host);
+    }
+
+    /// I17
+    pub(super) fn is_under_way(&mut self) -> bool {
+        let Some(until) = self.term.as_ref().map(|term| term.prepared_until()) else { return true };
+        if self.clock.alarm().is_some() {
+            return true;
+        }
+        let fed: Vec<Rank> = Rank::all(self.members).filter(|rank| self.is_fed(*rank)).collect();
+        (self.applied.next_slot().0..until.0).map(Slot).all(|slot| {
+            let is_proposed = self.ring.phase_of(slot) == Phase::Accepting;
+            let cell = self.ring.cell(slot);
+            let owes = |rank: &Rank| cell.vouched.contains(*rank) && !cell.accepted.contains(*rank);
+            !is_proposed || fed.iter().filter(|rank| owes(rank)).all(|rank| cell.is_waiting(*rank))
+        })
     }
 
     pub(super) fn post_accept<H: Host>(&mut self, to: Rank, slot: Slot, host: &mut H) {

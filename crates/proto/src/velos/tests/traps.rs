@@ -371,7 +371,11 @@ fn a_lost_answer_to_a_message_is_asked_for_again() {
 }
 
 /// Lets verbs through to member 1, one at a time, until the leader has noted what is asked for.
-fn let_through_until(group: &mut Group<Sound>, is_noted: impl Fn(&Cell) -> bool, slot: Slot) {
+fn let_through_until<P: Planting<Bug>>(
+    group: &mut Group<P>,
+    is_noted: impl Fn(&Cell) -> bool,
+    slot: Slot,
+) {
     while !is_noted(group.machines[0].cell(slot)) {
         assert!(!group.world.links[0][1].is_empty(), "it is noted before all is through");
         group.world.let_through(0, 1, 1);
@@ -380,7 +384,7 @@ fn let_through_until(group: &mut Group<Sound>, is_noted: impl Fn(&Cell) -> bool,
 }
 
 /// Lets the leader look around, whatever has asked for that.
-fn look_around(group: &mut Group<Sound>) {
+fn look_around<P: Planting<Bug>>(group: &mut Group<P>) {
     let now = group.now;
     group.machines[0].clock.nudge(now);
     group.step(0);
@@ -389,8 +393,15 @@ fn look_around(group: &mut Group<Sound>) {
 /// A look around asks member 1 again for a promise that it has given, since its horizons are still
 /// on their way; the answer comes when the value is proposed. Nothing else makes the leader look.
 #[test]
-fn an_acceptor_whose_promise_was_asked_for_twice_is_sent_the_value() {
-    let mut group = Group::new(Sound);
+fn i17_an_acceptor_whose_promise_was_asked_for_twice_is_sent_the_value() {
+    let group = asked_twice(Sound);
+    assert!(group.leads(0));
+    assert_eq!(group.values(1), [b"kept"]);
+    assert!(!asked_twice(Planted(Bug::AskedTwiceWaits)).leads(0), "it waits for another look");
+}
+
+fn asked_twice<P: Planting<Bug>>(planted: P) -> Group<P> {
+    let mut group = Group::new(planted);
     group.lead(0);
     group.settle(&EVERYBODY);
     // Member 0 alone accepts the value, and has to propose it again in its next term.
@@ -414,8 +425,7 @@ fn an_acceptor_whose_promise_was_asked_for_twice_is_sent_the_value() {
     group.release(0, 1);
     // (No time passes.)
     while group.step(0) + group.step(1) > 0 {}
-    assert!(group.leads(0));
-    assert_eq!(group.values(1), [b"kept"]);
+    group
 }
 
 /// A token has room for 16 bits of a term's number, and one link may stand still for more terms.
