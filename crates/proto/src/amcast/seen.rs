@@ -2,7 +2,10 @@
 //!
 //! - S1 A marked name stays marked: [`Seen::contains`] never turns false. By construction: marks
 //!   are only ever set, and names that fall out of a sender's window count as marked.
-//! - S2 A sender costs [`WINDOW`] bits at most. By construction.
+//! - S2 A sender costs [`WINDOW`] bits and one word at most. By construction.
+//! - S3 A name less than [`WINDOW`] below the newest marked one of its sender counts as marked only
+//!   if it was. By construction: whole words fall out, and one more word is kept than a window has,
+//!   since a window seldom begins with a word.
 
 use super::MessageId;
 use crate::codec::{Coded, Malformed, Out, Reader, Varints, list, number};
@@ -14,6 +17,8 @@ use alloc::vec::Vec;
 pub const WINDOW: u64 = 1 << 16;
 
 const BITS: u64 = u64::BITS as u64;
+/// The most words of one sender (S3).
+const WORDS: u64 = WINDOW / BITS + 1;
 
 /// The marks of one sender.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,12 +46,12 @@ impl Seen {
     pub fn insert(&mut self, id: MessageId) {
         let word = id.sequence / BITS;
         let marks = self.senders.entry(id.sender).or_insert_with(|| {
-            // A sender may begin anywhere: at most a window is kept.
-            let n_below = word.saturating_sub(WINDOW / BITS - 1);
+            // A sender may begin anywhere: no more than a window's words are kept.
+            let n_below = word.saturating_sub(WORDS - 1);
             Marks { n_below, words: VecDeque::new() }
         });
-        if word >= marks.n_below + WINDOW / BITS {
-            let n_more = word + 1 - WINDOW / BITS - marks.n_below;
+        if word >= marks.n_below + WORDS {
+            let n_more = word + 1 - WORDS - marks.n_below;
             marks.words.drain(..marks.words.len().min(n_more as usize));
             marks.n_below += n_more;
         }
@@ -106,13 +111,32 @@ mod tests {
         assert_eq!(round_trip(&seen), seen);
     }
 
+    /// The window moved by whole words, so that a message up to 63 sequences short of a window
+    /// counted as delivered.
+    #[test]
+    fn s3_no_name_within_a_window_of_the_newest_counts_as_seen() {
+        let id = |sequence| MessageId { sender: 1, sequence };
+        for old in 0..130 {
+            let mut seen = Seen::default();
+            (0..old).for_each(|sequence| seen.insert(id(sequence)));
+            (old + 1..old + WINDOW).for_each(|sequence| seen.insert(id(sequence)));
+            assert!(!seen.contains(id(old)), "{old}");
+        }
+        // A sender may begin anywhere.
+        for old in 5 * WINDOW..5 * WINDOW + 130 {
+            let mut seen = Seen::default();
+            seen.insert(id(old + WINDOW - 1));
+            assert!(!seen.contains(id(old)), "{old}");
+        }
+    }
+
     #[test]
     fn s2_a_window_moves_on_and_what_it_leaves_counts_as_seen() {
         let mut seen = Seen::default();
         let id = |sequence| MessageId { sender: 1, sequence };
         for sequence in (0..4 * WINDOW).step_by(2) {
             seen.insert(id(sequence));
-            assert!(seen.senders[&1].words.len() as u64 <= WINDOW / BITS);
+            assert!(seen.senders[&1].words.len() as u64 <= WINDOW / BITS + 1);
         }
         assert!(seen.contains(id(5)), "below the window");
         assert!(!seen.contains(id(4 * WINDOW - 3)) && !seen.contains(id(4 * WINDOW + 7)));

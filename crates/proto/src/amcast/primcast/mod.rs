@@ -78,6 +78,8 @@ mod transfer;
 #[cfg(test)]
 mod transfer_tests;
 mod turns;
+#[cfg(test)]
+mod window_tests;
 mod wire;
 
 pub use spec::Spec;
