@@ -6,8 +6,10 @@
 //!   old one does not matter: an unknown outcome may still become a delivery. By [`Span::is_full`],
 //!   which `Desk::multicast` checks first; asserted in [`Span::issue`].
 //! - W2 A destination has delivered a message as soon as one of its members has, for good. Every
-//!   later message comes later in the group's order, at each member (uniform prefix order). By
-//!   `Node::deliver`, and by asking ([`Span::next_to_ask`]).
+//!   later message comes later in the group's order, at each member (uniform prefix order). Where
+//!   messages commute, a later one may come earlier at another member, but not by a window: the
+//!   machine holds it back (PrimCast's P25). By `Node::deliver`, and by asking
+//!   ([`Span::next_to_ask`]).
 //!
 //! Deliveries here are noted directly. About groups without a member here, and about messages that
 //! a state included, the node asks when many messages have accumulated.

@@ -9,6 +9,12 @@
 //! - P15 Every message to this group with a place up to `last` was delivered; the messages
 //!   delivered above are in `ahead`. Marks, floors and states refer to `last`, so P6 to P8 hold
 //!   unchanged. By `Machine::move_mark`; global: sim checkers `bounded`, `agreement`.
+//! - P25 No message is delivered ahead of a pending one of its sender whose sequence is lower by
+//!   [`WINDOW`] or more: the name of the lower one would count as delivered (P8). T3 does not
+//!   exclude that: another member of the group may have delivered the lower one, which waits here
+//!   for a message that it conflicts with. A message so much higher was multicast after that
+//!   delivery, so its place is above, and the lower one is among `pending` (P14). By
+//!   [`Staying::has_to_wait`].
 //!
 //! Where no messages commute `ahead` stays empty, and P14 is P1.
 
@@ -16,11 +22,33 @@ use super::{Machine, PrimcastWire};
 use crate::amcast::bugs::Bug;
 use crate::amcast::footprint::Footprint;
 use crate::amcast::linear::{Rule, admits_by_clock};
-use crate::amcast::{Host, MessageId, Place, Timestamp, To};
+use crate::amcast::{Host, MessageId, Place, Timestamp, To, WINDOW};
 use crate::planted::Planting;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use base::Instant;
 use core::time::Duration;
+
+/// The pending messages that a walk upwards has left where they are.
+struct Staying {
+    /// The union of their footprints (F4).
+    touches: Footprint,
+    /// The lowest sequence of each sender.
+    lowest: BTreeMap<u64, u64>,
+}
+
+impl Staying {
+    fn add(&mut self, id: MessageId) {
+        let lowest = self.lowest.entry(id.sender).or_insert(id.sequence);
+        *lowest = id.sequence.min(*lowest);
+    }
+
+    /// Whether its delivery would be too far ahead of one that stays (P25).
+    fn has_to_wait(&self, id: MessageId) -> bool {
+        let lowest = self.lowest.get(&id.sender);
+        lowest.is_some_and(|lowest| id.sequence >= lowest.saturating_add(WINDOW))
+    }
+}
 
 impl<P: Planting<Bug>> Machine<P> {
     /// Lines 53 to 56. Examines only the first pending message: the others matter when it is their
@@ -56,8 +84,8 @@ impl<P: Planting<Bug>> Machine<P> {
         unless(Bug::NoPrimaryClock, primary).min(unless(Bug::NoQuorumClock, quorum))
     }
 
-    /// P14: delivers everything that may be delivered now, in one pass upwards. The messages that
-    /// stay are joined to one footprint (F4), with which those above are compared.
+    /// P14, P25: delivers everything that may be delivered now, in one pass upwards. The messages
+    /// that stay are joined to one footprint, with which those above are compared.
     fn deliver_what_commutes<H: Host<PrimcastWire>>(&mut self, now: Instant, host: &mut H) {
         while self.takes_part() {
             self.deliver_in_one_walk(now, host);
@@ -75,7 +103,7 @@ impl<P: Planting<Bug>> Machine<P> {
         let looked_at: Vec<Place> = self.log.pending.range(..=within).copied().collect();
         looked_at.into_iter().for_each(|(_, id)| self.look_at(id));
         let near: Vec<Place> = self.log.pending.range(..=within).copied().collect();
-        let mut stays = Footprint::NONE;
+        let mut stays = Staying { touches: Footprint::NONE, lowest: BTreeMap::new() };
         let planted = self.planted;
         let ignores = planted.has(Bug::IgnoreConflicts);
         let is_nearest = planted.has(Bug::ConflictsWithNearest);
@@ -87,13 +115,14 @@ impl<P: Planting<Bug>> Machine<P> {
             let touches = body.map_or(unknown, |message| message.footprint);
             let conflicts = match (ignores, planted.has(Bug::ReadsNeverWait)) {
                 (true, _) => false,
-                (_, true) => touches.writes_meet(stays),
-                _ => touches.conflicts(stays),
+                (_, true) => touches.writes_meet(stays.touches),
+                _ => touches.conflicts(stays.touches),
             };
-            if self.is_final(place) && !conflicts {
+            if self.is_final(place) && !conflicts && !stays.has_to_wait(place.1) {
                 self.deliver(place.0, place.1, now, host);
             } else {
-                stays = if is_nearest { touches } else { stays.union(touches) };
+                stays.touches = if is_nearest { touches } else { stays.touches.union(touches) };
+                stays.add(place.1);
             }
         }
         self.move_mark(now);

@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! - P1 A process delivers in the order of (final timestamp, name). Asserted at each delivery.
-//!   Where messages commute, conflicting ones are (P14, `deliver`).
+//!   Where messages commute, conflicting ones are (P14, `deliver`; P15, P25).
 //! - P2 A process that acknowledges a proposal holds its message, so a decided timestamp never
 //!   waits for a message that died with its sender. By construction: `Machine::drain` stops at the
 //!   first proposal without one; asserted in `Machine::acknowledge`.

@@ -97,3 +97,22 @@ fn p8_the_oldest_message_that_t3_admits_is_delivered() {
     follower.take_remote(id);
     assert_eq!(follower.delivered().last(), Some(&old));
 }
+
+/// Another member has delivered the old message, so its sender is free to send on (W2 of the door's
+/// span): here it waits for one that it conflicts with, whose other timestamp has not come.
+#[test]
+fn p25_no_message_overtakes_one_of_its_sender_by_a_window() {
+    let mut follower = Follower::new();
+    let other =
+        Message { id: MessageId { sender: 2, sequence: 1 }, ..message(1, GroupSet::all(2), OLD) };
+    let (waits_for, old) = (other.id, 63);
+    follower.take(core::iter::once(other));
+    follower.take(core::iter::once(message(old, GroupSet::all(1), OLD)));
+    follower.take(new_messages(old + 1..old + WINDOW + 200));
+    assert_eq!(follower.delivered().len() as u64, WINDOW - 1);
+    assert_eq!(follower.delivered().last(), Some(&(old + WINDOW - 1)));
+    follower.take_remote(waits_for);
+    let (delivered, n_new) = (follower.delivered(), WINDOW as usize - 1);
+    assert_eq!(delivered[n_new..n_new + 3], [1, old, old + WINDOW]);
+    assert_eq!(delivered.last(), Some(&(old + WINDOW + 199)));
+}
