@@ -45,6 +45,7 @@ pub mod footprint;
 mod id;
 pub mod linear;
 pub mod members;
+mod missing;
 pub mod outbox;
 pub mod primcast;
 mod seen;

@@ -24,6 +24,7 @@ pub use spec::Spec;
 pub use wire::{Entry, FastcastWire};
 
 use super::bugs::Bug;
+use super::missing::Missing;
 use super::wire::is_addressable;
 use super::{
     About, Config, GroupId, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp,
@@ -56,7 +57,6 @@ struct Record {
     is_logged: bool,
     bound: Option<Timestamp>,
     is_delivered: bool,
-    asked_at: Instant,
 }
 
 impl Record {
@@ -65,9 +65,6 @@ impl Record {
         self.hard.values().max().copied().filter(|_| is_known)
     }
 }
-
-/// The number of undelivered messages that one tick asks about.
-const PULLS_MAX: usize = 64;
 
 /// One process.
 #[derive(Clone, Debug)]
@@ -86,7 +83,7 @@ pub struct Fastcast<P: Planting<Bug> = Sound> {
     waiting: VecDeque<Entry>,
     records: BTreeMap<MessageId, Record>,
     unproposed: BTreeSet<MessageId>,
-    undelivered: BTreeSet<MessageId>,
+    missing: Missing,
     pending: BTreeSet<Place>,
     /// The number of entries that each member accepted, and their epoch.
     accepted: Vec<(Ballot, u64)>,
@@ -107,9 +104,9 @@ fn clock_after(clock: Timestamp, entry: &Entry) -> Timestamp {
 
 impl<P: Planting<Bug>> Fastcast<P> {
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
-        let undelivered = &mut self.undelivered;
+        let missing = &mut self.missing;
         self.records.entry(id).or_insert_with(|| {
-            undelivered.insert(id);
+            missing.add(id, now);
             Record {
                 dest,
                 body: None,
@@ -118,7 +115,6 @@ impl<P: Planting<Bug>> Fastcast<P> {
                 is_logged: false,
                 bound: None,
                 is_delivered: false,
-                asked_at: now,
             }
         })
     }
@@ -130,6 +126,7 @@ impl<P: Planting<Bug>> Fastcast<P> {
             if !record.is_logged {
                 self.unproposed.insert(message.id);
             }
+            self.missing.remove(message.id);
         }
     }
 
@@ -275,7 +272,6 @@ impl<P: Planting<Bug>> Fastcast<P> {
             assert!(self.last < (at, id), "F1: {id:?} at {at:?} comes after {:?}", self.last);
             self.last = (at, id);
             self.pending.remove(&(at, id));
-            self.undelivered.remove(&id);
             record.bound = None;
             record.is_delivered = true;
             host.deliver(record.body.as_ref().expect("it was just seen"), at);
@@ -315,7 +311,7 @@ impl<P: Planting<Bug>> Multicast for Fastcast<P> {
             waiting: VecDeque::new(),
             records: BTreeMap::new(),
             unproposed: BTreeSet::new(),
-            undelivered: BTreeSet::new(),
+            missing: Missing::default(),
             pending: BTreeSet::new(),
             accepted: alloc::vec![(Ballot::NONE, 0); config.layout.members(me.group)],
             last: Place::default(),
@@ -412,14 +408,8 @@ impl<P: Planting<Bug>> Multicast for Fastcast<P> {
     }
 
     fn tick<H: Host<FastcastWire>>(&mut self, now: Instant, host: &mut H) {
-        for id in self.undelivered.iter().take(PULLS_MAX) {
-            let record = self.records.get_mut(id).expect("undelivered is known");
-            if record.asked_at.plus(self.config.patience) <= now {
-                record.asked_at = now;
-                if record.body.is_none() {
-                    host.send(To::Groups(record.dest), &FastcastWire::Pull(*id));
-                }
-            }
+        for id in self.missing.take_due(now, self.config.patience) {
+            host.send(To::Groups(self.records[&id].dest), &FastcastWire::Pull(id));
         }
         self.mend(now, host);
         self.advance(now, host);
@@ -428,15 +418,7 @@ impl<P: Planting<Bug>> Multicast for Fastcast<P> {
     fn deadline(&self) -> Option<Instant> {
         let patience = self.config.patience;
         let role = self.is_unsettled().then(|| self.since.plus(patience));
-        let pull = self
-            .undelivered
-            .iter()
-            .take(PULLS_MAX)
-            .map(|id| &self.records[id])
-            .filter(|record| record.body.is_none())
-            .map(|record| record.asked_at.plus(patience))
-            .min();
-        [role, pull].into_iter().flatten().min()
+        [role, self.missing.due_at(patience)].into_iter().flatten().min()
     }
 
     fn is_primary(&self) -> bool {
@@ -455,5 +437,45 @@ impl<P: Planting<Bug>> Multicast for Fastcast<P> {
             | FastcastWire::Promise { .. }
             | FastcastWire::NewState { .. } => About::Group,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::Layout;
+    use crate::amcast::linear::Rule;
+    use crate::amcast::missing::PULLS_MAX;
+    use crate::amcast::outbox::Outbox;
+
+    /// The first names alone were asked about, also those of messages that were here.
+    #[test]
+    fn a_missing_message_is_asked_for_behind_many_undelivered_ones() {
+        let pid = |rank| Pid { group: GroupId::at(0), rank: Rank::at(rank) };
+        let patience = core::time::Duration::from_millis(40);
+        let config = Config {
+            layout: Layout::new(&[3]),
+            rule: Rule::Plain,
+            hybrid: false,
+            patience,
+            commutes: false,
+            part_bytes: 64 << 10,
+            retain: 100,
+            retain_bytes: usize::MAX,
+        };
+        let mut machine = Fastcast::new(&config, pid(1), Sound);
+        let mut out = Outbox::<FastcastWire, Vec<(MessageId, Timestamp)>>::default();
+        let (dest, now) = (GroupSet::all(1), Instant(1));
+        for sequence in 0..2 * PULLS_MAX as u64 {
+            let id = MessageId { sender: 1, sequence };
+            machine.on_start(&Arc::new(Message::new(id, dest, *b"x")), now, &mut out);
+        }
+        let (id, ts) = (MessageId { sender: 2, sequence: 1 }, Timestamp(1));
+        let (epoch, entry) = (machine.current, Entry::Hard { id, dest, ts });
+        let proposal = FastcastWire::Append { epoch, index: 0, entry };
+        machine.on_wire(pid(0), &proposal, now, &mut out);
+        assert_eq!(machine.deadline(), Some(now.plus(patience)));
+        machine.tick(now.plus(patience), &mut out);
+        assert!(out.sent.contains(&(To::Groups(dest), FastcastWire::Pull(id))));
     }
 }

@@ -215,6 +215,7 @@ impl<P: Planting<Bug>> Whitebox<P> {
             if global.is_some() {
                 record.global = *global;
             }
+            self.missing.remove(message.id);
         }
         let is_unproposed =
             |record: &super::Record| record.body.is_some() && record.local.is_none();

@@ -21,6 +21,7 @@ pub use spec::Spec;
 pub use wire::{Kept, WhiteboxWire};
 
 use super::bugs::Bug;
+use super::missing::Missing;
 use super::wire::is_addressable;
 use super::{
     About, Config, GroupId, GroupSet, Host, Message, MessageId, Multicast, Pid, Place, Timestamp,
@@ -62,11 +63,7 @@ struct Record {
     /// Whether DELIVER was sent under the present ballot.
     is_announced: bool,
     is_delivered: bool,
-    asked_at: Instant,
 }
-
-/// The number of undelivered messages that one tick asks about.
-const PULLS_MAX: usize = 64;
 
 /// One process.
 #[derive(Clone, Debug)]
@@ -80,7 +77,7 @@ pub struct Whitebox<P: Planting<Bug> = Sound> {
     records: BTreeMap<MessageId, Record>,
     /// The messages that are known, without a timestamp of the own group.
     unproposed: BTreeSet<MessageId>,
-    undelivered: BTreeSet<MessageId>,
+    missing: Missing,
     /// At the leader: the messages proposed or accepted, not committed, by local timestamp.
     open: BTreeSet<Place>,
     /// At the leader: the messages committed, not announced, by final timestamp.
@@ -97,9 +94,9 @@ pub struct Whitebox<P: Planting<Bug> = Sound> {
 
 impl<P: Planting<Bug>> Whitebox<P> {
     fn record(&mut self, id: MessageId, dest: GroupSet, now: Instant) -> &mut Record {
-        let undelivered = &mut self.undelivered;
+        let missing = &mut self.missing;
         self.records.entry(id).or_insert_with(|| {
-            undelivered.insert(id);
+            missing.add(id, now);
             Record {
                 dest,
                 body: None,
@@ -111,7 +108,6 @@ impl<P: Planting<Bug>> Whitebox<P> {
                 global: None,
                 is_announced: false,
                 is_delivered: false,
-                asked_at: now,
             }
         })
     }
@@ -123,6 +119,7 @@ impl<P: Planting<Bug>> Whitebox<P> {
             if record.local.is_none() {
                 self.unproposed.insert(message.id);
             }
+            self.missing.remove(message.id);
         }
     }
 
@@ -218,7 +215,6 @@ impl<P: Planting<Bug>> Whitebox<P> {
     fn deliver<H: Host<WhiteboxWire>>(&mut self, place: Place, host: &mut H) {
         assert!(self.last < place, "WB1: {place:?} comes after {:?}", self.last);
         self.last = place;
-        self.undelivered.remove(&place.1);
         self.unproposed.remove(&place.1);
         let record = self.records.get_mut(&place.1).expect("it is known");
         record.is_delivered = true;
@@ -252,7 +248,7 @@ impl<P: Planting<Bug>> Multicast for Whitebox<P> {
             clock: Timestamp::ZERO,
             records: BTreeMap::new(),
             unproposed: BTreeSet::new(),
-            undelivered: BTreeSet::new(),
+            missing: Missing::default(),
             open: BTreeSet::new(),
             committed: BTreeSet::new(),
             announced: VecDeque::new(),
@@ -351,14 +347,8 @@ impl<P: Planting<Bug>> Multicast for Whitebox<P> {
     }
 
     fn tick<H: Host<WhiteboxWire>>(&mut self, now: Instant, host: &mut H) {
-        for id in self.undelivered.iter().take(PULLS_MAX) {
-            let record = self.records.get_mut(id).expect("undelivered is known");
-            if record.asked_at.plus(self.config.patience) <= now {
-                record.asked_at = now;
-                if record.body.is_none() {
-                    host.send(To::Groups(record.dest), &WhiteboxWire::Pull(*id));
-                }
-            }
+        for id in self.missing.take_due(now, self.config.patience) {
+            host.send(To::Groups(self.records[&id].dest), &WhiteboxWire::Pull(id));
         }
         self.mend(now, host);
         self.advance(host);
@@ -367,15 +357,7 @@ impl<P: Planting<Bug>> Multicast for Whitebox<P> {
     fn deadline(&self) -> Option<Instant> {
         let patience = self.config.patience;
         let role = self.is_unsettled().then(|| self.since.plus(patience));
-        let pull = self
-            .undelivered
-            .iter()
-            .take(PULLS_MAX)
-            .map(|id| &self.records[id])
-            .filter(|record| record.body.is_none())
-            .map(|record| record.asked_at.plus(patience))
-            .min();
-        [role, pull].into_iter().flatten().min()
+        [role, self.missing.due_at(patience)].into_iter().flatten().min()
     }
 
     fn is_primary(&self) -> bool {
@@ -394,5 +376,45 @@ impl<P: Planting<Bug>> Multicast for Whitebox<P> {
             | WhiteboxWire::NewState { .. }
             | WhiteboxWire::NewStateAck(_) => About::Group,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::amcast::Layout;
+    use crate::amcast::linear::Rule;
+    use crate::amcast::missing::PULLS_MAX;
+    use crate::amcast::outbox::Outbox;
+
+    /// The first names alone were asked about, also those of messages that were here.
+    #[test]
+    fn a_missing_message_is_asked_for_behind_many_undelivered_ones() {
+        let pid = |rank| Pid { group: GroupId::at(0), rank: Rank::at(rank) };
+        let patience = core::time::Duration::from_millis(40);
+        let config = Config {
+            layout: Layout::new(&[3]),
+            rule: Rule::Plain,
+            hybrid: false,
+            patience,
+            commutes: false,
+            part_bytes: 64 << 10,
+            retain: 100,
+            retain_bytes: usize::MAX,
+        };
+        let mut machine = Whitebox::new(&config, pid(1), Sound);
+        let mut out = Outbox::<WhiteboxWire, Vec<(MessageId, Timestamp)>>::default();
+        let (dest, now) = (GroupSet::all(1), Instant(1));
+        for sequence in 0..2 * PULLS_MAX as u64 {
+            let id = MessageId { sender: 1, sequence };
+            machine.on_start(&Arc::new(Message::new(id, dest, *b"x")), now, &mut out);
+        }
+        let (id, ts) = (MessageId { sender: 2, sequence: 1 }, Timestamp(1));
+        let ballot = machine.current;
+        let proposal = WhiteboxWire::Accept { id, dest, ballot, ts };
+        machine.on_wire(pid(0), &proposal, now, &mut out);
+        assert_eq!(machine.deadline(), Some(now.plus(patience)));
+        machine.tick(now.plus(patience), &mut out);
+        assert!(out.sent.contains(&(To::Groups(dest), WhiteboxWire::Pull(id))));
     }
 }
