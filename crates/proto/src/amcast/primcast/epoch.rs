@@ -71,6 +71,7 @@ impl<P: Planting<Bug>> Machine<P> {
             self.say(Vec::new(), host); // under the promise that it was acknowledged under
             self.office.enter(Phase::Promised, now);
             self.office.promised = epoch;
+            self.transfer.forget_promises();
         } else if self.office.current == epoch {
             // The process has promised, and a host skipped its promise or the answer; or it is in
             // the epoch, which has begun here, and the ACCEPTs of others died with them.

@@ -8,10 +8,11 @@
 //!   sender had. Logs of one epoch are beginnings of one another (P4, and P11 of one that came
 //!   back), and timestamps rise in them. So of a log of the same epoch everything up to the lower
 //!   of both ends is the same, and a timestamp is a place in it that forgetting does not move. By
-//!   [`Held::shared_with`], and by [`Gathered::take`], which takes only what follows. A message
-//!   that one of the two has forgotten was delivered (P7), and the floors of all that sent parts of
-//!   it count. The last part is sent with everything else of that moment, so by T1 its sender's
-//!   later proposals come later.
+//!   [`Held::shared_with`], by [`Gathered::take`], which takes only what follows, and by
+//!   `Machine::note_source`, which drops parts on top of a log that is replaced. A message that one
+//!   of the two has forgotten was delivered (P7), and the floors of all that sent parts of it
+//!   count. The last part is sent with everything else of that moment, so by T1 its sender's later
+//!   proposals come later.
 
 use super::wire::{Beginning, Held, Logged, Part, PrimcastWire, Told};
 use super::{Machine, Phase};
@@ -119,7 +120,7 @@ pub(super) struct Transfer {
     pub(super) promises: BTreeMap<Rank, Promise>,
     /// The promises of members that were asked for more and are silent: they do not count now.
     silent: BTreeMap<Rank, Promise>,
-    /// The state of an epoch whose parts are on their way here.
+    /// The state of an epoch whose parts are on their way here, on top of the own log as it is.
     incoming: Option<(Ballot, Gathered)>,
     /// The log with which `current` began.
     source: Held,
@@ -372,9 +373,10 @@ impl<P: Planting<Bug>> Machine<P> {
         false
     }
 
-    /// Notes the log with which `current` began.
-    pub(super) const fn note_source(&mut self, source: Held) {
-        self.transfer.source = source;
+    /// Notes the log with which `current` began. The own log is replaced by it, so parts of another
+    /// state on top of the own one join nothing any longer (P23).
+    pub(super) fn note_source(&mut self, source: Held) {
+        (self.transfer.source, self.transfer.incoming) = (source, None);
     }
 }
 

@@ -31,18 +31,22 @@ struct Group {
     n_wires: usize,
 }
 
+fn config() -> Config {
+    Config {
+        layout: Layout::new(&[3]),
+        rule: Rule::Plain,
+        hybrid: false,
+        patience: core::time::Duration::from_millis(40),
+        commutes: false,
+        part_bytes: PART_BYTES,
+        retain: 100,
+        retain_bytes: usize::MAX,
+    }
+}
+
 impl Group {
     fn new() -> Group {
-        let config = Config {
-            layout: Layout::new(&[3]),
-            rule: Rule::Plain,
-            hybrid: false,
-            patience: core::time::Duration::from_millis(40),
-            commutes: false,
-            part_bytes: PART_BYTES,
-            retain: 100,
-            retain_bytes: usize::MAX,
-        };
+        let config = config();
         Group {
             machines: (0..3).map(|rank| Machine::new(&config, pid(rank), Sound)).collect(),
             hosts: (0..3).map(|_| Sent::default()).collect(),
@@ -252,4 +256,63 @@ fn p23_a_follower_joins_no_parts_of_two_states() {
         }
     }
     assert_eq!(timestamps(&group.machines[2]), [2, 7]);
+}
+
+/// A part of one epoch's state has come, on top of the own log, when this process establishes an
+/// epoch with a shorter log. The next state begins with the first: it has to come whole.
+#[test]
+fn p23_a_part_on_top_of_a_log_that_was_replaced_joins_no_state() {
+    let config = Config { layout: Layout::new(&[5]), ..config() };
+    let (mut machine, mut out) = (Machine::new(&config, pid(1), Sound), Sent::default());
+    let (first, members) = (machine.office.current, machine.seat.members);
+    let begins = |epoch, source, part| {
+        let (floor, clock, has_begun, length) = (Place::default(), Timestamp(10), false, 10);
+        let of = Beginning { epoch, length, floor, source, part, clock, members, has_begun };
+        [PrimcastWire::NewEpoch { epoch, held: Held::default() }, PrimcastWire::NewState(of)]
+    };
+    let take = |machine: &mut Machine, out: &mut Sent, from, wires: [PrimcastWire; 2]| {
+        for wire in wires {
+            machine.on_wire(pid(from), &wire, Instant(1), out);
+        }
+    };
+    let founding = Held { epoch: first, upto: Timestamp(10) };
+    let own = Ballot::above(first, Rank::at(0));
+    let state = begins(own, founding, part(first, &[1, 2, 3, 4, 5], true));
+    take(&mut machine, &mut out, 0, state);
+    assert_eq!(timestamps(&machine), [1, 2, 3, 4, 5]);
+
+    let long = Ballot::above(own, Rank::at(2));
+    let on_top = Part { after: Timestamp(5), ..part(first, &[6], false) };
+    take(&mut machine, &mut out, 2, begins(long, Held { epoch: own, ..founding }, on_top));
+    assert_eq!(timestamps(&machine), [1, 2, 3, 4, 5], "the rest is on its way");
+
+    machine.trust(Rank::at(1), Instant(1), &mut out);
+    let (epoch, current) = (machine.office.promised, Ballot::above(own, Rank::at(3)));
+    for from in [3, 4] {
+        let (clock, floor, upto, length) = (Timestamp(9), Place::default(), Timestamp(3), 3);
+        let part = part(first, &[1, 2, 3], true);
+        let promise =
+            PrimcastWire::Promise { epoch, clock, current, members, length, floor, upto, part };
+        machine.on_wire(pid(from), &promise, Instant(1), &mut out);
+    }
+    assert_eq!((machine.office.current, timestamps(&machine)), (epoch, alloc::vec![1, 2, 3]));
+
+    let next = Ballot::above(epoch, Rank::at(2));
+    let whole: Vec<u64> = (1..=10).collect();
+    let source = Held { epoch: long, ..founding };
+    take(&mut machine, &mut out, 2, begins(next, source, part(first, &whole, true)));
+    assert_eq!(timestamps(&machine), whole);
+}
+
+/// The logs that came with them may be as long as what a member lacks.
+#[test]
+fn a_candidate_that_promises_another_epoch_forgets_the_promises_of_its_own() {
+    let mut group = Group::new();
+    group.act(1, |machine, now, host| machine.trust(Rank::at(1), now, host));
+    assert_eq!(group.machines[1].transfer.promises.len(), 1, "the own one");
+    let epoch = Ballot::above(group.machines[1].office.promised, Rank::at(2));
+    let asks = PrimcastWire::NewEpoch { epoch, held: Held::default() };
+    group.act(1, |machine, now, host| machine.on_wire(pid(2), &asks, now, host));
+    assert_eq!(group.machines[1].office.phase, Phase::Promised);
+    assert!(group.machines[1].transfer.promises.is_empty());
 }
