@@ -422,7 +422,7 @@ impl<P: Planting<Bug>> Machine<P> {
             }
             return;
         }
-        let Some(record) = self.records.get(id) else {
+        let Some(record) = self.records.get_mut(id) else {
             if !body {
                 // The process has a message that never came here: its sender died half way.
                 self.record(id, dest, now);
@@ -430,6 +430,10 @@ impl<P: Planting<Bug>> Machine<P> {
             }
             return;
         };
+        if !body {
+            // The process has it: an answer to the next question will come.
+            record.n_asked = 0;
+        }
         if let Some(message) = record.body.as_ref().filter(|_| body) {
             host.send(To::One(from), &PrimcastWire::Body(message.clone()));
         }
@@ -464,17 +468,19 @@ impl<P: Planting<Bug>> Machine<P> {
         self.alarms.ask_at = None;
         for id in undelivered {
             let record = self.records.known(id);
-            if record.asked_at.plus(patience) <= now && n_asked < PULLS_MAX {
+            if record.ask_again_at(patience) <= now && n_asked < PULLS_MAX {
                 n_asked += 1;
-                record.asked_at = now;
+                record.ask(now);
                 let body = record.body.is_none();
                 let dest = record.dest;
                 if self.pulls() {
                     host.send(To::Groups(dest), &PrimcastWire::Pull { id, dest, body });
                 }
             }
-            let due_at = self.records.known(id).asked_at.plus(patience);
-            let ask_at = if due_at <= now { now.plus(patience) } else { due_at };
+            let due_at = self.records.known(id).ask_again_at(patience);
+            // What is asked about seldom may be awaited by then.
+            let next = now.plus(patience);
+            let ask_at = if due_at <= now { next } else { due_at.min(next) };
             self.alarms.ask_at = Some(self.alarms.ask_at.map_or(ask_at, |at| at.min(ask_at)));
         }
     }

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use base::{Ballot, Instant, MemberSet, Rank};
 use core::fmt;
 use core::hash::BuildHasher;
+use core::time::Duration;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
@@ -49,7 +50,12 @@ pub(super) struct Record {
     pub(super) has_asked_all: bool,
     /// The time at which it became known, or was last asked about.
     pub(super) asked_at: Instant,
+    /// The number of questions about it without an answer, [`DOUBLINGS_MAX`] at most.
+    pub(super) n_asked: u8,
 }
+
+/// The most times that the wait for an answer doubles.
+const DOUBLINGS_MAX: u8 = 4;
 
 impl Record {
     pub(super) fn new(dest: GroupSet, now: Instant) -> Record {
@@ -66,7 +72,22 @@ impl Record {
             final_at: None,
             has_asked_all: false,
             asked_at: now,
+            n_asked: 0,
         }
+    }
+
+    /// Notes that it is asked about now.
+    pub(super) fn ask(&mut self, now: Instant) {
+        self.asked_at = now;
+        self.n_asked = DOUBLINGS_MAX.min(self.n_asked + 1);
+    }
+
+    /// The time to ask about it again. Nothing here waits for a message that is known by name
+    /// alone: perhaps all processes that had it are dead, and no answer ever comes.
+    pub(super) fn ask_again_at(&self, patience: Duration) -> Instant {
+        let is_awaited = self.body.is_some() || self.bound.is_some();
+        let n_doublings = if is_awaited { 0 } else { self.n_asked };
+        self.asked_at.plus(patience * (1 << n_doublings))
     }
 
     /// Counts a process's acknowledgement of a proposal by its message's name.

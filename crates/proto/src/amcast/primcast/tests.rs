@@ -182,6 +182,36 @@ fn each_undelivered_message_is_asked_about_in_turn() {
     assert!(asked.into_iter().eq(1..=n_messages));
 }
 
+/// Only processes that died had it, say: then no answer comes.
+#[test]
+fn a_message_that_nothing_here_waits_for_is_asked_about_ever_more_seldom() {
+    let (mut machine, patience) = (machine(pid(0, 1)), config().patience);
+    let at = |n_patiences| Instant(1).plus(patience * n_patiences);
+    let mut out = Sent::default();
+    machine.on_wire(pid(1, 0), &remote_proposal(), at(0), &mut out);
+    machine.settle(at(0), &mut out);
+    let PrimcastWire::Ack { id, dest, .. } = remote_proposal() else { unreachable!("it is one") };
+    let asks = |machine: &mut Machine, n_patiences| {
+        let mut out = Sent::default();
+        machine.tick(at(n_patiences), &mut out);
+        out.sent.contains(&(To::Groups(dest), PrimcastWire::Pull { id, dest, body: true }))
+    };
+    let asked: Vec<u32> = (1..=80).filter(|n| asks(&mut machine, *n)).collect();
+    assert_eq!(asked, [1, 3, 7, 15, 31, 47, 63, 79]);
+    // Another process has it.
+    let pull = PrimcastWire::Pull { id, dest, body: false };
+    machine.on_wire(pid(1, 1), &pull, at(80), &mut out);
+    let asked: Vec<u32> = (81..=90).filter(|n| asks(&mut machine, *n)).collect();
+    assert_eq!(asked, [81, 83, 87]);
+    // The own primary's log waits for it.
+    let (epoch, ts) = (machine.office.current, Timestamp(3));
+    let proposals =
+        PrimcastWire::Proposals { dest, epoch, batch: alloc::vec![(id, ts)], report: None };
+    machine.on_wire(pid(0, 0), &proposals, at(90), &mut out);
+    machine.settle(at(90), &mut out);
+    assert!((91..=100).all(|n| asks(&mut machine, n)));
+}
+
 /// The members when the system begins.
 fn founders() -> Members {
     Members::founders(3, Ballot::above(Ballot::NONE, Rank::at(0)))
