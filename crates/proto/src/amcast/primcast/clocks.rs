@@ -147,6 +147,14 @@ impl Clocks {
     }
 }
 
+#[cfg(test)]
+impl Clocks {
+    /// The number of reports that are remembered.
+    pub(super) fn n_reports(&self) -> usize {
+        self.members.iter().map(Vec::len).sum::<usize>() + self.primaries.len()
+    }
+}
+
 /// P5: the only writer.
 fn raise(heard: &mut Vec<(Ballot, Timestamp)>, epoch: Ballot, clock: Timestamp) {
     match heard.last_mut() {

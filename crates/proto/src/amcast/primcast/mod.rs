@@ -223,9 +223,14 @@ impl<P: Planting<Bug>> Machine<P> {
     ) {
         let group = from.group.index();
         let clocks = &mut self.clocks[group];
-        let is_newest = epoch >= clocks.newest_primary() || self.planted.has(Bug::OlderList);
+        let newest_before = clocks.newest_primary();
+        let is_newest = epoch >= newest_before || self.planted.has(Bug::OlderList);
         clocks.hear(from.rank, epoch, clock, as_primary);
         if self.config.rule == Rule::Plain {
+            let newest = clocks.newest_primary();
+            if from.group != self.me.group && newest > newest_before {
+                clocks.forget_before(newest);
+            }
             return;
         }
         self.horizon.raise(from.group, clocks.past(self.planted));

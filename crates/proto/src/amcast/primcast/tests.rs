@@ -430,6 +430,23 @@ fn hears_an_older_primary<P: Planting<Bug>>(planted: P) {
     machine.hear(pid(1, 0), first, Timestamp(7), true, &[]);
 }
 
+/// No rule asks for them: they stayed for ever, one of each member and epoch.
+#[test]
+fn clocks_of_another_groups_earlier_epochs_are_forgotten() {
+    for rule in [Rule::Plain, Rule::AllGroups] {
+        let mut machine = Machine::new(&Config { rule, ..config() }, pid(0, 0), Sound);
+        let mut epoch = machine.clocks[1].seats.newest().since;
+        for n in 1..=20 {
+            epoch = Ballot::above(epoch, Rank::at(n % 3));
+            for rank in 0..3 {
+                let clock = Timestamp(n as u64);
+                machine.hear(pid(1, rank), epoch, clock, rank == n % 3, &[]);
+            }
+        }
+        assert!(machine.clocks[1].n_reports() <= 2 * 4, "{rule:?}");
+    }
+}
+
 #[test]
 fn lr4_an_older_primarys_list_does_not_replace_the_newest_ones() {
     hears_an_older_primary(Sound);
