@@ -28,7 +28,7 @@
 //! | promise | kept by | consequence of a violation |
 //! | --- | --- | --- |
 //! | T1, T2 | `stream.rs` S1, by the numbers of bytes | the peer is given up |
-//! | T3 | `Desk::multicast` refuses | asserted in `span.rs`, W1 |
+//! | T3 | `Desk::multicast` refuses | asserted in `span.rs`, W1; `seen.rs` keeps as much, S3 |
 //! | T4 | `Node::meet_newcomers`; `stream.rs` S6, S7 | asserted in `Node::take_records` |
 //! | T5 | `Desk::multicast` refuses | asserted in `Node::hand` |
 //!
