@@ -13,7 +13,7 @@
 //!   later [`Committer::pump`] returns the error. The same holds for a thread that panics.
 //! - I4 **A batch waits for at most two old segments.** They are given back one at a time, when no
 //!   job waits or the disk is full; and behind each segment that batches fill, at most
-//!   [`RELEASED_PER_FILLED`]: more than one, so that old ones do not pile up if batches never
+//!   `RELEASED_PER_FILLED`: more than one, so that old ones do not pile up if batches never
 //!   pause.
 
 use crate::log::{Batch, Flush, Log, Position, Prepared, WriteError, Writer};
