@@ -5,7 +5,7 @@
 //! HELLO   incarnation (8) | life (8) | disk (8) | the other end's life, as far as known (8)
 //!         | bytes received of it so far (8)             first on every link, both ways
 //! DATA    life (8) | number of the first byte (8) | bytes processed (8) | bytes
-//! LEFT    life (8)                                      this life was given up: stop
+//! LEFT    life (8); 0 if none was met                   this life was given up: stop
 //! REFUSED why (1) | incarnation (8)                     you do not speak for your node: stop
 //! record = length | record's bytes                      the elements of the stream
 //! ```
@@ -33,8 +33,10 @@
 //!   what is kept for one that is not heard grows by what happens here, and not with time. By
 //!   [`Streams::takes_questions`], which all that write questions ask first.
 //! - S9 A peer that was given up is told so on each link, by its life: the next one of its node
-//!   does not stop for it. Of two that have given each other up one stops: the one of the higher
-//!   rank, if both are told. By `on_left`, which counts what was told on this link.
+//!   does not stop for it. If no life of it was met, the word names none, and concerns a process
+//!   that has given the sender up as well; the HELLO of any other one names its life. Of two that
+//!   have given each other up one stops: the one of the higher rank, if both are told. By
+//!   `on_left`, which counts what was told on this link.
 //!
 //! Bytes that are written before any process was met under a name wait for the first one that
 //! comes.
@@ -349,8 +351,8 @@ impl<P: Planting<Bug>> Streams<P> {
         peer.refusal = None;
         (peer.is_linked, peer.was_told, peer.greets) = (true, false, false);
         match peer.state {
-            // The same life may have given this one up as well, and say nothing else (S9).
-            State::Ended(End::LeftBehind) => peer.must_greet = peer.life.is_some(),
+            // It may have given this one up as well, and send no HELLO (S9).
+            State::Ended(End::LeftBehind) => peer.must_greet = true,
             // It may be its next life or incarnation: its HELLO tells.
             State::Ended(_) => {}
             State::Down | State::Greeting | State::Open => {

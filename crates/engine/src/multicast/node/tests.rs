@@ -191,11 +191,16 @@ impl<P: Planting<Bug>> Town<P> {
         Town::on(std::array::from_fn(|_| Lan::default()), places, planted)
     }
 
-    fn on(lans: [Lan; N], places: &Places, planted: P) -> Town<P> {
+    /// A town without links, in which no node has taken a turn.
+    fn apart(lans: [Lan; N], places: &Places, planted: P) -> Town<P> {
         let mut lans = Vec::from(lans);
         let begin = |(me, lan)| node_on(lan, me, 1, places.clone(), planted);
         let nodes = lans.iter_mut().enumerate().map(begin).collect();
-        let mut town = Town { nodes, lans, now: Instant(1), planted };
+        Town { nodes, lans, now: Instant(1), planted }
+    }
+
+    fn on(lans: [Lan; N], places: &Places, planted: P) -> Town<P> {
+        let mut town = Town::apart(lans, places, planted);
         for (a, b) in [(0, 1), (0, 2), (1, 2)] {
             town.link(a, b);
         }

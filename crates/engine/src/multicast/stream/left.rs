@@ -6,6 +6,9 @@ use base::{Rank, SeatSet};
 use proto::amcast::wire::Malformed;
 use proto::planted::Planting;
 
+/// The life in a LEFT to a peer of which none was met.
+const NO_LIFE: u64 = 0;
+
 impl<P: Planting<Bug>> Streams<P> {
     /// The nodes that were given up since they lagged, and have not come back since.
     pub(crate) fn left(&self) -> SeatSet {
@@ -46,7 +49,9 @@ impl<P: Planting<Bug>> Streams<P> {
         // Of two that have given each other up one stops (S9).
         let stays =
             self.me < from && self.peers[from.index()].was_told && !self.planted.has(Bug::BothStop);
-        if life == self.who.life && !stays {
+        // The sender has met no life of this node, and this node has no HELLO for it (S9).
+        let is_of_any = life == NO_LIFE && self.left().contains(from);
+        if (life == self.who.life || is_of_any) && !stays {
             self.left_by = Some(from);
         }
         Ok(())

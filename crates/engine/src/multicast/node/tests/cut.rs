@@ -5,13 +5,13 @@ use crate::mock::Memory;
 
 /// A town whose nodes have memory, in which Ω beats, and perhaps disks.
 pub(super) fn town<P: Planting<Bug>>(disk: Option<&Paper>, planted: P) -> Town<P> {
+    Town::on(lans(disk), &everywhere(), planted)
+}
+
+fn lans(disk: Option<&Paper>) -> [Lan; N] {
     let mut memory = Memory::of_all();
-    let wire = || Wire { memory: memory.next(), ..Wire::default() };
-    let mut lans = std::iter::repeat_with(wire).map(|wire| {
-        let disk = disk.cloned();
-        Lan { wire, disk, ..Lan::default() }
-    });
-    Town::on(std::array::from_fn(|_| lans.next().expect("there are more")), &everywhere(), planted)
+    let mut wire = || Wire { memory: memory.next(), ..Wire::default() };
+    std::array::from_fn(|_| Lan { wire: wire(), disk: disk.cloned(), ..Lan::default() })
 }
 
 impl<P: Planting<Bug>> Town<P> {
@@ -192,4 +192,18 @@ fn n15_a_node_with_a_disk_is_told_at_once() {
     assert_eq!(town.stops(3), []);
     town.link(0, 1);
     assert_eq!(town.stops(20), [(1, StopError::LeftBehind(Rank::at(0)))]);
+}
+
+/// The nodes that stop when the first link between two comes, which have given each other up.
+#[test]
+fn s9_of_two_that_never_met_and_have_given_each_other_up_one_stops() {
+    for disk in [None, Some(&Paper::default())] {
+        let mut town = Town::apart(lans(disk), &everywhere(), Sound);
+        [(0, 2), (1, 2)].into_iter().for_each(|(a, b)| town.link(a, b));
+        assert_eq!(town.stops(20), []);
+        town.overflow(0, 1);
+        town.overflow(1, 0);
+        town.link(0, 1);
+        assert_eq!(town.stops(20), [(1, StopError::LeftBehind(Rank::at(0)))]);
+    }
 }
