@@ -50,7 +50,7 @@ pub(crate) use hello::Who;
 pub(crate) use input::Input;
 
 use crate::multicast::bugs::Bug;
-use base::{Incarnation, Port, Rank, SeatSet};
+use base::{Incarnation, Instant, Port, Rank, SeatSet};
 use proto::amcast::FOUNDER;
 use proto::amcast::wire::{Malformed, number};
 use proto::planted::{Planting, Sound};
@@ -221,6 +221,8 @@ pub(crate) struct Streams<P = Sound> {
     met: SeatSet,
     /// The nodes that are not told to stop, though they were given up (N15 of `node::majority`).
     needed: SeatSet,
+    /// The time since when this node waits for the word of one that it has given up (N14).
+    cut_since: Option<Instant>,
     kept_bytes_max: usize,
     backlog_bytes_max: usize,
     /// By node, itself among them.
@@ -252,6 +254,7 @@ impl<P: Planting<Bug>> Streams<P> {
             renewed: SeatSet::EMPTY,
             met: SeatSet::EMPTY,
             needed: SeatSet::EMPTY,
+            cut_since: None,
             kept_bytes_max: kept_bytes,
             backlog_bytes_max: backlog_bytes,
             peers: (0..n_nodes).map(|_| Peer::new()).collect(),

@@ -2,7 +2,8 @@
 
 use super::{End, State, Streams, words};
 use crate::multicast::bugs::Bug;
-use base::{Rank, SeatSet};
+use base::{Instant, Rank, SeatSet};
+use core::time::Duration;
 use proto::amcast::wire::Malformed;
 use proto::planted::Planting;
 
@@ -23,6 +24,21 @@ impl<P: Planting<Bug>> Streams<P> {
             peer.greets && !peer.is_suspected
         };
         self.left().iter().filter(greets).collect()
+    }
+
+    /// Those of them that have a link: they live.
+    pub(crate) fn left_and_linked(&self) -> SeatSet {
+        let is_linked = |node: &Rank| {
+            let peer = &self.peers[node.index()];
+            peer.is_linked && !peer.is_suspected
+        };
+        self.left().iter().filter(is_linked).collect()
+    }
+
+    /// The time for which `is_so` has held without a break (N14 of `node::majority`).
+    pub(crate) fn cut_for(&mut self, is_so: bool, now: Instant) -> Duration {
+        self.cut_since = is_so.then(|| self.cut_since.unwrap_or(now));
+        self.cut_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
     /// Notes the nodes that must not be told to stop for now.

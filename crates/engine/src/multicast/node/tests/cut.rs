@@ -14,6 +14,11 @@ fn lans(disk: Option<&Paper>) -> [Lan; N] {
     std::array::from_fn(|_| Lan { wire: wire(), disk: disk.cloned(), ..Lan::default() })
 }
 
+/// A group of three nodes, and one of the first two.
+fn and_a_pair() -> Places {
+    Places::new(N, vec![Rank::all(N).collect(), Rank::all(2).collect()])
+}
+
 impl<P: Planting<Bug>> Town<P> {
     /// Breaks the link between two nodes, with everything on it.
     fn cut(&mut self, a: usize, b: usize) {
@@ -206,4 +211,89 @@ fn s9_of_two_that_never_met_and_have_given_each_other_up_one_stops() {
         town.link(0, 1);
         assert_eq!(town.stops(20), [(1, StopError::LeftBehind(Rank::at(0)))]);
     }
+}
+
+/// A town on disks with two groups, in which node 0 has given node 1 up, which it does not hear.
+fn gave_one_of_a_pair_up() -> Town<Sound> {
+    let mut town = Town::on(lans(Some(&Paper::default())), &and_a_pair(), Sound);
+    town.run(&[0, 1, 2], 3, Duration::from_millis(1));
+    town.cut(0, 1);
+    town.cut(2, 1);
+    town.overflow(0, 1);
+    town
+}
+
+#[test]
+fn n14_a_node_does_not_stop_for_a_dead_one_without_which_one_of_its_groups_has_no_majority() {
+    let mut town = gave_one_of_a_pair_up();
+    town.multicast(0, b"more");
+    town.run(&[0, 2], 100, Duration::from_millis(10));
+    assert_eq!([0, 2].map(|at| town.nodes[at].app.delivered.len()), [1, 1]);
+    assert_eq!(town.nodes[0].world.streams.left().iter().collect::<Vec<_>>(), [Rank::at(1)]);
+    // Its next life takes part in both groups.
+    let disk = town.lans[1].disk.clone();
+    town.lans[1] = Lan { wire: std::mem::take(&mut town.lans[1].wire), disk, ..Lan::default() };
+    town.nodes[1] = node_on(&mut town.lans[1], 1, 7, and_a_pair(), Sound);
+    [0, 2].into_iter().for_each(|other| town.link(other, 1));
+    let id = town.multicast_to(0, GroupId::at(1), b"both");
+    town.run(&[0, 1, 2], 200, Duration::from_millis(20));
+    assert_eq!(town.left(0), []);
+    assert!(town.nodes[0].app.outcomes.iter().any(|(of, _)| *of == id));
+    assert!(town.nodes[1].app.delivered.contains(&b"both".to_vec()));
+}
+
+#[test]
+fn n14_of_a_pair_with_disks_one_stops_once_both_are_there() {
+    let mut town = gave_one_of_a_pair_up();
+    assert_eq!(town.stops(50), []);
+    [0, 2].into_iter().for_each(|other| town.link(other, 1));
+    assert_eq!(town.stops(20), [(1, StopError::LeftBehind(Rank::at(0)))]);
+}
+
+/// A town on disks in which node 0 has given both others up, which it does not hear.
+fn gave_a_majority_up() -> Town<Sound> {
+    let mut town = town(Some(&Paper::default()), Sound);
+    for to in 1..N {
+        town.cut(0, to);
+        town.overflow(0, to);
+    }
+    assert_eq!(town.stops(50), [], "the others may be dead");
+    town
+}
+
+#[test]
+fn n14_a_node_with_a_disk_that_has_given_a_majority_up_stops_when_one_of_it_greets() {
+    let cut_off = (0, StopError::CutOff(GroupId::at(0)));
+    let mut town = gave_a_majority_up();
+    (1..N).for_each(|to| town.link(0, to));
+    assert_eq!(town.stops(20), [cut_off]);
+    // They have given it up as well.
+    let mut town = gave_a_majority_up();
+    (1..N).for_each(|at| town.overflow(at, 0));
+    (1..N).for_each(|to| town.link(0, to));
+    let stops = town.stops(20);
+    assert!(matches!(stops[..], [(0, StopError::LeftBehind(_))]), "{stops:?}");
+}
+
+#[test]
+fn n14_two_with_disks_that_have_both_given_a_majority_up_stop_in_the_end() {
+    let mut town = gave_a_majority_up();
+    town.cut(1, 2);
+    [0, 2].into_iter().for_each(|to| town.overflow(1, to));
+    town.link(0, 1);
+    let mut stops = town.stops(300);
+    stops.sort_by_key(|(at, _)| *at);
+    assert_eq!(stops, [0, 1].map(|at| (at, StopError::CutOff(GroupId::at(0)))));
+}
+
+/// No majority of a group of two ever lives without one of them: to wait for that helps neither.
+#[test]
+fn n15_in_groups_of_two_in_memory_a_node_that_was_given_up_is_told() {
+    let mut town = Town::on(lans(None), &and_a_pair(), Sound);
+    town.run(&[0, 1, 2], 3, Duration::from_millis(1));
+    town.cut(0, 1);
+    town.overflow(0, 1);
+    assert_eq!(town.stops(5), []);
+    town.link(0, 1);
+    assert_eq!(town.stops(20), [(1, StopError::LeftBehind(Rank::at(0)))]);
 }
