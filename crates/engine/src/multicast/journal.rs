@@ -23,7 +23,9 @@
 //!   as it was. Asserted in [`Journal::keep`].
 //! - K6 A node whose disk takes nothing, for want of room or since a sync hangs, leads no group:
 //!   its proposals would wait for that disk, while its heartbeats need none. By
-//!   [`Journal::is_in_trouble`], of which Ω is told. A full disk is waited for, however long.
+//!   [`Journal::is_in_trouble`], of which Ω is told. A full disk is waited for, however long. Where
+//!   syncs are long and end, the next one may take twice as long: disks that are all slow lead on,
+//!   since no epoch begins without syncs either.
 
 use crate::multicast::desk::MemberView;
 use crate::multicast::stream::Marks;
@@ -42,6 +44,11 @@ const HEAD_BYTES: usize = 3;
 const TURNS_MAX: usize = 256;
 /// The time for which a disk that holds its node may sync nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The bounds of the stall that is tolerated after one that ended (K6).
+const TOLERATED_MIN: Duration = Duration::from_secs(1);
+const TOLERATED_MAX: Duration = Duration::from_secs(10);
+/// The time without a stall after which the next one is not tolerated.
+const STALLS_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// The sizes of what waits for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +125,29 @@ struct Whole {
 struct Trouble {
     is_full: bool,
     is_stalled: bool,
+    /// The time since when it stalls, as far as it was looked at.
+    stalled_since: Option<Instant>,
+    /// The length of a stall that is no reason to hand over, and the end of the last stall.
+    tolerated: Duration,
+    ended_at: Instant,
+}
+
+impl Trouble {
+    /// Whether the disk takes nothing, for longer than it did before it flowed again.
+    fn lasts(&mut self, now: Instant) -> bool {
+        if self.is_stalled {
+            let since = *self.stalled_since.get_or_insert(now);
+            if since.since(self.ended_at) > STALLS_FORGOTTEN_AFTER {
+                self.tolerated = Duration::ZERO;
+            }
+            return self.is_full || now.since(since) >= self.tolerated;
+        }
+        if let Some(since) = self.stalled_since.take() {
+            self.tolerated = (2 * now.since(since)).clamp(TOLERATED_MIN, TOLERATED_MAX);
+            self.ended_at = now;
+        }
+        self.is_full
+    }
 }
 
 /// A node's records; see the module's text.
@@ -215,8 +245,8 @@ impl Journal {
     }
 
     /// Whether the disk takes nothing for now, and says so (K6).
-    pub(crate) const fn is_in_trouble(&self) -> bool {
-        self.trouble.is_full || self.trouble.is_stalled
+    pub(crate) fn is_in_trouble(&mut self, now: Instant) -> bool {
+        self.trouble.lasts(now)
     }
 
     /// Holds the node until everything so far is synced: before a life begins, and any other node
@@ -414,7 +444,7 @@ impl Journal {
     pub(crate) fn hear(&mut self, disk: &mut impl Disk, events: &[DiskEvent]) -> Option<Held> {
         let mut released = None;
         for event in events {
-            let Trouble { is_full, is_stalled } = &mut self.trouble;
+            let Trouble { is_full, is_stalled, .. } = &mut self.trouble;
             let flush = match *event {
                 DiskEvent::Synced(flush) => flush,
                 DiskEvent::Full | DiskEvent::Room => {

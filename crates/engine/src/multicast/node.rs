@@ -360,7 +360,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         self.look_at = now.plus(LOOK_EVERY);
         self.mind_states();
-        let takes_nothing = self.journal.as_ref().is_some_and(Journal::is_in_trouble)
+        let takes_nothing = self.journal.as_mut().is_some_and(|journal| journal.is_in_trouble(now))
             && !self.world.planted.has(Bug::LeadsWhileStalled);
         let leaves = self.is_leaving() || self.rests() || takes_nothing;
         for member in &mut self.members {

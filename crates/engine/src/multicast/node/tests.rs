@@ -26,6 +26,8 @@ struct Lan {
     disk: Option<Paper>,
     /// Whether the disk syncs nothing, and says so.
     is_stalled: bool,
+    /// The disk's syncs, if they take time.
+    slow: Option<disk::Slow>,
 }
 
 impl Relay for Lan {
@@ -58,8 +60,11 @@ impl Ground for Lan {
         self.disk.as_mut()
     }
 
-    fn poll_disk(&mut self, _: Instant, events: &mut Vec<DiskEvent>) {
+    fn poll_disk(&mut self, now: Instant, events: &mut Vec<DiskEvent>) {
         let Some(disk) = &mut self.disk else { return };
+        if let Some(slow) = &mut self.slow {
+            return slow.poll(disk, now, events);
+        }
         events.push(if self.is_stalled { DiskEvent::Stalled } else { disk.sync_now() });
     }
 }
