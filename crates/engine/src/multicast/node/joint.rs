@@ -22,8 +22,9 @@
 //!   groups only.
 //! - N11 A giver keeps the bytes of one request per node, until they are taken, or the node asks
 //!   again, gives it up or is gone. Pieces travel one at a time, so that no stream reaches its
-//!   bound. A giver that is not heard encodes, and is waited for: another one would stand still in
-//!   its turn, and this one's work would be lost. By `Node::wait_for_giver`.
+//!   bound. A giver that is not heard, and was when it was asked, encodes, and is waited for:
+//!   another one would stand still in its turn, and this one's work would be lost. By
+//!   `Node::wait_for_giver`. One that is silent already is asked if there is no other.
 //! - N12 With a disk everything is written and synced before the node continues: a later life has
 //!   all states of that moment, or none. By `Node::install_states`, with which the turn ends: a
 //!   change behind the first piece would be applied to the states of before, if the node died
@@ -72,8 +73,10 @@ pub(super) struct Joint {
     asked_at: Instant,
     /// The life of that node that was asked: its next process has not heard the question.
     asked_life: Option<u64>,
-    last_asked: Option<Rank>,
-    ask_at: Instant,
+    /// Whether that node was heard when it was asked.
+    was_heard: bool,
+    pub(super) last_asked: Option<Rank>,
+    pub(super) ask_at: Instant,
     gathered: Vec<u8>,
     /// Whether all pieces have come.
     is_whole: bool,
@@ -147,10 +150,15 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     fn wait_for_giver(&mut self) {
         let now = self.desk.now;
         let Some((giver, until)) = self.joint.asked else { return };
-        let is_silent = self.members.iter().any(|member| member.misses(giver));
-        if is_silent && now.since(self.joint.asked_at) < ENCODES_MAX {
+        let stands_still = self.joint.was_heard && self.is_silent(giver);
+        if stands_still && now.since(self.joint.asked_at) < ENCODES_MAX {
             self.joint.asked = Some((giver, until.max(now.plus(PATIENCE))));
         }
+    }
+
+    /// Whether Ω of a group here does not hear `node`.
+    pub(super) fn is_silent(&self, node: Rank) -> bool {
+        self.members.iter().any(|member| member.misses(node))
     }
 
     /// Notes the groups whose member here keeps too much for others, which refuse further messages.
@@ -165,12 +173,15 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         self.joint.ask_at = now.plus(ASK_EVERY);
         let hosted = self.world.places.hosted(self.world.me);
         let can = |node: &Rank| hosted.is_within(self.world.places.hosted(*node));
-        let able: Vec<Rank> = linked.iter().filter(can).collect();
+        let (silent, heard): (Vec<Rank>, Vec<Rank>) =
+            linked.iter().filter(can).partition(|node| self.is_silent(*node));
+        let is_heard = !heard.is_empty();
+        let able = if is_heard { heard } else { silent };
         let after = self.joint.last_asked.map_or(0, |last| last.index() + 1);
         let next = able.iter().find(|node| node.index() >= after).or(able.first());
         let Some(node) = next.copied() else { return };
         self.joint.number += 1;
-        self.joint.last_asked = Some(node);
+        (self.joint.last_asked, self.joint.was_heard) = (Some(node), is_heard);
         (self.joint.asked, self.joint.asked_at) = (Some((node, now.plus(PATIENCE))), now);
         self.joint.asked_life = self.world.streams.life(node);
         let stands = |member: &crate::multicast::member::Member<M>| {

@@ -96,10 +96,8 @@ fn n12_a_crash_while_joint_states_are_written_leaves_all_of_them_or_none() {
     assert_eq!(town.nodes[2].app.delivered, town.nodes[0].app.delivered);
 }
 
-/// Else a state that takes longer to encode than a piece may take is never taken: each giver is
-/// asked in vain, and stands still for that.
-#[test]
-fn a_giver_that_stands_still_is_waited_for_and_one_that_is_silent_is_let_off() {
+/// A town in memory whose third node has come back, with a new memory, behind what is retained.
+fn town_with_a_newcomer() -> Town<Sound> {
     let mut memory = Memory::of_all();
     let mut lans: [Lan; N] = std::array::from_fn(|_| lan(memory.next(), None));
     let suspect_after = Duration::from_secs(1);
@@ -119,6 +117,27 @@ fn a_giver_that_stands_still_is_waited_for_and_one_that_is_silent_is_let_off() {
     town.lans[2] = lan(died.wire.memory, None);
     town.nodes[2] = node_with(&mut town.lans[2], &of(2), 2, Sound);
     [0, 1].into_iter().for_each(|other| town.link(other, 2));
+    town
+}
+
+impl Town<Sound> {
+    /// Has these nodes take turns for so long.
+    fn pass(&mut self, nodes: &[usize], seconds: u64) {
+        for _ in 0..100 * seconds {
+            self.now = self.now.plus(Duration::from_millis(10));
+            for at in nodes {
+                self.turn(*at);
+                self.carry(*at);
+            }
+        }
+    }
+}
+
+/// Else a state that takes longer to encode than a piece may take is never taken: each giver is
+/// asked in vain, and stands still for that.
+#[test]
+fn a_giver_that_stands_still_is_waited_for_and_one_that_is_silent_is_let_off() {
+    let mut town = town_with_a_newcomer();
     // It asks one of them, which encodes for long; the other continues.
     let mut n = 200;
     let giver = loop {
@@ -130,21 +149,30 @@ fn a_giver_that_stands_still_is_waited_for_and_one_that_is_silent_is_let_off() {
         }
     };
     let number = town.nodes[2].joint.number;
-    let pause = |town: &mut Town<Sound>, nodes: &[usize], seconds: u64| {
-        for _ in 0..100 * seconds {
-            town.now = town.now.plus(Duration::from_millis(10));
-            for at in nodes {
-                town.turn(*at);
-                town.carry(*at);
-            }
-        }
-    };
-    pause(&mut town, &[1 - giver, 2], 3 * PATIENCE.as_secs());
+    town.pass(&[1 - giver, 2], 3 * PATIENCE.as_secs());
     assert_eq!(town.nodes[2].joint.number, number, "it waits for that one");
     // It is there again, and its answer was lost.
     town.lans[giver].messages.clear();
     let states = |town: &Town<Sound>| town.nodes[2].desk.figures.states;
-    pause(&mut town, &[0, 1, 2], 2 * PATIENCE.as_secs());
+    town.pass(&[0, 1, 2], 2 * PATIENCE.as_secs());
     assert!(town.nodes[2].joint.number > number && states(&town) > 0, "another one is asked");
     assert!(town.nodes.iter().all(|node| node.joint.giving.is_empty()), "N11");
+}
+
+/// One that its disk holds, or that is stopped, has a link and is silent for any other reason.
+#[test]
+fn n11_a_giver_that_is_silent_already_is_not_waited_for() {
+    for silent in 0..2 {
+        let mut town = town_with_a_newcomer();
+        // The newcomer takes its seat; then one of the others hangs, the one that would be asked.
+        town.nodes[2].joint.ask_at = town.now.plus(Duration::from_secs(3600));
+        town.pass(&[0, 1, 2], 3);
+        let speaks = 1 - silent;
+        town.pass(&[speaks, 2], 3);
+        assert!(town.nodes[2].rests() && town.nodes[2].is_silent(Rank::at(silent)));
+        town.nodes[2].joint.last_asked = (silent == 1).then_some(Rank::at(0));
+        town.nodes[2].joint.ask_at = town.now;
+        town.pass(&[speaks, 2], PATIENCE.as_secs() / 2);
+        assert!(town.nodes[2].desk.figures.states > 0, "node {speaks} gives them, at once");
+    }
 }
