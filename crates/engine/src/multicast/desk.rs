@@ -63,11 +63,14 @@ pub enum Refused {
     /// The own messages under way, or that may be, are too long together (D3).
     #[error(
         "messages of {n_bytes} bytes are under way from this node, those of unknown outcome among \
-         them: wait until some are delivered"
+         them: wait until some are delivered; the oldest waits for the groups {groups:?}, which \
+         need a majority"
     )]
     TooMuchUnderWay {
         /// The bytes under way.
         n_bytes: usize,
+        /// The destinations of the oldest of them, none of which is known to have delivered it.
+        groups: GroupSet,
     },
     /// The oldest own message that some destination has not delivered is too far behind (W1).
     #[error(
@@ -311,8 +314,8 @@ impl Desk {
         if let Some(window) = self.own.full_window() {
             return Err(Refused::WindowFull { window });
         }
-        if let Some(n_bytes) = self.own.too_long(payload.len()) {
-            return Err(Refused::TooMuchUnderWay { n_bytes });
+        if let Some((n_bytes, groups)) = self.own.too_long(payload.len()) {
+            return Err(Refused::TooMuchUnderWay { n_bytes, groups });
         }
         if let Some(groups) = self.own.too_far_ahead_of() {
             return Err(Refused::TooFarAhead { groups });

@@ -113,10 +113,11 @@ impl Own {
     }
 
     /// The bytes that are under way, if a message with such a payload is too long to join them
-    /// (D3).
-    pub(crate) fn too_long(&self, payload_bytes: usize) -> Option<usize> {
+    /// (D3), and the destinations of the oldest one.
+    pub(crate) fn too_long(&self, payload_bytes: usize) -> Option<(usize, GroupSet)> {
         let is_too_long = self.n_bytes + payload_bytes + BESIDE_BYTES > self.bytes_max;
-        (self.n_bytes > 0 && is_too_long).then_some(self.n_bytes)
+        let oldest = self.open().next().filter(|_| is_too_long)?;
+        Some((self.n_bytes, oldest.dest))
     }
 
     /// The destinations that have not delivered the oldest message, if another one would run too

@@ -40,7 +40,7 @@ fn d3_the_bytes_under_way_are_bounded_and_one_message_is_let_through() {
     let (dest, options) = (GroupSet::all(2), Options::default());
     let id = desk.multicast(dest, vec![7; 3000], &options).expect("it is the only one");
     let refused = desk.multicast(dest, *b"x", &options);
-    assert!(matches!(refused, Err(Refused::TooMuchUnderWay { n_bytes }) if n_bytes > 3000));
+    assert!(matches!(refused, Err(Refused::TooMuchUnderWay { n_bytes, .. }) if n_bytes > 3000));
     // Its outcome is unknown: it may still have to be sent.
     desk.now = Instant::ZERO.plus(Duration::from_secs(20));
     desk.own.sweep(desk.now);
@@ -48,6 +48,23 @@ fn d3_the_bytes_under_way_are_bounded_and_one_message_is_let_through() {
     (0..2).for_each(|group| desk.own.settle(id.sender, &[id.sequence], GroupId::at(group)));
     let sent = || desk.multicast(dest, vec![7; 100], &options).is_ok();
     assert_eq!(std::iter::repeat_with(sent).take_while(|is_ok| *is_ok).count(), 6);
+}
+
+/// They count for all groups: the refusal names those without which it does not end.
+#[test]
+fn d3_a_refusal_names_the_groups_that_have_not_delivered() {
+    let mut desk = desk(10);
+    let options = Options { patience: Duration::from_millis(10), ..Options::default() };
+    let (near, far) = (GroupId::at(0), GroupId::at(1));
+    let id = desk.multicast(near.alone(), *b"x", &options).expect("nothing is under way");
+    desk.multicast(far.alone(), vec![7; 800], &options).expect("there is room");
+    desk.own.settle(id.sender, &[id.sequence], near);
+    desk.own.complete(id, Timestamp(1));
+    desk.now = Instant::ZERO.plus(Duration::from_millis(20));
+    desk.own.sweep(desk.now);
+    let refused = desk.multicast(near.alone(), vec![7; 100], &options);
+    let Err(Refused::TooMuchUnderWay { groups, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(groups, far.alone());
 }
 
 #[test]
