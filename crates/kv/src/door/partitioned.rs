@@ -361,7 +361,9 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
                     worked = true;
                     return true;
                 }
-                Err(refused @ Refused::Kept { .. }) => why = Some(refused),
+                Err(refused @ (Refused::Kept { .. } | Refused::TooMuchUnderWay { .. })) => {
+                    why = Some(refused);
+                }
                 Err(_) => {}
             }
             false

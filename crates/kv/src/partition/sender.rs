@@ -16,6 +16,8 @@
 //!   [`Sender::has_room`] reports it. Asserted in `submit`.
 //! - K5 a command is sent when the multicast has taken its batch. Until then it waits in its lane:
 //!   at its deadline it leaves the batch and is never executed. Tests `k5_*`.
+//! - K6 where the multicast takes some batches of several lanes, each lane has its turn: the first
+//!   one that it refused comes first the next time. By [`Sender::send`].
 
 use super::hash::Partitions;
 use super::plan::Map;
@@ -112,6 +114,8 @@ pub struct Sender<A> {
     me: Origin,
     map: Map,
     lanes: BTreeMap<Partitions, Lane>,
+    /// The lane that is the next one to be sent (K6).
+    first_lane: Partitions,
     tickets: BTreeMap<u64, Ticket<A>>,
     clients: BTreeMap<u64, Client>,
     /// The lowest command that an asker may still wait for.
@@ -131,6 +135,7 @@ impl<A> Sender<A> {
             me,
             map,
             lanes: BTreeMap::new(),
+            first_lane: Partitions::default(),
             tickets: BTreeMap::new(),
             clients: BTreeMap::new(),
             first_open: 1,
@@ -206,7 +211,11 @@ impl<A> Sender<A> {
     /// batch that it refuses, by returning false, is not sent. It is handed to it again the next
     /// time, without the commands that have expired (K5).
     pub fn send(&mut self, stamp_ms: u64, mut multicast: impl FnMut(Partitions, &[u8]) -> bool) {
-        for (&to, lane) in &mut self.lanes {
+        let after = self.lanes.range(self.first_lane..).map(|(to, _)| *to);
+        let before = self.lanes.range(..self.first_lane).map(|(to, _)| *to);
+        let mut refused = None;
+        for to in after.chain(before).collect::<Vec<_>>() {
+            let Some(lane) = self.lanes.get_mut(&to) else { continue };
             if lane.under_way > 0 || lane.waiting.is_empty() {
                 continue;
             }
@@ -214,6 +223,7 @@ impl<A> Sender<A> {
                 lane.fill(self.me, stamp_ms);
             }
             if !multicast(to, &lane.batch) {
+                refused = refused.or(Some(to));
                 continue;
             }
             for (sequence, command) in lane.waiting.drain(..lane.in_batch) {
@@ -225,6 +235,7 @@ impl<A> Sender<A> {
             lane.under_way = lane.in_batch;
             lane.empty();
         }
+        self.first_lane = refused.unwrap_or(self.first_lane);
     }
 
     /// Whether a batch may go out.

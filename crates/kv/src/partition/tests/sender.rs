@@ -178,3 +178,38 @@ fn k3_commands_of_several_clients_and_lanes_that_end_together_leave_the_others()
     answered.sort_unstable();
     assert!(answered.into_iter().eq(60..100) && sender.has_room());
 }
+
+/// Commands keep coming for all lanes, and each is answered before the next turn.
+#[test]
+fn k6_each_lane_has_its_turn_where_the_multicast_takes_some() {
+    let map = Map { n: 4, is_limited: false };
+    let me = Origin { rank: Rank::at(0), incarnation: Incarnation(1) };
+    let mut sender: Sender<u64> = Sender::new(me, map);
+    let of = |at: usize| {
+        let mut keys = (0..).map(|n| format!("k{n}"));
+        keys.find(|key| map.partition_of(key.as_bytes()) == at).expect("each has keys")
+    };
+    let keys: Vec<String> = (0..4).map(of).collect();
+    let mut n_sent = [0; 4];
+    for turn in 0..20 {
+        for (at, key) in keys.iter().enumerate() {
+            let n = turn * 4 + at as u64;
+            sender.submit(n, n, &plain(&format!("SET {key} 1")), Instant(9));
+        }
+        let (mut room, mut sent) = (2, Vec::new());
+        sender.send(NOW, |to, batch| {
+            let lane = (0..4).find(|at| Partitions::one(*at) == to).expect("it is of one");
+            if room == 0 {
+                return false;
+            }
+            (room, n_sent[lane]) = (room - 1, n_sent[lane] + 1);
+            let batch = crate::entry::Batch::check(batch).unwrap();
+            sent.extend(batch.frames().map(|frame| frame.sequence));
+            true
+        });
+        for sequence in sent {
+            sender.answered(sequence);
+        }
+    }
+    assert_eq!(n_sent, [10; 4]);
+}
