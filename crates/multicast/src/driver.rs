@@ -10,7 +10,7 @@
 
 use crate::clock::Attested;
 use base::verb::Relay;
-use base::{Inbox, Instant};
+use base::{Inbox, Instant, SeatSet};
 use core::time::Duration;
 use engine::multicast::{Application, Desk, Node};
 use engine::{Ground, StableStorage};
@@ -26,6 +26,8 @@ use std::io;
 const TURNS_MAX: usize = 64;
 /// The bound of the application's keys, which are below it.
 pub const APPLICATION_KEYS: u64 = u64::MAX - 16;
+/// The time between two lines about a disk that stalls.
+const SAY_EVERY: Duration = Duration::from_secs(60);
 const KEY_FABRIC: u64 = u64::MAX;
 const KEY_DISK: u64 = u64::MAX - 1;
 
@@ -52,6 +54,8 @@ pub(crate) struct HostGround {
     pub(crate) clock: Option<Attested>,
     /// Whether the operator knows that the disk has no room.
     said_full: bool,
+    /// The time at which the operator was last told that it stalls.
+    said_stalled_at: Option<Instant>,
 }
 
 impl HostGround {
@@ -60,7 +64,7 @@ impl HostGround {
         disk: Option<LogDisk>,
         clock: Option<Attested>,
     ) -> HostGround {
-        HostGround { fabric, disk, clock, said_full: false }
+        HostGround { fabric, disk, clock, said_full: false, said_stalled_at: None }
     }
 
     /// The reason why the disk ends the node.
@@ -108,6 +112,12 @@ impl Ground for HostGround {
             self.said_full = true;
         } else if events.contains(&DiskEvent::Room) && std::mem::take(&mut self.said_full) {
             runtime::complain(format_args!("the disk has room again"));
+        }
+        let is_due = self.said_stalled_at.is_none_or(|at| now.since(at) >= SAY_EVERY);
+        if is_due && events.contains(&DiskEvent::Stalled) {
+            let why = disk.trouble().unwrap_or("a sync of the disk does not end");
+            runtime::complain(format_args!("{why}: other nodes lead while that lasts"));
+            self.said_stalled_at = Some(now);
         }
     }
 
@@ -158,6 +168,8 @@ pub(crate) struct Driver<M: Multicast, A> {
     clock: Clock,
     spin: Duration,
     last_work_at: Instant,
+    /// The nodes of which the operator knows that they were given up.
+    said_left: SeatSet,
 }
 
 impl<M: Multicast, A: Descriptors> Driver<M, A> {
@@ -165,7 +177,8 @@ impl<M: Multicast, A: Descriptors> Driver<M, A> {
     pub(crate) fn new(begun: Begun<M, A>, ground: HostGround, spin: Duration) -> Driver<M, A> {
         let Begun { node, poller, clock } = begun;
         let (ready, last_work_at) = (Vec::new(), Instant::ZERO);
-        Driver { node, ground, poller, ready, clock, spin, last_work_at }
+        let said_left = SeatSet::EMPTY;
+        Driver { node, ground, poller, ready, clock, spin, last_work_at, said_left }
     }
 
     /// Ends the node; the caller then closes its fabric in the way that it wants.
@@ -222,7 +235,21 @@ impl<M: Multicast, A: Descriptors> Driver<M, A> {
         if worked {
             self.last_work_at = self.node.desk().now();
         }
+        self.say_left();
         Ok(())
+    }
+
+    /// Tells the operator which nodes were given up.
+    fn say_left(&mut self) {
+        let left = self.node.left();
+        for node in left.difference(self.said_left).iter() {
+            runtime::complain(format_args!(
+                "node {} was given up: what is kept for it has passed limits.kept_bytes; one of \
+                 the two stops, or waits, when it is heard again",
+                node.member()
+            ));
+        }
+        self.said_left = left;
     }
 
     /// The time for which there is nothing to do without an event.

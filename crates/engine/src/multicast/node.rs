@@ -129,6 +129,11 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         nodes.filter_map(|node| Some((node, self.world.streams.ended(node)?)))
     }
 
+    /// Those of them that were given up since they lagged, and have not come back since.
+    pub fn left(&self) -> SeatSet {
+        self.world.streams.left()
+    }
+
     /// Whether others have dropped messages that members here have not delivered.
     pub fn is_behind(&self) -> bool {
         self.members.iter().any(|member| member.machine.is_behind())
