@@ -62,8 +62,52 @@ impl Missing {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::amcast::linear::Rule;
+    use crate::amcast::outbox::Outbox;
+    use crate::amcast::{
+        Config, GroupId, GroupSet, Layout, Message, Multicast, Pid, Timestamp, To,
+    };
+    use crate::planted::Sound;
+    use alloc::sync::Arc;
+    use base::Rank;
+    use core::fmt::Debug;
+
+    /// Asserts that a message which a process knows by its leader's `proposal` alone is asked for
+    /// by `pull`, though many messages with lower names are here and not delivered.
+    pub(in crate::amcast) fn is_asked_for_behind_many<M>(
+        proposal: impl FnOnce(&M, MessageId, GroupSet, Timestamp) -> M::Wire,
+        pull: impl FnOnce(MessageId) -> M::Wire,
+    ) where
+        M: Multicast<Planted = Sound, Wire: Debug + PartialEq>,
+    {
+        let pid = |rank| Pid { group: GroupId::at(0), rank: Rank::at(rank) };
+        let patience = Duration::from_millis(40);
+        let config = Config {
+            layout: Layout::new(&[3]),
+            rule: Rule::Plain,
+            hybrid: false,
+            patience,
+            commutes: false,
+            part_bytes: 64 << 10,
+            retain: 100,
+            retain_bytes: usize::MAX,
+        };
+        let mut machine = M::new(&config, pid(1), Sound);
+        let mut out = Outbox::<M::Wire, Vec<(MessageId, Timestamp)>>::default();
+        let (dest, now) = (GroupSet::all(1), Instant(1));
+        for sequence in 0..2 * PULLS_MAX as u64 {
+            let id = MessageId { sender: 1, sequence };
+            machine.on_start(&Arc::new(Message::new(id, dest, *b"x")), now, &mut out);
+        }
+        let id = MessageId { sender: 2, sequence: 1 };
+        let proposal = proposal(&machine, id, dest, Timestamp(1));
+        machine.on_wire(pid(0), &proposal, now, &mut out);
+        assert_eq!(machine.deadline(), Some(now.plus(patience)));
+        machine.tick(now.plus(patience), &mut out);
+        assert!(out.sent.contains(&(To::Groups(dest), pull(id))));
+    }
 
     #[test]
     fn mi1_each_missing_message_has_its_turn() {

@@ -443,39 +443,15 @@ impl<P: Planting<Bug>> Multicast for Fastcast<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::amcast::Layout;
-    use crate::amcast::linear::Rule;
-    use crate::amcast::missing::PULLS_MAX;
-    use crate::amcast::outbox::Outbox;
+    use crate::amcast::missing::tests::is_asked_for_behind_many;
 
     /// The first names alone were asked about, also those of messages that were here.
     #[test]
     fn a_missing_message_is_asked_for_behind_many_undelivered_ones() {
-        let pid = |rank| Pid { group: GroupId::at(0), rank: Rank::at(rank) };
-        let patience = core::time::Duration::from_millis(40);
-        let config = Config {
-            layout: Layout::new(&[3]),
-            rule: Rule::Plain,
-            hybrid: false,
-            patience,
-            commutes: false,
-            part_bytes: 64 << 10,
-            retain: 100,
-            retain_bytes: usize::MAX,
+        let proposal = |machine: &Fastcast, id, dest, ts| {
+            let (epoch, entry) = (machine.current, Entry::Hard { id, dest, ts });
+            FastcastWire::Append { epoch, index: 0, entry }
         };
-        let mut machine = Fastcast::new(&config, pid(1), Sound);
-        let mut out = Outbox::<FastcastWire, Vec<(MessageId, Timestamp)>>::default();
-        let (dest, now) = (GroupSet::all(1), Instant(1));
-        for sequence in 0..2 * PULLS_MAX as u64 {
-            let id = MessageId { sender: 1, sequence };
-            machine.on_start(&Arc::new(Message::new(id, dest, *b"x")), now, &mut out);
-        }
-        let (id, ts) = (MessageId { sender: 2, sequence: 1 }, Timestamp(1));
-        let (epoch, entry) = (machine.current, Entry::Hard { id, dest, ts });
-        let proposal = FastcastWire::Append { epoch, index: 0, entry };
-        machine.on_wire(pid(0), &proposal, now, &mut out);
-        assert_eq!(machine.deadline(), Some(now.plus(patience)));
-        machine.tick(now.plus(patience), &mut out);
-        assert!(out.sent.contains(&(To::Groups(dest), FastcastWire::Pull(id))));
+        is_asked_for_behind_many(proposal, FastcastWire::Pull);
     }
 }
