@@ -120,12 +120,8 @@ pub enum Senders {
 impl Senders {
     /// Whether `member` is one.
     pub(crate) fn has(&self, member: &Member) -> bool {
-        let Member { seat, metadata, .. } = member;
-        match self {
-            Senders::All => true,
-            Senders::Seats(seats) => seats.contains(seat),
-            Senders::Tags(tags) => metadata[TAGS_WORD] & tags == *tags,
-        }
+        let tags = member.metadata[TAGS_WORD];
+        Rank::numbered(member.seat).is_some_and(|seat| self.described().contain(seat, tags))
     }
 
     fn described(&self) -> Candidates {

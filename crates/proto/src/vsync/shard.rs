@@ -51,7 +51,7 @@ pub enum Candidates {
 
 impl Candidates {
     /// Whether a process on `seat` with these tags is one.
-    pub(super) const fn contain(self, seat: Rank, tags: u64) -> bool {
+    pub const fn contain(self, seat: Rank, tags: u64) -> bool {
         match self {
             Candidates::All => true,
             Candidates::Seats(seats) => seats.contains(seat),
