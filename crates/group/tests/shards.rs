@@ -368,6 +368,7 @@ fn a_call_that_a_dead_member_was_to_make_is_unknown() {
     let back = site(&options, false);
     assert_eq!(back.numbers.own_shard(), Some(1));
     assert_eq!(back.numbers.count(), Ok(0), "nobody was left that had it: the shard begins again");
+    caller.wait_view(|view| view.members.len() == 4, PATIENCE).expect("it is seen to come");
     assert_eq!(caller.put("a".into(), 4).wait(), Ok(None));
 }
 
