@@ -21,10 +21,11 @@
 //! - N10 A resting node leads no group (Ω is told), and gives no states: it may be behind in some
 //!   groups only.
 //! - N11 A giver keeps the bytes of one request per node, until they are taken, or the node asks
-//!   again, gives it up or is gone. Pieces travel one at a time, so that no stream reaches its
-//!   bound. A giver that is not heard, and was when it was asked, encodes, and is waited for:
-//!   another one would stand still in its turn, and this one's work would be lost. By
-//!   `Node::wait_for_giver`. One that is silent already is asked if there is no other.
+//!   again, gives it up or is gone; asked for more then, it says that it has none. Pieces travel
+//!   one at a time, so that no stream reaches its bound. A giver that is not heard, and was when it
+//!   was asked, encodes, and is waited for: another one would stand still in its turn, and this
+//!   one's work would be lost. By `Node::wait_for_giver`. One that is silent already is asked if
+//!   there is no other.
 //! - N12 With a disk everything is written and synced before the node continues: a later life has
 //!   all states of that moment, or none. By `Node::install_states`, with which the turn ends: a
 //!   change behind the first piece would be applied to the states of before, if the node died
@@ -77,9 +78,9 @@ pub(super) struct Joint {
     was_heard: bool,
     pub(super) last_asked: Option<Rank>,
     pub(super) ask_at: Instant,
-    gathered: Vec<u8>,
+    pub(super) gathered: Vec<u8>,
     /// Whether all pieces have come.
-    is_whole: bool,
+    pub(super) is_whole: bool,
     /// The states that others asked for (N11).
     pub(super) giving: BTreeMap<Rank, (u64, Vec<u8>)>,
 }
@@ -223,7 +224,13 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     /// Sends the next piece to `to`, which has everything below `at`.
     pub(super) fn give_piece(&mut self, to: Rank, number: u64, at: usize) {
         let giving = self.joint.giving.get(&to).filter(|(of, _)| *of == number);
-        let Some((_, bytes)) = giving else { return };
+        let Some((_, bytes)) = giving else {
+            if at != ENOUGH {
+                // They were dropped with a link whose end the asker has not noticed.
+                self.world.tell(to, &Record::Piece(number, at, 0, Vec::new()));
+            }
+            return;
+        };
         if at > bytes.len() {
             self.joint.giving.remove(&to);
             return;
@@ -251,7 +258,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
             return;
         }
         if n_bytes == 0 {
-            joint.asked = None; // not now
+            (joint.asked, joint.gathered) = (None, Vec::new()); // not now, or no longer
             return;
         }
         joint.asked = Some((from, now.plus(PATIENCE)));

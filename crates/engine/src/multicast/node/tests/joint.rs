@@ -176,3 +176,30 @@ fn n11_a_giver_that_is_silent_already_is_not_waited_for() {
         assert!(town.nodes[2].desk.figures.states > 0, "node {speaks} gives them, at once");
     }
 }
+
+/// Else it waits for a piece that nobody has, for ten seconds.
+#[test]
+fn n11_a_giver_that_has_dropped_the_states_says_so() {
+    let mut town = town_with_a_newcomer();
+    let mut n = 200;
+    while town.nodes[2].joint.gathered.is_empty() {
+        assert!(n < 5_000, "no piece comes");
+        town.round(&[0, 1, 2], n);
+        n += 1;
+    }
+    let (giver, _) = town.nodes[2].joint.asked.expect("it has asked for them");
+    let at = giver.index();
+    assert!(
+        !town.nodes[2].joint.is_whole && town.nodes[at].joint.giving.contains_key(&Rank::at(2))
+    );
+    // The link breaks. The giver takes notice before there is another one, and the asker does not.
+    town.lans[at].messages.clear();
+    town.lans[2].messages.retain(|(from, _)| *from != giver);
+    town.lans[at].links.push((Rank::at(2), false));
+    town.pass(&[at], 1);
+    assert!(town.nodes[at].joint.giving.is_empty());
+    town.lans[2].links.push((giver, false));
+    town.link(at, 2);
+    town.pass(&[0, 1, 2], PATIENCE.as_secs() / 2);
+    assert!(town.nodes[2].desk.figures.states > 0, "it asks again");
+}
