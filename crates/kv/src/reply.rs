@@ -111,6 +111,13 @@ impl Reply {
         (part.take(), self.steps_left - part.steps_left)
     }
 
+    /// Gives memory back if there is more of it than `n_bytes` and no reply is in it.
+    pub(crate) fn shrink_above(&mut self, n_bytes: usize) {
+        if self.buffer.is_empty() && self.buffer.capacity() > n_bytes {
+            self.buffer = Vec::new();
+        }
+    }
+
     /// The protocol that replies are encoded in.
     pub fn protocol(&self) -> Protocol {
         self.protocol

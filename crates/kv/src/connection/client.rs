@@ -77,7 +77,7 @@ impl Door {
             // There is no eviction of clients that the flag could turn off.
             "client|no-evict" if is(2, "on") || is(2, "off") => reply.ok(),
             "client|reply" | "client|no-evict" => reply.error(SYNTAX),
-            // No command but WAIT ever blocks a client here, and WAIT has a deadline.
+            // No command but WAIT ever blocks a client here, and no client ends another's WAIT.
             "client|unblock" => match (args.len(), parse_integer(args[2])) {
                 (5.., _) => reply.error(
                     "ERR unknown subcommand or wrong number of arguments for 'UNBLOCK'. Try \

@@ -14,13 +14,14 @@ use super::queue::{Manner, Replies, Waiting};
 use super::session::Speaking;
 use super::topology::is_about_members;
 use super::transaction::{QUEUED_BYTES_MAX, Transaction, Watched};
-use super::{Config, Identity, OUTPUT_BYTES_MAX, RequestId};
+use super::{BUFFER_BYTES_KEPT, Config, Identity, OUTPUT_BYTES_MAX, RequestId};
 use crate::backup;
 use crate::command::{self, CommandSpec, flag, resolve};
 use crate::entry::command::{put_database, put_plain, put_transaction, put_versions};
 use crate::exec::{NOT_AN_INTEGER, admit, database_or_reply, parse_integer};
 use crate::reply::{Protocol, Reply};
 use crate::store::{Db, DbKey};
+use crate::text;
 
 /// The connection except for its input.
 #[derive(Debug)]
@@ -125,6 +126,7 @@ impl Door {
         let skips = std::mem::take(&mut self.silence.skips_next);
         self.silence.is_silent = skips || self.silence.is_muted;
         self.reply.clear();
+        self.reply.shrink_above(BUFFER_BYTES_KEPT);
         self.reply.set_protocol(self.protocol);
     }
 
@@ -196,7 +198,7 @@ impl Door {
         if self.transaction.is_some() && !is_about_transactions {
             self.queue(spec, args);
         } else if !spec.is_for_store() {
-            self.own(spec, args);
+            self.answer_own(spec, args);
             let failed = u64::from(self.reply.as_bytes().starts_with(b"-"));
             self.config.counts.add(spec, |count| {
                 count.calls += 1;
@@ -230,7 +232,7 @@ impl Door {
             match spec.name {
                 "ping" | "echo" | "client|id" | "client|getname" | "command|count" => {
                     std::mem::swap(&mut self.reply, &mut answered);
-                    self.own(spec, args);
+                    self.answer_own(spec, args);
                     std::mem::swap(&mut self.reply, &mut answered);
                 }
                 // The following commands of the transaction concern another database.
@@ -264,6 +266,18 @@ impl Door {
         transaction.writes |= spec.is_write();
         self.config.counts.add(spec, |count| count.calls += 1);
         self.reply.simple("QUEUED");
+    }
+
+    /// Answers a command that needs no store, with at most as many bytes as any other command (C3):
+    /// COMMAND DOCS describes each name that it is given, however often.
+    fn answer_own(&mut self, spec: &'static CommandSpec, args: &[&[u8]]) {
+        let mut reply = std::mem::take(&mut self.reply);
+        reply.bounded(text::ANSWER_TOO_LONG, |reply| {
+            std::mem::swap(reply, &mut self.reply);
+            self.own(spec, args);
+            std::mem::swap(reply, &mut self.reply);
+        });
+        self.reply = reply;
     }
 
     /// Executes a command of the connection itself. Either it is answered, or the request is held.

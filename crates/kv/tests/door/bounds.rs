@@ -34,6 +34,18 @@ fn c3_a_pipeline_is_taken_up_to_its_depth_and_continued_as_it_is_answered() {
 }
 
 #[test]
+fn c3_an_answer_without_a_store_is_bounded_as_any_other() {
+    let mut driver = Driver::new(Config::default());
+    let mut connection = driver.connect();
+    // Each name alone takes six kilobytes.
+    let names = [&[&b"COMMAND"[..], b"DOCS"][..], &[&b"cluster"[..]; 5000]].concat();
+    let answer = driver.call(&mut connection, &names);
+    let answer = String::from_utf8_lossy(&answer[..answer.len().min(100)]).into_owned();
+    assert!(answer.starts_with("-ERR the reply would be longer"), "{answer}");
+    assert_eq!(driver.call(&mut connection, &[b"PING"]), b"+PONG\r\n");
+}
+
+#[test]
 fn c8_a_client_that_writes_before_it_reads_is_served() {
     let mut driver = Driver::new(Config::default());
     let mut connection = driver.connect();
