@@ -36,6 +36,11 @@ pub trait Application {
         false
     }
 
+    /// Minds clients in place of [`Application::turn`], every few milliseconds, while the node
+    /// stands still until its disk has taken more. A full disk can hold it for hours. Nothing is
+    /// delivered meanwhile, and what the application multicasts leaves when the disk has room.
+    fn held(&mut self, _desk: &mut Desk) {}
+
     /// Whether the application wants no further deliveries: the node then takes nothing from its
     /// peers, and eventually their `multicast` to the groups here refuses. Messages that the node
     /// already holds are still delivered.

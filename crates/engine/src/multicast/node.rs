@@ -171,6 +171,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
     pub fn turn(&mut self, now: Instant, ground: &mut impl Ground) -> Result<bool, StopError> {
         self.desk.now = now;
         if self.is_held(ground)? {
+            self.app.held(&mut self.desk);
             return Ok(false);
         }
         let mut worked = self.app.turn(&mut self.desk);

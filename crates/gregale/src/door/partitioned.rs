@@ -80,6 +80,13 @@ impl PartitionedDoor {
         self.stop
     }
 
+    /// Publishes the door's view, if it has changed.
+    fn publish_news(&mut self) {
+        if let Some(view) = self.door.take_news() {
+            self.publish(&view);
+        }
+    }
+
     /// Leaves the figures on the board, and reports to the supervisor once that clients are
     /// answered.
     fn publish(&mut self, view: &View) {
@@ -164,10 +171,13 @@ impl Application for PartitionedDoor {
 
     fn turn(&mut self, cast: &mut Desk) -> bool {
         let worked = self.door.turn(cast);
-        if let Some(view) = self.door.take_news() {
-            self.publish(&view);
-        }
+        self.publish_news();
         worked
+    }
+
+    fn held(&mut self, cast: &mut Desk) {
+        self.door.held(cast);
+        self.publish_news();
     }
 
     fn deadline(&self) -> Option<Instant> {

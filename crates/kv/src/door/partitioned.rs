@@ -335,6 +335,22 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         });
     }
 
+    /// Reads what clients have sent.
+    fn hear(&mut self, cast: &Cast) -> bool {
+        let view = *self.desk.view();
+        self.desk.turn(cast.now(), view);
+        self.clients.resume(&self.held, &mut self.desk)
+    }
+
+    /// Sends clients what there is for them, and publishes this member's figures.
+    fn tell(&mut self, cast: &mut Cast) {
+        if cast.now() >= self.publish_at {
+            self.publish_at = cast.now().plus(PUBLISH_EVERY);
+            self.publish(cast);
+        }
+        self.clients.flush(&mut self.streams, &mut self.desk);
+    }
+
     /// Ends snapshot `number` without a result: its asker is told, and its pieces are withdrawn.
     fn give_snapshot_up(&mut self, number: u64, answer: ReadAnswer<'_>) {
         let Some(asker) = self.snapshots.end(number) else { return };
@@ -551,18 +567,19 @@ impl<O: Clocked, S: Streams> Application for PartitionDoor<O, S> {
     }
 
     fn turn(&mut self, cast: &mut Cast) -> bool {
-        let view = *self.desk.view();
-        self.desk.turn(cast.now(), view);
-        let mut worked = self.clients.resume(&self.held, &mut self.desk);
+        let mut worked = self.hear(cast);
         worked |= self.take(cast);
         self.expire();
         worked |= self.send(cast);
-        if cast.now() >= self.publish_at {
-            self.publish_at = cast.now().plus(PUBLISH_EVERY);
-            self.publish(cast);
-        }
-        self.clients.flush(&mut self.streams, &mut self.desk);
+        self.tell(cast);
         worked
+    }
+
+    // I2: commands stay on the desk, and their deadlines end them there.
+    fn held(&mut self, cast: &mut Cast) {
+        self.hear(cast);
+        self.expire();
+        self.tell(cast);
     }
 
     fn deadline(&self) -> Option<Instant> {

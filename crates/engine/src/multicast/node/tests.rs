@@ -78,6 +78,8 @@ struct App {
     delivered: Vec<Vec<u8>>,
     n_states: usize,
     outcomes: Vec<(MessageId, Outcome)>,
+    /// The number of turns in which it minded its clients alone.
+    n_held: usize,
 }
 
 impl Application for App {
@@ -87,6 +89,10 @@ impl Application for App {
 
     fn outcome(&mut self, id: MessageId, outcome: Outcome, _: &mut Desk) {
         self.outcomes.push((id, outcome));
+    }
+
+    fn held(&mut self, _: &mut Desk) {
+        self.n_held += 1;
     }
 
     fn keeps_states(&self) -> bool {

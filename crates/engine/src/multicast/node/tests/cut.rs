@@ -8,7 +8,7 @@ pub(super) fn town<P: Planting<Bug>>(disk: Option<&Paper>, planted: P) -> Town<P
     Town::on(lans(disk), &everywhere(), planted)
 }
 
-fn lans(disk: Option<&Paper>) -> [Lan; N] {
+pub(super) fn lans(disk: Option<&Paper>) -> [Lan; N] {
     let mut memory = Memory::of_all();
     let mut wire = || Wire { memory: memory.next(), ..Wire::default() };
     std::array::from_fn(|_| Lan { wire: wire(), disk: disk.cloned(), ..Lan::default() })

@@ -1,6 +1,6 @@
 //! Nodes whose disks take nothing.
 
-use super::cut::town;
+use super::cut::{lans, town};
 use super::*;
 use proto::disk::Flush;
 
@@ -100,4 +100,18 @@ fn k6_disks_that_are_all_slow_lead_after_a_few_changes_of_leaders() {
     let (n_changes, delivered) = while_slow(Duration::from_millis(600));
     assert!(n_changes < 15, "{n_changes} changes at three nodes");
     assert_eq!(delivered, [60; N]);
+}
+
+/// The disk of a node that begins has to take its first whole.
+#[test]
+fn an_application_minds_its_clients_while_a_disk_holds_its_node() {
+    let mut town = Town::apart(lans(Some(&Paper::default())), &everywhere(), Sound);
+    town.lans[0].is_stalled = true;
+    (0..3).for_each(|_| town.turn(0));
+    assert_eq!(town.nodes[0].app.n_held, 3);
+    town.lans[0].is_stalled = false;
+    (0..10).for_each(|_| town.turn(0));
+    let n_held = town.nodes[0].app.n_held;
+    (0..3).for_each(|_| town.turn(0));
+    assert_eq!(town.nodes[0].app.n_held, n_held, "it takes part");
 }

@@ -177,7 +177,7 @@ fn n11_a_giver_that_is_silent_already_is_not_waited_for() {
     }
 }
 
-/// Else it waits for a piece that nobody has, for ten seconds.
+/// Else it waits for a piece that no node has, for ten seconds.
 #[test]
 fn n11_a_giver_that_has_dropped_the_states_says_so() {
     let mut town = town_with_a_newcomer();
