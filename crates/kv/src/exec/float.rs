@@ -25,6 +25,10 @@ const TEXT_BYTES_MAX: usize = 5 * 1024;
 /// The decimal exponent above which every number is infinite, or below whose negative it is zero.
 const DECIMAL_MAGNITUDE_MAX: i64 = 4_960;
 
+/// The largest exponent that is told from larger ones. All texts with it are out of range, and sums
+/// with the number of a text's digits stay far from the limits of integers.
+const EXPONENT_MAX: i64 = 1 << 32;
+
 /// Digits that Redis prints after the point.
 const FRACTION_DIGITS: usize = 17;
 
@@ -69,13 +73,13 @@ impl Extended {
             return Some(Extended::Finite { negative, mantissa: 0, exponent: 0 });
         }
         let found = if radix == 16 {
-            let exponent = exponent.saturating_sub(4 * fraction_digits);
+            let exponent = exponent - 4 * fraction_digits;
             if exponent.abs() > 4 * INTEGER_BITS_MAX {
                 return None;
             }
             round(negative, &number, exponent, false)
         } else {
-            from_decimal(negative, &number, exponent.saturating_sub(fraction_digits))?
+            from_decimal(negative, &number, exponent - fraction_digits)?
         };
         match found {
             Extended::Finite { mantissa: 1.., .. } => Some(found),
@@ -142,16 +146,16 @@ fn parse_exponent(text: &[u8]) -> Option<i64> {
         return None;
     }
     // A long exponent is far out of range, so its exact value does not matter.
-    let magnitude = digits.iter().fold(0i64, |value, digit| {
-        value.saturating_mul(10).saturating_add(i64::from(digit - b'0'))
-    });
+    let magnitude = digits
+        .iter()
+        .fold(0i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX));
     Some(if negative { -magnitude } else { magnitude })
 }
 
 /// `number * 10^exponent`, rounded once; `None` when it is far out of range.
 fn from_decimal(negative: bool, number: &BigUint, exponent: i64) -> Option<Extended> {
     // 0.30103 is just above the decimal logarithm of 2.
-    let magnitude = (number.bits() as i64 * 30_103 / 100_000).saturating_add(exponent);
+    let magnitude = number.bits() as i64 * 30_103 / 100_000 + exponent;
     if magnitude.abs() > DECIMAL_MAGNITUDE_MAX {
         return None;
     }
@@ -284,6 +288,15 @@ mod tests {
             "1\0",
             "0x1p",
             "1e99999999999999999999",
+            // The exponent and the digits after the point are below the smallest integer together.
+            "0x.1p-9999999999999999999",
+            "0.1e-9999999999999999999",
+            "0.5e-9223372036854775807",
+            "0x0.8p-9223372036854775807",
+            "0x.1p9999999999999999999",
+            // The longest text has an exponent of a few thousand digits.
+            &format!("0x.{}1p-{}", "0".repeat(2000), "9".repeat(2000)),
+            &format!("0x1{}p-{}", "0".repeat(2000), "9".repeat(2000)),
         ] {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }

@@ -80,6 +80,18 @@ fn lcs_of_long_values_is_refused() {
     assert!(line(&mut store, "LCS long long LEN").starts_with("-ERR LCS of values of 2048"));
 }
 
+/// Each member executed it, and ended, again whenever it started on its log.
+#[test]
+fn an_exponent_that_no_number_has_is_refused() {
+    let mut store = Store::new(0);
+    let refused = "-ERR value is not a valid float\r\n";
+    for text in ["0x.1p-9999999999999999999", "0.1e-9999999999999999999"] {
+        assert_eq!(line(&mut store, &format!("INCRBYFLOAT k {text}")), refused);
+        assert_eq!(line(&mut store, &format!("SET k {text}")), "+OK\r\n");
+        assert_eq!(line(&mut store, "INCRBYFLOAT k 1"), refused);
+    }
+}
+
 #[test]
 fn randomkey_is_a_function_of_the_seed_and_reaches_every_key() {
     let mut store = Store::new(0);
