@@ -141,9 +141,14 @@ fn within(
         };
         redis.raw_set("setresp", scope.create_function(set)?)?;
         functions.raw_set("redis", redis)?;
+        // One after the other: Lua has room for 8000 references at a time.
         let strings = |words: &[&[u8]]| {
-            let words = words.iter().map(|word| lua.create_string(word));
-            lua.create_sequence_from(words.collect::<Result<Vec<_>>>()?)
+            budget.charge(words.len() as u64)?;
+            let table = lua.create_table_with_capacity(words.len(), 0)?;
+            for (at, word) in words.iter().enumerate() {
+                table.raw_set(at + 1, lua.create_string(word)?)?;
+            }
+            Ok::<Table, Error>(table)
         };
         let (keys, args) = (strings(script.keys)?, strings(script.args)?);
         let prelude = lua.load(include_str!("prelude.lua")).set_name("=prelude");

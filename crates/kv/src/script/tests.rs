@@ -400,6 +400,17 @@ fn a_table_of_more_strings_than_lua_has_room_for_references_is_answered() {
 }
 
 #[test]
+fn a_script_has_more_keys_and_arguments_than_lua_has_room_for_references() {
+    let words: Vec<String> = (1..=60_000).map(|n| n.to_string()).collect();
+    let text = "return {#KEYS, #ARGV, KEYS[30000], ARGV[1], ARGV[30000], ARGV[30001] == nil}";
+    let mut args = vec!["EVAL", text, "30000"];
+    args.extend(words.iter().map(|word| &word[..]));
+    let reply = eval_on(&mut Store::new(0), &args);
+    let expected = "*6\r\n:30000\r\n:30000\r\n$5\r\n30000\r\n$5\r\n30001\r\n$5\r\n60000\r\n:1\r\n";
+    assert_eq!(reply, expected);
+}
+
+#[test]
 fn a_pattern_s_special_bytes_are_those_of_lua() {
     for call in [
         "local x = string.match('abc', ')')",
