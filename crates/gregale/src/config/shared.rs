@@ -1,19 +1,21 @@
 //! Settings that all members of a cluster must have alike, beside their protocol and their number.
 //!
-//! - C1 what a member does with a decided entry depends on the entry, on what came before it, and
-//!   on these settings. Members that differ in one would part without a sign, so they refuse each
-//!   other: the fingerprint is a part of the layout that the fabric compares.
+//! - C1 what a member does with a decided entry depends on the entry, on what came before it, on
+//!   the rules by which its version executes (the number of the format of entries), and on these
+//!   settings. Members that differ in one would part without a sign, so they refuse each other: the
+//!   fingerprint is a part of the layout that the fabric compares.
 //! - C2 other settings may differ: addresses, directories, limits of clients, the command of a
 //!   replicated program (another build of it), and how its copy is watched and confined.
 
 use super::{Config, Program, SaveBy};
+use kv::entry;
 
 impl Config {
     /// These settings, as an operator would compare them.
     pub(crate) fn shared(&self) -> String {
         let mut text = match &self.program {
             Some(program) => program.shared(),
-            None => format!("maxmemory = {}", self.maxmemory),
+            None => format!("maxmemory = {}, entries of format {}", self.maxmemory, entry::FORMAT),
         };
         if let Some(of) = self.partitions {
             text += &format!(", partitions = {}, order = {:?}", of.n, of.order.name());
@@ -89,6 +91,8 @@ mod tests {
             assert!(differs(of, &program), "change {at}");
         }
         assert_ne!(store.fingerprint(7), store.fingerprint(8));
+        let rules = format!("entries of format {}", entry::FORMAT);
+        assert!(store.shared().contains(&rules) && partitioned.shared().contains(&rules));
     }
 
     #[test]

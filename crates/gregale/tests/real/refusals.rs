@@ -191,7 +191,7 @@ fn c1_a_member_with_another_limit_of_memory_is_refused_over_tcp() {
         config.insert("maxmemory".into(), 1_000_000.into());
     });
     assert!(text.contains("the memory layouts differ"), "{text}");
-    assert!(text.contains("(here: maxmemory = 1000000)"), "{text}");
+    assert!(text.contains("(here: maxmemory = 1000000, entries of format "), "{text}");
 }
 
 /// A replica that gives up removes the memory that it made, perhaps before its sentinel looks: the
