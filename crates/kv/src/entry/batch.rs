@@ -2,10 +2,12 @@
 
 use base::{Incarnation, Rank};
 
+use crate::store::EXPIRY_TICK_MAX;
+
 use super::varint::{self, put, take, take_bytes};
 use super::{
     BATCH_BYTES_MIN, BATCH_HEADER_BYTES, COMMAND_BYTES_MAX, EntryError, FORMAT, FORMAT_MIN,
-    FRAGMENT_BYTES_MIN, Origin, Sequence,
+    FORMAT_OF_REMOVALS, FRAGMENT_BYTES_MIN, Origin, Sequence,
 };
 
 /// The bit of a frame that has the origin of the previous frame and the next sequence.
@@ -178,6 +180,7 @@ fn fragment_room(len: usize, bytes_max: usize) -> usize {
 pub struct Batch<'a> {
     /// The leader's clock when it built the batch, Unix milliseconds.
     pub stamp_ms: u64,
+    format: u8,
     frames: &'a [u8],
 }
 
@@ -192,10 +195,21 @@ impl<'a> Batch<'a> {
             return Err(EntryError::Format { found: format });
         }
         let (stamp, rest) = rest.split_first_chunk().ok_or(EntryError::Truncated { at: 1 })?;
-        let batch = Batch { stamp_ms: u64::from_le_bytes(*stamp), frames: rest };
+        let batch = Batch { stamp_ms: u64::from_le_bytes(*stamp), format, frames: rest };
         let mut frames = batch.frames();
         while frames.step()?.is_some() {}
         Ok(batch)
+    }
+
+    /// The most expired keys that are removed behind the frames, which have made `n_changes`
+    /// changes. A key that expires takes a change at least, so more are removed than come. A batch
+    /// without frames has all its time for them.
+    pub(crate) fn removals(&self, n_changes: u64) -> u64 {
+        match self.frames {
+            _ if self.format < FORMAT_OF_REMOVALS => 0,
+            [] => EXPIRY_TICK_MAX,
+            _ => n_changes.saturating_mul(2),
+        }
     }
 
     /// The frames, in order.

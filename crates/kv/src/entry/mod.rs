@@ -42,8 +42,16 @@ use base::{Incarnation, Rank};
 
 /// The format of batches that is written. Version 2 has the commands of client sessions, version 3
 /// databases and scripts. A replica of an earlier version would take those for malformed or unknown
-/// commands and so diverge.
-pub const FORMAT: u8 = 3;
+/// commands and so diverge. Version 4 removes more keys that have expired, and counts more work as
+/// steps: a replica of an earlier version would execute the same bytes otherwise.
+///
+/// Members of other formats refuse each other. So a change of what a command does to the state, or
+/// of what a member keeps of its answer, takes a new number.
+pub const FORMAT: u8 = 4;
+
+/// The first format of whose batches the number of changes decides how many expired keys are
+/// removed.
+const FORMAT_OF_REMOVALS: u8 = 4;
 
 /// The oldest format that is read: its batches are also batches of the current format.
 pub const FORMAT_MIN: u8 = 1;

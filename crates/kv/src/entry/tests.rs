@@ -66,7 +66,7 @@ fn golden_bytes_of_a_batch() {
     }
     let body = b"\x80\x03\x03SET\x01k\x01v";
     let expected = [
-        &b"\x03\x02\x01\0\0\0\0\0\0"[..],
+        &b"\x04\x02\x01\0\0\0\0\0\0"[..],
         b"\0\x02\x09\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x0a",
         body,
         b"\x01\x0a",

@@ -27,6 +27,9 @@
 //! - M9 the cost of executing a command is bounded, since every member executes it, again after
 //!   each restart: by [`Reply::bounded`] and [`STEPS_MAX`](crate::reply::STEPS_MAX). Test
 //!   `m9_a_reply_that_no_member_could_hold_is_not_made`.
+//! - M10 more expired keys are removed than keys come that will expire: a value removes two for
+//!   each change that it makes, and one without commands removes many. By `Batch::removals`. Tests
+//!   `m10_...`.
 //!
 //! Reads outside of the log are in [`read`](Machine::read): by type they cannot change the state.
 
@@ -145,6 +148,7 @@ impl Machine {
         let batch = Batch::check(value)?;
         self.store.advance_time(batch.stamp_ms);
         self.clients.expire(self.store.now_ms());
+        let n_changes = self.store.n_changes();
         for (at, frame) in batch.frames().enumerate() {
             // The only randomness in the log, which is the same at every replica.
             let seed = slot.0.rotate_left(20) ^ at as u64;
@@ -159,6 +163,8 @@ impl Machine {
                 self.execute_once(frame.origin, frame.sequence, &command, seed, sink);
             }
         }
+        let n_changes = self.store.n_changes() - n_changes;
+        self.store.remove_expired(batch.removals(n_changes));
         Ok(())
     }
 

@@ -12,6 +12,7 @@ use crate::entry::{Batch, Command, EntryError, Frame, Origin, Sequence};
 use crate::reply::{Protocol, Reply};
 use crate::store::{Db, DbKey, Outbox, Published};
 use crate::text;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -148,6 +149,12 @@ impl Executor {
             memory_bytes: store.used_bytes(),
             changes: store.counters().changes,
         }
+    }
+
+    /// The Unix time in milliseconds at which the first key of a partition expires, which may have
+    /// passed.
+    pub fn next_expiry_ms(&self, partition: usize) -> Option<u64> {
+        self.parts[partition].store.next_expiry_ms()
     }
 
     /// State time: the largest stamp that any partition here has executed, Unix milliseconds; 0
@@ -290,6 +297,8 @@ impl Executor {
         let batch = Batch::check(&payload).expect("checked when it was delivered");
         let mut together = Together { map: self.map, parts: &mut self.parts, all: passed };
         together.advance(batch.stamp_ms);
+        let changes: SmallVec<[u64; 8]> =
+            passed.iter().map(|at| self.parts[at].store.n_changes()).collect();
         for (at, frame) in batch.frames().enumerate() {
             let is_own = frame.origin == self.me && !message.is_kept;
             let Ok(command) = Command::decode(frame.bytes) else {
@@ -302,7 +311,9 @@ impl Executor {
             self.command(&mut message, passed, at, frame, &command, is_own);
         }
         message.left = passed.iter().fold(message.left, Partitions::without);
-        for at in passed.iter() {
+        for (at, n_changes) in passed.iter().zip(changes) {
+            let store = &mut self.parts[at].store;
+            store.remove_expired(batch.removals(store.n_changes() - n_changes));
             self.parts[at].executed += 1;
             self.published.append(self.parts[at].store.published_mut());
         }

@@ -48,6 +48,9 @@ pub const VALUE_BYTES_MAX: usize = 512 << 10;
 /// expiry do not stop the replica; the others are invisible until they are removed.
 pub const EXPIRY_BATCH_MAX: usize = 64;
 
+/// The most keys that a value without commands removes beside those.
+pub const EXPIRY_TICK_MAX: u64 = 512;
+
 /// The number of words that remember deletions; the chance that the deletion of another key
 /// disturbs a watcher of an absent key is one in this number.
 pub const DELETION_BUCKETS: usize = 4096;
@@ -207,7 +210,12 @@ impl Store {
     /// Raises state time to `unix_ms`, if that is later, and removes some of the expired keys.
     pub fn advance_time(&mut self, unix_ms: u64) {
         self.now_ms = self.now_ms.max(unix_ms);
-        for _ in 0..EXPIRY_BATCH_MAX {
+        self.remove_expired(EXPIRY_BATCH_MAX as u64);
+    }
+
+    /// Removes up to `n_max` of the expired keys, those first that expired first.
+    pub(crate) fn remove_expired(&mut self, n_max: u64) {
+        for _ in 0..n_max {
             let Some((expire_at, db, position)) = self.first_expiry() else { return };
             if expire_at > self.now_ms {
                 return;
@@ -218,6 +226,11 @@ impl Store {
             drop(entries);
             self.discard(position, DbKey { db, key: &key });
         }
+    }
+
+    /// The number of changes so far.
+    pub(crate) fn n_changes(&self) -> u64 {
+        self.changes
     }
 
     /// The expiry and position of the first key to expire.

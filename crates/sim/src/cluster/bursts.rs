@@ -3,7 +3,8 @@
 //! have expired then, and are not removed yet.
 //!
 //! - B1 the keys of a burst are set by one piece of input, for one time: about one stamp has them
-//!   all, and they are due within milliseconds. There are more than twice [`EXPIRY_BATCH_MAX`].
+//!   all, and they are due within milliseconds. There are more than any value without commands
+//!   removes.
 //! - B2 what is set with KEEPTTL where nothing was stays, and is read until the end. By the judge
 //!   (`expiry`, E4).
 //! - B3 what is drawn here changes nothing that is drawn elsewhere. By a generator of its own.
@@ -11,10 +12,12 @@
 use super::expiry::Act;
 use crate::plan::MS;
 use base::Rng;
-use kv::store::EXPIRY_BATCH_MAX;
+use kv::store::{EXPIRY_BATCH_MAX, EXPIRY_TICK_MAX};
 
 /// The least number that a key of a burst has, and what those of two bursts differ by.
 const APART: u64 = 1_000;
+/// The most keys that a value without commands removes.
+const REMOVED_MAX: u64 = EXPIRY_BATCH_MAX as u64 + EXPIRY_TICK_MAX;
 /// The most keys of a burst that are set with KEEPTTL.
 const KEPT_MAX: usize = 48;
 /// The most keys of a burst that are watched.
@@ -98,7 +101,7 @@ impl Bursts {
         }
         self.n_left -= 1;
         self.n_begun += 1;
-        let n = 2 * EXPIRY_BATCH_MAX as u64 + self.rng.range(16, 160);
+        let n = REMOVED_MAX + self.rng.range(16, 160);
         let mut keys: Vec<u64> = (0..n).map(|at| self.n_begun * APART + at).collect();
         let ttl_ms = unit_ms * self.rng.range(10, 200);
         let acts = keys.iter().map(|key| (*key, Act::Set { value: value(), ttl_ms })).collect();
@@ -138,7 +141,7 @@ mod tests {
         };
         let set = (0..).map(|_| bursts.think(0, 1, &mut value)).find(|acts| !acts.is_empty());
         let set = set.expect("a burst begins");
-        assert!(set.len() > 2 * EXPIRY_BATCH_MAX, "{}", set.len());
+        assert!(set.len() as u64 > REMOVED_MAX, "{}", set.len());
         let Act::Set { ttl_ms, .. } = set[0].1 else { panic!("{set:?}") };
         let is_alike = |act| matches!(act, Act::Set { ttl_ms: other, .. } if other == ttl_ms);
         assert!(set.iter().all(|(_, act)| is_alike(*act)));

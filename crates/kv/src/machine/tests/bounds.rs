@@ -1,9 +1,11 @@
 //! Tests of the cost of one entry of the log (M9), and of refusals by the limit of memory.
 
-use super::{ME, Replica, in_session, open, plain, transaction};
+use super::{ME, NOW, Replica, in_session, open, plain, transaction, values};
+use crate::entry::FORMAT;
 use crate::machine::Machine;
 use crate::reply::Reply;
 use crate::text;
+use base::Slot;
 
 fn filled() -> Replica {
     let mut replica = Replica::new();
@@ -82,4 +84,64 @@ fn over_its_memory_a_transaction_is_refused_whole_and_never_in_the_middle() {
     assert_eq!(replica.get("b"), "$-1\\r\\n", "nothing of it was executed");
     let reply = replica.call(ME, 5, transaction(&[], &["DEL a", "GET b"]));
     assert_eq!(reply, "*2\\r\\n:1\\r\\n$-1\\r\\n", "what needs no memory is not refused");
+}
+
+/// A million sessions of a minute, set in pipelines, took memory for ever more keys.
+#[test]
+fn m10_more_expired_keys_are_removed_than_come() {
+    let mut replica = Replica::new();
+    let mut most = 0;
+    for turn in 0..200 {
+        let set = |at: u64| (ME, 1000 * turn + at + 1, plain(&format!("SET {turn}:{at} v PX 10")));
+        let commands: Vec<_> = (0..1000).map(set).collect();
+        let [value] = &values(NOW + 10 * turn, 1 << 20, &commands)[..] else { panic!("one value") };
+        replica.apply(value);
+        most = most.max(replica.machine.store().len());
+    }
+    assert!(most <= 2000, "{most}");
+    replica.machine.store().check();
+}
+
+#[test]
+fn m10_what_a_script_or_a_transaction_makes_is_removed_as_fast() {
+    let mut replica = Replica::new();
+    let text = "for at = 1, 5000 do redis.call('SET', ARGV[1] .. at, 'v', 'PX', 10) end";
+    let args = |turn: u64| [b"EVAL".to_vec(), text.into(), b"0".to_vec(), turn.to_string().into()];
+    for turn in 0..6 {
+        let mut script = Vec::new();
+        let args = args(turn);
+        let args: Vec<&[u8]> = args.iter().map(|arg| &arg[..]).collect();
+        crate::entry::command::put_plain(&args, crate::Protocol::Resp2, &mut script);
+        let lines: Vec<String> = (0..500).map(|at| format!("SET {turn}t{at} v PX 10")).collect();
+        let lines: Vec<&str> = lines.iter().map(|line| &line[..]).collect();
+        let commands = [(ME, 2 * turn + 1, script), (ME, 2 * turn + 2, transaction(&[], &lines))];
+        values(NOW + 10 * turn, 1 << 20, &commands).iter().for_each(|value| replica.apply(value));
+        assert!(replica.machine.store().len() <= 2 * 5500, "{}", replica.machine.store().len());
+    }
+}
+
+/// A log of an earlier version means what it meant: a replica that has executed part of it is to
+/// agree with one that executes it now, to the versions that WATCH compares.
+#[test]
+fn m10_a_value_of_an_earlier_format_removes_as_few_as_it_did() {
+    let commands: Vec<_> =
+        (1..=1000).map(|at| (ME, at, plain(&format!("SET {at} v PX 9")))).collect();
+    let len_behind = |format: u8, second: &[(_, u64, Vec<u8>)]| {
+        let mut machine = Machine::new(0);
+        let mut log = values(NOW, 1 << 20, &commands);
+        log.extend(values(NOW + 10, 1 << 20, second));
+        if second.is_empty() {
+            let mut tick = Vec::new();
+            crate::entry::BatchWriter::new().begin(NOW + 10, &mut tick);
+            log.push(tick);
+        }
+        for (at, value) in log.iter_mut().enumerate() {
+            value[0] = format;
+            machine.apply(Slot(at as u64), value, &mut |_, _, _| {}).unwrap();
+        }
+        machine.store().len()
+    };
+    let ten: Vec<_> = (1001..=1010).map(|at| (ME, at, plain(&format!("SET {at} v")))).collect();
+    assert_eq!([3, FORMAT].map(|format| len_behind(format, &ten)), [1010 - 64, 1010 - 64 - 20]);
+    assert_eq!([3, FORMAT].map(|format| len_behind(format, &[])), [1000 - 64, 1000 - 64 - 512]);
 }
