@@ -370,6 +370,8 @@ pub(crate) struct Passive {
     pub(crate) n_abandoned: usize,
     /// How many states were put in place.
     pub(crate) n_restored: usize,
+    /// When its first key expires.
+    pub(crate) next_expiry_ms: Option<u64>,
 }
 
 impl Application for Passive {
@@ -380,7 +382,7 @@ impl Application for Passive {
     }
 
     fn next_expiry_ms(&self) -> Option<u64> {
-        None
+        self.next_expiry_ms
     }
 
     fn read(&mut self, _: &[u8], _: u64, _: &mut Vec<u8>) -> Performed {

@@ -1,7 +1,9 @@
 //! When a leader decides that time has passed, although no command asks for it.
 //!
 //! - I1 a key that is due is removed within `TICK_EVERY` of the leader's state time, or before the
-//!   first read that would see it gone.
+//!   first read that would see it gone. A value removes a bounded number of keys: where it leaves
+//!   some that were due, the next tick follows as soon as no value of the leader is under way. Test
+//!   `i1_ticks_follow_each_other_while_due_keys_are_left`.
 //! - I3 a state time that is waited for outside of the state is stamped when the leader's has come
 //!   to it, and at most one such stamp is made in `PROMPT_EVERY`.
 //! - I2 the newest stamp of a live cluster is at most about [`IDLE_STAMP_EVERY`] old.
@@ -45,6 +47,8 @@ pub(crate) struct Ticks {
     idle_at: Instant,
     /// How many values were executed when reads were put off for a tick.
     executed: u64,
+    /// How many were executed when it was last asked whether due keys are left (I1).
+    cleared: u64,
     /// The members that are here to execute this leader's stamps (I4).
     present: MemberSet,
     /// The time from which on others that come lead to a stamp.
@@ -141,6 +145,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         }
         self.ticks.meet(self.node.able(), self.now());
         self.look_at_awaited(now);
+        self.look_at_left();
         if now < self.ticks.look_at.min(self.ticks.idle_at) {
             return;
         }
@@ -149,6 +154,17 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         let left_ms = expiry_ms.saturating_sub(self.host.now_ms());
         self.ticks.look_at = now.plus(Duration::from_millis(left_ms).clamp(TICK_EVERY, LOOK_EVERY));
         self.ticks.wanted |= left_ms == 0;
+    }
+
+    /// I1. Asked once for each value: the keys of all databases are behind the answer.
+    fn look_at_left(&mut self) {
+        let executed = self.host.stats.values_executed;
+        if executed == self.ticks.cleared || !self.host.proposed_at.is_empty() {
+            return;
+        }
+        self.ticks.cleared = executed;
+        let expiry_ms = self.host.app.next_expiry_ms();
+        self.ticks.wanted |= expiry_ms.is_some_and(|due_ms| due_ms <= self.host.app.state_ms());
     }
 
     /// I3
@@ -168,6 +184,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
 mod tests {
     use super::*;
     use crate::mock;
+    use crate::order::Place;
 
     #[test]
     fn i2_an_idle_leader_wants_a_stamp_each_minute() {
@@ -249,6 +266,33 @@ mod tests {
         assert!(is_stamped(leader) && !is_stamped(leader));
         leader.on_event(base::Event::LinkUp(Rank::at(2)));
         assert!(!is_stamped(leader), "it was never heard, and is sent one when it is");
+    }
+
+    /// A million keys that were due at one moment held their memory for 26 minutes.
+    #[test]
+    fn i1_ticks_follow_each_other_while_due_keys_are_left() {
+        let mut leader = mock::core(0, Default::default());
+        leader.host.leads = true;
+        leader.ticks.begin_reign(true, leader.now());
+        leader.host.app.next_expiry_ms = Some(leader.host.app.state_ms());
+        let is_stamped = |leader: &mut mock::Member| {
+            leader.poll_ticks();
+            let wanted = leader.ticks.wanted;
+            leader.ticks.stamped(leader.now());
+            wanted
+        };
+        assert!(is_stamped(&mut leader), "the key is due");
+        assert!(!is_stamped(&mut leader), "not again in the same moment");
+        let under_way = (Place::default(), leader.now());
+        leader.host.proposed_at.push_back(under_way);
+        leader.host.stats.values_executed += 1;
+        assert!(!is_stamped(&mut leader), "another value is under way, which removes some");
+        leader.host.proposed_at.clear();
+        leader.host.stats.values_executed += 1;
+        assert!(is_stamped(&mut leader) && !is_stamped(&mut leader), "one for each value");
+        leader.host.stats.values_executed += 1;
+        leader.host.app.next_expiry_ms = Some(leader.host.app.state_ms() + 1);
+        assert!(!is_stamped(&mut leader), "no due key is left");
     }
 
     #[test]
