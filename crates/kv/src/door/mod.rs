@@ -24,6 +24,7 @@ mod backups;
 mod bugs;
 mod channels;
 mod clients;
+mod figures;
 mod members;
 mod outside;
 mod partitioned;
@@ -39,10 +40,9 @@ pub use clients::RespClients;
 pub use engine::streams::{
     Addresses, Broken, Interest, PipeId, Pipes, Ready, Received, STREAMS_MAX, Streams, place_of,
 };
+pub use figures::PartitionFigures;
 pub use members::{MAY_PASS, NOT_LEADER, UNKNOWN, UNSUPERVISED, end_of};
 pub use outside::{Config, Facts, Figures, Member, Outside, STATUS_SECTION};
-pub use partitioned::{
-    Clocked, PartitionConfig, PartitionDoor, PartitionFigures, seats as partition_seats,
-};
+pub use partitioned::{Clocked, PartitionConfig, PartitionDoor, seats as partition_seats};
 pub use resp_door::RespDoor;
 pub use state::{Discarded, Holding, Holds, Serves, State, of_each};

@@ -15,9 +15,10 @@
 //!   until it is full; then requests stay on the desk, and then no input is read from clients.
 
 use super::clients::RespClients;
+use super::figures::{Held, PartitionFigures};
 use super::outside::{self, Figures, Outside};
 use super::snapshots::Snapshots;
-use super::state::{Holding, Holds, of_each};
+use super::state::{Holding, of_each};
 use crate::entry::{self, Sequence};
 use crate::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, Order, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST,
@@ -75,19 +76,6 @@ pub struct PartitionConfig {
     pub patience: Duration,
 }
 
-/// One partition, as a process sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PartitionFigures {
-    /// The partition.
-    pub id: usize,
-    /// The member that leads it; 0 if none is known.
-    pub leader: u16,
-    /// Messages executed here.
-    pub executed: u64,
-    /// Keys.
-    pub keys: u64,
-}
-
 /// The members of each partition's group. The first one leads it first, so the leads are spread.
 pub fn seats(n_partitions: usize, n_members: usize) -> Vec<Vec<usize>> {
     let of = |partition| (0..n_members).map(move |at| (partition + at) % n_members + 1);
@@ -99,34 +87,6 @@ pub fn seats(n_partitions: usize, n_members: usize) -> Vec<Vec<usize>> {
 struct Waiting {
     asker: Asker,
     is_read: bool,
-}
-
-/// The partitions' part of INFO.
-#[derive(Debug, Default)]
-struct Held {
-    sum: Holding,
-    order: &'static str,
-    partitions: Vec<PartitionFigures>,
-}
-
-impl Holds for Held {
-    fn holding(&self) -> Holding {
-        self.sum
-    }
-
-    fn describe(&self) -> String {
-        let mut text = format!(
-            "gregale_partitions:{}\r\ngregale_order:{}\r\n",
-            self.partitions.len(),
-            self.order
-        );
-        for PartitionFigures { id, leader, executed, keys } in &self.partitions {
-            text += &format!(
-                "gregale_partition{id}:leader={leader},keys={keys},executed={executed}\r\n"
-            );
-        }
-        text
-    }
 }
 
 /// The door of a process; see the module's text.
@@ -369,8 +329,7 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         // The sender keeps deadlines, and only an own delivery is an outcome.
         let options = Options::default();
         let mut why = None;
-        let (wall_ms, boot_now) = clocks(&self.clients.outside);
-        let stamp_ms = self.state_clock.stamp(wall_ms, self.executor.state_ms(), boot_now);
+        let stamp_ms = self.stamp_ms();
         self.sender.send(stamp_ms, |to, batch| {
             match cast.multicast(GroupSet::from_bits(to.bits()), batch, &options) {
                 Ok(_) => {
@@ -386,6 +345,11 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         });
         self.refused = why;
         worked
+    }
+
+    fn stamp_ms(&mut self) -> u64 {
+        let (wall_ms, boot_now) = clocks(&self.clients.outside);
+        self.state_clock.stamp(wall_ms, self.executor.state_ms(), boot_now)
     }
 
     /// The figures for INFO, status and metrics.
@@ -596,14 +560,5 @@ mod tests {
     fn leading_is_shared() {
         assert_eq!(seats(4, 3), [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]]);
         assert_eq!(seats(2, 1), [[1], [1]]);
-    }
-
-    #[test]
-    fn info_tells_of_each_partition() {
-        let partitions = vec![PartitionFigures { id: 0, leader: 2, executed: 7, keys: 3 }];
-        let held = Held { order: "signals", partitions, ..Held::default() };
-        let text = held.describe();
-        assert!(text.contains("gregale_partitions:1\r\ngregale_order:signals\r\n"), "{text}");
-        assert!(text.ends_with("gregale_partition0:leader=2,keys=3,executed=7\r\n"), "{text}");
     }
 }
