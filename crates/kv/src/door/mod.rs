@@ -33,6 +33,7 @@ mod snapshots;
 mod state;
 #[cfg(test)]
 mod tests;
+mod ticks;
 
 pub use backups::NO_SUCH_BACKUP;
 pub use bugs::Bug;

@@ -19,6 +19,7 @@ use super::figures::{Held, PartitionFigures};
 use super::outside::{self, Figures, Outside};
 use super::snapshots::Snapshots;
 use super::state::{Holding, of_each};
+use super::ticks::Ticks;
 use crate::entry::{self, Sequence};
 use crate::partition::{
     self, Executor, Fate, NOT_BY_PIECES, Name, Order, PUT_OFF, Partitions, Place, SNAPSHOT_REQUEST,
@@ -97,6 +98,7 @@ pub struct PartitionDoor<O, S> {
     pub streams: S,
     executor: Executor,
     sender: Sender<Waiting>,
+    ticks: Ticks,
     snapshots: Snapshots,
     desk: Desk,
     me: Rank,
@@ -135,6 +137,7 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
             streams,
             sender: Sender::new(origin, executor.map()),
             executor,
+            ticks: Ticks::default(),
             snapshots: Snapshots::default(),
             desk: Desk::new(View::new(origin.rank, members), patience),
             me: origin.rank,
@@ -347,6 +350,19 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         worked
     }
 
+    /// Lets time pass in partitions whose keys are due.
+    fn tick(&mut self, cast: &mut Cast) -> bool {
+        if !self.has_served || !self.ticks.is_due(cast.now(), &self.executor) {
+            return false;
+        }
+        let at = (cast.now(), self.stamp_ms());
+        let led: Vec<bool> = cast.members().iter().map(|member| member.is_primary).collect();
+        let leads = |partition: usize| led.get(partition).is_some_and(|leads| *leads);
+        self.ticks.look(at, &self.executor, leads, |to, batch| {
+            cast.multicast(GroupSet::from_bits(1 << to), batch, &Options::default()).is_ok()
+        })
+    }
+
     fn stamp_ms(&mut self) -> u64 {
         let (wall_ms, boot_now) = clocks(&self.clients.outside);
         self.state_clock.stamp(wall_ms, self.executor.state_ms(), boot_now)
@@ -535,6 +551,7 @@ impl<O: Clocked, S: Streams> Application for PartitionDoor<O, S> {
         worked |= self.take(cast);
         self.expire();
         worked |= self.send(cast);
+        worked |= self.tick(cast);
         self.tell(cast);
         worked
     }
