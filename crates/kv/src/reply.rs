@@ -30,8 +30,9 @@ pub enum Protocol {
 pub const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// The most steps of a command whose time is not bounded by its input and its answer, and the most
-/// of all such commands of one transaction: some 20 ms. With more, a replica would be silent for
-/// too long.
+/// of all such commands of one transaction: some 20 ms, or some 0.5 s for those whose price is low
+/// so that ordinary transactions are not refused. With more, a replica would be silent for too
+/// long.
 pub const STEPS_MAX: usize = 16 << 20;
 
 /// A reusable buffer of encoded replies.

@@ -1,6 +1,6 @@
 //! BITFIELD: integers of any width up to 64 bits within a value.
 
-use super::bits::{offset_or_reply, room_or_reply};
+use super::bits::{grows_to, offset_or_reply, room_or_reply};
 use super::{Call, SYNTAX, integer_or_reply, number};
 use crate::reply::Reply;
 use crate::store::Store;
@@ -210,6 +210,9 @@ pub(crate) fn bitfield(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     };
     let Some(len) = room_or_reply(last_bit, reply) else { return };
+    if !grows_to(store, call, len, reply) {
+        return;
+    }
     let answers = store.change_if(key, |value| {
         let grows = value.len() < len;
         if grows {

@@ -1,7 +1,7 @@
 //! Single bits of values: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Bit 0 is the highest bit of the
 //! first byte, as in Redis.
 
-use super::{Call, SYNTAX, integer_or_reply, number, value_too_long};
+use super::{Call, SYNTAX, integer_or_reply, number, steps, value_too_long};
 use crate::reply::Reply;
 use crate::resp::BULK_BYTES_MAX;
 use crate::store::{Expiry, Store, VALUE_BYTES_MAX};
@@ -33,6 +33,13 @@ pub(super) fn room_or_reply(bit: u64, reply: &mut Reply) -> Option<usize> {
     Some(len)
 }
 
+/// Pays for the zeros with which the value of a command's key is filled up to `len` bytes, or
+/// answers that no steps are left.
+pub(super) fn grows_to(store: &Store, call: &Call<'_>, len: usize, reply: &mut Reply) -> bool {
+    let present = store.value(call.key(1)).map_or(0, <[u8]>::len);
+    steps::copies(len.saturating_sub(present), reply)
+}
+
 /// The number of bytes that are combined in the time of a step.
 const BYTES_OF_A_STEP: usize = 16;
 
@@ -47,6 +54,9 @@ pub(crate) fn setbit(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     };
     let Some(len) = room_or_reply(offset, reply) else { return };
+    if !grows_to(store, call, len, reply) {
+        return;
+    }
     let mask = mask_of(offset);
     let was = store.change_if(call.key(1), |value| {
         let grows = value.len() < len;
@@ -137,7 +147,11 @@ pub(crate) fn bitcount(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     }
     let Some(unit) = unit_or_reply(word, reply) else { return };
-    let count = bits_between(start, Some(end), unit, value.len()).map_or(0, |(start, end)| {
+    let range = bits_between(start, Some(end), unit, value.len());
+    if !steps::walks(range.map_or(0, |(start, end)| (end - start) / 8), reply) {
+        return;
+    }
+    let count = range.map_or(0, |(start, end)| {
         bytes_between(value, start, end)
             .map(|(_, byte, mask)| u64::from((byte & mask).count_ones()))
             .sum()
@@ -177,10 +191,15 @@ pub(crate) fn bitpos(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         reply.integer(-1);
         return;
     };
+    if !steps::begins(reply) {
+        return;
+    }
     let found = bytes_between(value, from, to).find_map(|(at, byte, mask)| {
         let wanted = if bit == 1 { byte } else { !byte } & mask;
         (wanted != 0).then(|| at * 8 + wanted.leading_zeros() as usize)
     });
+    let end_of_walk = found.unwrap_or(to);
+    steps::has_walked(end_of_walk.saturating_sub(from) / 8, reply);
     reply.integer(match found {
         Some(at) => at as i64,
         // If the end was not named, zeros follow the value.

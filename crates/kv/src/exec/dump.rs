@@ -11,7 +11,7 @@
 //! ```
 //! All other numbers are little endian. DUMP does not compress; RESTORE accepts compressed strings.
 
-use super::{Call, NOT_AN_INTEGER, SYNTAX, integer_or_reply, number, value_too_long};
+use super::{Call, NOT_AN_INTEGER, SYNTAX, integer_or_reply, number, steps, value_too_long};
 use crate::reply::Reply;
 use crate::store::{Expiry, Store, VALUE_BYTES_MAX};
 
@@ -32,6 +32,7 @@ const CRC: crc::Crc<u64> = crc::Crc::<u64>::new(&crc::CRC_64_REDIS);
 
 pub(crate) fn dump(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     match store.value(call.key(1)) {
+        Some(value) if !steps::dumps(value.len(), reply) => {}
         Some(value) => reply.bulk(&encode(value)),
         None => reply.null(),
     }

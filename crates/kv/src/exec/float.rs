@@ -20,7 +20,7 @@ const EXPONENT_MIN: i64 = -16_445;
 const INTEGER_BITS_MAX: i64 = 16_384;
 
 /// The longest text that Redis reads as a float.
-const TEXT_BYTES_MAX: usize = 5 * 1024;
+pub(super) const TEXT_BYTES_MAX: usize = 5 * 1024;
 
 /// The decimal exponent above which every number is infinite, or below whose negative it is zero.
 const DECIMAL_MAGNITUDE_MAX: i64 = 4_960;

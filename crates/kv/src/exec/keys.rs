@@ -1,6 +1,6 @@
 //! Keys of any type: deleting, renaming, copying, counting.
 
-use super::{Call, DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, database_or_reply, number};
+use super::{Call, DB_OUT_OF_RANGE, NO_SUCH_KEY, SYNTAX, database_or_reply, number, steps};
 use crate::reply::Reply;
 use crate::store::{Db, DbKey, Entry, Expiry, NEVER, Store};
 
@@ -26,8 +26,8 @@ pub(crate) fn rename(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         reply.error(NO_SUCH_KEY);
         return;
     }
-    if source != target {
-        move_key(store, source, target);
+    if source != target && !moves(store, source, target, reply) {
+        return;
     }
     reply.ok();
 }
@@ -39,17 +39,21 @@ pub(crate) fn renamenx(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     }
     let free = store.live(target).is_none();
-    if free {
-        move_key(store, source, target);
+    if free && !moves(store, source, target, reply) {
+        return;
     }
     reply.integer(i64::from(free));
 }
 
-/// Moves a live key with its expiry over another.
-fn move_key(store: &mut Store, source: DbKey<'_>, target: DbKey<'_>) {
+/// Moves a live key with its expiry over another, or answers that no steps are left.
+fn moves(store: &mut Store, source: DbKey<'_>, target: DbKey<'_>, reply: &mut Reply) -> bool {
+    if !steps::copies(store.value(source).map_or(0, <[u8]>::len), reply) {
+        return false;
+    }
     if let Some(entry) = store.remove(source) {
         store.put(target, &entry.value, expiry_of(&entry));
     }
+    true
 }
 
 fn expiry_of(entry: &Entry) -> Expiry {
@@ -97,6 +101,9 @@ pub(crate) fn copy(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         reply.integer(0);
         return;
     }
+    if !steps::copies(entry.value.len(), reply) {
+        return;
+    }
     let (value, expiry) = (entry.value.clone(), expiry_of(entry));
     store.put(target, &value, expiry);
     reply.integer(1);
@@ -112,11 +119,11 @@ pub(crate) fn move_to(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
         reply.error(SAME_OBJECT);
         return;
     }
-    let moves = store.live(source).is_some() && store.live(target).is_none();
-    if moves {
-        move_key(store, source, target);
+    let can = store.live(source).is_some() && store.live(target).is_none();
+    if can && !moves(store, source, target, reply) {
+        return;
     }
-    reply.integer(i64::from(moves));
+    reply.integer(i64::from(can));
 }
 
 pub(crate) fn swapdb(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {

@@ -24,6 +24,7 @@ pub(crate) mod numbers;
 pub(crate) mod object;
 pub(crate) mod ranges;
 pub(crate) mod scan;
+pub(crate) mod steps;
 pub(crate) mod strings;
 
 pub(crate) use glob::matches as glob_matches;

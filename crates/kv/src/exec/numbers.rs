@@ -1,7 +1,7 @@
 //! Counters: INCR and DECR, in integers and in x86's extended floats.
 
-use super::float::Extended;
-use super::{Call, integer_or_reply};
+use super::float::{Extended, TEXT_BYTES_MAX};
+use super::{Call, integer_or_reply, steps};
 use crate::reply::Reply;
 use crate::store::{DbKey, Store};
 
@@ -38,7 +38,12 @@ fn add(store: &mut Store, key: DbKey<'_>, by: i64, reply: &mut Reply) {
 }
 
 pub(crate) fn incrbyfloat(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
-    let old = Extended::parse(store.value(call.key(1)).unwrap_or(b"0"));
+    let old = store.value(call.key(1)).unwrap_or(b"0");
+    let n_digits = old.len().min(TEXT_BYTES_MAX) + call.args[2].len().min(TEXT_BYTES_MAX);
+    if !steps::counts(n_digits, reply) {
+        return;
+    }
+    let old = Extended::parse(old);
     let by = Extended::parse(call.args[2]);
     let (Some(old), Some(by)) = (old, by) else {
         reply.error("ERR value is not a valid float");
@@ -49,6 +54,9 @@ pub(crate) fn incrbyfloat(store: &mut Store, call: &Call<'_>, reply: &mut Reply)
         return;
     };
     let text = sum.to_string();
+    if !steps::counts(text.len(), reply) {
+        return;
+    }
     replace(store, call.key(1), text.as_bytes());
     reply.bulk(text.as_bytes());
 }

@@ -1,5 +1,6 @@
 //! Parts of values: APPEND, STRLEN, GETRANGE, SETRANGE.
 
+use super::bits::grows_to;
 use super::{Call, integer_or_reply, value_too_long};
 use crate::reply::Reply;
 use crate::store::{Store, VALUE_BYTES_MAX};
@@ -51,6 +52,9 @@ pub(crate) fn setrange(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     let end = offset.saturating_add(patch.len());
     if end > VALUE_BYTES_MAX {
         reply.error(value_too_long());
+        return;
+    }
+    if !grows_to(store, call, end, reply) {
         return;
     }
     store.change(key, |value| {

@@ -7,7 +7,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Call, SYNTAX, glob, integer_or_reply};
+use super::steps::{self, Matching};
+use super::{Call, SYNTAX, integer_or_reply};
 use crate::reply::Reply;
 use crate::store::{Entry, Store};
 
@@ -35,38 +36,25 @@ pub(crate) fn is_short(what: &str, pattern: &[u8], reply: &mut Reply) -> bool {
     pattern.len() <= PATTERN_BYTES_MAX
 }
 
-/// The cost of visiting a key.
-const KEY_STEPS: usize = 4;
-
-const TOO_MANY_KEYS: &str = "ERR the commands before it in this transaction or script have looked \
-                             at too many keys (gregale's limit)";
-
-/// Charges a walk of all keys, which is never refused for its own length; later commands pay for
-/// it.
-fn begins(reply: &mut Reply) -> bool {
-    let may = reply.steps_left() > 0;
-    if !may {
-        reply.error(TOO_MANY_KEYS);
-    }
-    may
-}
-
-fn pay(n_keys: usize, reply: &mut Reply) {
-    let steps = n_keys.saturating_mul(KEY_STEPS).min(reply.steps_left());
-    reply.take_steps(steps);
-}
-
 pub(crate) fn keys(store: &Store, call: &Call<'_>, reply: &mut Reply) {
     let pattern = call.args[1];
-    if !is_short("pattern", pattern, reply) || !begins(reply) {
+    if !is_short("pattern", pattern, reply) || !steps::begins(reply) {
         return;
     }
-    pay(store.len_of(call.db), reply);
-    let all = pattern == b"*";
-    let found: Vec<&Entry> = store
-        .walk_live(call.db, 0)
-        .filter(|entry| all || glob::matches(pattern, &entry.key))
-        .collect();
+    let mut matching = Matching::new(reply);
+    steps::visits(store.len_of(call.db), reply);
+    let mut found: Vec<&Entry> = Vec::new();
+    for entry in store.walk_live(call.db, 0) {
+        let Some(wanted) = matching.matches(pattern, &entry.key) else {
+            matching.end(reply);
+            reply.error(steps::SPENT);
+            return;
+        };
+        if wanted {
+            found.push(entry);
+        }
+    }
+    matching.end(reply);
     reply.array(found.len());
     for entry in found {
         reply.bulk(&entry.key);
@@ -104,10 +92,11 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
             return;
         }
     }
-    if !begins(reply) {
+    if !steps::begins(reply) {
         return;
     }
-    pay(store.len_of(call.db).min(usize::try_from(count).unwrap_or(usize::MAX)), reply);
+    let mut matching = Matching::new(reply);
+    steps::visits(store.len_of(call.db).min(usize::try_from(count).unwrap_or(usize::MAX)), reply);
     let mut found: SmallVec<[&Entry; 16]> = SmallVec::new();
     let mut next = 0;
     if cursor >> (64 - CURSOR_SHIFT) == 0 {
@@ -122,12 +111,18 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
             }
             group = Some(prefix);
             count -= 1;
-            let wanted = pattern.is_none_or(|pattern| glob::matches(pattern, &entry.key));
+            let matches = |pattern| matching.matches(pattern, &entry.key);
+            let Some(wanted) = pattern.map_or(Some(true), matches) else {
+                matching.end(reply);
+                reply.error(steps::SPENT);
+                return;
+            };
             if wanted && only_type.is_none_or(|name| name.eq_ignore_ascii_case(b"string")) {
                 found.push(entry);
             }
         }
     }
+    matching.end(reply);
     reply.array(2);
     reply.bulk_integer(next as i64);
     reply.array(found.len());

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::*;
 use crate::command::resolve;
+use crate::reply::STEPS_MAX;
 
 fn run(store: &mut Store, args: &[&[u8]]) -> String {
     run_seeded(store, 0, args)
@@ -166,4 +167,132 @@ fn a_key_that_is_there_all_the_time_is_scanned_whatever_happens_around_it() {
 fn a_write_is_no_query() {
     let spec = crate::command::lookup(b"set").unwrap();
     Store::new(0).query(Db::ZERO, spec, &[b"SET", b"k", b"v"], 0, &mut Reply::default());
+}
+
+/// How many of a thousand executions of a command are answered by no error, if a transaction has so
+/// many steps left; the others must say that the steps are spent.
+fn n_answered(store: &mut Store, steps_left: usize, words: &[&[u8]]) -> usize {
+    let mut reply = Reply::default();
+    assert!(reply.take_steps(STEPS_MAX - steps_left));
+    let mut n = 0;
+    for _ in 0..1000 {
+        reply.clear();
+        let spec = resolve(words, &mut reply).expect("a command");
+        store.execute(Db::ZERO, spec, words, 0, &mut reply);
+        if reply.as_bytes().starts_with(b"-") {
+            assert_eq!(reply.as_bytes(), format!("-{}\r\n", steps::SPENT).as_bytes());
+            return n;
+        }
+        n += 1;
+    }
+    n
+}
+
+#[test]
+fn what_commands_look_at_and_copy_takes_steps() {
+    const LONG: usize = 256 << 10;
+    let mut store = Store::new(0);
+    let value = vec![0; LONG];
+    run(&mut store, &[b"SET", b"k", &value]);
+    run(&mut store, &[b"SET", b"number", &[b'1'; 4900]]);
+    let mut check = |line: &str, price: usize| {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        assert_eq!(n_answered(&mut store, 5 * price - 1, &words), 5, "{line}");
+    };
+    check("BITCOUNT k", LONG / 8);
+    check("BITCOUNT k 0 65535", LONG / 32);
+    check("BITPOS k 1", LONG / 8);
+    check("DUMP k", LONG / 2);
+    check("COPY k other REPLACE", LONG / 16);
+    check("INCRBYFLOAT number 1", 4901 * 4901 / 256 + 4900 * 4900 / 256);
+    check("SCRIPT LOAD return(1)", steps::SCRIPT_STEPS + 9 * 4);
+}
+
+#[test]
+fn a_script_pays_for_its_interpreter() {
+    let mut store = Store::new(0);
+    let mut reply = Reply::default();
+    let words: [&[u8]; 3] = [b"EVAL", b"return(1)", b"0"];
+    let spec = resolve(&words, &mut reply).expect("a command");
+    for _ in 0..1000 {
+        // A thousand of them are an ordinary transaction.
+        store.execute(Db::ZERO, spec, &words, 0, &mut reply);
+        if reply.steps_left() < STEPS_MAX / 2 {
+            break;
+        }
+    }
+    let n = reply.as_bytes().len() / b":1\r\n".len();
+    assert!((500..STEPS_MAX / 2 / steps::SCRIPT_STEPS).contains(&n), "{n}");
+    assert!(reply.take_steps(reply.steps_left()));
+    reply.clear();
+    store.execute(Db::ZERO, spec, &words, 0, &mut reply);
+    assert_eq!(reply.as_bytes(), format!("-{}\r\n", steps::SPENT).as_bytes());
+}
+
+#[test]
+fn zeros_that_fill_a_value_up_take_steps() {
+    let mut store = Store::new(0);
+    for line in ["SETRANGE k 262143 x", "SETBIT k 2097144 1", "BITFIELD k SET u8 #262143 1"] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let price = (256 << 10) / 16;
+        store.remove(b"k");
+        assert_eq!(n_answered(&mut store, 1, &words), 1000, "{line}: it grows once");
+        for (left, n) in [(price, 0), (price + 1, 1)] {
+            let mut reply = Reply::default();
+            assert!(reply.take_steps(STEPS_MAX - left));
+            let mut grows = |reply: &mut Reply| {
+                store.remove(b"k");
+                let spec = resolve(&words, reply).expect("a command");
+                store.execute(Db::ZERO, spec, &words, 0, reply);
+            };
+            grows(&mut reply);
+            reply.clear();
+            grows(&mut reply);
+            assert_eq!(usize::from(!reply.as_bytes().starts_with(b"-")), n, "{line}");
+            assert_eq!(store.live(b"k").is_some(), n == 1, "I2");
+        }
+    }
+}
+
+#[test]
+fn a_move_pays_for_the_copy_of_its_value() {
+    let mut store = Store::new(0);
+    let value = vec![0; 256 << 10];
+    for line in ["RENAME k j", "RENAMENX k j", "MOVE k 1"] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let mut reply = Reply::default();
+        assert!(reply.take_steps(STEPS_MAX - (256 << 10) / 16));
+        for is_first in [true, false] {
+            store.clear();
+            run(&mut store, &[b"SET", b"k", &value]);
+            reply.clear();
+            let spec = resolve(&words, &mut reply).expect("a command");
+            store.execute(Db::ZERO, spec, &words, 0, &mut reply);
+            assert_eq!(reply.as_bytes().starts_with(b"-"), !is_first, "{line}");
+            assert_eq!(store.live(b"k").is_none(), is_first, "I2");
+        }
+    }
+}
+
+/// One KEYS took 16 ms for each of a thousand long keys, at every member.
+#[test]
+fn comparisons_of_long_keys_take_steps_and_end_with_them() {
+    let mut store = Store::new(0);
+    let pattern = format!("*{}b", "a".repeat(1000));
+    for at in 0..200 {
+        let key = format!("{at:03}{}", "a".repeat(4000));
+        run(&mut store, &[b"SET", key.as_bytes(), b"v"]);
+    }
+    let spent = format!("-{}\r\n", steps::SPENT);
+    assert_eq!(line(&mut store, &format!("KEYS {pattern}")), spent, "600 M comparisons");
+    assert_eq!(line(&mut store, &format!("SCAN 0 COUNT 200 MATCH {pattern}")), spent);
+    assert!(line(&mut store, &format!("SCAN 0 COUNT 10 MATCH {pattern}")).starts_with("*2"));
+    assert_eq!(line(&mut store, "KEYS 0*b"), "*0\r\n");
+    // Short keys are paid for by their visit.
+    let mut store = Store::new(0);
+    for at in 0..100 {
+        line(&mut store, &format!("SET some:key:of:an:ordinary:length:{at} v"));
+    }
+    let words: [&[u8]; 2] = [b"KEYS", b"*length*9"];
+    assert_eq!(n_answered(&mut store, 10 * 400, &words), 10);
 }

@@ -25,8 +25,10 @@
 //!   time, before the commands of the value that advanced it. Test
 //!   `m8_a_call_is_executed_once_whoever_repeats_it`.
 //! - M9 the cost of executing a command is bounded, since every member executes it, again after
-//!   each restart: by [`Reply::bounded`] and [`STEPS_MAX`](crate::reply::STEPS_MAX). Test
-//!   `m9_a_reply_that_no_member_could_hold_is_not_made`.
+//!   each restart: by [`Reply::bounded`] and [`STEPS_MAX`](crate::reply::STEPS_MAX), out of which
+//!   commands pay for what they look at and copy (`exec::steps`). Tests
+//!   `m9_a_reply_that_no_member_could_hold_is_not_made` and
+//!   `m9_a_transaction_reads_so_many_bytes_and_no_more`.
 //! - M10 more expired keys are removed than keys come that will expire: a value removes two for
 //!   each change that it makes, and one without commands removes many. By `Batch::removals`. Tests
 //!   `m10_...`.

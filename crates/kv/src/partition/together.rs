@@ -21,8 +21,8 @@ use crate::client_sessions::{ClientSessions, ReadJudged};
 use crate::command::{Args, CommandSpec, flag, keys_of, resolve};
 use crate::entry::command::{Guards, Item, Items};
 use crate::entry::{Command, CommandError, SessionCommand};
-use crate::exec::Call;
 use crate::exec::keys::copy_target;
+use crate::exec::{Call, steps};
 use crate::machine;
 use crate::reply::{Protocol, Reply};
 use crate::script;
@@ -187,17 +187,22 @@ impl Together<'_> {
                 self.gather(at);
             }
             Shape::Each(each, how) => {
-                let mut merging = Merging::new(how, each);
-                let mut steps = 0;
+                if !steps::begins(reply) {
+                    return;
+                }
+                let (mut merging, mut taken_by_all, mut n_bytes) = (Merging::new(how, each), 0, 0);
                 for at in each.iter() {
                     let piece = merge::piece(&self.map, spec, args, at);
                     let (answer, taken) = reply.of_part(|reply| {
                         self.parts[at].store.execute(db, spec, &piece, seed, reply);
                     });
-                    steps += taken;
+                    taken_by_all += taken;
+                    n_bytes += answer.len();
                     merging.add(at, &answer, &merge::places(&self.map, spec, args, at));
                 }
-                reply.take_steps(steps.min(reply.steps_left()));
+                reply.take_steps(taken_by_all.min(reply.steps_left()));
+                // The answer may be left out of the reply, and is made nevertheless.
+                steps::has_copied(n_bytes, reply);
                 merging.put(reply);
             }
             Shape::Together(_) if spec.name == "randomkey" => {

@@ -61,7 +61,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::command::CommandSpec;
-use crate::exec::{Call, NOT_AN_INTEGER, OUT_OF_MEMORY, parse_integer};
+use crate::exec::{Call, NOT_AN_INTEGER, OUT_OF_MEMORY, parse_integer, steps};
 use crate::reply::{Protocol, Reply};
 use crate::store::Store;
 use call::Caller;
@@ -110,6 +110,9 @@ pub(crate) fn eval_within(store: &mut Store, call: &Call<'_>, declared: bool, re
     if is_over && flags.is_some_and(|flags| !flags.no_writes && !flags.allow_oom) {
         return reply.error(OUT_OF_MEMORY);
     }
+    if !steps::compiles(body.len(), reply) {
+        return;
+    }
     let (keys, args) = words;
     let budget = Budget::new(reply.steps_left() as u64);
     let before = budget.left();
@@ -156,6 +159,8 @@ pub(crate) fn load(store: &mut Store, call: &Call<'_>, reply: &mut Reply) {
     let sha = sha_of(text);
     if let Err(refusal) = shebang(text) {
         reply.error(refusal);
+    } else if !steps::compiles(text.len(), reply) {
+        // It is answered.
     } else if let Some(problem) = shebang(text).ok().and_then(|(body, _)| run::problem(body)) {
         reply.error_fmt(format_args!("ERR Error compiling script (new function): {problem}"));
     } else if store.scripts_mut().load(sha, text) {

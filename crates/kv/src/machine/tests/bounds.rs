@@ -66,6 +66,23 @@ fn m9_a_transaction_takes_so_many_steps_and_no_more() {
     assert_eq!(reply, "*1\\r\\n:0\\r\\n", "each has its own");
 }
 
+/// 40,000 of them in one transaction kept every member busy for some 20 s.
+#[test]
+fn m9_a_transaction_reads_so_many_bytes_and_no_more() {
+    let mut replica = filled();
+    for line in ["BITCOUNT v", "DUMP v"] {
+        replica.machine = filled().machine;
+        let reply = replica.call(ME, 2, transaction(&[], &[line; 1000]));
+        let n_spent = reply.matches("too many steps").count();
+        assert!((700..1000).contains(&n_spent) || reply == error(text::UNKNOWN_REPLY), "{line}");
+    }
+    let mut replica = filled();
+    let small: Vec<String> = (0..3000).map(|at| format!("SETBIT v {at} 1")).collect();
+    let small: Vec<&str> = small.iter().map(|line| &line[..]).collect();
+    let reply = replica.call(ME, 2, transaction(&[], &small));
+    assert!(reply.starts_with("*3000") && !reply.contains('-'), "small changes of a long value");
+}
+
 #[test]
 fn over_its_memory_a_transaction_is_refused_whole_and_never_in_the_middle() {
     let mut replica = Replica::new();
