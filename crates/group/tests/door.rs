@@ -505,3 +505,21 @@ fn e4_a_newcomer_that_waits_for_the_state_has_not_caught_up() {
     };
     assert_eq!([next(&newcomer, heard), next(&newcomer, heard)], ["the state", "it has caught up"]);
 }
+
+#[test]
+fn a_read_of_a_subgroup_that_does_not_exist_is_told_nothing_and_ends_no_process() {
+    let directory = directory();
+    let group = Group::found(&shm(directory.path())).unwrap();
+    group.catch_up(9, 1).unwrap();
+    group.look_ahead(9, 2).unwrap();
+    let heard = |event| match event {
+        Event::Ahead { token: 2, messages } => Some(format!("ahead: {}", messages.len())),
+        Event::CaughtUp { token, .. } => Some(format!("caught up: {token}")),
+        Event::Ended(why) => Some(format!("ended: {why}")),
+        _ => None,
+    };
+    assert_eq!(next(&group, heard), "ahead: 0");
+    group.catch_up(0, 3).unwrap();
+    assert_eq!(next(&group, heard), "caught up: 3", "there was nothing of the first one");
+    group.close(PATIENCE).unwrap();
+}

@@ -265,7 +265,7 @@ impl<P: Plantings> Current<P> {
 
     /// Whether this member is in a shard of the subgroup.
     pub(super) fn has_lane(&self, subgroup: usize) -> bool {
-        self.lanes[subgroup].is_some()
+        self.lane_of(subgroup).is_some()
     }
 
     // ---- seats ----

@@ -54,9 +54,11 @@ impl<P: Plantings> Machine<P> {
         self.inside().map(|inside| &inside.current.view)
     }
 
-    /// The position up to which this process has delivered in its shard of a subgroup.
+    /// The position up to which this process has delivered in its shard of a subgroup. None without
+    /// such a subgroup.
     pub fn position(&self, subgroup: usize) -> Option<Position> {
-        self.inside().map(|inside| inside.current.position(subgroup))
+        let current = &self.inside()?.current;
+        (subgroup < current.lanes.len()).then(|| current.position(subgroup))
     }
 
     /// The end of this process's lease, on its clock: whether there is one is to be asked once more

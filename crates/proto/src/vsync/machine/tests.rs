@@ -194,3 +194,11 @@ fn v33_a_process_that_asks_no_longer_is_not_let_in() {
     assert_eq!(admitted(&[450], Some(Event::LinkDown(gone))), 1);
     assert_eq!(admitted(&[450], Some(Event::LinkDown(Rank::at(3)))), 2, "that is another one");
 }
+
+#[test]
+fn of_a_subgroup_that_does_not_exist_nothing_is_told() {
+    let (mut machine, mut port) = newcomer(Sound);
+    machine.poll(ms(100), &mut port, &mut Vec::new());
+    assert_eq!((machine.held(9), machine.position(9)), (None, None));
+    assert!(machine.ahead(9, &port).is_empty());
+}
