@@ -44,14 +44,14 @@ pub struct Data {
     /// The directory, on a disk. A process with the log of one before it on its seat comes back
     /// with it; it is the same process for the restart of a group.
     pub directory: PathBuf,
-    /// The bytes of messages of a shard after which its state is written into the log again, and
-    /// what it covers is freed.
+    /// The bytes in the log, of messages and views, after which the state of each shard is written
+    /// there again, and what these cover is freed; as many as all states have, if that is longer.
     pub keep_bytes: u64,
 }
 
 impl Data {
-    /// The usual bytes of messages of a shard: a few segments of the log, so that states of some
-    /// megabytes are a small part of what is written.
+    /// The usual bytes in the log: a few of its segments, so that states of some megabytes are a
+    /// small part of what is written.
     pub const KEEP_BYTES: u64 = 64 << 20;
 
     /// A log in this directory, with the usual bound.

@@ -131,6 +131,8 @@ crate::planted_bugs! {
     EchoBeforeSync = ECHO_BEFORE_SYNC: sweep ["vsync-durable"],
     /// A state is kept while the view ends: what was accepted before is freed.
     KeptWhileWedged = KEPT_WHILE_WEDGED: sweep ["vsync-durable"],
+    /// The state of a shard without messages is not written again, whatever the log has behind it.
+    KeptByTheIdle = KEPT_BY_THE_IDLE: tests,
     /// A member acts in a view that is not on its disk.
     RowBeforeView = ROW_BEFORE_VIEW: tests,
     /// A shard whose members have failed begins again, while their disks have its state.

@@ -32,6 +32,12 @@
 //!   is stable in memory (V3), its trims are of what was received, and its shards begin again when
 //!   all members with the state are gone (`roster`, L5), at a restart always. A newcomer is ready
 //!   with the state that it was given. Mutants `MEMORY_IS_LOGGED`, `MEMORY_IS_WAITED_FOR`.
+//! - W8 *No shard fills the log.* The log is one, and is freed up to the first record that any of
+//!   its shards needs. So the state of each is written again behind so many bytes of it, whatever
+//!   they are: messages of another shard, or views without messages. That is `keep_bytes`, or the
+//!   length of all states if they are longer, so that together they cost no more than what they
+//!   free. The log has about as many bytes, and two states of each shard. Tested by `tests::room`.
+//!   Mutant `KEPT_BY_THE_IDLE`.
 
 use super::bugs::{Bug, Plantings};
 use super::clock::Time;
@@ -57,8 +63,8 @@ pub(super) struct Kept {
     base: Option<(Record, Record)>,
     /// The first record that the log needs for this shard.
     needed: Record,
-    /// The bytes of messages since the last state.
-    pub(super) n_bytes: u64,
+    /// The bytes that the journal had ([`Journal::n_bytes`]) when that state was asked for.
+    n_before: u64,
     /// The bytes of that state.
     n_state_bytes: u64,
 }
@@ -68,7 +74,7 @@ impl Kept {
     pub(super) fn found(past: &records::Past) -> Kept {
         let n_state_bytes = past.base.as_ref().map_or(0, |(_, state)| state.len() as u64);
         let base = Some((Record(0), Record(0)));
-        Kept { base, n_bytes: past.n_bytes(), n_state_bytes, ..Kept::default() }
+        Kept { base, n_state_bytes, ..Kept::default() }
     }
 
     /// Whether the state is on the disk (W6).
@@ -77,10 +83,15 @@ impl Kept {
         is_there || self.base.is_some() && planted.has(Bug::ReadyBeforeSync)
     }
 
-    /// Whether the state is to be written again: behind as many bytes as it has itself, so that a
-    /// long one costs no more than the messages do.
-    pub(super) fn is_due(&self, keep_bytes: u64) -> bool {
-        self.n_bytes >= keep_bytes.max(self.n_state_bytes)
+    /// Whether the state is to be written again: `n_bytes` of other records are in the log behind
+    /// it, of whatever shard, or of none. It keeps all of them from being freed (W8).
+    pub(super) const fn is_due(&self, n_bytes: u64, journal: &Journal) -> bool {
+        journal.n_bytes() - self.n_before >= n_bytes
+    }
+
+    /// The bytes of the state that is kept.
+    pub(super) const fn n_state_bytes(&self) -> u64 {
+        self.n_state_bytes
     }
 
     /// Whether it was asked for or put.
@@ -90,8 +101,8 @@ impl Kept {
 
     /// Notes that the application is asked for the state at a position, behind which messages are
     /// in the log from `floor` on.
-    pub(super) fn ask(&mut self, at: Position, floor: Record) {
-        (self.asked, self.floor, self.n_bytes) = (Some(at), floor, 0);
+    pub(super) const fn ask(&mut self, at: Position, floor: Record, journal: &Journal) {
+        (self.asked, self.floor, self.n_before) = (Some(at), floor, journal.n_bytes());
     }
 
     /// Puts the state of `shard` at a position, which was asked for.
@@ -107,7 +118,7 @@ impl Kept {
         let first = journal.next();
         let mut last = first;
         for piece in records::states((shard, since), at, clock, state) {
-            last = journal.put(|| piece);
+            last = journal.put_covering(|| piece);
         }
         self.asked = None;
         self.needed = self.floor.min(first);
@@ -142,7 +153,7 @@ impl<P: Plantings> Current<P> {
     pub(super) fn persist(
         &mut self,
         subgroup: usize,
-        kept: &mut Kept,
+        kept: &Kept,
         outbox: &Outbox,
         journal: &mut Journal,
         port: &impl Port,
@@ -161,7 +172,6 @@ impl<P: Plantings> Current<P> {
             };
             // `landing`, V18: the log looks at messages before they are stable.
             let Some(bytes) = message.bytes() else { return Err(End::Excluded) };
-            kept.n_bytes += message.len() as u64 + records::MESSAGE_OVERHEAD_BYTES;
             let at = Position { view: self.view.id, at: position };
             lane.logged_time = lane.logged_time.max(stamp);
             let time = lane.logged_time;
@@ -297,7 +307,7 @@ mod tests {
         let mut journal = Journal::on(&disk);
         let mut kept = Kept::default();
         let at = Position { view: ViewId(2), at: 7 };
-        kept.ask(at, journal.next());
+        kept.ask(at, journal.next(), &journal);
         assert!(kept.is_begun() && !kept.is_synced(&journal, Sound));
         kept.put((ShardId::default(), ViewId(1)), at, Time(3), &[5; 100], &mut journal);
         journal.write(&mut disk);

@@ -33,6 +33,9 @@ pub(super) struct Journal {
     first: Slot,
     queue: VecDeque<Vec<u8>>,
     n_queued_bytes: usize,
+    /// The bytes of records that are in the log or were: without states, and what is put beside
+    /// these.
+    n_bytes: u64,
     n_put: u64,
     n_appended: u64,
     n_synced: u64,
@@ -48,6 +51,11 @@ impl Journal {
         Journal { keeps: true, first: disk.end(), ..Journal::default() }
     }
 
+    /// Takes it that so many bytes were found on the disk, without states.
+    pub(super) const fn note_found(&mut self, n_bytes: u64) {
+        self.n_bytes = n_bytes;
+    }
+
     /// Whether there is a disk.
     pub(super) const fn keeps(&self) -> bool {
         self.keeps
@@ -55,6 +63,15 @@ impl Journal {
 
     /// Puts a record behind all others.
     pub(super) fn put(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Record {
+        let before = self.n_queued_bytes;
+        let record = self.put_covering(bytes);
+        self.n_bytes += (self.n_queued_bytes - before) as u64;
+        record
+    }
+
+    /// Puts a record of what is kept so that others can be freed. It does not count among
+    /// [`Journal::n_bytes`]: or states would be kept since states were, without end.
+    pub(super) fn put_covering(&mut self, bytes: impl FnOnce() -> Vec<u8>) -> Record {
         if !self.keeps {
             return Record(0);
         }
@@ -63,6 +80,11 @@ impl Journal {
         self.queue.push_back(bytes);
         self.n_put += 1;
         Record(self.n_put)
+    }
+
+    /// The bytes of the records that were put, and found before.
+    pub(super) const fn n_bytes(&self) -> u64 {
+        self.n_bytes
     }
 
     /// J3

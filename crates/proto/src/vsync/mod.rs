@@ -164,8 +164,8 @@ pub struct Config {
     /// The name of the group, if this process founds it: another one each time. It is a part of
     /// every view, so that a log of another group is not taken for one of this.
     pub group: u64,
-    /// In a durable group: the bytes of messages of a shard after which its state is written into
-    /// the log again, and what it covers is freed; as many as the state has, if that is longer.
+    /// In a durable group: the bytes in the log after which the state of each shard is written
+    /// there again, and what these cover is freed; as many as all states have, if that is longer.
     pub keep_bytes: u64,
     /// The subgroups, the same at every member. None are one with one shard of all members.
     pub layout: Vec<Subgroup>,

@@ -56,9 +56,6 @@ codec::coded! {
     }
 }
 
-/// The bytes of a message's record beside the message, more or less.
-pub(super) const MESSAGE_OVERHEAD_BYTES: u64 = 64;
-
 fn written(record: &Record<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     record.put(&mut out);
@@ -137,11 +134,6 @@ impl Past {
         last.map_or(0, |last| last.at.at + 1).max(covered.map_or(0, |(at, _)| at.at))
     }
 
-    /// The bytes of its messages, and of what is written with each.
-    pub(super) fn n_bytes(&self) -> u64 {
-        self.messages.iter().map(|one| MESSAGE_OVERHEAD_BYTES + one.message.len() as u64).sum()
-    }
-
     /// Drops what the trim of `view` cut off.
     pub(super) fn trim(&mut self, view: ViewId, trim: u64) {
         self.messages.retain(|one| one.at.view != view || one.at.at < trim);
@@ -169,6 +161,8 @@ pub(super) struct Found {
     pub(super) clock: Time,
     /// By subgroup.
     pub(super) pasts: Vec<Option<Past>>,
+    /// The bytes of all records but states.
+    pub(super) n_bytes: u64,
 }
 
 impl Found {
@@ -191,7 +185,10 @@ impl Found {
 
     fn take(&mut self, record: &[u8], seat: Rank, planted: impl Plantings) -> Option<()> {
         // (What stands behind a record is not looked at.)
-        match Record::take(&mut Reader::new(record)).ok()? {
+        let n_bytes = record.len() as u64;
+        let record = Record::take(&mut Reader::new(record)).ok()?;
+        self.n_bytes += if matches!(record, Record::State { .. }) { 0 } else { n_bytes };
+        match record {
             // P2: (a crash may follow at once) its processes are what they were.
             Record::Fresh => {
                 self.pasts.fill(None);

@@ -4,6 +4,7 @@
 mod net;
 mod parcels;
 mod relays;
+mod room;
 mod times;
 
 use super::bugs::{Bug, Plantings};

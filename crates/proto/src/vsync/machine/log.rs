@@ -2,6 +2,7 @@
 //! returns.
 
 use super::super::bugs::{Bug, Plantings};
+use super::super::durable::Kept;
 use super::super::journal::Journal;
 use super::super::records::{self, Found, Past, UnreadableError};
 use super::super::restart::{Restarted, Returning};
@@ -32,6 +33,7 @@ impl<P: Plantings> Machine<P> {
         let mut found = Found::on(disk, me.seat, n_subgroups, planted).ok_or(UnreadableError)?;
         let mut machine = Machine::outside(config, planted, now);
         machine.journal = Journal::on(disk);
+        machine.journal.note_found(found.n_bytes);
         if matches!(machine.config.start, Start::Found(_)) {
             machine.found(now);
             return Ok(machine);
@@ -85,12 +87,13 @@ impl<P: Plantings> Machine<P> {
         if current.is_ready(subgroup) {
             if current.is_wedged() && !self.planted.has(Bug::KeptWhileWedged) {
                 // What lies before may be an acceptance. A state is asked for again when another
-                // `keep_bytes` of messages have come; the log is longer until then.
+                // `keep_bytes` have come; the log is longer until then.
                 kept.asked = None;
                 return;
             }
             // What lies before the state is freed: its view has to be behind that.
-            self.entry = self.journal.put(|| records::view(&current.view, &current.trims));
+            let view = || records::view(&current.view, &current.trims);
+            self.entry = self.journal.put_covering(view);
         }
         kept.put((shard, since), at, current.clock.now(), state, &mut self.journal);
     }
@@ -103,19 +106,23 @@ impl<P: Plantings> Machine<P> {
         }
         let current = &mut inside.current;
         let mut needed = Some(self.entry);
+        let n_bytes = self.kept.iter().map(Kept::n_state_bytes).sum::<u64>();
+        let n_bytes = n_bytes.max(self.config.keep_bytes);
         for subgroup in 0..self.kept.len() {
             if !current.has_lane(subgroup) || !current.is_durable(subgroup) {
                 continue;
             }
             let kept = &mut self.kept[subgroup];
-            let is_due = kept.is_due(self.config.keep_bytes) && !current.is_wedged();
+            let is_idle = current.lane(subgroup).logged == 0;
+            let is_due = kept.is_due(n_bytes, &self.journal) && !current.is_wedged();
+            let is_due = is_due && !(is_idle && self.planted.has(Bug::KeptByTheIdle));
             let is_ready = current.is_ready(subgroup);
             let wants = if is_ready { is_due && kept.asked.is_none() } else { !kept.is_begun() };
             if wants && inside.wants[subgroup].is_none() {
                 let (at, next) = (current.position(subgroup), self.journal.next());
                 let lane = current.lanes[subgroup].as_mut().expect("it has this lane");
                 let shard = lane.id;
-                kept.ask(at, lane.first_open(at.at, next));
+                kept.ask(at, lane.first_open(at.at, next), &self.journal);
                 // Before whatever this turn delivers.
                 out.push(Output::GiveState { to: current.me, shard, at });
             }

@@ -160,7 +160,7 @@ impl<P: Plantings> Machine<P> {
                 // What was received meanwhile is in the log already, and follows the state.
                 let covered = if at.view == position.view { at.at } else { 0 };
                 let lane = current.lanes[subgroup].as_mut().expect("it waits in this lane");
-                kept.ask(at, lane.first_open(covered, journal.next()));
+                kept.ask(at, lane.first_open(covered, journal.next()), journal);
                 kept.put((shard, since), at, current.clock.now(), want.bytes(), journal);
             }
             if !kept.is_synced(journal, self.planted) {

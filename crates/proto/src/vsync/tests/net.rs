@@ -5,10 +5,12 @@ use super::super::view::Knock;
 use super::super::view::tests::process;
 use super::super::wire::Message;
 use super::super::{
-    Candidates, Config, End, Machine, Output, Refused, ShardId, Start, Subgroup, Timing,
+    Candidates, Config, End, Machine, Mode, Output, Refused, ShardId, Start, Subgroup, Timing,
 };
 use super::{Rows, SHAPE};
+use crate::disk::DiskEvent;
 use crate::planted::{Planted, Sound};
+use crate::stage::disk::TestDisk;
 use alloc::vec;
 use alloc::vec::Vec;
 use base::verb::Unsupported;
@@ -82,13 +84,15 @@ fn config(me: usize, start: Start) -> Config {
 }
 
 /// Processes on the first of eight seats. What they post takes effect at once.
-struct Net<P> {
+pub(super) struct Net<P> {
     planted: P,
     /// By seat: none where none has begun, or where it has died.
-    machines: Vec<Option<Machine<P>>>,
+    pub(super) machines: Vec<Option<Machine<P>>>,
     grounds: Vec<Ground>,
+    /// By seat, in a durable group. Each turn hears of one sync, before it asks for others.
+    pub(super) disks: Vec<TestDisk>,
     /// By seat: what its process was told.
-    told: Vec<Vec<Output>>,
+    pub(super) told: Vec<Vec<Output>>,
     now: Instant,
     /// A process that is stopped, and that nothing reaches.
     asleep: Option<Rank>,
@@ -103,13 +107,19 @@ impl<P: Plantings> Net<P> {
     }
 
     /// The same with other parameters.
-    fn founded_as(n: usize, planted: P, config: impl Fn(usize, Start) -> Config) -> Net<P> {
-        let n_words = super::super::region(&SHAPE).n_words as usize;
+    pub(super) fn founded_as(
+        n: usize,
+        planted: P,
+        config: impl Fn(usize, Start) -> Config,
+    ) -> Net<P> {
+        let shape = config(0, Start::Join).shape;
+        let n_words = super::super::region(&shape).n_words as usize;
         let ground = || Ground { words: vec![0; n_words], posted: Vec::new() };
         let mut net = Net {
             planted,
             machines: (0..8).map(|_| None).collect(),
             grounds: (0..8).map(|_| ground()).collect(),
+            disks: vec![TestDisk::default(); 8],
             told: (0..8).map(|_| Vec::new()).collect(),
             now: Instant(1),
             asleep: None,
@@ -123,23 +133,34 @@ impl<P: Plantings> Net<P> {
         net
     }
 
-    fn begin(&mut self, seat: usize, config: Config) {
-        self.machines[seat] = Some(Machine::with(config, self.planted, self.now));
+    pub(super) fn begin(&mut self, seat: usize, config: Config) {
+        let (planted, now) = (self.planted, self.now);
+        self.machines[seat] = Some(if config.shape.mode == Mode::Durable {
+            let disk = &mut self.disks[seat];
+            Machine::on(config, disk, planted, now).expect("a log of this group")
+        } else {
+            Machine::with(config, planted, now)
+        });
     }
 
-    fn machine(&mut self, seat: usize) -> &mut Machine<P> {
+    pub(super) fn machine(&mut self, seat: usize) -> &mut Machine<P> {
         self.machines[seat].as_mut().expect("a process that lives")
     }
 
     fn multicast(&mut self, seat: usize, message: u8) {
-        let taken = self.machine(seat).multicast(ShardId::default(), [message][..].into());
+        self.multicast_in(ShardId::default(), seat, message);
+    }
+
+    pub(super) fn multicast_in(&mut self, shard: ShardId, seat: usize, message: u8) {
+        let taken = self.machine(seat).multicast(shard, [message][..].into());
         assert_eq!(taken, Ok(()), "{message}");
     }
 
     /// One turn of the process on a seat: what it posts.
     fn turn(&mut self, seat: usize) -> Vec<Post> {
         let Some(machine) = &mut self.machines[seat] else { return Vec::new() };
-        let mut out = Vec::new();
+        let (mut out, disk) = (Vec::new(), &mut self.disks[seat]);
+        disk.end_sync().into_iter().for_each(|flush| machine.on_disk(DiskEvent::Synced(flush)));
         machine.poll(self.now, &mut self.grounds[seat], &mut out);
         for one in &out {
             if let Output::GiveState { to, shard, at } = one
@@ -148,6 +169,7 @@ impl<P: Plantings> Net<P> {
                 machine.give(*to, *shard, *at, b"state".to_vec());
             }
         }
+        machine.write(disk);
         self.told[seat].extend(out);
         core::mem::take(&mut self.grounds[seat].posted)
     }
@@ -175,7 +197,7 @@ impl<P: Plantings> Net<P> {
     }
 
     /// Lets so many milliseconds pass, with a turn of each process in each.
-    fn run(&mut self, n_ms: u64) {
+    pub(super) fn run(&mut self, n_ms: u64) {
         for _ in 0..n_ms {
             self.now = Instant(self.now.0 + 1_000_000);
             let asleep = self.asleep;
@@ -187,7 +209,18 @@ impl<P: Plantings> Net<P> {
         }
     }
 
-    fn n_members(&mut self, seat: usize) -> usize {
+    /// The same until `is_so`.
+    pub(super) fn run_until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..5000 {
+            if is_so(self) {
+                return;
+            }
+            self.run(1);
+        }
+        panic!("it is not so after 5 s");
+    }
+
+    pub(super) fn n_members(&mut self, seat: usize) -> usize {
         self.machine(seat).view().map_or(0, |view| view.members.len())
     }
 
