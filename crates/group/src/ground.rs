@@ -76,6 +76,8 @@ pub(crate) struct Place {
     pub(crate) standing: Standing,
     /// Questions that found no room for an answer are asked again.
     asked: Vec<Rank>,
+    /// All that have asked: founders.
+    pub(crate) founders: SeatSet,
     /// Letters that have come, at most as many as a poll brings.
     pub(crate) letters: Vec<(Rank, Vec<u8>)>,
     /// Peers whose links broke since the process looked last.
@@ -89,6 +91,7 @@ impl Place {
             disk,
             standing: Standing::Outside,
             asked: Vec::new(),
+            founders: SeatSet::EMPTY,
             letters: Vec::new(),
             broken: SeatSet::EMPTY,
         }
@@ -170,7 +173,10 @@ impl Ground for Place {
                 self.letters.push((from, letter.to_vec()));
             }
             match event {
-                Event::Message { from, bytes: [CHANNEL, ASK] } => self.asked.push(from),
+                Event::Message { from, bytes: [CHANNEL, ASK] } => {
+                    self.asked.push(from);
+                    self.founders.insert(from);
+                }
                 Event::LinkDown(seat) => {
                     self.broken.insert(seat);
                 }

@@ -229,9 +229,11 @@ impl Node {
         let broken = std::mem::replace(&mut place.broken, SeatSet::EMPTY);
         let Boarded { app, board, .. } = &self.boarded;
         self.probes.look_at(broken, board);
-        place.standing = match &app.view {
-            Some(view) if app.ended.is_none() => Standing::Inside(view.number),
-            Some(_) | None => Standing::Outside,
+        place.standing = match (&app.view, &app.ended) {
+            (Some(view), None) => Standing::Inside(view.number),
+            // (A founder that has decided says so before its view is told.)
+            (None, None) => place.standing,
+            (_, Some(_)) => Standing::Outside,
         };
         result
     }
