@@ -140,6 +140,26 @@ fn l5_an_area_stays_when_its_process_ends_and_another_one_has_its_seat() {
 }
 
 #[test]
+fn l5_a_process_that_lives_has_not_ended_though_one_of_a_higher_incarnation_has_left() {
+    let group = ShmGroup::new(2);
+    let mut a = Node::open(&group, A);
+    let [first, low] = [10, 5].map(Incarnation);
+    let open = |incarnation| ShmFabric::create(&Setup { incarnation, ..group.setup(B) }).unwrap();
+    let has_ended = |a: &mut Node<ShmFabric>, of| a.fabric.has_ended(B, of).then_some(());
+    let b = open(first);
+    a.link_up(B).unwrap();
+    b.remove().unwrap();
+    a.until("T8", "it has gone in order", |a| has_ended(a, first)).unwrap();
+    // The clock of the host was set back meanwhile.
+    let b = open(low);
+    a.link_up(B).unwrap();
+    assert!(!a.fabric.has_ended(B, low), "it lives");
+    assert!(a.fabric.has_ended(B, first), "another one has its seat");
+    b.remove().unwrap();
+    a.until("T8", "this one has gone as well", |a| has_ended(a, low)).unwrap();
+}
+
+#[test]
 fn verbs_to_a_peer_that_was_never_there_are_unknown() {
     let group = ShmGroup::new(2);
     let mut a = Node::open(&group, A);

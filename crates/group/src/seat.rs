@@ -6,7 +6,9 @@
 //!   [`Region::discard`], and the fabric's handshake.
 //! - S2 *Incarnations rise.* The incarnation is the wall clock's time, and above the last one in
 //!   the memory of the seat. Hosts that succeed each other on a seat need clocks that differ by
-//!   less than the pause between the two processes.
+//!   less than the pause between the two processes. A process that leaves in order removes its
+//!   memory: if the clock is set back behind that, the next incarnation is lower. On shared memory
+//!   nothing relies on it (`fabric::shm`, L5 of its links); on TCP that process is refused.
 //! - S3 *New memory.* A process begins with memory of its own; its predecessor's, dead words of
 //!   another incarnation, is removed. So the region is always of the incarnation that is named.
 

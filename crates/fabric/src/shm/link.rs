@@ -17,7 +17,9 @@
 //! - L4 New memory in the place of old memory is reported, and verbs are performed on it, from the
 //!   poll on that follows the one which reports `LinkDown` (T10). Tested by `a_break_is_a_cut`.
 //! - L5 A process is said to have ended when the kernel has released its lock, when it has removed
-//!   its memory itself, or when a later one has its seat, which it is given after that alone.
+//!   its memory itself, or when a later one has its seat, which it is given after that alone. The
+//!   later one can have the lower incarnation: a memory that is removed keeps no number, and clocks
+//!   can be set back. So of the process that was met last its own end counts alone.
 
 use super::bell::Bell;
 use super::ring::{Consumer, Producer, Received};
@@ -85,8 +87,10 @@ pub(super) struct Link {
     withheld: bool,
     trouble: Option<String>,
     dropped: u64,
-    /// The last incarnation whose memory its process has removed (L5).
+    /// The highest incarnation whose memory its process has removed (L5).
     retired: Incarnation,
+    /// The incarnation whose memory was mapped last, and whether its process has removed that.
+    met: (Incarnation, bool),
 }
 
 impl Link {
@@ -104,6 +108,7 @@ impl Link {
             trouble: None,
             dropped: 0,
             retired: Incarnation(0),
+            met: (Incarnation(0), false),
         }
     }
 
@@ -127,10 +132,11 @@ impl Link {
     /// L5: whether the last process with this memory has ended: the kernel has said so, or another
     /// one has the seat.
     pub(super) fn has_ended(&self, incarnation: Incarnation) -> bool {
-        let present = self.incarnation();
-        incarnation <= self.retired
-            || present.is_some_and(|present| present > incarnation)
-            || present == Some(incarnation) && self.state == LinkState::Failed
+        let (met, has_removed) = self.met;
+        if incarnation == met {
+            return has_removed || self.state == LinkState::Failed;
+        }
+        incarnation <= self.retired || incarnation < met
     }
 
     pub(super) fn is_mapped(&self) -> bool {
@@ -233,6 +239,7 @@ impl Link {
         let beacon = region.beacon();
         let producer = Producer::new(region.ring(self.me.index()));
         let watch = region.watch(self.me.index());
+        self.met = (region.incarnation(), false);
         self.mapped = Some(Mapped { region, beacon, producer, bell: None, watch, ended: 0 });
     }
 
@@ -281,7 +288,9 @@ impl Link {
     fn unmap(&mut self, inbox: &mut Inbox) {
         self.drain(inbox); // L2
         if let Some(retired) = self.mapped.as_ref().filter(|mapped| mapped.region.is_retired()) {
-            self.retired = self.retired.max(retired.region.incarnation()); // L5
+            // L5
+            self.retired = self.retired.max(retired.region.incarnation());
+            self.met.1 = true;
         }
         self.mapped = None;
         self.garbled = false;
