@@ -23,9 +23,7 @@ pub(crate) fn open(options: &Options, founds: Founds) -> Result<Option<LogDisk>,
     let directory = match Directory::open(path, &identity) {
         Ok(directory) if founds == Founds::No => Ok(directory),
         Ok(_) => Err(DirectoryError::Taken(path.clone())),
-        Err(DirectoryError::NoIdentity(_) | DirectoryError::Io { .. }) => {
-            Directory::create(path, &identity)
-        }
+        Err(DirectoryError::NoIdentity(_)) => Directory::create(path, &identity),
         Err(why) => Err(why),
     };
     let directory = directory.map_err(|why| refused(path, why.to_string()))?;

@@ -413,6 +413,23 @@ fn logs_of_others_and_damaged_ones_are_refused_by_name() {
     assert!(why.contains(&file) && why.contains("newcomer"), "{why}");
 }
 
+#[test]
+fn a_log_that_cannot_be_looked_at_is_not_said_to_be_a_member_s() {
+    let place = Place::new();
+    let founder = place.found();
+    founder.add(1).wait().unwrap();
+    drop(founder);
+    let identity = place.disk(1).join("identity");
+    let bytes = std::fs::read(&identity).unwrap();
+    std::fs::remove_file(&identity).unwrap();
+    std::fs::create_dir(&identity).unwrap();
+    let why = refusal(Replica::join(&place.options(1)));
+    assert!(!why.contains("holds a member already") && why.contains("directory"), "{why}");
+    std::fs::remove_dir(&identity).unwrap();
+    std::fs::write(&identity, bytes).unwrap();
+    place.come_back(&[1]);
+}
+
 /// Flips a bit in the first of the calls in a log. Returns the name of the file.
 fn damage(directory: &Path) -> String {
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
