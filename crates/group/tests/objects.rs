@@ -267,6 +267,23 @@ fn a_handler_that_would_wait_is_refused() {
 }
 
 #[test]
+fn clones_that_close_together_are_both_told_that_their_process_has_left() {
+    let directory = directory();
+    let first = Replica::<Words>::found(&options(directory.path()), Words::default()).unwrap();
+    let _second = join(directory.path());
+    let (clone, barrier) = (first.clone(), Barrier::new(2));
+    let close = |replica: Replica<Words>| {
+        barrier.wait();
+        replica.close(PATIENCE)
+    };
+    let closed = std::thread::scope(|scope| {
+        let clones = [first, clone].map(|replica| scope.spawn(|| close(replica)));
+        clones.map(|thread| thread.join().expect("no panic"))
+    });
+    assert_eq!(closed, [Ok(()), Ok(())]);
+}
+
+#[test]
 fn a_handle_that_is_dropped_takes_its_process_out_of_the_group() {
     let directory = directory();
     let (first, second) = (found(directory.path()), join(directory.path()));

@@ -1,17 +1,18 @@
 //! What begins a process with objects, and ends it when the last clone of its replicas is dropped.
 
 use super::copy::Part;
+use super::handler::is_in_handler;
 use super::host::{Host, no_state};
 use super::states::farewell;
 use crate::deadline::deadline;
 use crate::door::Group;
 use crate::error::Error;
-use crate::event::{Event, View};
+use crate::event::{Ended, Event, View};
 use crate::options::Options;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the clones of replicas share, and the executing thread not.
 pub(super) struct Owner {
@@ -50,7 +51,30 @@ impl Owner {
         Arc::new(Owner { host: Arc::new(host), executor: Mutex::new(None) })
     }
 
-    pub(super) fn join_executor(&self) {
+    /// Leaves within `span`, of which others have at most `patience` to execute what is open.
+    pub(super) fn close(&self, span: Duration, patience: Duration) -> Result<(), Ended> {
+        let by = deadline(span);
+        let left = || by.saturating_duration_since(Instant::now());
+        let calls = &self.host.calls;
+        if !is_in_handler() {
+            calls.wait_others(deadline(patience.min(span / 2)));
+        }
+        self.host.group.leave(left());
+        let (span, why) = if is_in_handler() {
+            (Duration::ZERO, "this is called by a method of the object")
+        } else {
+            // Of clones that close together one waits for the thread, and the others for its word.
+            self.join_executor();
+            (left(), "another clone has begun to leave, and has more patience")
+        };
+        match calls.wait_end(span) {
+            Some(Ended::Left) => Ok(()),
+            Some(ended) => Err(ended),
+            None => Err(Ended::Os(why.to_owned())),
+        }
+    }
+
+    fn join_executor(&self) {
         let executor = self.executor.lock().unwrap_or_else(PoisonError::into_inner).take();
         // A clone that a handler holds may be the last one.
         if let Some(executor) = executor

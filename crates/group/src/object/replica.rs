@@ -379,19 +379,10 @@ impl<S: Replicated> Replica<S> {
     /// [`Options::patience`]. All objects of this process leave.
     ///
     /// # Errors
-    /// The other reason why the process is no longer in the group.
+    /// The other reason why the process is no longer in the group; or it is there still, since a
+    /// method of the object calls this, or another clone has begun to leave, with more patience.
     pub fn close(self, patience: Duration) -> Result<(), Ended> {
-        let by = deadline(patience);
-        if !is_in_handler() {
-            self.host().calls.wait_others(deadline(self.patience().min(patience / 2)));
-        }
-        self.host().group.leave(by.saturating_duration_since(Instant::now()));
-        self.owner.join_executor();
-        match self.host().calls.check() {
-            Err(Ended::Left) => Ok(()),
-            Err(ended) => Err(ended),
-            Ok(()) => Err(Ended::Os("this is called by a method of the object".into())),
-        }
+        self.owner.close(patience, self.patience())
     }
 }
 
