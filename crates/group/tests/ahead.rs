@@ -10,7 +10,7 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 #[path = "common/memory.rs"]
@@ -23,6 +23,8 @@ const ROLE: &str = "GREGALE_AHEAD_DIRECTORY";
 
 /// The handle with which a method calls.
 static CALLER: OnceLock<SumHandle> = OnceLock::new();
+/// The outcomes of the questions that it asked a member.
+static ASKED: Mutex<Vec<Result<u64, CallError>>> = Mutex::new(Vec::new());
 
 /// A sum with its versions.
 #[derive(Default, Serialize, Deserialize)]
@@ -50,6 +52,8 @@ impl Sum {
                 Err(CallError::NotExecuted(Refused::Ahead)) => {}
                 other => panic!("a call of a handler: {other:?}"),
             }
+            let question = caller.at_most_at(caller.me().seat, 1000);
+            ASKED.lock().expect("no panic").push(question.wait_for(Duration::ZERO));
         }
         self.n_calls
     }
@@ -182,6 +186,12 @@ fn what_is_executed_ahead_calls_nothing_and_is_executed_once() {
     let ahead = |n: u64| wait_for(|| first.told_ahead().unwrap(), |(_, calls, _)| *calls == n);
     assert_eq!(ahead(1).0, 0);
     assert_eq!(ahead(1).0, 0, "the one before has called nothing");
+    let asked = std::mem::take(&mut *ASKED.lock().expect("no panic"));
+    assert!(!asked.is_empty());
+    assert!(
+        asked.iter().all(|one| *one == Err(CallError::NotExecuted(Refused::Ahead))),
+        "{asked:?}"
+    );
     // The next view has what was held, without the dead one.
     third.0.kill().expect("it lives");
     first.wait_view(|view| view.members.len() == 2, PATIENCE).expect("the kernel tells the death");

@@ -9,7 +9,8 @@
 //!   everything before what is held. By construction: the thread that executes takes the event with
 //!   what is held behind all deliveries before it, and copies the object then.
 //! - Q2 *Nothing leaves.* A method that is executed ahead calls nothing: neither objects nor
-//!   members. Its call is refused ([`Refused::Ahead`]). Tested by
+//!   members. Its call is refused ([`Refused::Ahead`]), and so is its question to a member; it
+//!   suspects no member, and does not leave. Tested by
 //!   `what_is_executed_ahead_calls_nothing_and_is_executed_once`.
 //!
 //! A query ahead costs a copy of the object, made by the thread that executes; what is held is

@@ -1,7 +1,7 @@
 //! What begins a process with objects, and ends it when the last clone of its replicas is dropped.
 
 use super::copy::Part;
-use super::handler::is_in_handler;
+use super::handler::{check_turn, is_in_handler};
 use super::host::{Host, no_state};
 use super::states::farewell;
 use crate::deadline::deadline;
@@ -53,6 +53,7 @@ impl Owner {
 
     /// Leaves within `span`, of which others have at most `patience` to execute what is open.
     pub(super) fn close(&self, span: Duration, patience: Duration) -> Result<(), Ended> {
+        check_turn().map_err(|refused| Ended::Os(refused.to_string()))?;
         let by = deadline(span);
         let left = || by.saturating_duration_since(Instant::now());
         let calls = &self.host.calls;

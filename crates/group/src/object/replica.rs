@@ -271,6 +271,7 @@ impl<S: Replicated> Replica<S> {
         let slot =
             Arc::new(Slot::of(self.question(seat, then, shard, (ticket, method, arguments))));
         let entered = match (asked, shard) {
+            _ if check_turn().is_err() => Err(Refused::Ahead.into()),
             _ if arguments.len() > BODY_BYTES_MAX => {
                 Err(too_long(arguments, BODY_BYTES_MAX).into())
             }
@@ -369,9 +370,12 @@ impl<S: Replicated> Replica<S> {
         self.host().calls.wait_end(timeout)
     }
 
-    /// Takes it that the member on `seat` has failed; see [`Group::suspect`].
+    /// Takes it that the member on `seat` has failed; see [`Group::suspect`]. (A method that is
+    /// executed ahead of its turn suspects no member.)
     pub fn suspect(&self, seat: usize) {
-        self.host().group.suspect(seat);
+        if check_turn().is_ok() {
+            self.host().group.suspect(seat);
+        }
     }
 
     /// Leaves in order, within `patience`: what was called before has its outcome then; also what
