@@ -21,6 +21,8 @@ use crate::error::Error;
 use crate::event::Ended;
 use fabric::tcp::hello::{Secret, Side};
 use runtime::By;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fd::{AsFd, OwnedFd};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
@@ -61,6 +63,9 @@ pub(super) struct Served {
 
 struct Shared {
     is_over: AtomicBool,
+    /// Wakes the thread that waits for connections. One to the listener's own address would not, if
+    /// that is another host's by now, or no descriptor is left.
+    bell: OwnedFd,
     of: Served,
     /// Says whether the member is in its group.
     check: Box<dyn Fn() -> Result<(), Ended> + Send + Sync>,
@@ -128,8 +133,13 @@ impl Clients {
         serve: impl Fn(Request) -> Answer + Send + Sync + 'static,
     ) -> Result<Clients, Error> {
         let address = listener.local_addr().map_err(Error::os("look at a listener"))?;
+        // A connection that woke the thread can be gone before it is accepted.
+        listener.set_nonblocking(true).map_err(Error::os("prepare a listener"))?;
+        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
+            .map_err(|error| Error::os("make an event descriptor")(error.into()))?;
         let shared = Arc::new(Shared {
             is_over: AtomicBool::new(false),
+            bell,
             of,
             check: Box::new(check),
             serve: Box::new(serve),
@@ -148,8 +158,8 @@ impl Drop for Clients {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::SeqCst);
         self.shared.lines().close();
-        // The listener wakes for a connection.
-        let _wakes = TcpStream::connect_timeout(&self.address, HELLO_PATIENCE);
+        // (A full counter is a bell that rings already.)
+        let _rings = rustix::io::write(&self.shared.bell, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _panicked = thread.join();
         }
@@ -235,14 +245,22 @@ impl Drop for Seated<'_> {
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
-    for stream in listener.incoming() {
+    loop {
+        let fds = [listener.as_fd(), shared.bell.as_fd()];
+        let mut fds = fds.each_ref().map(|fd| PollFd::new(fd, PollFlags::IN));
+        // (A signal ends it early, and then there may be no connection.)
+        let _awake = poll(&mut fds, None);
         if shared.is_over.load(Ordering::SeqCst) {
             return;
         }
-        let Ok(stream) = stream else {
-            // No descriptors are left, most likely: a loop that spins would not help.
-            std::thread::sleep(NO_SOCKET_PAUSE);
-            continue;
+        let stream = match listener.accept() {
+            Ok((stream, _)) => stream,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            Err(_) => {
+                // No descriptors are left, most likely: a loop that spins would not help.
+                std::thread::sleep(NO_SOCKET_PAUSE);
+                continue;
+            }
         };
         runtime::probe_client(&stream);
         let Ok(own) = stream.try_clone() else { continue };
@@ -257,5 +275,34 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
             // Without its thread the stream is closed when this one is.
             shared.lines().leave(line);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_door_whose_address_is_no_longer_this_host_s_is_closed() {
+        let of = Served {
+            group: "test".into(),
+            subgroup: "all".into(),
+            secret: Secret::new(b"sesame"),
+            methods: String::new(),
+            n_shards: 1,
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let mut clients =
+            Clients::serve(listener, of, || Ok(()), |_| unreachable!("no client is there"))
+                .expect("it serves");
+        // An address for examples (RFC 5737), which no host has.
+        clients.address = "192.0.2.1:7001".parse().expect("an address");
+        let (closed, is_closed) = mpsc::channel();
+        std::thread::spawn(move || {
+            drop(clients);
+            let _heard = closed.send(());
+        });
+        assert_eq!(is_closed.recv_timeout(Duration::from_secs(30)), Ok(()));
     }
 }
