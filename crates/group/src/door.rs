@@ -1,6 +1,7 @@
 //! The door itself: a process of a group on a thread of its own, and calls from any other thread.
 
 use crate::board::{Board, Clock};
+use crate::data;
 use crate::deadline::deadline;
 use crate::error::{Error, Refused};
 use crate::event::{Ended, Event, Fate, Member, StateWanted};
@@ -16,8 +17,8 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The time beyond the patience after which a thread that says nothing is given up: its own
-/// deadlines come first.
+/// The time beyond the patience, and beyond what a log may take to be read, after which a thread
+/// that says nothing is given up: its own deadlines come first.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// A process's membership in a group, as views and messages of bytes. Dropping it ends the process
@@ -106,6 +107,7 @@ impl Group {
         let board = Arc::new(board);
         let (report, reported) = sync_channel(1);
         let (ours, theirs) = (Arc::clone(&board), options.clone());
+        let reading = data::reading_max(options);
         let body = move || {
             let last = Last(Arc::clone(&ours));
             node::run(&theirs, founds, &ours, &report);
@@ -113,13 +115,13 @@ impl Group {
         };
         let thread = std::thread::Builder::new().name(format!("group-{}", options.name));
         let thread = thread.spawn(body).map_err(Error::os("start a thread"))?;
-        let within = options.patience.saturating_add(GRACE);
+        let within = options.patience.saturating_add(GRACE).saturating_add(reading);
         let reported = reported.recv_timeout(within).unwrap_or_else(|error| {
             let why = match error {
-                RecvTimeoutError::Timeout => "the thread of the process hangs",
-                RecvTimeoutError::Disconnected => "the thread of the process has panicked",
+                RecvTimeoutError::Timeout => format!("its thread says nothing for {within:?}"),
+                RecvTimeoutError::Disconnected => "its thread has panicked".to_owned(),
             };
-            Err(Ended::Os(why.to_owned()).into())
+            Err(Ended::Os(why).into())
         });
         match reported {
             Ok(me) => Ok(Group { board, me, thread: Some(thread) }),

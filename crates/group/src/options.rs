@@ -112,7 +112,8 @@ pub struct Options {
     /// The most events that wait for the application. While it takes none, the members' messages
     /// wait for it; a process whose application takes none for `patience` leaves.
     pub events: usize,
-    /// The longest wait for the group: to be let in, and for the application to take an event.
+    /// The longest wait for the group: to be let in, and for the application to take an event. (A
+    /// log is read before that, and takes as long as it takes.)
     pub patience: Duration,
 }
 
