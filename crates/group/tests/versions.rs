@@ -48,7 +48,7 @@ impl Delta for Words {
     }
 }
 
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 struct Book {
     sum: Persistent<u64>,
     words: Persistent<Words, Deltas>,
@@ -151,6 +151,25 @@ fn every_member_tells_what_was_at_a_time_and_always_the_same() {
         assert_eq!(members[1].words(time).unwrap().unwrap().last().unwrap(), word);
     }
     assert_eq!(members[2].words(times[0]).unwrap(), Ok(vec![]));
+}
+
+#[test]
+fn m2_a_group_that_is_founded_with_an_object_of_another_has_a_past_of_its_own() {
+    let directories = [directory(), directory()];
+    let first = found(&options(directories[0].path()));
+    added(std::slice::from_ref(&first), 3);
+    let object = first.query(Book::clone).unwrap();
+    let second = Replica::found(&options(directories[1].path()), object).unwrap();
+    let second = BookHandle::from(second);
+    assert_eq!(second.moments().unwrap(), (vec![Moment::default()], vec![Moment::default()]));
+    // The first change is later than those of the other group, by its place and by its time.
+    for _ in 0..20 {
+        second.forget(Time::default()).wait().unwrap();
+    }
+    let (_, time) = second.add(4).wait_timed(PATIENCE).unwrap();
+    let (moments, _) = second.moments().unwrap();
+    assert_eq!((moments.len(), moments[0], moments[1].time), (2, Moment::default(), time));
+    assert_eq!(second.sum_of(Version { view: 1, sequence: 10 }).unwrap(), Ok(6));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::local::Here;
 use super::moment::{Moment, Version};
 use super::pending::{CallError, Outcome, Reply};
 use super::replicated::{Method, MethodKind, Replicated};
+use super::versions::founding;
 use crate::event::{Delivered, Ended, View};
 use std::any::type_name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,7 +129,8 @@ impl<S: Replicated> Part for Copy<S> {
         // O4
         if self.stay().shard != is_in {
             let begins = shard.is_some_and(|shard| shard.begun == view.number);
-            let first = if begins { Some((self.begin)().ok_or(Ended::NotBegun)?) } else { None };
+            let begin = || founded(&(self.begin)().ok_or(Ended::NotBegun)?);
+            let first = if begins { Some(begin()?) } else { None };
             let mut object = self.write();
             *self.stay() = Stay { shard: is_in, is_there: first.is_some() };
             *object = first;
@@ -215,6 +217,13 @@ impl<S: Replicated> Part for Copy<S> {
 pub(super) fn state_of<S: Replicated>(object: &S) -> Result<Vec<u8>, Ended> {
     let bytes = try_encode(object).filter(|bytes| decode::<S>(bytes).is_ok());
     bytes.ok_or(Ended::StateUnreadable { object: type_name::<S>() })
+}
+
+/// The object with which a shard begins: as it comes back from its bytes at all other members, and
+/// without the past that it had elsewhere (`versions`, M2).
+fn founded<S: Replicated>(object: &S) -> Result<S, Ended> {
+    let founded = try_encode(object).and_then(|bytes| founding(|| decode(&bytes)).ok());
+    founded.ok_or(Ended::StateUnreadable { object: type_name::<S>() })
 }
 
 /// Runs a method at its place in the order.

@@ -9,8 +9,10 @@
 //!   of [`Changing`]: its end looks at the value.
 //! - M2 *Rising.* The moments of versions rise: calls are executed in their order, and times do not
 //!   fall along it (`vsync`, K3). An object that was in another group has the past of that one, of
-//!   which nothing is later or earlier here: its past begins again, in `record`. Tested by
-//!   `m2_an_object_of_another_group_has_a_new_past`.
+//!   which nothing is later or earlier here: its past begins again, in [`founding`]. In a value
+//!   that a method reads from another group's bytes, `record` notices a past later than its call.
+//!   Tested by `m2_an_object_of_another_group_has_a_new_past`,
+//!   `m2_a_group_that_is_founded_with_an_object_of_another_has_a_past_of_its_own`.
 //! - M3 *As it was.* The value at a moment is what it was when the last call up to there had been
 //!   executed. By construction of [`Keep::restore`].
 
@@ -21,10 +23,24 @@ use crate::time::Time;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+thread_local! {
+    static IS_FOUNDING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs what reads an object with which a group, or a shard, begins: M2, its values have no past.
+pub(super) fn founding<T>(read: impl FnOnce() -> T) -> T {
+    let before = IS_FOUNDING.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(read));
+    IS_FOUNDING.set(before);
+    result.unwrap_or_else(|panic| resume_unwind(panic))
+}
 
 /// The reason why there is no value of a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -381,6 +397,10 @@ where
         let steps = if shape::is_traced() { VecDeque::new() } else { steps };
         let mut history = History { first, since, steps, n_versions: 1, n_most };
         history.n_versions = history.moments().len();
+        if IS_FOUNDING.get() {
+            history.forget(history.steps.len());
+            history.since = Moment::default();
+        }
         let now = K::restore(&history.first, history.steps.iter().map(|(_, step)| step));
         Ok(Persistent { now: now.into_owned(), history })
     }
@@ -396,6 +416,7 @@ impl<'de, T: Clone + Deserialize<'de>, K: Keep<T>> Deserialize<'de> for Volatile
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let (now, since, n_most) = <(T, Moment, u64)>::deserialize(deserializer)?;
         let n_most = usize::try_from(n_most).unwrap_or(usize::MAX);
+        let since = if IS_FOUNDING.get() { Moment::default() } else { since };
         let history = History { n_most, ..History::new(now.clone(), since) };
         Ok(Volatile { now, history })
     }
