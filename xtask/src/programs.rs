@@ -166,7 +166,6 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "a_leader_that_hangs_blocks_writes_alone_over_tcp_too",
             "a_living_member_is_replaced_by_one_command",
             "a_lock_taken_after_a_quiet_time_is_held_for_its_time",
-            "a_member_is_restarted_though_the_programs_file_was_replaced",
             "a_member_moves_to_another_address_and_stays_who_it_is",
             "a_member_that_comes_back_begins_with_the_checkpoint_on_disk",
             "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",
@@ -274,6 +273,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
         package: "python3",
         sign: Sign::InPath,
         tests: &[
+            "a_copy_begins_again_though_the_file_of_this_program_was_replaced",
             "a_library_that_is_loaded_for_a_part_of_the_program_draws_by_the_kernel",
             "a_program_by_udp_counts_each_request_once_while_members_die",
             "a_program_that_sleeps_before_it_accepts_is_fed_one_connection_after_the_other",

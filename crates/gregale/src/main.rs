@@ -20,6 +20,7 @@ mod elf;
 mod log;
 mod member;
 mod orders;
+mod program;
 mod protocols;
 mod random;
 mod recover;

@@ -12,6 +12,7 @@ use super::place::{Address, Place};
 use super::renewal::{Renewals, Start};
 use super::save::{Loading, Restored, Saved, Saver};
 use crate::config::{Attach, EndBy, InputOrder, Program as Settings, RestBy, Time};
+use crate::program::this_program;
 use console::{Failure, Outcome};
 use replicate::program::{Broken, Connected, Interest, Program, Received, Repose};
 use runtime::Poller;
@@ -165,12 +166,10 @@ impl Copy {
     /// What starts the program.
     pub(super) fn command(&self) -> Outcome<Command> {
         let Copy { words, place, flags, inside, .. } = self;
-        let gregale =
-            std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
         let output = File::create(place.output())
             .map_err(|error| Failure::os("make the file of the program's output", error))?;
         let errors = output.try_clone().map_err(|error| Failure::os("copy a descriptor", error))?;
-        let mut launch = Command::new(gregale);
+        let mut launch = this_program();
         launch.args(["launch", "--parent", &std::process::id().to_string()]).args(flags);
         if let Some(inside) = inside {
             launch.env(waits::PAGE, inside.path());

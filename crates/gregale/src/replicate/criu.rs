@@ -13,6 +13,7 @@
 use super::apart::{self, COPY};
 use super::processes::program_of;
 use crate::config::Program;
+use crate::program::this_program;
 use console::{Failure, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -127,11 +128,9 @@ impl Dump {
             .map_err(|error| failed("make the directory of a dump", error))?;
         let inside = place.strip_prefix(run).map_err(|error| error.to_string())?;
         let images = Path::new(COPY).join(inside).join(IMAGE);
-        let gregale =
-            std::env::current_exe().map_err(|error| failed("find this program", error))?;
         let log = run.join(LOG);
         let _ = fs::remove_file(&log); // of the dump before
-        let mut command = Command::new(gregale);
+        let mut command = this_program();
         command
             .args(["launch", "--parent", &std::process::id().to_string()])
             .args(["--inside", &program.to_string(), "--", CRIU, "dump"])

@@ -12,6 +12,7 @@ use super::confine::{WRITES, Writes, confine, told};
 use super::copy::TEMPORARY;
 use super::{apart, criu};
 use crate::config::Confine;
+use crate::program::this_program;
 use clap::Args;
 use console::{Failure, Outcome};
 use rustix::process::{Signal, set_parent_process_death_signal, setsid};
@@ -125,7 +126,7 @@ fn parent() -> Option<i32> {
 /// Starts the second stage, and ends as it does.
 fn run_apart(args: &LaunchArgs) -> Outcome {
     let failed = |error| Failure::os("start the program in a space of its own", error);
-    let mut second = Command::new(std::env::current_exe().map_err(failed)?);
+    let mut second = this_program();
     second.args(["launch", "--parent", &std::process::id().to_string()]);
     if let Some(library) = &args.preload {
         second.arg("--preload").arg(library);

@@ -6,10 +6,11 @@ use super::{Opened, open};
 use crate::config::Config;
 use crate::config::ServeArgs;
 use crate::control::Board;
+use crate::program::this_program;
 use crate::status::SentinelStatus;
 use console::{Failure, Outcome};
 use fabric::OpenError;
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,36 +34,42 @@ pub(crate) fn run(args: &ServeArgs) -> Outcome {
 /// sentinel dies before this process: an unreported death costs the others ten times as long. The
 /// last sentinel outlives this process, and ends by itself.
 pub(super) fn keep(args: &ServeArgs, board: &Arc<Board>) -> Outcome<()> {
-    let program =
-        std::env::current_exe().map_err(|error| Failure::os("find this program", error))?;
-    let mut command = Command::new(program);
+    let mut command = this_program();
     command.arg("sentinel").arg("--config").arg(&args.config);
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    let first = spawn(&mut command)?;
     let board = Arc::clone(board);
     std::thread::Builder::new()
         .name("sentinel-keeper".into())
-        .spawn(move || replace(&mut command, first, &board))
+        .spawn(move || replace(&mut command, |status| board.leave_sentinel(status)))
         .map_err(|error| Failure::os("start the thread that replaces sentinels", error))?;
     Ok(())
 }
 
-fn spawn(command: &mut Command) -> Outcome<Child> {
-    command.spawn().map_err(|error| Failure::os("start the sentinel", error))
-}
-
-/// Waits for the end of each sentinel and starts the next, until one has seen this process end:
-/// that sentinel exits with success.
-fn replace(command: &mut Command, mut sentinel: Child, board: &Board) {
+/// Starts a sentinel, waits for its end, and starts the next, until one has seen this process end:
+/// that sentinel exits with success. One that cannot be started is tried again: the member serves
+/// without it meanwhile.
+fn replace(command: &mut Command, tell: impl Fn(SentinelStatus)) {
     let (mut replaced, mut pause) = (0, PAUSE_MIN);
     loop {
-        board.leave_sentinel(SentinelStatus { pid: Some(sentinel.id()), replaced });
         let since = Instant::now();
-        let ended = sentinel.wait();
+        let ended = match command.spawn() {
+            Ok(mut sentinel) => {
+                tell(SentinelStatus { pid: Some(sentinel.id()), replaced });
+                sentinel.wait()
+            }
+            Err(error) => {
+                tell(SentinelStatus { pid: None, replaced });
+                let failure = Failure::os("start the sentinel", error);
+                runtime::complain(format_args!("{failure}; it is tried again"));
+                std::thread::sleep(pause);
+                pause = (2 * pause).min(PAUSE_MAX);
+                continue;
+            }
+        };
         if ended.as_ref().is_ok_and(ExitStatus::success) {
             return;
         }
-        board.leave_sentinel(SentinelStatus { pid: None, replaced });
+        tell(SentinelStatus { pid: None, replaced });
         let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
         runtime::complain(format_args!(
             "the sentinel of this member ended ({how}); another one is started"
@@ -70,14 +77,30 @@ fn replace(command: &mut Command, mut sentinel: Child, board: &Board) {
         if since.elapsed() > PAUSE_MAX {
             pause = PAUSE_MIN;
         }
-        sentinel = loop {
-            std::thread::sleep(pause);
-            pause = (2 * pause).min(PAUSE_MAX);
-            match spawn(command) {
-                Ok(next) => break next,
-                Err(failure) => runtime::complain(format_args!("{failure}")),
-            }
-        };
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(PAUSE_MAX);
         replaced += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// A member ended since its first sentinel could not be started.
+    #[test]
+    fn a_sentinel_that_cannot_be_started_is_tried_again() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("sentinel");
+        let mut command = Command::new(&program);
+        let (said, told) = channel();
+        let keeper = std::thread::spawn(move || {
+            replace(&mut command, |status| said.send(status.pid).unwrap());
+        });
+        assert_eq!(told.recv().unwrap(), None, "there is no such program yet");
+        std::os::unix::fs::symlink("/bin/true", &program).unwrap();
+        keeper.join().unwrap();
+        assert!(told.try_iter().last().unwrap().is_some());
     }
 }

@@ -3,6 +3,7 @@
 use super::directory::Directory;
 use crate::channel::{Report, Sockets, SupervisorEnd};
 use crate::config::{Config, Start};
+use crate::program::this_program;
 use console::{Failure, Outcome};
 use runtime::{Interest, Poller};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,9 +14,8 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// The most clients of a member that is away that are kept until they have read the reason.
@@ -209,8 +209,7 @@ impl Member {
         let path = directory.write_config(&self.config)?;
         let (near, far) =
             UnixStream::pair().map_err(|error| Failure::os("make a socket pair", error))?;
-        let mut command = Command::new(this_program());
-        command.arg0("gregale");
+        let mut command = this_program();
         // I2: a supervised process asks for a signal at this process's death.
         command.arg("serve").arg("--supervised").arg("--config").arg(path);
         command.stdin(Stdio::from(OwnedFd::from(far)));
@@ -393,13 +392,6 @@ impl Member {
         }
         has_ended
     }
-}
-
-/// The file of this program, which may have been replaced since: members of one cluster are of one
-/// version.
-fn this_program() -> PathBuf {
-    let own = std::env::current_exe().ok().filter(|path| path.exists());
-    own.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
 /// The way in which a process ended, for people.

@@ -1,7 +1,7 @@
 //! A program that sleeps before it accepts its first connection (`late.py`).
 
-use crate::copies::program;
-use crate::support::{Cluster, wait_until};
+use crate::copies::{program, sockets};
+use crate::support::{Cluster, process_with, signal, wait_until, with_replaced_program};
 use crate::unmodified::Client;
 
 /// The bytes that were decided for the copies.
@@ -35,5 +35,21 @@ fn a_program_that_sleeps_before_it_accepts_is_fed_one_connection_after_the_other
         client.say("list\n");
         assert_eq!(client.bare_line(), "a b c d", "{id}");
     }
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// An upgrade replaces the program's file; then a copy dies, and its member with it.
+#[test]
+fn a_copy_begins_again_though_the_file_of_this_program_was_replaced() {
+    let genesis = tempfile::tempdir().unwrap();
+    std::fs::write(genesis.path().join("late.py"), include_str!("late.py")).unwrap();
+    let from = genesis.path().to_str().unwrap();
+    let command = "python3 {dir}/late.py {socket}";
+    let how = ["--replicate", command, "--genesis", from, "--program-rest", "waits"];
+    let (mut cluster, _place) = with_replaced_program(|| Cluster::start_with(&how));
+    let socket = sockets(&cluster).pop().expect("three copies");
+    let socket = socket.to_str().unwrap();
+    signal(process_with(socket).expect("a copy's program"), "KILL");
+    cluster.wait_for(" serves again");
     assert_eq!(cluster.stop(), Some(0));
 }

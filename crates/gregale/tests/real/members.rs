@@ -1,11 +1,16 @@
 //! Members that come, go, and are replaced while the cluster runs, on disk.
 
 use crate::support::{
-    Cluster, GREGALE, is_alive, refused, role, signal, start_on_disk as start, wait_until,
-    with_program,
+    Cluster, is_alive, refused, role, signal, start_on_disk as start, wait_until,
+    with_replaced_program,
 };
+use redis::Commands;
 use std::path::Path;
 use std::process::Output;
+
+over_both_fabrics! {
+    a_member_is_restarted_though_the_programs_file_was_replaced
+}
 
 fn done(output: &Output) {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -194,18 +199,12 @@ fn what_would_stop_the_cluster_is_refused_with_the_reason() {
 }
 
 /// As an upgrade does while the cluster runs: every member would be gone with the first that dies.
-#[test]
-fn a_member_is_restarted_though_the_programs_file_was_replaced() {
-    let place = tempfile::tempdir().unwrap();
-    let program = place.path().join("gregale");
-    std::fs::copy(GREGALE, &program).unwrap();
-    let mut cluster = with_program(&program, Cluster::start);
-    std::fs::remove_file(&program).unwrap();
-    std::fs::write(&program, "another version").unwrap();
+fn a_member_is_restarted_though_the_programs_file_was_replaced(flags: &[&str]) {
+    let (mut cluster, _place) = with_replaced_program(|| Cluster::start_with(flags));
     let id = follower_of(cluster.leader());
     signal(cluster.pid_of(id), "KILL");
     cluster.wait_for(&format!("member {id} serves again"));
-    assert_eq!(cluster.cli(id, &["SET", "k", "v"]), "OK");
+    let () = cluster.connect(id).set("k", "v").unwrap();
     assert_eq!(cluster.stop(), Some(0));
 }
 

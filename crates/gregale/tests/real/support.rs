@@ -399,6 +399,20 @@ pub(crate) fn with_program<T>(program: &Path, start: impl FnOnce() -> T) -> T {
     started
 }
 
+/// Starts something of the program under another name, whose file is replaced afterwards; returns
+/// its directory too.
+pub(crate) fn with_replaced_program<T>(start: impl FnOnce() -> T) -> (T, tempfile::TempDir) {
+    let built = Path::new(GREGALE);
+    let place = tempfile::tempdir_in(built.parent().expect("a directory")).unwrap();
+    let program = place.path().join("gregale");
+    // (A copy is refused as busy if another test starts a process while it is written.)
+    std::fs::hard_link(built, &program).unwrap();
+    let started = with_program(&program, start);
+    std::fs::remove_file(&program).unwrap();
+    std::fs::write(&program, "another version").unwrap();
+    (started, place)
+}
+
 /// A command as `user`, if the test runs as root; else the test's user is as good.
 pub(crate) fn as_user(user: &str, program: impl AsRef<OsStr>) -> Command {
     if !rustix::process::geteuid().is_root() {
