@@ -3,8 +3,8 @@
 //! - I1 a region is created by an explicit bootstrap only; any other start attaches to the one that
 //!   is there. A member whose region is gone or of another boot has forgotten promises: it runs as
 //!   a learner that takes part in no quorum, and says so. (Registers promise nothing by their
-//!   region: one that is gone is made again.) A member in memory is founded once, whatever its file
-//!   says in later lives (`founding`).
+//!   region, and a durable member's promises are on its disk: one that is gone is made again.) A
+//!   member in memory is founded once, whatever its file says in later lives (`founding`).
 //! - I2 SIGTERM hands leadership over first and keeps the region, so that the next life continues;
 //!   the supervisor's word to stop removes it.
 
@@ -138,11 +138,7 @@ pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened>
     setup.validate().map_err(Failure::new)?;
     // A disk carries the number of the life that began it; without a disk, the memory does.
     if config.data.is_none() && config.start != Start::Bootstrap {
-        let ring_words = match config.fabric {
-            FabricKind::Shm => fabric::shm::RING_WORDS,
-            FabricKind::Tcp => 0,
-        };
-        let identity = setup.identity_of(setup.me, ring_words);
+        let identity = setup.identity_of(setup.me, ring_words(config.fabric));
         let found = new.or_else(|| Region::incarnation_in(&setup.directory, &identity));
         setup.incarnation = found.unwrap_or(setup.incarnation);
     }
@@ -197,28 +193,27 @@ fn replicate(
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
     let founds = config.start == Start::Bootstrap && !goes_on || is_new;
+    let makes_memory = match founds {
+        true => Ok(true),
+        false if is_durable => begins_anew(&setup, config.fabric),
+        false => Ok(false),
+    };
     let opened = match config.fabric {
         FabricKind::Shm => {
-            let attached = if founds { None } else { Some(ShmFabric::attach(&setup)) };
-            let opened = match attached {
-                // The promises are on disk, so the memory may be new.
-                Some(Err(error)) if is_durable && is_gone(&error) => ShmFabric::create(&setup),
-                Some(attached) => attached,
-                None => ShmFabric::create(&setup),
-            };
+            let opened = makes_memory.and_then(|makes| match makes {
+                true => ShmFabric::create(&setup),
+                false => ShmFabric::attach(&setup),
+            });
             opened.map(HostFabric::Shm)
         }
         FabricKind::Tcp => {
             let Some(listener) = listener else {
                 return Err(Failure::new("no socket for the fabric was passed"));
             };
-            let founds =
-                founds || (is_durable && !Region::is_there(&setup.directory, setup.me.member()));
-            let opened = if founds {
-                TcpFabric::create(&setup, listener, &addresses)
-            } else {
-                TcpFabric::attach(&setup, listener, &addresses)
-            };
+            let opened = makes_memory.and_then(|makes| match makes {
+                true => TcpFabric::create(&setup, listener, &addresses),
+                false => TcpFabric::attach(&setup, listener, &addresses),
+            });
             if opened.is_ok() {
                 sentinel::keep(args, &board)?;
             }
@@ -231,10 +226,29 @@ fn replicate(
     }
 }
 
-/// Whether the error means that no memory of an earlier life exists in this boot.
-fn is_gone(error: &OpenError) -> bool {
-    let OpenError::Region(error) = error else { return false };
-    matches!(error, region::Error::Missing { .. } | region::Error::StaleBoot { .. })
+/// Whether a durable member makes new memory, since that of the life before is gone, of another
+/// boot, or of another version's form: its promises are on disk. What is left of it is removed.
+///
+/// # Errors
+/// It cannot be removed; among others, a process still owns it.
+fn begins_anew(setup: &Setup, fabric: FabricKind) -> Result<bool, OpenError> {
+    use region::Error::{Missing, StaleBoot, Version};
+    let identity = setup.identity_of(setup.me, ring_words(fabric));
+    match Region::open_peer(&setup.directory, &identity) {
+        Err(Missing { .. } | StaleBoot { .. } | Version { .. }) => {
+            Region::discard(&setup.directory, setup.me.member())?;
+            Ok(true)
+        }
+        // What else is wrong with it, `attach` says.
+        Ok(_) | Err(_) => Ok(false),
+    }
+}
+
+fn ring_words(fabric: FabricKind) -> u32 {
+    match fabric {
+        FabricKind::Shm => fabric::shm::RING_WORDS,
+        FabricKind::Tcp => 0,
+    }
 }
 
 /// A process with everything but its fabric.

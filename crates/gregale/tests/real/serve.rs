@@ -1,6 +1,7 @@
 //! Members without a supervisor: `gregale serve`, one file each, over tcp.
 
 use crate::support::{GREGALE, PATIENCE, free_ports, gregale, signal, wait_until};
+use redis::Commands;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -200,4 +201,63 @@ fn a_founder_whose_file_still_says_bootstrap_continues() {
     let _second = layout.serve(2, "two", "bootstrap");
     layout.wait_for_write(3, "k", "x");
     assert_eq!(layout.cli(2, &["GET", "k"]), "x");
+}
+
+/// The member of a cluster of one, with its memory and its disk in `base`.
+fn serve_alone(base: &Path, fabric: &str, [client, control, peers]: [u16; 3]) -> Server {
+    let text = format!(
+        "cluster = \"one\"\nmember = 1\nfabric = {fabric:?}\nprotocol = \"durable\"\n\
+         durability = \"disk-quorum\"\nstart = \"bootstrap\"\ndirectory = {:?}\ndata = {:?}\n\
+         secret_file = {:?}\n[[members]]\nid = 1\nclient = \"127.0.0.1:{client}\"\n\
+         control = \"127.0.0.1:{control}\"\nfabric = \"127.0.0.1:{peers}\"\n",
+        base.join("memory"),
+        base.join("disk"),
+        base.join("secret"),
+    );
+    std::fs::write(base.join("secret"), "a secret of one member").unwrap();
+    let file = base.join("one.toml");
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new(GREGALE);
+    command.args(["serve", "--config"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
+    Server { process: command.spawn().unwrap(), memory: None }
+}
+
+/// The host starts again, or the program is another version: where its directory is no tmpfs, the
+/// region of the life before is still there. Its promises are on its disk.
+fn a_durable_member_begins_new_memory_where_the_old_is_of_no_use(fabric: &str) {
+    let base = tempfile::tempdir_in("/dev/shm").unwrap();
+    let ports = ports_of_a_seat();
+    let client = redis::Client::open(format!("redis://127.0.0.1:{}", ports[0])).unwrap();
+    let mut lives = 0;
+    let mut served = || {
+        wait_until("a write", || {
+            let Ok(mut open) = client.get_connection_with_timeout(PATIENCE) else { return false };
+            open.incr::<_, _, u64>("lives", 1).map(|n| lives = n).is_ok()
+        });
+        lives
+    };
+    const VERSION_BYTE: u64 = 8;
+    const BOOT_BYTE: u64 = 6 * 8;
+    for (byte, life) in [(BOOT_BYTE, 1), (VERSION_BYTE, 2), (0, 3)] {
+        let mut server = serve_alone(base.path(), fabric, ports);
+        assert_eq!(served(), life, "what was acknowledged before");
+        signal(server.process.id(), "TERM");
+        assert!(server.process.wait().unwrap().success());
+        let region = base.path().join("memory/node-1.region");
+        let region = std::fs::File::options().write(true).open(region).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&region, &7_u64.to_ne_bytes(), byte).unwrap();
+    }
+    // What is no region at all may be another's, and stays.
+    let mut server = serve_alone(base.path(), fabric, ports);
+    assert!(!server.process.wait().unwrap().success());
+}
+
+#[test]
+fn a_durable_member_begins_new_memory_where_the_old_is_of_no_use_over_shm() {
+    a_durable_member_begins_new_memory_where_the_old_is_of_no_use("shm");
+}
+
+#[test]
+fn a_durable_member_begins_new_memory_where_the_old_is_of_no_use_over_tcp() {
+    a_durable_member_begins_new_memory_where_the_old_is_of_no_use("tcp");
 }
