@@ -18,7 +18,7 @@
 
 mod places;
 
-use crate::config::{Config, Durability};
+use crate::config::{Config, Durability, Member};
 use crate::connect;
 use crate::orders::Office;
 use crate::serve::life;
@@ -35,8 +35,9 @@ use runtime::{Stats, View};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// The longest time that a client of this port may take.
@@ -228,13 +229,9 @@ impl Board {
                 .config
                 .members
                 .iter()
-                .map(|member| {
-                    let is_own = member.id == own.id;
-                    (!is_own).then(|| scope.spawn(|| fetch_card(member.control)))
-                })
+                .map(|member| (member.id != own.id).then(|| ask(scope, move || fetch_card(member))))
                 .collect();
-            // A thread that panicked has no card to show.
-            asked.into_iter().map(|thread| thread.and_then(|t| t.join().ok().flatten())).collect()
+            asked.into_iter().map(|asked| asked.and_then(Asked::card)).collect()
         });
         let configuration = self.configuration();
         let known = others.iter().flatten().map(|card| card.ballot);
@@ -560,6 +557,31 @@ fn half_decided_within_us(stats: &Stats) -> Option<f64> {
 }
 
 /// Another member's card, or `None` if it does not show one in time.
-fn fetch_card(address: SocketAddr) -> Option<Card> {
-    serde_json::from_slice(&connect::fetch(address, "/card", CARD_WITHIN).ok()?).ok()
+/// A member that is asked for its card, beside the others or, where the system gives no thread for
+/// that, at once.
+enum Asked<'scope> {
+    Beside(ScopedJoinHandle<'scope, Option<Card>>),
+    Done(Option<Card>),
+}
+
+impl Asked<'_> {
+    fn card(self) -> Option<Card> {
+        match self {
+            // A thread that panicked has no card to show.
+            Asked::Beside(thread) => thread.join().ok().flatten(),
+            Asked::Done(card) => card,
+        }
+    }
+}
+
+fn ask<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    fetch: impl Fn() -> Option<Card> + Copy + Send + 'scope,
+) -> Asked<'scope> {
+    let beside = std::thread::Builder::new().spawn_scoped(scope, fetch);
+    beside.map_or_else(|_| Asked::Done(fetch()), Asked::Beside)
+}
+
+fn fetch_card(member: &Member) -> Option<Card> {
+    serde_json::from_slice(&connect::fetch(member.control, "/card", CARD_WITHIN).ok()?).ok()
 }

@@ -10,7 +10,7 @@ use base::Rank;
 use console::Outcome;
 use kv::connection;
 use kv::door::{self, Facts, Outside, RespClients};
-use runtime::{Asker, DiskFigures, Poller};
+use runtime::{Asker, DiskFigures, Poller, ReadAnswer};
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
@@ -79,7 +79,10 @@ impl Outside for Process {
 pub(super) fn give_statuses(clients: &mut RespClients<Process>) {
     let Some((json, askers)) = clients.outside.statuses.take() else { return };
     for asker in askers {
-        clients.answer_text(asker, &json);
+        match &json {
+            Some(json) => clients.answer_text(asker, json),
+            None => clients.answer_read(asker, ReadAnswer::Unavailable),
+        }
     }
 }
 
