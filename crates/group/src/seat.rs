@@ -18,7 +18,6 @@ use crate::options::{Options, Transport};
 use crate::words;
 use base::{Incarnation, Rank, SEATS_MAX};
 use fabric::shm::{self, RING_WORDS, ShmFabric};
-use fabric::tcp::hello::Refusal;
 use fabric::tcp::{self, TcpFabric};
 use fabric::{HostFabric, OpenError, Setup};
 use region::{Region, sweep};
@@ -32,9 +31,6 @@ const TRIES: usize = 3;
 /// The wait for a listener that may be another process's.
 const CONNECT_MAX: Duration = Duration::from_millis(200);
 
-/// The code of [`Refusal::Overtaken`]: a refusal that passes.
-const OVERTAKEN: u8 = Refusal::Overtaken(base::NodeId(0)).code();
-
 // ---- the ways to the other seats ----
 
 /// A process that this one can never be in a group with, and why.
@@ -42,14 +38,9 @@ pub(crate) fn never_met(fabric: &HostFabric) -> Option<(Rank, String)> {
     match fabric {
         // The memory of the others was looked at before this process took its seat.
         HostFabric::Shm(_) => None,
-        HostFabric::Tcp(fabric) => fabric.links().find_map(|link| match &link.last_error {
-            Some(error @ tcp::LinkError::Refused(refusal)) => {
-                (refusal.code() != OVERTAKEN).then(|| (link.rank, error.to_string()))
-            }
-            Some(error @ tcp::LinkError::RefusedByPeer { code, .. }) => {
-                (*code != OVERTAKEN).then(|| (link.rank, error.to_string()))
-            }
-            _ => None,
+        HostFabric::Tcp(fabric) => fabric.links().find_map(|link| {
+            let error = link.last_error.filter(tcp::LinkError::is_lasting_refusal)?;
+            Some((link.rank, error.to_string()))
         }),
     }
 }

@@ -205,6 +205,9 @@ impl Refusal {
     /// The number of [`Refusal::Layout`].
     pub const LAYOUT: u8 = 6;
 
+    /// The number of [`Refusal::Overtaken`].
+    pub const OVERTAKEN: u8 = 9;
+
     /// The number on the wire.
     pub const fn code(&self) -> u8 {
         match self {
@@ -216,7 +219,7 @@ impl Refusal {
             Refusal::Layout { .. } => Refusal::LAYOUT,
             Refusal::Secret => 7,
             Refusal::Replaced { .. } => 8,
-            Refusal::Overtaken(_) => 9,
+            Refusal::Overtaken(_) => Refusal::OVERTAKEN,
             Refusal::Malformed => 10,
         }
     }

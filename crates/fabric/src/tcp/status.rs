@@ -63,6 +63,17 @@ pub enum LinkError {
 }
 
 impl LinkError {
+    /// Whether one of the two refuses the other for what a configuration has to mend. (A refusal
+    /// of a connection that another one has overtaken passes by itself: the peer still holds the
+    /// connection of a process, or a host, that has ended without a word.)
+    pub fn is_lasting_refusal(&self) -> bool {
+        match self {
+            LinkError::Refused(refusal) => !matches!(refusal, Refusal::Overtaken(_)),
+            LinkError::RefusedByPeer { code, .. } => *code != Refusal::OVERTAKEN,
+            _ => false,
+        }
+    }
+
     /// Whether the layouts of the two differ.
     pub fn is_of_layout(&self) -> bool {
         match self {

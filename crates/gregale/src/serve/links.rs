@@ -22,7 +22,7 @@ pub(super) struct Trouble {
     pub(super) id: u16,
     /// The cause and the remedy.
     pub(super) text: String,
-    /// Whether one of the two refuses the other, so that waiting does not help.
+    /// Whether one of the two refuses the other for good, so that waiting does not help.
     pub(super) is_refusal: bool,
     /// Whether their layouts differ, of which the settings that members share are a part.
     pub(super) is_of_layout: bool,
@@ -43,12 +43,14 @@ fn troubles(fabric: &HostFabric) -> Vec<Trouble> {
 
 /// What `error` says about the peer `id`.
 fn of_tcp(id: u16, error: &LinkError) -> Option<Trouble> {
-    let is_refusal = match error {
-        LinkError::Refused(_) | LinkError::RefusedByPeer { .. } => true,
-        LinkError::Unproven(_) => false,
+    if !matches!(
+        error,
+        LinkError::Refused(_) | LinkError::RefusedByPeer { .. } | LinkError::Unproven(_)
+    ) {
         // A peer that is not there yet, or no longer: the heartbeats see that too.
-        _ => return None,
-    };
+        return None;
+    }
+    let is_refusal = error.is_lasting_refusal();
     Some(Trouble { id, text: error.to_string(), is_refusal, is_of_layout: error.is_of_layout() })
 }
 
@@ -123,5 +125,17 @@ mod tests {
         let proven = of_tcp(3, &LinkError::Refused(refusal)).unwrap();
         assert!(proven.is_refusal);
         assert!(of_tcp(3, &LinkError::Closed).is_none());
+    }
+
+    /// The member of a host that was back within seconds ended itself: the others still held the
+    /// connections of the life before.
+    #[test]
+    fn a_refusal_that_passes_makes_nothing_hopeless() {
+        let overtaken = Refusal::Overtaken(NodeId(3));
+        let by_peer = |code| LinkError::RefusedByPeer { code, text: overtaken.to_string() };
+        let is_refusal = |error: &LinkError| of_tcp(1, error).expect("it is said").is_refusal;
+        assert!(!is_refusal(&by_peer(overtaken.code())));
+        assert!(!is_refusal(&LinkError::Refused(overtaken)));
+        assert!(is_refusal(&by_peer(Refusal::Secret.code())));
     }
 }
