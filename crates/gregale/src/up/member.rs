@@ -192,6 +192,13 @@ impl Member {
         true
     }
 
+    /// The bytes that its process has read so far, where it runs and the kernel tells.
+    pub(super) fn bytes_read(&self) -> Option<u64> {
+        let pid = self.running.as_ref()?.child.id();
+        let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
+    }
+
     pub(super) fn restart_at(&self) -> Option<Instant> {
         match self.state {
             State::Waiting(at) => Some(at),

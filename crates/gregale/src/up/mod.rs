@@ -16,6 +16,8 @@
 //!   serve: the serving members admit it.
 //! - I6 what was acknowledged in memory is not given up: once a majority has served, no member that
 //!   hangs, dies or refuses to run ends the others. By [`Supervisor::go_on_with_some`].
+//! - I7 a cluster that was founded is not given up because it is slow: a member says nothing while
+//!   it reads its disk, which takes as long as there is much on it. By [`Supervisor::is_slow`].
 //! - U1 what is in the way of one member's process, or of `cluster.toml` (a full disk, a process
 //!   that cannot end while its disk stands still, a program file that was replaced), costs the
 //!   others nothing: it is said, and tried again. By [`Supervisor::spawn_again`],
@@ -126,6 +128,7 @@ struct Supervisor<'a> {
     is_ready: bool,
     /// Whether a majority has served since the start, and may have acknowledged writes (I6).
     has_served: bool,
+    started: Instant,
     ready_by: Instant,
     /// The time at which `data` is written that could not be.
     write_at: Option<Instant>,
@@ -174,6 +177,7 @@ impl<'a> Supervisor<'a> {
             members,
             is_ready: false,
             has_served: false,
+            started: Instant::now(),
             ready_by: Instant::now() + READY_WITHIN,
             write_at: None,
         })
@@ -261,13 +265,18 @@ impl<'a> Supervisor<'a> {
 
     /// Ends the wait for members. A majority has served clients since it runs: the cluster
     /// continues without a minority, hung or dead. A majority that served, and does not now, is
-    /// waited for again (I6).
+    /// waited for again (I6), and so is one that takes long to begin with its disks (I7).
     fn go_on_with_some(&mut self) -> Outcome<()> {
         if !self.can_serve(Quorum::Majority) {
-            if !self.has_served {
+            if !self.has_served && !self.is_slow() {
                 return Err(self.not_ready());
             }
-            self.say.waits(READY_WITHIN);
+            let absent = self.here().filter(|member| member.state != State::Serving);
+            let absent = absent.map(|member| (member.config.member, member.bytes_read()));
+            let absent: Vec<_> = absent.collect();
+            let why =
+                if self.has_served { "one has served since the start" } else { "it was founded" };
+            self.say.waits(self.started.elapsed(), why, &absent);
             self.ready_by = Instant::now() + READY_WITHIN;
             return Ok(());
         }
@@ -276,6 +285,18 @@ impl<'a> Supervisor<'a> {
         }
         self.be_ready();
         Ok(())
+    }
+
+    /// Whether a cluster that was founded may still come by itself: a majority of its members have
+    /// not said that they cannot (I7).
+    fn is_slow(&self) -> bool {
+        let is_founded = self.data.as_ref().is_some_and(Data::is_founded);
+        let may_come = |member: &&Member| match member.state {
+            State::Serving | State::Starting | State::Waiting(_) => !member.refused,
+            State::Learner | State::Dead | State::Vacant | State::Held => false,
+        };
+        let n = self.here().filter(may_come).count();
+        is_founded && n >= base::majority(self.here().count())
     }
 
     fn be_ready(&mut self) {

@@ -196,17 +196,26 @@ impl Say {
         );
     }
 
-    /// Reports that the cluster is not ready, and not given up.
-    pub(super) fn waits(&self, within: Duration) {
-        let seconds = within.as_secs();
+    /// Reports that the cluster is not ready, and `why` it is not given up, with what the processes
+    /// of `absent` members have read so far.
+    pub(super) fn waits(&self, since: Duration, why: &str, absent: &[(u16, Option<u64>)]) {
+        let seconds = since.as_secs();
+        let read = |(id, bytes): &(u16, Option<u64>)| match bytes {
+            Some(bytes) => format!("member {id} has read {:.1} MB", *bytes as f64 / 1e6),
+            None => format!("member {id} does not run"),
+        };
         self.print(
             || {
-                format!(
-                    "no majority serves after {seconds} s; one has served since the start, and is \
-                     waited for"
-                )
+                let read: Vec<String> = absent.iter().map(read).collect();
+                let read = read.join(", ");
+                format!("no majority serves after {seconds} s; {why}, and is waited for ({read})")
             },
-            || json!({"event": "waits", "after_s": seconds}),
+            || {
+                let read =
+                    |(id, bytes): &(u16, Option<u64>)| json!({"id": id, "read_bytes": bytes});
+                let absent: Vec<_> = absent.iter().map(read).collect();
+                json!({"event": "waits", "after_s": seconds, "absent": absent})
+            },
         );
     }
 

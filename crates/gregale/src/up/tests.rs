@@ -106,6 +106,22 @@ fn i6_a_majority_that_has_served_is_waited_for_again() {
     }
 }
 
+/// `up` ended, each time, and what was on whole disks could not be reached.
+#[test]
+fn i7_a_founded_cluster_is_not_given_up_because_it_is_slow() {
+    supervise(&[], |up| {
+        up.data.as_mut().unwrap().founded().unwrap();
+        up.members[0].state = State::Dead;
+        up.ready_by = Instant::now();
+        up.go_on_with_some().unwrap();
+        assert!(!up.is_ready && up.ready_by > Instant::now() + READY_WITHIN / 2);
+        up.members[1].refused = true;
+        let given_up = up.go_on_with_some().unwrap_err().to_string();
+        assert!(given_up.contains("what they said stands above"), "{given_up}");
+    });
+    supervise(&[], |up| assert!(up.go_on_with_some().is_err(), "it was never founded"));
+}
+
 /// Its memory goes with it, and it was founded again, which the others refused.
 #[test]
 fn i3_a_member_of_partitions_that_ended_in_order_is_not_founded_again() {
