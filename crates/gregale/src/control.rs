@@ -21,7 +21,7 @@ mod places;
 use crate::config::{Config, Durability, Member};
 use crate::connect;
 use crate::orders::Office;
-use crate::serve::life;
+use crate::serve::life::Lives;
 use crate::status::{
     ClusterStatus, DiskStatus, MemberStatus, Membership, PartitionStatus, ProgramStatus,
     SeatStatus, SentinelStatus, Verdicts,
@@ -251,7 +251,7 @@ impl Board {
                 let at = usize::from(member.id) - 1;
                 if let Some(card) = &card {
                     pids[at] = card.pid;
-                } else if let Some(pid) = life::last_pid(self.config.lives(), member.id) {
+                } else if let Some(pid) = Lives::beside(self.config.lives(), member.id).last_pid() {
                     pids[at] = pid;
                 }
                 let seat = SeatStatus::of(configuration.as_ref(), member.id);

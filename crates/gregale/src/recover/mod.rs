@@ -21,7 +21,7 @@ mod survivors;
 
 pub(crate) use args::RecoverArgs;
 
-use crate::serve::{self, life};
+use crate::serve::{self, life::Lives};
 use crate::up::data::{self, Data, RECOVERING};
 use base::{NodeId, Rank};
 use console::{Failure, Outcome};
@@ -121,7 +121,7 @@ fn prepare(data: &Data, best: &mut Left, maxmemory: u64) -> Outcome<()> {
     }
     // I3
     let secret = data::random_secret()?;
-    let life = life::begin(data.path(), best.id)?;
+    let life = Lives::beside(data.path(), best.id).begin()?;
     let identity = Identity {
         cluster: serve::fingerprint(secret.as_bytes(), data.name(), data.replicates_program()),
         node: NodeId(best.id),

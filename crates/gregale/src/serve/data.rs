@@ -10,7 +10,7 @@
 //! - I4 a member is founded once: a file that still says `bootstrap` when its disk is lost is not
 //!   followed. A supervisor, which knows whether anything was acknowledged, is.
 
-use super::life::Life;
+use super::life::{Life, Lives};
 use crate::config::{Config, Start};
 use base::{Incarnation, MemberSet, NodeId};
 use console::{Failure, Outcome};
@@ -38,7 +38,11 @@ pub(super) enum Word {
 }
 
 /// Opens the directory that `config` names, if it names one.
-pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Data>> {
+pub(super) fn open(
+    config: &Config,
+    (lives, life): (&Lives, Life),
+    word: Word,
+) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
     let had_begun = is_begun(path)
         .map_err(|error| Failure::os(format_args!("read {}", path.display()), error))?;
@@ -46,7 +50,7 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
     if life.had_disk && !had_begun && config.start == Start::Bootstrap && word == Word::File {
         let mend =
             "or say start = \"join\" in its file, for a new incarnation while the others serve";
-        return Err(lost(config.member, path, mend));
+        return Err(lost(config.member, path, lives, mend));
     }
     let cluster = fingerprint(&config.secret()?, &config.cluster, config.program.is_some());
     let identity = |incarnation| Identity { cluster, node: NodeId(config.member), incarnation };
@@ -74,11 +78,12 @@ pub(super) fn open(config: &Config, life: Life, word: Word) -> Outcome<Option<Da
 }
 
 /// The refusal of a founder whose disk is lost (I4), with another `mend` than to bring it back.
-pub(super) fn lost(id: u16, path: &Path, mend: &str) -> Failure {
+pub(super) fn lost(id: u16, path: &Path, lives: &Lives, mend: &str) -> Failure {
     Failure::new(format_args!(
-        "{} is lost: member {id} was founded there before (member-{id}.life beside it says so), and \
+        "{} is lost: member {id} was founded there before ({} beside it says so), and \
          founded again it would have forgotten what it acknowledged; bring that disk back, {mend}",
-        path.display()
+        path.display(),
+        lives.name()
     ))
 }
 
@@ -207,34 +212,81 @@ mod tests {
     fn i4_a_file_that_still_says_bootstrap_founds_nobody_twice() {
         let base = tempfile::tempdir().unwrap();
         let mut config = config_in(base.path());
+        let lives = Lives::of(&config).unwrap();
         let life = |had_disk| Life { number: Incarnation(700), count: 2, had_disk };
-        let refused = open(&config, life(true), Word::File).err().expect("it had one").to_string();
+        let refused =
+            open(&config, (&lives, life(true)), Word::File).err().expect("it had one").to_string();
         assert!(refused.contains("start = \"join\""), "{refused}");
         assert!(!base.path().join("data").exists());
         assert!(
-            open(&config, life(false), Word::File).is_ok(),
+            open(&config, (&lives, life(false)), Word::File).is_ok(),
             "the first attempt had come to none"
         );
-        assert!(open(&config, life(true), Word::File).is_ok(), "it is there");
+        assert!(open(&config, (&lives, life(true)), Word::File).is_ok(), "it is there");
         std::fs::remove_dir_all(base.path().join("data")).unwrap();
-        assert!(open(&config, life(true), Word::Supervisor).is_ok());
+        assert!(open(&config, (&lives, life(true)), Word::Supervisor).is_ok());
         std::fs::remove_dir_all(base.path().join("data")).unwrap();
         config.start = Start::Join;
-        assert!(open(&config, life(true), Word::File).is_ok());
+        assert!(open(&config, (&lives, life(true)), Word::File).is_ok());
     }
 
     #[test]
     fn another_secret_is_named_and_not_another_directory() {
         let base = tempfile::tempdir().unwrap();
         let config = config_in(base.path());
+        let lives = Lives::of(&config).unwrap();
         let life = Life { number: Incarnation(700), count: 1, had_disk: true };
-        drop(open(&config, Life { had_disk: false, ..life }, Word::File).unwrap());
+        drop(open(&config, (&lives, Life { had_disk: false, ..life }), Word::File).unwrap());
         std::fs::write(&config.secret_file, "fedcba9876543210").unwrap();
-        let refused = open(&config, life, Word::File).err().expect("another").to_string();
+        let refused = open(&config, (&lives, life), Word::File).err().expect("another").to_string();
         assert!(refused.contains("another secret than that in"), "{refused}");
         std::fs::write(&config.secret_file, "0123456789abcdef").unwrap();
         let other = Config { member: 2, ..config };
-        let refused = open(&other, life, Word::File).err().expect("another").to_string();
+        let refused = open(&other, (&lives, life), Word::File).err().expect("another").to_string();
         assert!(refused.contains("name that one's own directory"), "{refused}");
+    }
+
+    /// The second cluster could not be founded: its disk was said to be lost.
+    #[test]
+    fn i4_members_of_two_clusters_lie_side_by_side() {
+        let base = tempfile::tempdir().unwrap();
+        let of = |name: &str| Config {
+            cluster: name.into(),
+            data: Some(base.path().join(name)),
+            ..config_in(base.path())
+        };
+        let start = |config: &Config| {
+            let lives = Lives::of(config)?;
+            let life = lives.begin()?;
+            let opened = open(config, (&lives, life), Word::File)?;
+            assert!(opened.is_some());
+            lives.note_disk(life)
+        };
+        let [blue, green] = ["blue", "green"].map(of);
+        start(&blue).unwrap();
+        start(&green).unwrap();
+        // Each is founded once.
+        for config in [&blue, &green] {
+            std::fs::remove_dir_all(config.data.as_ref().unwrap()).unwrap();
+            let refused = start(config).unwrap_err().to_string();
+            assert!(refused.contains(&format!("({}.life beside it", config.cluster)), "{refused}");
+        }
+    }
+
+    #[test]
+    fn i4_the_file_of_an_earlier_version_tells_of_the_disk_too() {
+        let base = tempfile::tempdir().unwrap();
+        let config = config_in(base.path());
+        let [old, own] = ["member-1.life", "data.life"].map(|name| base.path().join(name));
+        std::fs::write(&old, "700 3 12345 1\n").unwrap();
+        let lives = Lives::of(&config).unwrap();
+        let life = lives.begin().unwrap();
+        assert!(life.had_disk && old.exists() && !own.exists(), "the disk may be lost");
+        let data = config.data.as_ref().unwrap();
+        std::fs::create_dir(data).unwrap();
+        std::fs::write(data.join("identity"), "it is there").unwrap();
+        let life = Lives::of(&config).unwrap().begin().unwrap();
+        assert_eq!((life.count, life.had_disk), (5, true));
+        assert!(own.exists() && !old.exists(), "another cluster's member may begin beside it");
     }
 }

@@ -33,7 +33,7 @@ use fabric::{Fabric, HostFabric};
 use fabric::{OpenError, Setup};
 use founding::Founding;
 use kv::keyed::Keys;
-use life::Life;
+use life::{Life, Lives};
 use links::Lookout;
 use proto::LogShape;
 use proto::keyed::{KeyedConfig, KeyedMachine};
@@ -164,7 +164,8 @@ fn replicate(
         .mode(0o700)
         .create(&config.directory)
         .map_err(|error| Failure::os(format_args!("make {}", config.directory.display()), error))?;
-    let life = life::begin(config.lives(), config.member)?;
+    let lives = Lives::of(config)?;
+    let life = lives.begin()?;
     // By an explicit word only, and where nothing is left: what an earlier life promised would be
     // forgotten. Registers keep nothing there: each life takes the states of others anyway.
     let begins = match config.start {
@@ -177,9 +178,9 @@ fn replicate(
         && !Region::is_there(&config.directory, NodeId(config.member));
     let Opened { setup, addresses } = open(config, is_new.then_some(life.number))?;
     let word = if channel.is_some() { Word::Supervisor } else { Word::File };
-    let data = data::open(config, life, word)?;
+    let data = data::open(config, (&lives, life), word)?;
     if data.is_some() {
-        life::note_disk(config.lives(), config.member, life)?;
+        lives.note_disk(life)?;
     }
     let signals = Signals::new()?;
     let is_durable = data.is_some();

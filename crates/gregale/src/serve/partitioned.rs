@@ -7,7 +7,7 @@
 //! - I2 a node's disk is begun once: one that is lost is not begun again by a file that still says
 //!   `bootstrap`.
 
-use super::life::{self, Life};
+use super::life::{Life, Lives, has_identity};
 use super::{data, learner};
 use crate::channel::{ReplicaEnd, Sockets};
 use crate::config::{Config, FabricKind, Order, Partitioning, Start};
@@ -18,7 +18,6 @@ use console::{Failure, Outcome};
 use multicast::{Data, Limits, Seat, System};
 use std::process::ExitCode;
 use std::sync::Arc;
-use storage::directory::is_begun;
 
 /// Runs until it is told to stop.
 pub(super) fn run(
@@ -27,12 +26,13 @@ pub(super) fn run(
     sockets: Sockets,
     channel: Option<Arc<ReplicaEnd>>,
 ) -> Outcome {
-    let life = life::begin(config.lives(), config.member)?;
+    let lives = Lives::of(config)?;
+    let life = lives.begin()?;
     let signals = Signals::new()?;
     let Sockets { client, control, fabric: listener } = sockets;
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
-    let data = disk(config, life, channel.is_none())?;
+    let data = disk(config, (&lives, life), channel.is_none())?;
     // The process ran before (I1).
     let was_there = config.start != Start::Bootstrap && data.is_none();
     if was_there && (config.members.len() < 3 || partitions.order == Order::Reply) {
@@ -47,32 +47,27 @@ pub(super) fn run(
     let stop = |door: &mut PartitionedDoor| door.stop().is_some();
     let begins = matches!(seat.data, Some(Data::Begin(_)));
     if begins {
-        life::note_disk(config.lives(), config.member, life)?; // before it holds a promise
+        lives.note_disk(life)?; // before it holds a promise
     }
     let ended = multicast::run(&system, seat, door, stop).map_err(Failure::new);
     if begins && ended.is_err() && matches!(has_identity(config), Ok(false)) {
-        life::forget_disk(config.lives(), config.member, life)?;
+        lives.forget_disk(life)?;
     }
     ended.map(|_| ExitCode::SUCCESS)
 }
 
 /// I2: a file that says `bootstrap` may stay as it is. A supervisor's word is followed.
-fn disk(config: &Config, life: Life, by_file: bool) -> Outcome<Option<Data>> {
+fn disk(config: &Config, (lives, life): (&Lives, Life), by_file: bool) -> Outcome<Option<Data>> {
     let Some(path) = &config.data else { return Ok(None) };
     let begins = match config.start {
         Start::Bootstrap if by_file && life.had_disk && !has_identity(config)? => {
             let mend = "and start the system with a majority of its disks";
-            return Err(data::lost(config.member, path, mend));
+            return Err(data::lost(config.member, path, lives, mend));
         }
         Start::Bootstrap => !by_file || !has_identity(config)?,
         Start::Reattach | Start::Join => false,
     };
     Ok(Some(if begins { Data::Begin(path.clone()) } else { Data::Reopen(path.clone()) }))
-}
-
-fn has_identity(config: &Config) -> Outcome<bool> {
-    let Some(path) = &config.data else { return Ok(false) };
-    is_begun(path).map_err(|error| Failure::os(format_args!("read {}", path.display()), error))
 }
 
 /// A group for each partition, with a member at every process.
@@ -123,7 +118,8 @@ mod tests {
         );
         let config: Config = toml::from_str(&text).unwrap();
         let life = |had_disk| Life { number: Incarnation(5), count: 1, had_disk };
-        let begins = |had_disk, by_file| disk(&config, life(had_disk), by_file);
+        let lives = Lives::of(&config).unwrap();
+        let begins = |had_disk, by_file| disk(&config, (&lives, life(had_disk)), by_file);
         assert!(matches!(begins(false, true), Ok(Some(Data::Begin(_)))));
         let refused = begins(true, true).unwrap_err().to_string();
         assert!(refused.contains("is lost"), "{refused}");

@@ -2,7 +2,7 @@
 
 use super::FRESH;
 use crate::config::above;
-use crate::serve::life;
+use crate::serve::life::Lives;
 use console::{Failure, Outcome};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -44,7 +44,7 @@ pub(super) fn whose_disk(path: &Path) -> Outcome<Option<String>> {
 /// A member that had a disk in an earlier life.
 pub(super) fn had_disk(path: &Path) -> Outcome<Option<u16>> {
     for member in 1..=base::MAX_MEMBERS as u16 {
-        let had = life::had_disk(path, member).map_err(|error| {
+        let had = Lives::beside(path, member).had_disk().map_err(|error| {
             Failure::os(format_args!("read the files in {}", path.display()), error)
         })?;
         if had {
