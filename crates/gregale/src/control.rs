@@ -16,10 +16,10 @@
 //! - I3 a member that left no figures for [`STALE_AFTER`] is down, also if its threads still
 //!   answer.
 
+mod cards;
 mod places;
 
-use crate::config::{Config, Durability, Member};
-use crate::connect;
+use crate::config::{Config, Durability};
 use crate::orders::Office;
 use crate::serve::life::Lives;
 use crate::status::{
@@ -37,7 +37,6 @@ use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
 /// The longest time that a client of this port may take.
@@ -50,9 +49,12 @@ const STALE_AFTER: Duration = Duration::from_secs(1);
 const BYTES_MAX: u64 = 64 << 10;
 
 /// A member's report about itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Card {
     pub(crate) id: u16,
+    /// The cluster's name. Members of earlier versions omit it.
+    #[serde(default)]
+    pub(crate) cluster: String,
     pub(crate) pid: u32,
     pub(crate) role: String,
     pub(crate) ballot: u64,
@@ -97,6 +99,13 @@ struct Latest {
     view: View,
     stats: Stats,
     service: Figures,
+}
+
+impl Latest {
+    /// Whether the loop runs (I3).
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < STALE_AFTER
+    }
 }
 
 /// The board of one member; see the module's text.
@@ -180,30 +189,23 @@ impl Board {
     /// This member's card; "down" if the loop stands still (I3).
     pub(crate) fn card(&self) -> Card {
         let (id, pid) = (self.config.member, std::process::id());
+        let cluster = self.config.cluster.clone();
         let Some(latest) = self.latest() else {
-            let role = "learner".into();
             return Card {
                 id,
+                cluster,
                 pid,
-                role,
-                ballot: 0,
-                committed: 0,
-                applied: 0,
-                leader: 0,
-                data_lost: false,
+                role: "learner".into(),
                 incarnation: first(),
-                decision_p50_us: None,
-                state_time_ahead_ms: 0,
-                disk: None,
-                sentinel: None,
-                partitions: Vec::new(),
                 program: self.program(),
+                ..Card::default()
             };
         };
         let view = &latest.view;
-        let fresh = latest.at.elapsed() < STALE_AFTER;
+        let fresh = latest.is_fresh();
         Card {
             id,
+            cluster,
             pid,
             role: if fresh { role_name(view.role).into() } else { "down".into() },
             ballot: view.ballot.0,
@@ -224,15 +226,9 @@ impl Board {
     /// The cluster: every other member is asked for its card.
     pub(crate) fn cluster(&self) -> ClusterStatus {
         let own = self.card();
-        let others: Vec<Option<Card>> = std::thread::scope(|scope| {
-            let asked: Vec<_> = self
-                .config
-                .members
-                .iter()
-                .map(|member| (member.id != own.id).then(|| ask(scope, move || fetch_card(member))))
-                .collect();
-            asked.into_iter().map(|asked| asked.and_then(Asked::card)).collect()
-        });
+        let latest = self.latest().filter(Latest::is_fresh);
+        let view = latest.as_ref().map(|latest| &latest.view);
+        let others = cards::of_others(&self.config, own.id, view);
         let configuration = self.configuration();
         let known = others.iter().flatten().map(|card| card.ballot);
         let ballot = known.max().unwrap_or(0).max(own.ballot);
@@ -554,34 +550,4 @@ fn request(stream: &TcpStream) -> std::io::Result<String> {
 fn half_decided_within_us(stats: &Stats) -> Option<f64> {
     let taken_ns = &stats.decision_ns;
     (!taken_ns.is_empty()).then(|| taken_ns.value_at_quantile(0.5) as f64 / 1e3)
-}
-
-/// Another member's card, or `None` if it does not show one in time.
-/// A member that is asked for its card, beside the others or, where the system gives no thread for
-/// that, at once.
-enum Asked<'scope> {
-    Beside(ScopedJoinHandle<'scope, Option<Card>>),
-    Done(Option<Card>),
-}
-
-impl Asked<'_> {
-    fn card(self) -> Option<Card> {
-        match self {
-            // A thread that panicked has no card to show.
-            Asked::Beside(thread) => thread.join().ok().flatten(),
-            Asked::Done(card) => card,
-        }
-    }
-}
-
-fn ask<'scope>(
-    scope: &'scope Scope<'scope, '_>,
-    fetch: impl Fn() -> Option<Card> + Copy + Send + 'scope,
-) -> Asked<'scope> {
-    let beside = std::thread::Builder::new().spawn_scoped(scope, fetch);
-    beside.map_or_else(|_| Asked::Done(fetch()), Asked::Beside)
-}
-
-fn fetch_card(member: &Member) -> Option<Card> {
-    serde_json::from_slice(&connect::fetch(member.control, "/card", CARD_WITHIN).ok()?).ok()
 }
