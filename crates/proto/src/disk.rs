@@ -16,6 +16,10 @@
 //! - D5 Between its start and its end a disk returns the entries that it holds ([`Disk::read`]),
 //!   unless it has failed: then the process ends before any consequence of it leaves.
 
+mod trouble;
+
+pub use trouble::Trouble;
+
 use alloc::vec::Vec;
 use base::{Ballot, Slot};
 
@@ -99,7 +103,8 @@ pub enum DiskEvent {
     Full,
     /// There is room again.
     Room,
-    /// A sync takes very long.
+    /// A sync takes very long. A host says so of each one that does: a machine waits for its disk
+    /// without a time of its own.
     Stalled,
     /// The slow sync has ended.
     Flowing,

@@ -23,9 +23,8 @@
 //!   as it was. Asserted in [`Journal::keep`].
 //! - K6 A node whose disk takes nothing, for want of room or since a sync hangs, leads no group:
 //!   its proposals would wait for that disk, while its heartbeats need none. By
-//!   [`Journal::is_in_trouble`], of which Ω is told. A full disk is waited for, however long. Where
-//!   syncs are long and end, the next one may take twice as long: disks that are all slow lead on,
-//!   since no epoch begins without syncs either.
+//!   [`Journal::is_in_trouble`], of which Ω is told. A full disk is waited for, however long. Disks
+//!   that are all slow lead on ([`Trouble`]), since no epoch begins without syncs either.
 
 use crate::multicast::desk::MemberView;
 use crate::multicast::stream::Marks;
@@ -33,7 +32,7 @@ use base::{Ballot, Instant, Slot};
 use core::time::Duration;
 use proto::amcast::GroupId;
 use proto::amcast::wire::{Malformed, Reader, number};
-use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush};
+use proto::disk::{Disk, DiskEvent, Entry, EntryHead, Flush, Trouble};
 use std::collections::VecDeque;
 
 const CHANGES: u8 = 0;
@@ -44,11 +43,6 @@ const HEAD_BYTES: usize = 3;
 const TURNS_MAX: usize = 256;
 /// The time for which a disk that holds its node may sync nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The bounds of the stall that is tolerated after one that ended (K6).
-const TOLERATED_MIN: Duration = Duration::from_secs(1);
-const TOLERATED_MAX: Duration = Duration::from_secs(10);
-/// The time without a stall after which the next one is not tolerated.
-const STALLS_FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 /// The sizes of what waits for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,36 +112,6 @@ struct Whole {
     begins: Slot,
     /// The flush for which its last piece waits.
     ends: Option<Flush>,
-}
-
-/// The troubles that the disk has reported.
-#[derive(Clone, Copy, Debug, Default)]
-struct Trouble {
-    is_full: bool,
-    is_stalled: bool,
-    /// The time since when it stalls, as far as it was looked at.
-    stalled_since: Option<Instant>,
-    /// The length of a stall that is no reason to hand over, and the end of the last stall.
-    tolerated: Duration,
-    ended_at: Instant,
-}
-
-impl Trouble {
-    /// Whether the disk takes nothing, for longer than it did before it flowed again.
-    fn lasts(&mut self, now: Instant) -> bool {
-        if self.is_stalled {
-            let since = *self.stalled_since.get_or_insert(now);
-            if since.since(self.ended_at) > STALLS_FORGOTTEN_AFTER {
-                self.tolerated = Duration::ZERO;
-            }
-            return self.is_full || now.since(since) >= self.tolerated;
-        }
-        if let Some(since) = self.stalled_since.take() {
-            self.tolerated = (2 * now.since(since)).clamp(TOLERATED_MIN, TOLERATED_MAX);
-            self.ended_at = now;
-        }
-        self.is_full
-    }
 }
 
 /// A node's records; see the module's text.
@@ -237,7 +201,7 @@ impl Journal {
 
     /// Whether the disk has held the node, and synced nothing, for too long.
     pub(crate) fn is_late(&mut self, now: Instant) -> bool {
-        if !self.holds() || self.trouble.is_full {
+        if !self.holds() || self.trouble.is_full() {
             self.held_since = None;
             return false;
         }
@@ -245,7 +209,7 @@ impl Journal {
     }
 
     /// Whether the disk takes nothing for now, and says so (K6).
-    pub(crate) fn is_in_trouble(&mut self, now: Instant) -> bool {
+    pub(crate) fn is_in_trouble(&self, now: Instant) -> bool {
         self.trouble.lasts(now)
     }
 
@@ -441,21 +405,16 @@ impl Journal {
     }
 
     /// Takes the news of the disk. Returns the newest output that may leave since.
-    pub(crate) fn hear(&mut self, disk: &mut impl Disk, events: &[DiskEvent]) -> Option<Held> {
+    pub(crate) fn hear(
+        &mut self,
+        disk: &mut impl Disk,
+        events: &[DiskEvent],
+        now: Instant,
+    ) -> Option<Held> {
         let mut released = None;
         for event in events {
-            let Trouble { is_full, is_stalled, .. } = &mut self.trouble;
-            let flush = match *event {
-                DiskEvent::Synced(flush) => flush,
-                DiskEvent::Full | DiskEvent::Room => {
-                    *is_full = *event == DiskEvent::Full;
-                    continue;
-                }
-                DiskEvent::Stalled | DiskEvent::Flowing => {
-                    *is_stalled = *event == DiskEvent::Stalled;
-                    continue;
-                }
-            };
+            self.trouble.hear(*event, now);
+            let DiskEvent::Synced(flush) = *event else { continue };
             while let Some(flight) = self.flushes.pop_front_if(|flight| flight.flush <= flush) {
                 self.n_unsynced -= flight.n_bytes;
                 self.n_synced = flight.n_entries;

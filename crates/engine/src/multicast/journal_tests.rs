@@ -12,7 +12,7 @@ impl Paper {
     /// Syncs everything that was asked for.
     fn sync_all(&mut self, journal: &mut Journal) -> Option<Held> {
         let synced = self.sync_now();
-        journal.hear(self, &[synced])
+        journal.hear(self, &[synced], Instant(1))
     }
 
     /// Works until the journal waits for nothing.
@@ -120,7 +120,7 @@ fn k2_a_sync_under_way_covers_nothing_that_is_kept_meanwhile() {
         keep(&mut journal, &mut disk, round);
         let under_way = DiskEvent::Synced(Flush(disk.n_flushes));
         keep(&mut journal, &mut disk, round + 1);
-        let first = journal.hear(&mut disk, &[under_way]).unwrap();
+        let first = journal.hear(&mut disk, &[under_way], Instant(1)).unwrap();
         assert_eq!(first.n_delivered, round, "K2: the other has its own");
         assert_eq!(disk.sync_all(&mut journal).unwrap().n_delivered, round + 1);
     }
@@ -158,7 +158,7 @@ fn k4_a_turn_for_which_there_is_no_room_holds_the_node_and_is_released_whole() {
         assert!(released.is_none(), "K2: its end is not written");
         disk.room = 3 * PIECE_BYTES;
         let flush = Flush(disk.n_flushes);
-        released = journal.hear(&mut disk, &[DiskEvent::Synced(flush)]);
+        released = journal.hear(&mut disk, &[DiskEvent::Synced(flush)], Instant(1));
         journal.write(&mut disk);
     }
     assert!(released.is_none());
@@ -220,9 +220,9 @@ fn a_full_disk_is_waited_for_and_a_silent_one_is_not() {
     journal.finish();
     let long = |n: u32| Instant(1).plus(2 * n * PATIENCE);
     assert!(!journal.is_late(long(0)));
-    journal.hear(&mut disk, &[DiskEvent::Full]);
+    journal.hear(&mut disk, &[DiskEvent::Full], Instant(1));
     assert!(!journal.is_late(long(1)) && !journal.is_late(long(2)) && journal.holds());
-    journal.hear(&mut disk, &[DiskEvent::Room]);
+    journal.hear(&mut disk, &[DiskEvent::Room], Instant(1));
     assert!(!journal.is_late(long(2)) && journal.is_late(long(3)));
     disk.sync_all(&mut journal);
     assert!(!journal.is_late(long(4)) && !journal.holds());
@@ -241,7 +241,7 @@ fn k4_the_output_that_waits_for_a_silent_disk_is_bounded_too() {
     (1..=10_000).for_each(|n| keep(&mut journal, &mut disk, n));
     assert!(journal.turns.len() <= TURNS_MAX, "{} turns wait", journal.turns.len());
     let synced = DiskEvent::Synced(Flush(disk.n_flushes - 1));
-    let before = journal.hear(&mut disk, &[synced]).map_or(0, |held| held.n_delivered);
+    let before = journal.hear(&mut disk, &[synced], Instant(1)).map_or(0, |held| held.n_delivered);
     assert!((1..10_000).contains(&before), "the last one is not synced: {before}");
     assert_eq!(disk.sync_all(&mut journal).map(|held| held.n_delivered), Some(10_000));
     assert!(journal.turns.is_empty());

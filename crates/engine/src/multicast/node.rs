@@ -366,7 +366,7 @@ impl<M: Multicast, A: Application, P: Planting<Bug>> Node<M, A, P> {
         }
         self.look_at = now.plus(LOOK_EVERY);
         self.mind_states();
-        let takes_nothing = self.journal.as_mut().is_some_and(|journal| journal.is_in_trouble(now))
+        let takes_nothing = self.journal.as_ref().is_some_and(|journal| journal.is_in_trouble(now))
             && !self.world.planted.has(Bug::LeadsWhileStalled);
         let leaves = self.is_leaving() || self.rests() || takes_nothing;
         for member in &mut self.members {
@@ -471,7 +471,7 @@ fn pump(
 ) -> Option<Held> {
     journal.write(ground.disk()?);
     ground.poll_disk(now, events);
-    let released = journal.hear(ground.disk()?, events);
+    let released = journal.hear(ground.disk()?, events, now);
     events.clear();
     released
 }

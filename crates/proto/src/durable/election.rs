@@ -4,7 +4,8 @@ use super::leader::Term;
 use super::*;
 use base::MAX_MEMBERS;
 
-/// The time that a candidacy waits for votes, and for which one may follow on another.
+/// The time that a candidacy waits for votes, and for which one may follow on another. The syncs
+/// that are known to be under way do not count.
 const TRY_FOR: Duration = Duration::from_millis(160);
 /// The time for which a candidate that cannot win stands aside.
 const ASIDE_FOR: Duration = Duration::from_millis(150);
@@ -19,6 +20,9 @@ pub(super) struct Candidacy {
     /// The members whose logs are newer.
     denied: MemberSet,
     began_at: Instant,
+    /// The time of the last sign that a member waits for a disk: the own promise became durable, or
+    /// a voter said that its promise will be.
+    synced_at: Instant,
 }
 
 /// A vote that leaves when the promise is durable.
@@ -58,6 +62,7 @@ impl<P: Planting<Bug>> Durable<P> {
             votes: [None; MAX_MEMBERS],
             denied: MemberSet::EMPTY,
             began_at: self.now,
+            synced_at: self.now,
         });
         self.flush(host);
         if self.planted.has(Bug::VoteBeforeSync) {
@@ -93,6 +98,7 @@ impl<P: Planting<Bug>> Durable<P> {
             return;
         }
         let promised = self.log.promised();
+        let is_repeated = ballot == promised;
         self.standing.highest = self.standing.highest.max(ballot);
         if ballot < promised {
             let denied = Message::Denied { ballot, promised, older: false };
@@ -120,6 +126,19 @@ impl<P: Planting<Bug>> Durable<P> {
         self.standing.vote_owed = Some(Owed { ballot, to: from, candidate });
         self.flush(host);
         self.pay_votes(host);
+        if is_repeated && self.standing.vote_owed.is_some() && self.is_well() {
+            self.post(from, &Message::Promising { ballot, candidate }, host);
+        }
+    }
+
+    /// L1: a voter's disk has not taken its promise yet, so the vote is on its way.
+    pub(super) fn on_promising(&mut self, ballot: Ballot, candidate: Incarnation) {
+        if let Office::Candidate(candidacy) = &mut self.office
+            && candidacy.ballot == ballot
+            && candidate == self.log.incarnation()
+        {
+            candidacy.synced_at = self.now;
+        }
     }
 
     /// Sends what may leave now that the promise is durable: the own requests, or a vote (I4).
@@ -139,6 +158,10 @@ impl<P: Planting<Bug>> Durable<P> {
             && !candidacy.has_asked
         {
             candidacy.has_asked = true;
+            candidacy.synced_at = self.now;
+            let sync = self.now.since(candidacy.began_at);
+            let tries_since = &mut self.standing.tries_since;
+            *tries_since = tries_since.map(|since| since.plus(sync));
             candidacy.votes[self.me.index()] = Some(incarnation);
             self.request_votes(host);
             self.count_votes(host);
@@ -257,23 +280,30 @@ impl<P: Planting<Bug>> Durable<P> {
             .any(|members| !members.has_quorum(members.voters.difference(candidacy.denied)))
     }
 
-    /// L1: stands aside for a member with a newer log, or with other voters.
+    /// L1: stands aside for a member with a newer log, or with other voters. Each of the others may
+    /// wait for disks as long as this candidacy did before it is the turn of that member.
     fn stand_aside<H: Host>(&mut self, host: &mut H) {
+        let syncs = match &self.office {
+            Office::Candidate(candidacy) => candidacy.synced_at.since(candidacy.began_at),
+            Office::None | Office::Leader(_) => Duration::ZERO,
+        };
+        let n_others = self.electorate().len().saturating_sub(1) as u32;
         self.depose(host);
         self.standing.retry_at = None;
         self.standing.tries_since = None;
-        self.standing.aside_until = Some(self.now.plus(ASIDE_FOR));
+        self.standing.aside_until = Some(self.now.plus(ASIDE_FOR + syncs * n_others));
     }
 
     pub(super) fn repeat_requests<H: Host>(&mut self, host: &mut H) {
         let Office::Candidate(candidacy) = &self.office else { return };
-        let waits = self.now.since(candidacy.began_at) >= REPEAT_AFTER * 4;
-        let waits_long = self.now.since(candidacy.began_at) >= TRY_FOR;
         if !candidacy.has_asked {
-            // The own disk does not take the promise, so no request was sent; and no other member
-            // will try while all trust this one.
-            return if waits_long { self.stand_aside(host) } else { self.nudge(REPEAT_AFTER) };
+            // The own disk has not taken the promise, so no request was sent. It takes it, or says
+            // that it does not, and then this node stands no longer.
+            return self.nudge(REPEAT_AFTER);
         }
+        let waited = self.now.since(candidacy.synced_at);
+        let waits = waited >= REPEAT_AFTER * 4;
+        let waits_long = waited >= TRY_FOR;
         if waits_long || waits && !candidacy.denied.is_empty() {
             // The voters that could still agree are silent, or one has refused. And a member that
             // has votes by a newer log, or could lead, may not be among those that this one asks.

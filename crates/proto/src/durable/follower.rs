@@ -151,7 +151,7 @@ impl<P: Planting<Bug>> Durable<P> {
         let mut words = core::mem::take(&mut self.record);
         // While the disk is full or stands still the ring keeps them: the leader stops at the
         // ring's end.
-        while !self.trouble.is_full
+        while !self.trouble.is_full()
             && let Some(head) = self.next_record(&mut words, host)
             && self.has_room(&head, host)
         {

@@ -48,7 +48,10 @@
 //! **Liveness** L1 Under a stable Ω, working links and disks that sync, a value is decided in
 //! bounded time: what is lost with a link is requested again, a stream that its follower does not
 //! read is replaced, and a candidate whose log is too old, or that is outbid for long, steps aside
-//! for another.
+//! for another. A candidate waits for its own disk, and for each voter that says that its disk has
+//! not taken the promise yet: no time is too short for slow disks. Only a disk that takes nothing,
+//! for longer than it did lately (`disk::Trouble`), is not waited for. Tested
+//! (`disks_that_are_all_slow_elect_a_leader`).
 //!
 //! ```text
 //! leader        disk ============sync===>|
@@ -58,8 +61,8 @@
 //! ```
 //!
 //! **Cost**: one WRITE to each follower and one back; two syncs, one after the other in time only
-//! by the WRITE between. Leader change: one sync at the voters, one message round trip, then one
-//! round trip to compare logs and one decision (the no-op).
+//! by the WRITE between. Leader change: one sync at the candidate, one message round trip with a
+//! sync at the voters, then one round trip to compare logs and one decision (the no-op).
 //!
 //! **Differs from the paper** (Falcon, sections 2 and 4; it leaves elections out). One ring for
 //! each pair of writer and follower, so a deposed leader can overwrite only its own; a checksum for
@@ -93,7 +96,7 @@ pub(crate) use places::Places;
 use places::Published;
 pub use spec::Spec;
 
-use crate::disk::DiskEvent;
+use crate::disk::{DiskEvent, Trouble};
 use crate::members::{Change, ChangeRefused, Configuration, MEMBERS_BYTES, Members, StateHead};
 use crate::node::{NodeConfig, Start};
 use crate::planted::{Planting, Sound};
@@ -123,13 +126,6 @@ enum Office {
     None,
     Candidate(Candidacy),
     Leader(Box<Term>),
-}
-
-/// The faults of the disk.
-#[derive(Clone, Copy, Debug, Default)]
-struct Trouble {
-    is_full: bool,
-    is_stalled: bool,
 }
 
 /// The figures that do not change.
@@ -268,7 +264,15 @@ impl<P: Planting<Bug>> Durable<P> {
     }
 
     fn is_well(&self) -> bool {
-        !self.trouble.is_full && !self.trouble.is_stalled
+        !self.trouble.lasts(self.now)
+    }
+
+    /// The others can decide without a disk that is in trouble; with this member as the leader they
+    /// would wait for it.
+    fn mind_disk<H: Host>(&mut self, host: &mut H) {
+        if !self.is_well() {
+            self.depose(host);
+        }
     }
 
     /// Delivers the committed entries.
@@ -401,18 +405,11 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
 
     fn on_disk<H: Host>(&mut self, event: DiskEvent, now: Instant, host: &mut H) {
         self.now = now;
-        match event {
-            DiskEvent::Synced(flush) => self.log.synced(self.planted, flush, disk(host)),
-            DiskEvent::Full => self.trouble.is_full = true,
-            DiskEvent::Room => self.trouble.is_full = false,
-            DiskEvent::Stalled => self.trouble.is_stalled = true,
-            DiskEvent::Flowing => self.trouble.is_stalled = false,
+        self.trouble.hear(event, now);
+        if let DiskEvent::Synced(flush) = event {
+            self.log.synced(self.planted, flush, disk(host));
         }
-        if !self.is_well() {
-            // The others can decide without this disk; with this member as the leader they would
-            // wait for it.
-            self.depose(host);
-        }
+        self.mind_disk(host);
         self.after_sync(host);
         self.wake(host);
     }
@@ -480,6 +477,7 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
         if self.standing.aside_until.is_some_and(|at| at <= now) {
             self.standing.aside_until = None;
         }
+        self.mind_disk(host);
         if self.standing.retry_at.is_none_or(|at| at <= now) {
             self.standing.retry_at = None;
             self.campaign(host);
@@ -498,10 +496,11 @@ impl<P: Planting<Bug>> Replicator for Durable<P> {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        [self.nudge_at, self.standing.retry_at, self.standing.aside_until, self.released_at()]
-            .into_iter()
-            .flatten()
-            .min()
+        let Standing { retry_at, aside_until, .. } = self.standing;
+        // (A stall that lasts is known, and needs no further look.)
+        let stalled_at = self.trouble.tolerated_until().filter(|at| *at > self.now);
+        let all = [self.nudge_at, retry_at, aside_until, self.released_at(), stalled_at];
+        all.into_iter().flatten().min()
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {

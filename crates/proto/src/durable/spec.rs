@@ -26,7 +26,7 @@ impl LogSpec for Spec {
         survives: "the crash of any minority for good, and a power cut of all",
         write_cost: "one WRITE round trip to a majority, and its and the leader's disk sync",
         read_cost: "one READ round trip to a majority, at the leader, batched",
-        leader_change: "one sync at the voters, two message round trips, one decision",
+        leader_change: "two syncs, one after the other, two message round trips, one decision",
         fabrics: &["shm", "tcp", "sim"],
         needs: "",
         durability: &["disk-quorum", "disk-all"],

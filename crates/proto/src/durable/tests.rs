@@ -16,6 +16,7 @@ use group::Group;
 mod begun;
 mod held;
 mod late;
+mod slow;
 mod spare;
 mod stalled;
 

@@ -22,6 +22,7 @@ impl<P: Planting<Bug>> Durable<P> {
             Message::Denied { ballot, promised, older } => {
                 self.on_denied(from, ballot, promised, older, host);
             }
+            Message::Promising { ballot, candidate } => self.on_promising(ballot, candidate),
             Message::Begin(begin) => self.on_begin(from, begin, host),
             Message::Ready { ballot, stream, verified, incarnation } => {
                 self.on_ready(from, (ballot, stream), verified, incarnation, host);

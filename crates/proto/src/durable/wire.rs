@@ -58,6 +58,8 @@ codec::coded! {
         Check { ballot: Ballot, stream: u64, written: u64 as Padded<1> } = 7,
         /// An answer that the follower does not read the stream: the leader must open another.
         Astray { ballot: Ballot, stream: u64 as Padded<2> } = 8,
+        /// An answer to a repeated request: the promise is not on disk yet, the vote will follow.
+        Promising { ballot: Ballot, candidate: Incarnation as Padded<2> } = 9,
     }
 }
 
@@ -144,6 +146,7 @@ mod tests {
             Message::Behind { ballot, start: Prefix(77) },
             Message::Check { ballot, stream: 5, written: 640 },
             Message::Astray { ballot, stream: 5 },
+            Message::Promising { ballot, candidate: Incarnation(8) },
         ];
         bytes::check("durable/scripts/bytes.txt", 1, &examples.map(example), &|bytes| {
             Message::decode(bytes).map(example)

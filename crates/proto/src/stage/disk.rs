@@ -35,6 +35,11 @@ impl TestDisk {
         self.live.entries.get(slot.0.checked_sub(self.live.start)? as usize)
     }
 
+    /// The oldest sync under way.
+    pub(crate) fn next_sync(&self) -> Option<Flush> {
+        self.under_way.first().map(|(flush, ..)| *flush)
+    }
+
     /// Ends the oldest sync, if the test does not hold it.
     pub(crate) fn end_sync(&mut self) -> Option<Flush> {
         if self.is_held || self.under_way.is_empty() {

@@ -1,6 +1,7 @@
 //! A group of machines whose links and disks the test controls.
 
 use super::*;
+use crate::disk::Flush;
 use crate::registry::{self, LogSpec};
 use crate::stage::disk::TestDisk;
 use alloc::collections::BTreeSet;
@@ -41,6 +42,7 @@ struct World {
     /// The members that each has woken.
     wakes: Vec<MemberSet>,
     paused: MemberSet,
+    slow: Vec<Option<Slow>>,
     writes_cut: BTreeSet<(usize, usize)>,
     messages_cut: BTreeSet<(usize, usize)>,
 }
@@ -54,8 +56,45 @@ impl World {
             delivered: vec![Vec::new(); n],
             notes: vec![Vec::new(); n],
             wakes: vec![MemberSet::EMPTY; n],
+            slow: vec![None; n],
             ..World::default()
         }
+    }
+}
+
+/// The time of a sync after which a disk reports that it stalls.
+const STALLED_AFTER: Duration = Duration::from_millis(500);
+
+/// A disk with one sync at a time, which takes long and covers what was requested before it began.
+#[derive(Clone, Copy, Debug)]
+struct Slow {
+    takes: Duration,
+    /// The beginning of the sync under way, and the last request that it covers.
+    under_way: Option<(Instant, u64)>,
+    is_stalled: bool,
+}
+
+impl Slow {
+    fn news(&mut self, disk: &mut TestDisk, now: Instant) -> Vec<DiskEvent> {
+        let mut news = Vec::new();
+        if let Some((since, upto)) = self.under_way {
+            if now.since(since) >= self.takes {
+                self.under_way = None;
+                if core::mem::take(&mut self.is_stalled) {
+                    news.push(DiskEvent::Flowing);
+                }
+                while disk.next_sync().is_some_and(|Flush(number)| number <= upto) {
+                    news.extend(disk.end_sync().map(DiskEvent::Synced));
+                }
+            } else if now.since(since) > STALLED_AFTER && !self.is_stalled {
+                self.is_stalled = true;
+                news.push(DiskEvent::Stalled);
+            }
+        }
+        if self.under_way.is_none() && disk.next_sync().is_some() {
+            self.under_way = Some((now, disk.n_flushes));
+        }
+        news
     }
 }
 
@@ -201,12 +240,25 @@ impl<P: Planting<Bug>> Group<P> {
                 for event in inbox.iter() {
                     self.act(member, |machine, now, host| machine.on_event(event, now, host));
                 }
-                while let Some(flush) = self.world.disks[member].end_sync() {
-                    self.disk_event(member, DiskEvent::Synced(flush));
+                for event in self.disk_news(member) {
+                    self.disk_event(member, event);
                 }
                 self.act(member, |machine, now, host| machine.poll(now, host));
             }
         }
+    }
+
+    fn disk_news(&mut self, member: usize) -> Vec<DiskEvent> {
+        let disk = &mut self.world.disks[member];
+        if let Some(slow) = &mut self.world.slow[member] {
+            return slow.news(disk, self.now);
+        }
+        core::iter::from_fn(|| disk.end_sync().map(DiskEvent::Synced)).collect()
+    }
+
+    /// Lets each sync of a disk take so long from now on.
+    pub(super) fn slow_disk(&mut self, member: usize, takes: Duration) {
+        self.world.slow[member] = Some(Slow { takes, under_way: None, is_stalled: false });
     }
 
     pub(super) fn event(&mut self, member: usize, event: Event<'_>) {
@@ -434,6 +486,14 @@ impl<P: Planting<Bug>> Group<P> {
 
     pub(super) fn member(&self, member: usize) -> &Durable<P> {
         self.members[member].as_ref().expect("it is alive")
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(super) fn is_up(&self, member: usize) -> bool {
+        self.members[member].is_some()
     }
 
     pub(super) fn status(&self, member: usize) -> Status {
