@@ -99,4 +99,6 @@ crate::planted_bugs! {
     UnreadableIsEmpty = UNREADABLE_IS_EMPTY: tests,
     /// An acceptor whose place was used again since its promise counts as one that holds none.
     LaterIsEmpty = LATER_IS_EMPTY: tests,
+    /// Be able to lead although a majority has applied what this member lacks.
+    StandsBehind = STANDS_BEHIND: tests,
 }

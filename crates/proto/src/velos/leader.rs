@@ -136,9 +136,11 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
 
     /// Ends the term, since this slot was decided and recycled under a later leader. (An answer
     /// about a slot that is applied by now may show one's own horizon, after nearly a ring was
-    /// recovered.)
+    /// recovered.) This member would end each term like that, so others should not trust it until
+    /// it has applied the slot: some live member has, or it could not be recycled.
     pub(super) fn fall_behind<H: Host>(&mut self, slot: Slot, host: &mut H) {
         if !self.applied.contains(slot) {
+            self.learner.note_behind(slot.prefix_through());
             self.request_state(slot.prefix_through(), host);
             self.depose(self.candidacy.highest(), host);
         }

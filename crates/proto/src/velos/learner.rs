@@ -50,6 +50,8 @@ pub(super) struct Learner {
     stateless: bool,
     /// The prefix that an earlier life of this member claimed to have applied.
     claimed: Prefix,
+    /// What a majority had applied, and this member not, when it stood for election (I8).
+    behind: Prefix,
     /// The next own slot word to examine for a piggybacked decision.
     scanned: Slot,
     /// Slots in rising order, of which the first is not below the applied prefix.
@@ -67,6 +69,7 @@ impl Learner {
         Learner {
             stateless,
             claimed,
+            behind: Prefix::ZERO,
             scanned: Slot::ZERO,
             fetches: VecDeque::with_capacity(FETCHES_MAX),
             n_fetches: 0,
@@ -79,6 +82,16 @@ impl Learner {
     /// Whether a member that has applied so much lacks state that it should hold.
     pub(super) fn lacks(&self, applied: Prefix) -> bool {
         self.stateless || applied < self.claimed
+    }
+
+    /// Notes that a majority has applied this much.
+    pub(super) fn note_behind(&mut self, prefix: Prefix) {
+        self.behind = self.behind.max(prefix);
+    }
+
+    /// Whether a member that has applied so much could not be elected: another one can (I8).
+    pub(super) fn lags(&self, applied: Prefix) -> bool {
+        applied < self.behind
     }
 
     /// Continues from a state that covers `applied`, of a member that knows the members if

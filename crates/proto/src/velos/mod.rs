@@ -450,7 +450,8 @@ impl<P: Planting<Bug>, W: Widths> Replicator for Machine<P, W> {
     /// I11: a member that may not propose for the next slot cannot lead.
     fn can_lead(&self) -> bool {
         let next = self.applied.next_slot();
-        !self.is_learner() && self.eras.may_lead(next, self.links.met())
+        let lags = self.learner.lags(self.applied) && !self.planted.has(Bug::StandsBehind);
+        !self.is_learner() && !lags && self.eras.may_lead(next, self.links.met())
     }
 
     fn state_head(&self, prefix: Prefix) -> Option<StateHead> {
