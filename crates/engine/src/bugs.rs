@@ -40,6 +40,9 @@ proto::planted_bugs! {
     StateWithoutPlace = STATE_WITHOUT_PLACE: sweep ANYWHERE,
     /// A machine is told the head of a state that another prefix leads to.
     HeadOfAnotherPrefix = HEAD_OF_ANOTHER_PREFIX: sweep ON_DISK,
+    /// Values come with the head of the state that the last of them lead to, each time: a
+    /// member that loses the giver in between does not know the members.
+    HeadOfTheLastValues = HEAD_OF_THE_LAST_VALUES: tests,
     /// The machine hears of another member's state before that is durable.
     InstalledBeforeDurable = INSTALLED_BEFORE_DURABLE: sweep ON_DISK,
     /// The answer to a read goes to the oldest read that another member was asked.

@@ -20,8 +20,9 @@
 //! - I6 a member that has executed all that its machine has asked for, and that every reachable
 //!   member refuses, continues from what it has: the others may need its disk or its memory to get
 //!   ahead of it, and would wait for it as it waits for them. What is executed is a whole state at
-//!   every moment. A machine that needs the head of a state (I2) would only ask again without it.
-//!   By construction: `fetch_from`.
+//!   every moment, and each frame of values comes with the head of the state that it leads to. A
+//!   machine that needs the head (I2) would only ask again without it. By construction:
+//!   `fetch_from`, `end_of_values`. Tested (`HEAD_OF_THE_LAST_VALUES`).
 
 use crate::bugs::Bug;
 use crate::core::Core;
@@ -30,7 +31,7 @@ use crate::order::{HEADER_BYTES, Order, Place};
 use crate::pace::Pace;
 use crate::plant::{Claim, Plant, StableStorage};
 use crate::service::{Application, Door};
-use crate::transfer::Step;
+use crate::transfer::{self, Step};
 use crate::wire::Frame;
 use base::{Instant, MemberSet, Prefix, Rank, Slot};
 use core::time::Duration;
@@ -174,7 +175,11 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             return;
         }
         let executed = host.executed();
-        self.give_head(to, transfer, executed);
+        let first = match transfer::is_kept(have, &host.backlog) {
+            true => self.end_of_values(have.next_slot()),
+            false => executed,
+        };
+        self.give_head(to, transfer, first);
         let now = self.now();
         let HostState { backlog, flows, app, order, .. } = &mut self.host;
         self.give.begin((to, transfer), have, backlog, now, flows, || {
@@ -185,18 +190,27 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.end_saves();
     }
 
-    /// Before values follow: what goes with the state that they lead to (I2). With the last of them
-    /// the other side has what is here; or what it has already, if they are kept no more and this
-    /// member knows what goes with that (true). The other machine then continues from there: its
-    /// log may reach back further than the values do, and if not, it asks for a newer state.
-    /// `None` if nothing may follow (I4).
+    /// The prefix to which the next values lead.
+    fn end_of_values(&self, next: Slot) -> Prefix {
+        let HostState { backlog, plant, .. } = &self.host;
+        if plant.has_planted(Bug::HeadOfTheLastValues) {
+            return self.host.executed();
+        }
+        self.give.end_of_values(next, backlog)
+    }
+
+    /// Before values follow: what goes with the state that the next frame of them leads to (I2), so
+    /// that the other side may continue from each (I6). With the last of them it has what is here;
+    /// or what it has already, if they are kept no more and this member knows what goes with that
+    /// (true). The other machine then continues from there: its log may reach back further than the
+    /// values do, and if not, it asks for a newer state. `None` if nothing may follow (I4).
     fn prepare_values(&mut self, to: Rank, transfer: u64, frame: &Frame<'_>) -> Option<bool> {
         let Some(next) = self.give.values_from(to, frame) else { return Some(false) };
         if self.is_ahead() {
             return None;
         }
         let is_kept = next >= self.host.backlog.oldest();
-        let prefix = if is_kept { self.host.executed() } else { next.prefix_before() };
+        let prefix = if is_kept { self.end_of_values(next) } else { next.prefix_before() };
         let is_known = self.give_head(to, transfer, prefix);
         Some(!is_kept && is_known)
     }

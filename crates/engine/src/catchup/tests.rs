@@ -1,9 +1,12 @@
 //! States between the loops of three members, without their threads.
 
 use super::*;
+use crate::backlog::Backlog;
+use crate::config::Bounds;
 use crate::flow::Incoming;
 use crate::mock::{Member, Obedient, Shelf, core};
 use crate::service::Asker;
+use crate::transfer::Give;
 use base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -261,6 +264,36 @@ fn i6_in_memory_a_member_that_is_ahead_goes_on_if_it_knows_who_takes_part() {
         assert_eq!(group.cores[LACKS].fetch.is_active(), !is_known);
         let expected = is_known.then(|| (Prefix(7), Some(Obedient::head(Prefix(7)))));
         assert_eq!(group.installed(LACKS), expected.as_slice());
+    }
+}
+
+/// The trap: the giver dies for good between two frames of values. No member left has as much, and
+/// all may trust this member.
+#[test]
+fn i6_in_memory_values_come_with_who_takes_part_after_each_frame() {
+    for bug in [None, Some(Bug::HeadOfTheLastValues)] {
+        let mut group = Group::new();
+        let gives = &mut group.cores[HAS];
+        gives.host.plant.bug = bug;
+        gives.host.backlog = Backlog::new(1 << 10, Prefix(7));
+        gives.give = Give::new(Bounds { values_bytes: 1, ..Bounds::default() });
+        group.decide(HAS, Prefix(12));
+        group.decide(LACKS, Prefix(7));
+        group.need(LACKS, Prefix(8), HAS);
+        group.carry(LACKS, HAS);
+        let first = Told::Head(Prefix(if bug.is_none() { 8 } else { 12 }));
+        assert_eq!(group.carry(HAS, LACKS), [first, Told::Values { is_last: false }]);
+        group.carry(LACKS, HAS);
+        let second = Told::Head(Prefix(if bug.is_none() { 9 } else { 12 }));
+        assert_eq!(group.carry(HAS, LACKS), [second, Told::Values { is_last: false }]);
+        // The giver dies, and the third has less.
+        let left = || [Rank::at(THIRD)].into_iter().collect();
+        group.cores[LACKS].fetch_from(left());
+        group.carry(LACKS, THIRD);
+        assert_eq!(group.carry(THIRD, LACKS), [Told::Refused]);
+        group.cores[LACKS].fetch_from(left());
+        let known = bug.is_none().then(|| (Prefix(9), Some(Obedient::head(Prefix(9)))));
+        assert_eq!(group.installed(LACKS), known.as_slice(), "{bug:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use crate::config::Bounds;
 use crate::flow::Outgoing;
 use crate::pace::Pace;
 use crate::service::Saving;
-use crate::wire::{Frame, Items, push_item};
+use crate::wire::{Frame, ITEM_HEADER_BYTES, Items, push_item};
 use base::{Instant, MAX_MEMBERS, Prefix, Rank, Slot};
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl Give {
         save: impl FnOnce() -> (Saving, Vec<u8>),
     ) {
         self.end(to);
-        let kept = have.next_slot() >= backlog.oldest() && have <= backlog.end();
+        let kept = is_kept(have, backlog);
         let (source, head) = (!kept).then(save).unzip();
         self.to[to.index()] = Some(Giving {
             transfer,
@@ -229,6 +229,11 @@ impl Give {
         }
     }
 
+    /// The prefix to which the frame of values from `next` on leads.
+    pub fn end_of_values(&self, next: Slot, backlog: &Backlog) -> Prefix {
+        self.bounds.end_of_values(next, backlog)
+    }
+
     /// The link to `peer` broke. What it has not acknowledged of a state is kept (I6), until it
     /// asks for that again, or for something else.
     pub fn on_link_down(&mut self, peer: Rank) {
@@ -276,27 +281,44 @@ impl Give {
         flows: &mut Outgoing,
     ) {
         let Some(giving) = &mut self.to[to.index()] else { return };
-        self.values.clear();
+        let end = self.bounds.end_of_values(giving.next, backlog);
         let mut slot = giving.next;
-        let mut last = false;
-        while self.values.len() < self.bounds.values_bytes && backlog.end().contains(slot) {
-            let Some(value) = backlog.value(slot) else {
-                // Overwritten meanwhile.
-                last = log_goes_on;
-                if !last {
-                    // The other side hears of it, and asks for a new state.
-                    return self.refuse(to, flows);
-                }
-                break;
-            };
+        self.values.clear();
+        while end.contains(slot)
+            && let Some(value) = backlog.value(slot)
+        {
             push_item(&mut self.values, slot.0, value);
             slot = slot.next();
         }
-        last |= !backlog.end().contains(slot);
+        let is_overwritten = backlog.end().contains(slot) && backlog.value(slot).is_none();
+        if is_overwritten && !log_goes_on {
+            // The other side hears of it, and asks for a new state.
+            return self.refuse(to, flows);
+        }
+        let last = is_overwritten || !backlog.end().contains(slot);
         let transfer = giving.transfer;
         let items = Items::check(&self.values).unwrap_or(Items::NONE); // our own: it parses
         flows.push(to, &Frame::Values { transfer, last, items });
         giving.is_over |= last;
+    }
+}
+
+/// Whether all values after `have` are kept.
+pub fn is_kept(have: Prefix, backlog: &Backlog) -> bool {
+    have.next_slot() >= backlog.oldest() && have <= backlog.end()
+}
+
+impl Bounds {
+    fn end_of_values(&self, next: Slot, backlog: &Backlog) -> Prefix {
+        let (mut slot, mut n_bytes) = (next, 0);
+        while n_bytes < self.values_bytes
+            && backlog.end().contains(slot)
+            && let Some(value) = backlog.value(slot)
+        {
+            n_bytes += ITEM_HEADER_BYTES + value.len();
+            slot = slot.next();
+        }
+        slot.prefix_before()
     }
 }
 

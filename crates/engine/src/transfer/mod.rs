@@ -32,7 +32,7 @@ mod give;
 mod tests;
 
 pub use fetch::{Fetch, Step};
-pub use give::Give;
+pub use give::{Give, is_kept};
 
 use core::time::Duration;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
