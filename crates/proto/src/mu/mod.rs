@@ -381,8 +381,8 @@ impl<P: Planting<Bug>> Replicator for Mu<P> {
                 self.on_link_down(rank);
             }
             Event::LinkUp(rank) => {
+                // (That its process lives is heard behind what it claims to have applied.)
                 self.links.insert(rank);
-                self.failed.remove(rank);
                 if rank != self.me {
                     let held = if self.is_learner() { 0 } else { self.applied.0 };
                     host.write(rank, self.places.applied(self.me), &[held], None);

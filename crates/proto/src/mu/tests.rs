@@ -494,3 +494,21 @@ fn m7_no_prefix_is_told_before_it_is_stored() {
     group.tell(0, Event::LinkUp(Rank::at(1)));
     assert_eq!(group.world.memory[1][at], 1);
 }
+
+/// A process that begins again with its predecessor's memory has not applied what that had.
+#[test]
+fn what_a_dead_process_had_applied_is_nothing_until_its_successor_is_heard() {
+    let mut group = Group::new(Sound);
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.propose(0, b"one");
+    group.settle(&[0, 1, 2]);
+    let other = Rank::at(1);
+    assert!(group.machines[0].applied_by(other) > Prefix::ZERO);
+    for event in [Event::ProcessFailed(other), Event::LinkDown(other), Event::LinkUp(other)] {
+        group.tell(0, event);
+    }
+    assert_eq!(group.machines[0].applied_by(other), Prefix::ZERO);
+    group.machines[0].heard([other].into_iter().collect());
+    assert!(group.machines[0].applied_by(other) > Prefix::ZERO);
+}

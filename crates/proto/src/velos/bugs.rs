@@ -99,6 +99,9 @@ crate::planted_bugs! {
     UnreadableIsEmpty = UNREADABLE_IS_EMPTY: tests,
     /// An acceptor whose place was used again since its promise counts as one that holds none.
     LaterIsEmpty = LATER_IS_EMPTY: tests,
+    /// Take a process for alive as soon as its link is up: what its predecessor had applied counts
+    /// until its own claim comes.
+    AliveAtLinkUp = ALIVE_AT_LINK_UP: tests,
     /// Be able to lead although a majority has applied what this member lacks.
     StandsBehind = STANDS_BEHIND: tests,
 }

@@ -30,7 +30,11 @@ impl<P: Planting<Bug>, W: Widths> Machine<P, W> {
         if rank == self.me {
             return self.links.own_up(rank);
         }
-        self.claims.are_alive([rank].into_iter().collect());
+        // I13: that it lives is heard behind what it claims. Until then this memory holds what its
+        // predecessor claimed, if that had the same memory.
+        if self.planted.has(Bug::AliveAtLinkUp) {
+            self.claims.are_alive([rank].into_iter().collect());
+        }
         self.links.up(rank);
         self.ask_who(rank, host);
         let held = if self.is_learner() { Prefix::ZERO } else { self.applied };

@@ -177,3 +177,33 @@ fn i3_a_majority_has_applied_what_all_but_a_minority_have() {
         }
     }
 }
+
+/// What counts for member 1 when its process is dead, when the link to its successor is up, and
+/// when that is heard.
+fn credited<P: Planting<Bug>>(planted: P) -> [Prefix; 3] {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&EVERYBODY);
+    group.propose(0, b"one").expect("leads");
+    group.settle(&EVERYBODY);
+    let other = Rank::at(1);
+    assert!(group.machines[0].applied_by(other) > Prefix::ZERO);
+    group.break_link(0, 1);
+    group.event(0, Event::ProcessFailed(other));
+    let dead = group.machines[0].applied_by(other);
+    group.event(0, Event::LinkUp(other));
+    group.settle(&[0]);
+    let up = group.machines[0].applied_by(other);
+    group.machines[0].heard([other].into_iter().collect());
+    [dead, up, group.machines[0].applied_by(other)]
+}
+
+/// The trap: the link is up as soon as a successor has the memory of the dead process, with the
+/// claim in it; its own claim comes when its loop begins.
+#[test]
+fn i13_a_successor_is_not_credited_with_what_its_predecessor_had_applied() {
+    let [dead, up, heard] = credited(Sound);
+    assert_eq!((dead, up), (Prefix::ZERO, Prefix::ZERO));
+    assert!(heard > Prefix::ZERO, "a process that lives after all has it");
+    assert!(credited(Planted(Bug::AliveAtLinkUp))[1] > Prefix::ZERO);
+}
