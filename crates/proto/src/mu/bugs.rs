@@ -44,4 +44,6 @@ crate::planted_bugs! {
     PublishedOutlivesLink = PUBLISHED_OUTLIVES_LINK: sweep ["mu"],
     /// A fetch forgets at its next round what it has found torn, and reads the same entry for ever.
     ForgetTorn = FORGET_TORN: tests,
+    /// Let what becomes of an earlier term's probe end the present term.
+    AnyProbeEndsTheTerm = ANY_PROBE_ENDS_THE_TERM: tests,
 }

@@ -87,6 +87,11 @@ impl Probes {
         (passed.len() >= quorum).then(|| self.probes.remove(at).ticket)
     }
 
+    /// Whether the probe of this number is under way.
+    fn is_under_way(&self, number: u64) -> bool {
+        self.probes.iter().any(|probe| probe.number == number)
+    }
+
     /// Ends all of them. Returns their reads, which are refused.
     fn give_up(&mut self) -> impl Iterator<Item = Ticket> + use<> {
         core::mem::take(&mut self.probes).into_iter().map(|probe| probe.ticket)
@@ -485,6 +490,10 @@ impl<P: Planting<Bug>> Mu<P> {
     }
 
     fn on_probed<H: Host>(&mut self, from: Rank, number: u64, outcome: Outcome<'_>, host: &mut H) {
+        if !self.probes.is_under_way(number) && !self.planted.has(Bug::AnyProbeEndsTheTerm) {
+            // It was answered, or is of an earlier term: it says nothing of this one.
+            return;
+        }
         match outcome {
             Outcome::Written => {
                 let quorum = if self.planted.has(Bug::ReadChecksOne) { 1 } else { self.quorum() };

@@ -495,6 +495,31 @@ fn m7_no_prefix_is_told_before_it_is_stored() {
     assert_eq!(group.world.memory[1][at], 1);
 }
 
+/// Whether a leader still leads when a log refuses a probe of its term before.
+fn leads_after_an_old_probe<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.world.held.push((0, 2));
+    let mut view = View { world: &mut group.world, me: 0 };
+    group.machines[0].read(Ticket(1), group.now, &mut view);
+    group.follow(0);
+    assert!(group.world.notes[0].contains(&Note::ReadRefused(Ticket(1))));
+    group.lead(0);
+    group.settle(&[0, 1]);
+    assert_eq!(group.machines[0].status().role, Role::Leader);
+    let (token, outcome) = (leader::token(leader::PROBE, 0, 1), Outcome::Refused);
+    group.tell(0, Event::Completed { from: Rank::at(2), token, outcome });
+    group.machines[0].status().role == Role::Leader
+}
+
+/// The trap: the log was granted to another while the first term's probe was on its way.
+#[test]
+fn a_probe_of_an_earlier_term_ends_no_later_one() {
+    assert!(leads_after_an_old_probe(Sound));
+    assert!(!leads_after_an_old_probe(Planted(Bug::AnyProbeEndsTheTerm)));
+}
+
 /// A process that begins again with its predecessor's memory has not applied what that had.
 #[test]
 fn what_a_dead_process_had_applied_is_nothing_until_its_successor_is_heard() {
