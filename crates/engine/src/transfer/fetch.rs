@@ -31,9 +31,14 @@ enum Phase {
         has_ended: bool,
         /// What comes next was asked for again: all but that is what was under way before.
         again: bool,
+        /// The link to the giver is broken.
+        is_cut: bool,
     },
     Values,
 }
+
+/// The transfer is given up, whatever of it is here.
+const AT_ONCE: Instant = Instant::ZERO;
 
 /// The lacking side.
 #[derive(Debug)]
@@ -42,6 +47,7 @@ pub struct Fetch {
     phase: Phase,
     transfer: u64,
     from: Option<Rank>,
+    /// See I4; [`AT_ONCE`] where nothing more is expected.
     give_up_at: Instant,
     /// What has arrived of a state and was not taken out (I7).
     waiting: VecDeque<Vec<u8>>,
@@ -68,7 +74,7 @@ impl Fetch {
             phase: Phase::Idle,
             transfer: life << 16,
             from: None,
-            give_up_at: Instant::ZERO,
+            give_up_at: AT_ONCE,
             waiting: VecDeque::new(),
             n_states: 0,
             n_damages: 0,
@@ -87,7 +93,18 @@ impl Fetch {
 
     /// When to look again.
     pub fn deadline(&self) -> Option<Instant> {
-        self.is_active().then_some(self.give_up_at)
+        (self.is_active() && !self.owes()).then_some(self.give_up_at)
+    }
+
+    /// Whether not the giver is waited for, but this side: bytes of a state are unread, or all of
+    /// them have arrived (I4). Reading needs no deadline.
+    fn owes(&self) -> bool {
+        match self.phase {
+            Phase::State { arrived, taken, has_ended, is_cut, .. } => {
+                self.give_up_at != AT_ONCE && (has_ended || taken < arrived && !is_cut)
+            }
+            Phase::Idle | Phase::Asked | Phase::Values => false,
+        }
     }
 
     /// Whether `transfer`, of `from`, is the present one (I5).
@@ -131,7 +148,7 @@ impl Fetch {
     /// True if the member that was asked has been silent for too long, or its link broke: start
     /// again.
     pub fn is_overdue(&mut self, now: Instant) -> bool {
-        let overdue = self.is_active() && self.give_up_at <= now;
+        let overdue = self.is_active() && !self.owes() && self.give_up_at <= now;
         self.n_given_up += u64::from(overdue && self.from.is_some());
         overdue
     }
@@ -141,22 +158,28 @@ impl Fetch {
         // (A state that is all here is read to its end nevertheless.)
         let is_here = matches!(self.phase, Phase::State { has_ended: true, .. });
         if !is_here && self.is_active() && self.from == Some(peer) {
-            self.give_up_at = Instant::ZERO;
+            self.give_up_at = AT_ONCE;
         }
     }
 
     /// The link to `peer` broke. Of a state that is not all there it may come back soon (I6).
     pub fn on_link_down(&mut self, peer: Rank, now: Instant) {
-        match self.phase {
-            Phase::State { .. } if self.from == Some(peer) => self.give_up_at = now.plus(PATIENCE),
+        match &mut self.phase {
+            Phase::State { is_cut, .. } if self.from == Some(peer) => {
+                *is_cut = true;
+                self.give_up_at = now.plus(PATIENCE);
+            }
             _ => self.on_failed(peer),
         }
     }
 
     /// The link to `peer` is there again, with nothing on it of what was under way.
     pub fn on_link_up(&mut self, peer: Rank, now: Instant, flows: &mut Outgoing) {
-        match self.phase {
-            Phase::State { .. } if self.from == Some(peer) => self.ask_again(peer, now, flows),
+        match &mut self.phase {
+            Phase::State { is_cut, .. } if self.from == Some(peer) => {
+                *is_cut = false;
+                self.ask_again(peer, now, flows);
+            }
             _ => self.on_failed(peer),
         }
     }
@@ -205,6 +228,7 @@ impl Fetch {
                     taken: 0,
                     has_ended: false,
                     again: false,
+                    is_cut: false,
                 };
                 self.give_up_at = now.plus(PATIENCE);
             }
@@ -219,7 +243,7 @@ impl Fetch {
                 if (n_bytes, check) == (*arrived, *of_all) {
                     *has_ended = true;
                 } else if !*again || n_bytes == *arrived {
-                    self.give_up_at = now;
+                    self.give_up_at = AT_ONCE;
                 }
                 // Else it comes once more, behind what is asked for again.
             }
@@ -228,7 +252,7 @@ impl Fetch {
                     // A link broke when all had arrived, and it is still being read: they come
                     // again when that is acknowledged.
                     if !has_ended {
-                        self.give_up_at = now;
+                        self.give_up_at = AT_ONCE;
                     }
                     return Step::Nothing;
                 }
@@ -258,7 +282,7 @@ impl Fetch {
         if offset != *arrived || of_all != its_check {
             self.n_damages += 1;
             if self.n_damages > DAMAGES_MAX {
-                self.give_up_at = now;
+                self.give_up_at = AT_ONCE;
                 return;
             }
             return self.ask_again(from, now, flows);
@@ -266,7 +290,7 @@ impl Fetch {
         let n_waiting = *arrived - *taken;
         *arrived += bytes.len() as u64;
         if *arrived > STATE_BYTES_MAX || n_waiting > WAITING_BYTES_MAX {
-            self.give_up_at = now;
+            self.give_up_at = AT_ONCE;
             return;
         }
         (*check, *again) = (of_all, false);
@@ -321,7 +345,7 @@ impl Fetch {
             self.learners = MemberSet::EMPTY;
             self.give_up_at = now.plus(PATIENCE);
         } else {
-            self.give_up_at = now;
+            self.give_up_at = AT_ONCE;
         }
     }
 

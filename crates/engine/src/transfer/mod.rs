@@ -18,8 +18,10 @@
 //! - I2 values are executed in slot order, none twice: what is not the next slot is dropped.
 //! - I3 at most [`WINDOW_BYTES`] of a state, and a chunk, are made and not acknowledged: so a
 //!   transfer cannot fill a flow, and this is what the giving side holds of it.
-//! - I4 a giver that sends nothing for [`PATIENCE`] is given up and another is asked; a state for
-//!   whose bytes no frame has come for [`KEPT_FOR`] is given up: each wait has an end.
+//! - I4 a giver that sends nothing for [`PATIENCE`] is given up and another is asked, unless it
+//!   waits for this side: while bytes are unread, or all are here, the time does not count. (Else a
+//!   process that was stopped for longer would throw away what has arrived.) A state for whose
+//!   bytes no frame has come for [`KEPT_FOR`] is given up. So each wait has an end.
 //! - I5 frames of another transfer than the present one are dropped.
 //! - I7 the lacking side acknowledges what it has *read*: so at most a window waits there (two,
 //!   after a link broke in the middle), however slowly it reads, and it need not read all at once.

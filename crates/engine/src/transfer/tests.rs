@@ -394,6 +394,29 @@ fn i4_a_silent_source_is_given_up_and_the_next_is_asked() {
     assert!(fetch.is_overdue(later), "nor for a process that is said to be dead");
 }
 
+/// The trap: a process that is stopped for longer than the patience, or reads as slowly, gave up
+/// what had arrived, although the giver waited for it.
+#[test]
+fn i4_nobody_is_late_while_bytes_wait_to_be_read() {
+    let later = NOW.plus(PATIENCE * 2);
+    for (state_bytes, has_ended) in [(4 << 20, false), (100_000, true)] {
+        let mut pair = Pair::new(100, 0, state_bytes);
+        pair.reads = false;
+        pair.ask(Prefix::ZERO);
+        pair.some_turns(200);
+        assert!(pair.fetch.has_bytes());
+        assert!(!pair.fetch.is_overdue(later) && pair.fetch.deadline().is_none());
+        while pair.fetch.has_bytes() {
+            pair.read_turn();
+        }
+        if has_ended {
+            assert!(pair.installed.is_some(), "it is whole");
+        }
+        // From here on the giver is waited for.
+        assert!(!pair.fetch.is_overdue(NOW) && pair.fetch.is_overdue(later));
+    }
+}
+
 #[test]
 fn i5_frames_of_another_transfer_are_dropped() {
     let mut fetch = Fetch::new(LACKS, 1);
