@@ -15,7 +15,7 @@ pub struct DiskFigures {
     pub log_start: u64,
     /// One past its last entry, durable or on its way.
     pub log_end: u64,
-    /// Bytes of entries since the last snapshot began that has not failed.
+    /// Bytes of the log on its volume since the last snapshot began that has not failed.
     pub logged_bytes: u64,
     /// Snapshots that this life of the process has written.
     pub snapshots: u64,

@@ -326,7 +326,7 @@ pub(crate) struct DiskStatus {
     pub(crate) log_start: u64,
     /// One past its last entry.
     pub(crate) log_end: u64,
-    /// Bytes of entries since the last snapshot began.
+    /// Bytes of the log on its volume since the last snapshot began.
     pub(crate) logged_bytes: u64,
     /// Snapshots written in this life of the process.
     pub(crate) snapshots: u64,

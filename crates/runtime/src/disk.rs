@@ -25,7 +25,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::log::Options;
+use storage::log::{Options, Position};
 use storage::media::{Media, Os};
 use storage::snapshot::{self, Snapshot, SnapshotError};
 use storage::{Committer, Directory, Log, Report};
@@ -33,8 +33,9 @@ use storage::{Committer, Directory, Log, Report};
 #[cfg(test)]
 mod tests;
 
-/// The bytes logged since the last snapshot after which the next one is taken, unless that one was
-/// larger: then as many bytes as it had.
+/// The bytes of the log on its volume since the last snapshot after which the next one is taken,
+/// unless that one was larger: then as many bytes as it had. Small entries take far more bytes
+/// there than they have. A volume without room wants one sooner.
 pub const SNAPSHOT_LOG_BYTES: u64 = 64 << 20;
 /// The bytes that the log reserves for records that always fit: an empty entry (D4), and metas.
 const ALWAYS_FITS_BYTES: usize = 1 << 20;
@@ -146,10 +147,10 @@ pub struct LogDisk {
     reports: Vec<Report>,
     failure: Option<String>,
     troubles: Troubles,
-    /// Bytes of entries since the last snapshot began that has not failed.
-    logged_bytes: u64,
-    /// Bytes of entries before the snapshot under way, and since the one before it.
-    covered_bytes: u64,
+    /// The end of the log when the last snapshot began that has not failed.
+    covered: Position,
+    /// The same of the one before it.
+    covered_before: Position,
     /// The time at which the last snapshot began.
     begun_at: Instant,
     snapshot_bytes: u64,
@@ -202,9 +203,12 @@ impl LogDisk {
         let ring = Arc::clone(&bell);
         let committer = Committer::start(opened.writer, move || ring.ring())
             .map_err(failed("start the thread that syncs"))?;
+        let first = opened.log.start();
+        let behind = found.as_ref().map_or(first, |found| found.prefix.next_slot().max(first));
+        let covered = opened.log.position(behind);
         let disk = LogDisk {
-            logged_bytes: opened.log.n_payload_bytes(),
-            covered_bytes: 0,
+            covered,
+            covered_before: covered,
             begun_at: Instant(0),
             log: opened.log,
             committer,
@@ -308,7 +312,7 @@ impl StableStorage for LogDisk {
             place: self.place(),
             log_start: self.log.start().0,
             log_end: self.log.end().0,
-            logged_bytes: self.logged_bytes,
+            logged_bytes: self.log.n_bytes_from(self.covered),
             snapshots: self.n_snapshots,
             no_snapshot: self.no_snapshot().map(str::to_owned),
             trouble: self.trouble().map(str::to_owned),
@@ -318,10 +322,12 @@ impl StableStorage for LogDisk {
     }
 
     fn wants_snapshot(&self) -> bool {
-        self.writing.is_none()
-            && self.failure.is_none()
-            && self.logged_bytes
-                >= self.snapshot_log_bytes.unwrap_or(SNAPSHOT_LOG_BYTES.max(self.snapshot_bytes))
+        let most = self.snapshot_log_bytes.unwrap_or(SNAPSHOT_LOG_BYTES.max(self.snapshot_bytes));
+        let is_much = self.log.n_bytes_from(self.covered) >= most;
+        // Without room nothing is logged that could become much; a snapshot may give some back.
+        let gives_room = self.covered.segment() < self.log.tail().segment();
+        let is_full = self.troubles.full.is_some() && gives_room;
+        self.writing.is_none() && self.failure.is_none() && (is_much || is_full)
     }
 
     fn is_writing(&self) -> bool {
@@ -339,7 +345,7 @@ impl StableStorage for LogDisk {
         match Writing::begin(media, log, prefix, note, move || bell.ring()) {
             Ok(writing) => {
                 self.writing = Some(writing);
-                self.covered_bytes = std::mem::take(&mut self.logged_bytes);
+                self.covered_before = std::mem::replace(&mut self.covered, self.log.tail());
                 self.begun_at = now;
                 true
             }
@@ -376,9 +382,8 @@ impl StableStorage for LogDisk {
     fn snapshotted(&mut self, now: Instant) -> Option<Prefix> {
         let end = self.writing.as_mut()?.outcome()?;
         self.writing = None;
-        let covered_bytes = std::mem::take(&mut self.covered_bytes);
         if !matches!(end, End::Written(_)) {
-            self.logged_bytes += covered_bytes;
+            self.covered = self.covered_before;
         }
         match end {
             End::Written(prefix) => {
@@ -428,7 +433,6 @@ pub(crate) fn head_of(head: storage::EntryHead) -> EntryHead {
 impl Disk for LogDisk {
     fn append(&mut self, entry: Entry<'_>) {
         let EntryHead { slot, ballot, view } = entry.head;
-        self.logged_bytes += entry.payload.len() as u64;
         self.log
             .append(slot, ballot, view, entry.payload)
             .expect("I4, D4: no more is appended than may wait for the disk");

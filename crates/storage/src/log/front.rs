@@ -173,6 +173,24 @@ impl<M: Media> Log<M> {
         self.index.n_payload_bytes()
     }
 
+    /// The position of the entry of `slot`; of the next record, if the log holds no such entry.
+    pub fn position(&self, slot: Slot) -> Position {
+        self.index.at(slot).map_or(self.tail, |place| place.position)
+    }
+
+    /// The position of the next record.
+    pub fn tail(&self) -> Position {
+        self.tail
+    }
+
+    /// The bytes of the segments from `position`, which is not behind the tail, to the tail: all
+    /// records with their heads and padding, and what segments leave free at their ends.
+    pub fn n_bytes_from(&self, position: Position) -> u64 {
+        let n_segments = u64::from(self.tail.segment() - position.segment());
+        let n_bytes = n_segments * u64::from(self.options.segment_bytes);
+        n_bytes + u64::from(self.tail.offset()) - u64::from(position.offset())
+    }
+
     /// The metadata in force; empty before the first.
     pub fn meta(&self) -> &[u8] {
         &self.meta
