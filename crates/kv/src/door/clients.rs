@@ -170,6 +170,12 @@ impl<O: Outside> RespClients<O> {
         state: &impl Holds,
         desk: &mut Desk,
     ) {
+        let is_unread = |client: &mut Client| !client.interest.reads();
+        if ready.readable && self.client(ready.key).is_some_and(is_unread) {
+            // A stream that is not read, and reports more than room, is broken. It would report
+            // that for ever, and a WAIT of its client has perhaps no end.
+            return self.close(ready.key, streams, desk);
+        }
         let mut scratch = std::mem::take(&mut self.scratch);
         if ready.writable {
             self.mark_dirty(ready.key);

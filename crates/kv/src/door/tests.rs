@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::connection::{self, OUTPUT_BYTES_MAX};
+use crate::resp::INPUT_BYTES_MAX;
 use base::{Incarnation, Rank, Slot};
 use core::time::Duration;
 use engine::{
@@ -298,6 +299,24 @@ fn i3_a_late_answer_reaches_no_other_client() {
     member.turn();
     assert_eq!(member.heard(next), "");
     assert_eq!(member.clients().figures().clients, 1);
+}
+
+/// The trap: it is not read, so its end is not seen, and it is reported as ready in each turn.
+#[test]
+fn a_client_that_dies_while_it_is_not_read_is_closed() {
+    let mut member = Member::new(10);
+    let gone = member.open("client:1");
+    member.pipes().push(gone, b"SET key 1\r\nWAIT 7 0\r\n");
+    member.pipes().push(gone, &b"PING\r\n".repeat(INPUT_BYTES_MAX / 4));
+    for _ in 0..INPUT_BYTES_MAX / 1024 {
+        member.turn();
+    }
+    assert_eq!(member.heard(gone), "+OK\r\n", "the rest waits");
+    assert!(member.pipes().ready().is_empty(), "and so is not read");
+    member.pipes().break_off(gone);
+    member.turn();
+    assert!(member.pipes().ready().is_empty());
+    assert_eq!(member.clients().figures().clients, 0);
 }
 
 #[test]
