@@ -22,6 +22,9 @@ use base::majority;
 /// The time that something may be undecided before the spare followers are used too: several times
 /// the duration of a disk's sync.
 const LATE_AFTER: Duration = Duration::from_millis(1);
+/// The longest time until all followers are asked to help again: each time without a decision
+/// doubles it, since the disks of both may be full for hours.
+const LATE_AFTER_MAX: Duration = Duration::from_millis(800);
 /// The longest time for which something is held back.
 const HELD_MAX: Duration = Duration::from_millis(5);
 /// The most words of records that are held back.
@@ -32,6 +35,8 @@ const HELD_WORDS_MAX: u64 = 8192;
 pub(super) struct Restraint {
     /// The time since when something has been undecided, and nothing decided.
     undecided_since: Option<Instant>,
+    /// The time after that at which it is late.
+    late_after: Duration,
     /// The prefix below which spare followers are sent everything.
     released: Prefix,
     /// The commit point below which followers are told without an entry.
@@ -47,6 +52,7 @@ impl Restraint {
     pub(super) fn new(released: Prefix) -> Restraint {
         Restraint {
             undecided_since: None,
+            late_after: LATE_AFTER,
             released,
             released_commit: Prefix::ZERO,
             held_since: None,
@@ -56,6 +62,7 @@ impl Restraint {
 
     pub(super) fn on_progress(&mut self, now: Instant) {
         self.undecided_since = Some(now);
+        self.late_after = LATE_AFTER;
     }
 
     pub(super) fn hold(&mut self, now: Instant) {
@@ -71,14 +78,24 @@ impl Restraint {
         (self.held_since, self.n_words) = (None, 0);
     }
 
-    /// Whether something has been undecided for long; the next answer of yes takes as long again.
+    /// Whether something has been undecided for long; the next answer of yes takes twice as long.
     fn is_late(&mut self, now: Instant, is_undecided: bool) -> bool {
         if !is_undecided {
             self.undecided_since = None;
+            self.late_after = LATE_AFTER;
             return false;
         }
-        let due = self.undecided_since.is_none_or(|since| since.plus(LATE_AFTER) <= now);
-        due && self.undecided_since.replace(now).is_some()
+        let due = self.undecided_since.is_none_or(|since| since.plus(self.late_after) <= now);
+        let is_late = due && self.undecided_since.replace(now).is_some();
+        if is_late {
+            self.late_after = (self.late_after * 2).min(LATE_AFTER_MAX);
+        }
+        is_late
+    }
+
+    /// Whether something was late, and nothing has been decided since.
+    fn was_late(&self) -> bool {
+        self.late_after > LATE_AFTER
     }
 
     fn is_overdue(&self, now: Instant) -> bool {
@@ -100,7 +117,9 @@ impl<P: Planting<Bug>> Durable<P> {
     /// The prefix up to which `rank` is sent the log now.
     pub(super) fn sent_to(&self, term: &Term, rank: Rank) -> Prefix {
         let voters = self.log.members().map_or(MemberSet::EMPTY, |(_, members)| members.voters);
-        let is_held = self.limits.peer_works && term.is_spare(self.me, rank, voters);
+        let holds_late = self.planted.has(Bug::HoldBack);
+        let holds = self.limits.peer_works && (holds_late || !term.restraint.was_late());
+        let is_held = holds && term.is_spare(self.me, rank, voters);
         if is_held { self.log.end().min(term.restraint.released) } else { self.log.end() }
     }
 
@@ -135,7 +154,8 @@ impl<P: Planting<Bug>> Durable<P> {
     /// The time at which everything held back is sent.
     pub(super) fn released_at(&self) -> Option<Instant> {
         let Office::Leader(term) = &self.office else { return None };
-        let late_at = term.restraint.undecided_since.map(|since| since.plus(LATE_AFTER));
+        let late_at =
+            term.restraint.undecided_since.map(|since| since.plus(term.restraint.late_after));
         let overdue_at = term.restraint.held_since.map(|since| since.plus(HELD_MAX));
         late_at.into_iter().chain(overdue_at).min()
     }

@@ -31,6 +31,33 @@ fn who_is_not_needed_is_woken_only_when_something_is_late() {
     assert_eq!(group.wakes(0), others(&[2]), "whoever acknowledged most is relied on");
 }
 
+/// The trap: with both followers' disks full the leader woke all a thousand times a second, for
+/// hours.
+#[test]
+fn who_cannot_help_is_asked_less_and_less() {
+    let mut group = Group::led(Sound, 3, 0);
+    group.hold_disk(1);
+    group.hold_disk(2);
+    group.wakes(0);
+    group.propose(0, b"one");
+    let mut n_wakes = 0;
+    for _ in 0..10_000 {
+        group.run_in_steps(1, STEP);
+        n_wakes += usize::from(!group.wakes(0).is_empty());
+    }
+    assert!((2..40).contains(&n_wakes), "{n_wakes} times in a second");
+    group.release_disk(2);
+    group.run_in_steps(5, STEP);
+    assert_eq!(group.values(0), [b"one"]);
+    // And what is late now is so as soon as ever.
+    group.hold_disk(2);
+    group.wakes(0);
+    group.propose(0, b"two");
+    group.run_in_steps(12, STEP);
+    let others = [1, 2].into_iter().map(Rank::at).collect::<MemberSet>();
+    assert_eq!(group.wakes(0), others);
+}
+
 /// Three members, the first of which leads and has every acknowledgement of the others.
 fn led_over_links_that_wake<P: Planting<Bug>>(planted: P) -> Group<P> {
     let mut group = Group::new_over_links_that_wake(planted, 3);
