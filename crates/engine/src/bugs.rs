@@ -40,6 +40,9 @@ proto::planted_bugs! {
     StateWithoutPlace = STATE_WITHOUT_PLACE: sweep ANYWHERE,
     /// A machine is told the head of a state that another prefix leads to.
     HeadOfAnotherPrefix = HEAD_OF_ANOTHER_PREFIX: sweep ON_DISK,
+    /// A leader whose link to an origin breaks at last forgets the way around it, by which requests
+    /// had come whose answers are due.
+    WayEndsWithItsLink = WAY_ENDS_WITH_ITS_LINK: tests,
     /// Values come with the head of the state that the last of them lead to, each time: a
     /// member that loses the giver in between does not know the members.
     HeadOfTheLastValues = HEAD_OF_THE_LAST_VALUES: tests,

@@ -115,6 +115,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             self.host.flows.reset(peer);
         }
         self.give.on_link_down(peer);
+        if is_up || self.host.plant.has_planted(Bug::WayEndsWithItsLink) {
+            self.host.flows.detours.set_via(peer, None);
+        }
         if is_up {
             self.ticks.on_link_up(peer);
             self.fetch.on_link_up(peer, now, &mut self.host.flows);

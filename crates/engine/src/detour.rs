@@ -108,10 +108,11 @@ impl Detours {
         Some(of.attempt)
     }
 
-    /// The link to `peer` is a new one: no route leads through it, its attempts start again, and
-    /// what was passed on to it is lost. Calls `tell` with each origin's attempt that breaks.
+    /// The link to `peer` is another one, or none: no route leads through it, its attempts start
+    /// again, and what was passed on to it is lost. Calls `tell` with each origin's attempt that
+    /// breaks. (A way to `peer` around that link stays until the link is there again: what waits
+    /// for an answer was asked that way, and no other member is asked while it lasts.)
     pub(crate) fn reset(&mut self, peer: Rank, mut tell: impl FnMut(Rank, u64)) {
-        self.via[peer.index()] = None;
         for via in &mut self.via {
             *via = via.filter(|via| *via != peer);
         }

@@ -189,6 +189,35 @@ fn what_has_no_answer_goes_out_again_when_the_way_to_its_leader_changes() {
     assert_eq!(core.host.desk.waiting.readers.len(), 1);
 }
 
+/// Where a leader sends an answer to member 1, whose request came through member 2, when its own
+/// end of the cut link has broken, and when the link is back.
+fn answers_to(planted: Option<Bug>) -> [Option<Rank>; 2] {
+    let mut core = mock::core(0, Default::default());
+    core.host.plant.bug = planted;
+    let (origin, between) = (Rank::at(1), Rank::at(2));
+    let mut frame = Vec::new();
+    let items = crate::wire::Items::NONE;
+    Frame::Commands { life: 1, attempt: 1, items }.encode(&mut frame);
+    core.on_frame(between, Frame::Passed { peer: 1, frame: &frame });
+    let mut sent_to = |is_up: bool| {
+        core.end_streams(origin, is_up);
+        core.host.flows.push(origin, &Frame::CommandsRefused { life: 1, attempt: 1 });
+        let HostState { flows, plant, .. } = &mut core.host;
+        flows.send(plant);
+        [origin, between].into_iter().find(|to| !plant.take(*to).is_empty())
+    };
+    [sent_to(false), sent_to(true)]
+}
+
+/// The trap: the kernel gives the link up seconds after the way around it was found. The answer
+/// goes into a link that does not exist, and nothing tells the origin.
+#[test]
+fn an_answer_goes_the_way_that_its_request_came_until_the_link_is_back() {
+    let (origin, between) = (Some(Rank::at(1)), Some(Rank::at(2)));
+    assert_eq!(answers_to(None), [between, origin]);
+    assert_eq!(answers_to(Some(Bug::WayEndsWithItsLink)), [origin, origin]);
+}
+
 #[test]
 fn reads_that_the_leader_refused_are_asked_again() {
     let mut core = mock::core(0, Default::default());
