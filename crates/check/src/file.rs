@@ -25,8 +25,11 @@
 //! A key or value is a string, or `{"hex":"00ff"}` if it is no UTF-8; V is one, or null for the
 //! absence of a value. Without `complete_ns` and `result` the outcome is unknown; the result
 //! `"failed"` says that it surely took no effect. Times are nanoseconds of any clock that all
-//! clients share. A header line may stand anywhere, so files can be concatenated. A field that this
-//! table does not name is an error: a misspelt `complete_ns` must not turn into an unknown outcome.
+//! clients share; an operation that is called in the nanosecond in which another one ends is in
+//! flight together with it, so a recorder whose clock is coarse, and that knows which was first,
+//! gives them different times. A header line may stand anywhere, so files can be concatenated. A
+//! field that this table does not name is an error: a misspelt `complete_ns` must not turn into an
+//! unknown outcome.
 
 use crate::{Action, Command, End, Flaw, History, Op, Reply};
 use serde::{Deserialize, Serialize};

@@ -17,9 +17,10 @@
 //!   generator of its own.
 
 use super::idle::{Idle, Reign};
+use super::record::Record;
 use super::resp::{self, Value, may_pass};
 use base::Rng;
-use check::{Action, CallId, Command, Recorder, Reply};
+use check::{Action, CallId, Command, Reply};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -340,7 +341,7 @@ impl Caller {
         &mut self,
         say: &Say,
         (client, now): (u64, u64),
-        (calls, recorder): (&mut Calls, &mut Recorder),
+        (calls, recorder): (&mut Calls, &mut Record),
         out: &mut Vec<u8>,
     ) -> (usize, Option<Due>) {
         let enter = |id: u64, out: &mut Vec<u8>| {
@@ -438,7 +439,7 @@ impl Caller {
         due: Due,
         value: Value,
         now: u64,
-        (calls, recorder): (&mut Calls, &mut Recorder),
+        (calls, recorder): (&mut Calls, &mut Record),
     ) -> Result<bool, String> {
         match (due, value) {
             (due, Value::Error(why)) if why.starts_with("NOSESSION ") => {
@@ -505,7 +506,7 @@ impl Caller {
         recorded: CallId,
         value: &Value,
         now: u64,
-        recorder: &mut Recorder,
+        recorder: &mut Record,
     ) -> Result<bool, String> {
         let Value::Error(why) = value else {
             return Err(format!("a call that leaves a gap is answered with {value:?}"));
@@ -550,7 +551,7 @@ impl Caller {
         Ok(true)
     }
 
-    fn called(&mut self, value: Value, now: u64, recorder: &mut Recorder) -> Result<bool, String> {
+    fn called(&mut self, value: Value, now: u64, recorder: &mut Record) -> Result<bool, String> {
         let Some(call) = self.open.take() else { return Err("no call is open".to_owned()) };
         let replies = match value {
             Value::List(Some(list)) if call.request.is_transaction => list,

@@ -15,6 +15,7 @@ use super::calls::{Caller, Due, Say};
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Own};
+use super::record::Record;
 use super::resp::{self, Value, may_pass};
 use super::scripts::{Script, Scripts};
 use super::several;
@@ -22,7 +23,7 @@ use super::talk::{Ask, Last, Talk};
 use super::times;
 use super::wipes::Wipes;
 use base::Rng;
-use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
+use check::{Action, CallId, Command, End, History, Op, Reply};
 use kv::door::PipeId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -421,7 +422,7 @@ impl Client {
         expected: Expected,
         value: Value,
         now: u64,
-        recorder: &mut Recorder,
+        recorder: &mut Record,
     ) -> Result<(), String> {
         match (expected, value) {
             (Expected::Word, Value::Text(_)) => Ok(()),

@@ -9,6 +9,7 @@
 use super::bursts::Bursts;
 use super::expiry::{self, Act, End, Guard, Moment, Op, Saw, Times};
 use super::idle::Reign;
+use super::record::Stamps;
 use super::resp::{self, Value};
 use crate::plan::MS;
 use base::Rng;
@@ -30,6 +31,7 @@ pub(super) struct Leases {
     /// The transactions behind a WATCH.
     guards: Vec<Guard>,
     times: Times,
+    stamps: Stamps,
     /// The member, its life and its ballot, of the present reign.
     leader: Option<(usize, u32, u64)>,
 }
@@ -50,6 +52,7 @@ impl Leases {
             ops: Vec::new(),
             guards: Vec::new(),
             times: Times { reigns: vec![0], healed_at: None, has_one_clock },
+            stamps: Stamps::default(),
             leader: None,
         }
     }
@@ -94,8 +97,8 @@ impl Leases {
         self.times.healed_at = Some(now);
     }
 
-    fn moment(&self, now: u64) -> Moment {
-        Moment { at: now, reign: self.times.reigns.len() - 1 }
+    fn moment(&mut self, now: u64) -> Moment {
+        Moment { at: self.stamps.stamp(now), reign: self.times.reigns.len() - 1 }
     }
 
     // ---- requests ----

@@ -84,6 +84,7 @@ mod partitions;
 mod phases;
 mod plant;
 mod program;
+mod record;
 mod replicated;
 mod resp;
 mod scripts;

@@ -12,9 +12,10 @@
 //! V2 judges a deletion as the write of a value that means none, by [`Several::make_blind`].
 
 use super::kinds::Protocol;
+use super::record::Record;
 use super::resp::{Value, may_pass};
 use base::Rng;
-use check::{Action, CallId, Command, End, History, Op, Recorder, Reply};
+use check::{Action, CallId, Command, End, History, Op, Reply};
 
 /// The keys: more than a run has partitions, so that most commands concern several.
 const N_KEYS: u64 = 6;
@@ -149,7 +150,7 @@ pub(super) fn settle(
     calls: &[CallId],
     value: Value,
     now: u64,
-    recorder: &mut Recorder,
+    recorder: &mut Record,
 ) -> Result<bool, String> {
     let n = calls.len();
     let replies = match value {
@@ -179,7 +180,7 @@ mod tests {
     /// Two keys are set, and deleted by one request that is answered so; then they are read.
     fn judged(answer: Value, seen: [Option<&[u8]>; 2]) -> Result<Judged, String> {
         let several = Several { rng: Rng::new(1), manner: Manner::Apart, n_values: 0 };
-        let mut recorder = Recorder::new();
+        let mut recorder = Record::default();
         let mut all = |at: u64, actions: [Action; 2], answer: Value| {
             let commands = (0..2).map(key).zip(actions).map(|(key, act)| Command::new(key, act));
             let calls: Vec<CallId> =

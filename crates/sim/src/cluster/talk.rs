@@ -5,13 +5,14 @@ use super::client::Client;
 use super::expiry::Act;
 use super::leases::Leases;
 use super::own::{self, Owns};
+use super::record::Record;
 use super::scripts::{self, Script, Scripts};
 use super::several::{self, Several};
 use super::times::{self, Times};
 use super::waits::Waits;
 use super::wipes::{Wipe, Wipes};
 use base::Rng;
-use check::{Action, Command, Recorder};
+use check::{Action, Command};
 
 /// The way in which the last reply of an operation is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +64,7 @@ pub(super) enum Ask {
 #[derive(Debug)]
 pub(super) struct Talk {
     rng: Rng,
-    pub(super) recorder: Recorder,
+    pub(super) recorder: Record,
     pub(super) leases: Leases,
     pub(super) owns: Owns,
     pub(super) calls: Calls,
@@ -184,7 +185,7 @@ impl Talk {
         reads: u64,
         long_bytes: usize,
     ) -> Talk {
-        let recorder = Recorder::new();
+        let recorder = Record::default();
         let (n_values, n_ballast_written, n_feasts) = (0, 0, 2);
         Talk {
             rng,

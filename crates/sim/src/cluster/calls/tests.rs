@@ -7,9 +7,9 @@ fn stands(id: i64, executed: i64) -> Value {
 }
 
 /// A client whose session is 7, with an open call that was sent, and what it heard.
-fn speaking() -> (Calls, Caller, Recorder) {
+fn speaking() -> (Calls, Caller, Record) {
     let mut calls = Calls { is_on: true, ..Calls::draw(1, true, 2) };
-    let (mut caller, mut recorder) = (Caller::default(), Recorder::new());
+    let (mut caller, mut recorder) = (Caller::default(), Record::default());
     assert_eq!(calls.think(0, &mut caller), [Say::Open]);
     let opened = caller.settle(Due::Opened, stands(7, 0), 1, (&mut calls, &mut recorder));
     assert_eq!(opened, Ok(true));
