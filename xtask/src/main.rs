@@ -70,12 +70,13 @@ enum Chore {
         #[arg(long)]
         update: bool,
     },
-    /// Run seeds of the simulator, and every mutant.
+    /// Run seeds of the simulator, and every mutant. Fresh ones: exits with 3 if one fails, with 1
+    /// if they did not run.
     Sim {
         /// The number of seeds.
         #[arg(long, default_value_t = 2000)]
         seeds: u64,
-        /// The protocol; without one: velos and all kinds of durable.
+        /// The protocol; without one, each that has `by_itself` in xtask/sweeps.toml.
         #[arg(long)]
         protocol: Option<String>,
         /// Seeds that were not run before, of every protocol and rule in turn; fails if one fails.
@@ -137,7 +138,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error: {e:#}");
-            ExitCode::FAILURE
+            ExitCode::from(seeds::exit_code(&e))
         }
     }
 }

@@ -8,13 +8,16 @@
 //!   (`crates/workbench/src/sim/args.rs`).
 //! - S4 A seed passes if every judge has judged it. Where its history is too hard for the judge of
 //!   linearizability, its line says so, or the gate fails. Tested.
+//! - S5 Fresh seeds that fail are told apart from a simulator that did not run them: the exit code
+//!   is [`FOUND`]. By the type of the error, [`Found`].
 
 use crate::run::{output, show, simulator};
 use crate::sweeps::{Turn, turns};
 use crate::times::Times;
 
-use anyhow::{Context, Result, bail};
-use std::process::Command;
+use anyhow::{Context, Error, Result, bail};
+use std::fmt;
+use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// In the place of a rule: each run is a day.
@@ -48,6 +51,35 @@ const TURN_MAX: Duration = Duration::from_secs(10);
 const FRESH_FIRST: u64 = 1_000_000_000;
 /// ... and below this, so that people can read and type them.
 const FRESH_SPAN: u64 = 1_000_000_000_000;
+
+/// The exit code of `cargo xtask sim --fresh` if a seed failed (S5; `.ci/run` knows it, too). 1 is
+/// that of every other error, 101 of a panic and of a failed build.
+pub(crate) const FOUND: u8 = 3;
+
+/// Fresh seeds that failed (S5).
+#[derive(Debug)]
+struct Found {
+    of: String,
+    n_turns: u64,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Found { of, n_turns } = self;
+        write!(
+            f,
+            "fresh seeds of {of} failed in {n_turns} turns: each line above replays one; add them \
+             to xtask/seeds.txt with the mend"
+        )
+    }
+}
+
+impl std::error::Error for Found {}
+
+/// The exit code for an error of any chore.
+pub(crate) fn exit_code(error: &Error) -> u8 {
+    if error.is::<Found>() { FOUND } else { 1 }
+}
 
 /// A seed that failed once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -169,7 +201,7 @@ fn first_of(text: &str, Turn { protocol, words }: &Turn, round: u64) -> u64 {
 /// without it the day.
 ///
 /// # Errors
-/// A seed fails.
+/// [`Found`] if a seed fails (S5); another one if the simulator does not run.
 pub(crate) fn fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<()> {
     let mut times = Times::new("cargo xtask sim --fresh");
     let outcome = times.step("fresh seeds", || run_fresh(minutes, of, protocol));
@@ -208,13 +240,22 @@ fn run_fresh(minutes: f64, of: Option<&str>, protocol: Option<&str>) -> Result<(
 }
 
 fn ended(n_failed: u64, of: &str) -> Result<()> {
-    if n_failed > 0 {
-        bail!(
-            "fresh seeds of {of} failed in {n_failed} turns: each line above replays one; add them \
-             to xtask/seeds.txt with the mend"
-        );
+    match n_failed {
+        0 => Ok(()),
+        n_turns => Err(Found { of: of.to_owned(), n_turns }.into()),
     }
-    Ok(())
+}
+
+/// Whether the seeds of a turn passed (S5).
+///
+/// # Errors
+/// The simulator was ended, crashed, or refused what it was asked.
+fn has_passed(status: ExitStatus) -> Result<bool> {
+    match status.code() {
+        Some(0) => Ok(true),
+        Some(1) => Ok(false),
+        _ => bail!("the simulator did not run its seeds: {status}"),
+    }
 }
 
 /// The number of a sweep's seeds that were not judged for linearizability.
@@ -238,12 +279,14 @@ fn run_turn(of: &Turn, first: u64, turn: Duration) -> Result<(bool, u64)> {
         text.lines().skip(1).for_each(|line| println!("{line}"));
         print!("{}", String::from_utf8_lossy(&run.stderr));
     }
-    Ok((run.status.success(), n_unjudged))
+    let passed = has_passed(run.status).with_context(|| format!("`{}`", show(&command)))?;
+    Ok((passed, n_unjudged))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::ExitStatusExt;
 
     #[test]
     fn s1_every_seed_that_failed_once_is_one_that_can_be_run() {
@@ -297,5 +340,19 @@ mod tests {
         assert!(ended(0, "2026-11-23").is_ok());
         let error = ended(2, "2026-11-23").expect_err("two turns failed");
         assert!(error.to_string().contains("2026-11-23 failed in 2 turns"), "{error}");
+        assert_eq!(exit_code(&error), FOUND);
+    }
+
+    #[test]
+    fn s5_a_simulator_that_did_not_run_is_no_seed_that_failed() {
+        let ended = |code: i32| has_passed(ExitStatus::from_raw(code << 8));
+        assert!(ended(0).is_ok_and(|passed| passed) && ended(1).is_ok_and(|passed| !passed));
+        for code in [2, 101] {
+            let error = ended(code).expect_err("it is no verdict");
+            assert_eq!(exit_code(&error), 1, "{error}");
+        }
+        assert!(has_passed(ExitStatus::from_raw(9)).is_err(), "it was killed");
+        let error = fresh(0.0, Some("x"), Some("no-such-protocol")).expect_err("nothing is run");
+        assert_eq!(exit_code(&error), 1, "{error}");
     }
 }

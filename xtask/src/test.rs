@@ -411,8 +411,9 @@ mod tests {
 
     #[test]
     fn fresh_seeds_that_crash_fail_the_run_and_a_violation_does_not() {
-        let ends = [0, 1, 124, 101, 2].map(ci_ends);
-        assert_eq!(ends, [Some(0), Some(0), Some(0), Some(101), Some(2)]);
+        let found = i32::from(crate::seeds::FOUND);
+        let ends = [0, found, 124, 1, 101, 2].map(ci_ends);
+        assert_eq!(ends, [Some(0), Some(0), Some(0), Some(1), Some(101), Some(2)]);
     }
 
     #[test]
