@@ -118,35 +118,40 @@ pub fn median(values: &[f64]) -> Option<f64> {
 }
 
 /// One set of rows out of several runs of one benchmark: for each number of each case the median of
-/// the runs that have it. Rows are matched by their place among those of the same case.
+/// the runs that have it, whichever these are. Rows are matched by their place among those of the
+/// same case; rows and fields stand in the order in which they first appear.
 pub fn median_rows(runs: &[Vec<Row>]) -> Vec<Row> {
-    let Some((first, rest)) = runs.split_first() else { return vec![] };
-    let nth_of_case = |rows: &[Row], at: usize| {
-        rows[..at].iter().filter(|row| row.case() == rows[at].case()).count()
-    };
-    let mut rows = first.clone();
-    for (at, row) in rows.iter_mut().enumerate() {
-        let nth = nth_of_case(first, at);
-        let twins: Vec<&Row> = rest
-            .iter()
-            .filter_map(|run| run.iter().filter(|twin| twin.case() == row.case()).nth(nth))
-            .collect();
-        let names: Vec<String> = row.fields().map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            let Some(own) = row.number(&name) else { continue };
-            let mut values = vec![own];
-            values.extend(twins.iter().filter_map(|twin| twin.number(&name)));
-            let was_count = matches!(row.get(&name), Some(Value::Count(_)));
-            match median(&values) {
-                Some(middle) if was_count && middle.fract() == 0.0 => {
-                    row.set(&name, middle as u64);
-                }
-                Some(middle) => row.set(&name, middle),
-                None => {}
+    let mut all: Vec<Vec<&Row>> = Vec::new();
+    for run in runs {
+        for (at, row) in run.iter().enumerate() {
+            let is_twin = |other: &&Row| other.case() == row.case();
+            let nth = run[..at].iter().filter(|other| is_twin(other)).count();
+            match all.iter_mut().filter(|twins| is_twin(&twins[0])).nth(nth) {
+                Some(twins) => twins.push(row),
+                None => all.push(vec![row]),
             }
         }
     }
-    rows
+    all.iter().map(|twins| median_row(twins)).collect()
+}
+
+fn median_row(twins: &[&Row]) -> Row {
+    let mut row = Row::new(twins[0].case());
+    for (name, value) in twins.iter().flat_map(|twin| twin.fields()) {
+        if row.get(name).is_some() {
+            continue;
+        }
+        let values: Vec<f64> = twins.iter().filter_map(|twin| twin.number(name)).collect();
+        let middle = median(&values).filter(|_| value.number().is_some());
+        match (middle, value) {
+            (Some(middle), Value::Count(_)) if middle.fract() == 0.0 => {
+                row.set(name, middle as u64);
+            }
+            (Some(middle), _) => row.set(name, middle),
+            (None, value) => row.set(name, value.clone()),
+        }
+    }
+    row
 }
 
 #[cfg(test)]
@@ -191,5 +196,16 @@ mod tests {
         let rows = median_rows(&[run(1.0, 10.0, 1), run(3.0, 30.0, 1), run(2.0, 20.0, 1)]);
         assert_eq!(rows, run(2.0, 20.0, 1));
         assert_eq!(median_rows(&[]), []);
+    }
+
+    #[test]
+    fn what_the_first_run_lacks_and_another_has_is_there() {
+        let bare = vec![Row::new("x").with("samples", 0u64)];
+        let row = |samples: u64, p50: u64| {
+            Row::new("x").with("samples", samples).with("unit", "B").with("p50_ns", p50)
+        };
+        let other = |per_s: f64| Row::new("y").with("per_s", per_s);
+        let rows = median_rows(&[bare, vec![row(4, 10), other(5.0)], vec![row(6, 20), other(7.0)]]);
+        assert_eq!(rows, [row(4, 15), other(6.0)]);
     }
 }
