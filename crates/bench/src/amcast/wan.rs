@@ -155,7 +155,6 @@ fn distribution_of(share: u32) -> String {
 /// The distribution of latencies, like figure 4.5: the share of messages that were delivered within
 /// a time, for each protocol with four messages under way for each client. The messages to two
 /// groups are shown if they were measured.
-/// measured.
 ///
 /// # Errors
 /// [`FigureError`].
