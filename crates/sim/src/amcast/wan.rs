@@ -205,9 +205,7 @@ impl<W: Wire> Clients<W> {
             for to in 0..n {
                 let place = |process: usize| (process / MEMBERS, process % MEMBERS);
                 let exact = self.setting.scenario.delay_us(place(from % n), place(to)) * 1_000;
-                // Twelve dice give a normal deviation: here of 5 %.
-                let dice: u64 = (0..12).map(|_| self.rng.below(1_000)).sum();
-                let delay = exact * (12_000 * 10 + dice - 6_000) / (12_000 * 10);
+                let delay = drawn(exact, &mut self.rng);
                 let delay = if from % n == to { 0 } else { delay };
                 self.world.fix_delay(from, to, delay);
             }
@@ -263,5 +261,29 @@ impl<W: Wire> Clients<W> {
             }
         }
         self.world.news.clear();
+    }
+}
+
+/// The delay of a link for some milliseconds: `exact_ns`, off by a normal deviation of 5 %, as
+/// twelve dice give it.
+fn drawn(exact_ns: u64, rng: &mut Rng) -> u64 {
+    // Their sum is 5,994 on average, with a deviation of 1,000.
+    let dice: u64 = (0..12).map(|_| rng.below(1_000)).sum();
+    exact_ns * (20_000 + dice - 6_000) / 20_000
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_of_a_link_deviate_by_five_percent() {
+        let (exact, n, mut rng) = (50_000_000, 10_000, Rng::new(1));
+        let delays: Vec<f64> = (0..n).map(|_| drawn(exact, &mut rng) as f64).collect();
+        let mean = delays.iter().sum::<f64>() / f64::from(n);
+        let square = delays.iter().map(|delay| (delay - mean).powi(2)).sum::<f64>() / f64::from(n);
+        let (off, deviation) = (mean / exact as f64 - 1.0, square.sqrt() / exact as f64);
+        assert!(off.abs() < 0.01, "the mean is off by {off}");
+        assert!((0.045..0.055).contains(&deviation), "{deviation}");
     }
 }
