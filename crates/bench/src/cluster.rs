@@ -173,23 +173,28 @@ impl Cluster {
     }
 
     /// Does `work` at the leader's port. A machine without time for all its programs sometimes
-    /// makes members take a leader for dead, and requests under way fail: the work is then repeated
-    /// from its beginning, and the number of repetitions comes with the result.
+    /// makes members take a leader for dead. Requests under way then fail, or the member forwards
+    /// them from then on: the work is repeated from its beginning, and the number of repetitions
+    /// comes with the result.
     ///
     /// # Errors
-    /// The last error of the work; or no member leads.
+    /// The last error of the work; no member leads; or none keeps the lead.
     pub fn at_leader<T>(
         &self,
-        mut work: impl FnMut(u16) -> Result<T, Error>,
+        work: impl FnMut(u16) -> Result<T, Error>,
     ) -> Result<(T, u32), Error> {
-        let mut voided = 0;
-        loop {
-            match work(self.ports()?.0) {
-                Ok(done) => return Ok((done, voided)),
-                Err(error) if voided == VOIDED_MAX => return Err(error),
-                Err(_) => voided += 1,
-            }
-        }
+        at(|| self.ports(), |(leader, _), port| leader == port, |(leader, _)| leader, work)
+    }
+
+    /// As [`Cluster::at_leader`], at the port of a follower.
+    ///
+    /// # Errors
+    /// As of [`Cluster::at_leader`].
+    pub fn at_follower<T>(
+        &self,
+        work: impl FnMut(u16) -> Result<T, Error>,
+    ) -> Result<(T, u32), Error> {
+        at(|| self.ports(), |(leader, _), port| leader != port, |(_, follower)| follower, work)
     }
 
     /// The client ports of the leader and of some follower, once there is a leader.
@@ -281,6 +286,30 @@ impl Cluster {
     }
 }
 
+/// Does `work` at the port that is `chosen` of those of the leader and a follower, again if it
+/// fails or if the port is no longer one of that kind behind it. Returns how often it was begun in
+/// vain.
+fn at<T>(
+    ports: impl Fn() -> Result<(u16, u16), Error>,
+    is_one: impl Fn((u16, u16), u16) -> bool,
+    chosen: impl Fn((u16, u16)) -> u16,
+    mut work: impl FnMut(u16) -> Result<T, Error>,
+) -> Result<(T, u32), Error> {
+    let mut voided = 0;
+    loop {
+        let port = chosen(ports()?);
+        let error = match work(port) {
+            Ok(done) if is_one(ports()?, port) => return Ok((done, voided)),
+            Ok(_) => Error::Peer("the lead moved during each attempt to measure".to_owned()),
+            Err(error) => error,
+        };
+        if voided == VOIDED_MAX {
+            return Err(error);
+        }
+        voided += 1;
+    }
+}
+
 /// The address in what `gregale up` says of a member.
 fn control_of(line: &str) -> Option<&str> {
     let (_, address) = line.strip_prefix("member ")?.split_once("http://")?;
@@ -290,6 +319,27 @@ fn control_of(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::RefCell;
+
+    /// Work that succeeds, at a leader whose port is the next of these at each question.
+    fn voided(leaders: [u16; 4], is_leader: bool) -> Result<(u16, u32), Error> {
+        let leaders = RefCell::new(leaders.into_iter().cycle());
+        let ports = || Ok((leaders.borrow_mut().next().expect("endless"), 9));
+        match is_leader {
+            true => at(ports, |(leader, _), port| leader == port, |(leader, _)| leader, Ok),
+            false => at(ports, |(leader, _), port| leader != port, |(_, follower)| follower, Ok),
+        }
+    }
+
+    #[test]
+    fn what_was_measured_while_the_lead_moved_is_void() {
+        assert_eq!(voided([1, 1, 1, 1], true).expect("it leads"), (1, 0));
+        assert_eq!(voided([1, 2, 2, 2], true).expect("the second leads"), (2, 1));
+        assert_eq!(voided([1, 2, 1, 2], false).expect("it follows"), (9, 0));
+        assert_eq!(voided([1, 9, 1, 1], false).expect("it follows again"), (9, 1));
+        let error = voided([1, 2, 1, 2], true).expect_err("none keeps the lead");
+        assert!(error.to_string().contains("the lead moved"), "{error}");
+    }
 
     #[test]
     fn a_members_line_names_its_control_port() {

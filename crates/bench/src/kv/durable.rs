@@ -2,7 +2,7 @@
 //! and beside the disk's own time for a record.
 
 use super::load::{Sets, VALUE_BYTES, mixed};
-use super::server::{Etcd, Peer, Redis, build_etcdload, port_of};
+use super::server::{Etcd, Peer, Redis, build_etcdload};
 use super::{Setting, refuse};
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::disk::Place;
@@ -106,15 +106,18 @@ fn ours(
                 .with("batch_p50_ns", batch_ns.unwrap_or(f64::NAN)),
         );
     }
-    let (mixed_rows, voided) = cluster.at_leader(|port| mixed("the leader", port, effort.span))?;
-    let at_follower = mixed("a follower", port_of(&cluster, false)?, effort.span)?;
-    rows.extend(mixed_rows.into_iter().chain(at_follower).map(|row| {
-        row.with("fabric", fabric.name())
-            .with("protocol", plan.protocol())
-            .with("durability", plan.durability())
-            .with("members", cluster.members())
-            .with("voided", voided)
-    }));
+    let load = |server| move |port| mixed(server, port, effort.span);
+    for (mixed_rows, voided) in
+        [cluster.at_leader(load("the leader"))?, cluster.at_follower(load("a follower"))?]
+    {
+        rows.extend(mixed_rows.into_iter().map(|row| {
+            row.with("fabric", fabric.name())
+                .with("protocol", plan.protocol())
+                .with("durability", plan.durability())
+                .with("members", cluster.members())
+                .with("voided", voided)
+        }));
+    }
     Ok(rows)
 }
 

@@ -10,12 +10,13 @@ pub use server::Peer;
 use crate::cluster::{Cluster, Fabric, Plan};
 use crate::group::Error;
 use crate::pipeline::Told;
+use crate::resp;
 use crate::run::{self, Effort};
 use load::{CLIENTS, VALUE_BYTES};
 use proto::table::{self, Ordering};
 use report::figure::{Axis, FigureError};
 use report::{Progress, Report, Row, figure, median_rows};
-use server::{Etcd, Redis, build_etcdload, port_of, temporary};
+use server::{Etcd, Redis, build_etcdload, temporary};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -125,20 +126,50 @@ fn row(server: &str, op: &str, pipeline: usize, clients: usize, told: &Told) -> 
         .with("p99_ns", told.p99_ns)
 }
 
-/// SET and GET with each pipeline, all requests at `keys` keys.
-fn benchmark(server: &str, port: u16, keys: u64, span: Duration) -> Result<Vec<Row>, Error> {
-    let mut rows = Vec::new();
-    for (pipeline, guess) in PIPELINES.into_iter().zip(PER_S_GUESS) {
-        for op in OPS {
-            let requests = (guess as f64 * span.as_secs_f64()) as u64;
-            // The first run on a fresh server is not counted.
-            load::redis_benchmark(port, op, pipeline, requests / 10, keys)?;
-            let told = load::redis_benchmark(port, op, pipeline, requests, keys)?;
-            let op = if keys > 1 { format!("{op} of {keys} keys") } else { op.to_owned() };
-            rows.push(row(server, &op, pipeline, CLIENTS, &told));
-        }
+/// A load by redis-benchmark.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    op: &'static str,
+    pipeline: usize,
+    /// The requests a second of a fast server.
+    guess: u64,
+    /// All requests are at so many.
+    keys: u64,
+}
+
+impl Load {
+    /// SET and GET with each pipeline.
+    fn all(keys: u64) -> impl Iterator<Item = Load> {
+        let pipelines = PIPELINES.into_iter().zip(PER_S_GUESS);
+        let of = move |(pipeline, guess)| OPS.map(|op| Load { op, pipeline, guess, keys });
+        pipelines.flat_map(of)
     }
-    Ok(rows)
+
+    fn run(&self, server: &str, port: u16, span: Duration) -> Result<Row, Error> {
+        let Load { op, pipeline, guess, keys } = *self;
+        let requests = (guess as f64 * span.as_secs_f64()) as u64;
+        // The first run on a fresh server is not counted.
+        load::redis_benchmark(port, op, pipeline, requests / 10, keys)?;
+        let told = load::redis_benchmark(port, op, pipeline, requests, keys)?;
+        let op = if keys > 1 { format!("{op} of {keys} keys") } else { op.to_owned() };
+        Ok(row(server, &op, pipeline, CLIENTS, &told))
+    }
+}
+
+/// SET and GET with each pipeline, all requests at one key.
+fn benchmark(server: &str, port: u16, span: Duration) -> Result<Vec<Row>, Error> {
+    Load::all(1).map(|load| load.run(server, port, span)).collect()
+}
+
+/// Does `run` with each load at `keys` keys. All of them are there: a GET of a key that is not is
+/// cheaper, and no row says so.
+fn of_keys<T>(
+    port: u16,
+    keys: u64,
+    run: impl FnMut(Load) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    resp::fill(port, keys, VALUE_BYTES)?;
+    Load::all(keys).map(run).collect()
 }
 
 fn ours(
@@ -161,17 +192,22 @@ fn ours(
     };
     let mut rows = Vec::new();
     for (server, leads) in servers {
-        let port = match leads {
-            Some(leads) => port_of(&cluster, *leads)?,
-            None => cluster.all_ports().start,
+        let at = |work: &mut dyn FnMut(u16) -> Result<Vec<Row>, Error>| {
+            let (rows, voided) = match leads {
+                Some(true) => cluster.at_leader(work)?,
+                Some(false) => cluster.at_follower(work)?,
+                None => (work(cluster.all_ports().start)?, 0),
+            };
+            Ok(rows.into_iter().map(|row| row.with("voided", voided)).collect::<Vec<_>>())
         };
-        let mut all = benchmark(server, port, 1, span)?;
+        let one = |load: Load| at(&mut |port| Ok(vec![load.run(server, port, span)?]));
+        let mut all: Vec<Vec<Row>> = Load::all(1).map(one).collect::<Result<_, _>>()?;
         if protocol.ordering == Ordering::Versions {
             // Requests at one key wait for each other, those at different keys do not.
-            all.extend(benchmark(server, port, MANY_KEYS, span)?);
+            all.extend(of_keys(cluster.all_ports().start, MANY_KEYS, one)?);
         }
-        all.extend(load::mixed(server, port, span)?);
-        for row in all {
+        all.push(at(&mut |port| load::mixed(server, port, span))?);
+        for row in all.into_iter().flatten() {
             rows.push(
                 row.with("fabric", fabric.name())
                     .with("protocol", protocol.name)
@@ -188,7 +224,7 @@ fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row
     match peer {
         Peer::Redis => {
             let redis = Redis::start(0)?;
-            rows = benchmark(peer.name(), redis.port, 1, span)?;
+            rows = benchmark(peer.name(), redis.port, span)?;
             rows.extend(load::mixed(peer.name(), redis.port, span)?);
         }
         Peer::RedisWait2 => {
@@ -214,7 +250,7 @@ fn theirs(peer: Peer, etcdload: Option<&Path>, span: Duration) -> Result<Vec<Row
     Ok(rows)
 }
 
-/// Our rows, each beside each peer that did the same; and the peers' own rows.
+/// Our rows, once for each peer that did the same, whose numbers stand beside ours.
 fn compare(rows: &[Row]) -> Vec<Row> {
     let text = |row: &Row, name: &str| row.get(name).cloned();
     let is_ours = |row: &&Row| row.get("fabric").is_some();
@@ -307,6 +343,9 @@ fn picture_of(report: &Report, title: &str) -> Result<String, FigureError> {
 mod tests {
     use super::*;
     use proto::registry;
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::sync::{Arc, Mutex};
 
     #[test]
     fn each_protocol_is_measured_where_it_runs_and_refused_where_it_runs_nowhere() {
@@ -333,6 +372,46 @@ mod tests {
             ..setting(&[Fabric::Shm])
         };
         assert!(nowhere.chosen("memory-quorum").unwrap_err().to_string().contains("tcp"));
+    }
+
+    /// A server that answers every SET of a value of [`VALUE_BYTES`] bytes, and notes its key.
+    fn noting() -> (u16, Arc<Mutex<Vec<Vec<u8>>>>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let keys = Arc::new(Mutex::new(Vec::new()));
+        let noted = Arc::clone(&keys);
+        std::thread::spawn(move || {
+            let head = b"*3\r\n$3\r\nSET\r\n$16\r\n".len();
+            let frame = head + 16 + b"\r\n$32\r\n".len() + VALUE_BYTES + b"\r\n".len();
+            for mut stream in listener.incoming().flatten() {
+                let noted = Arc::clone(&noted);
+                std::thread::spawn(move || {
+                    let mut bytes = vec![0; frame];
+                    while stream.read_exact(&mut bytes).is_ok() {
+                        let key = bytes[head..head + 16].to_vec();
+                        noted.lock().expect("no panic").push(key);
+                        if stream.write_all(b"+OK\r\n").is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+        });
+        (port, keys)
+    }
+
+    #[test]
+    fn each_of_many_keys_is_there_before_the_first_load() {
+        let (port, noted) = noting();
+        let keys = 200;
+        let run = |load: Load| {
+            let there: BTreeSet<_> = noted.lock().expect("no panic").iter().cloned().collect();
+            Ok((load.op, there.len() as u64))
+        };
+        let loads = of_keys(port, keys, run).expect("it answers");
+        let expected = OPS.map(|op| (op, keys));
+        assert_eq!(loads, [expected, expected].concat());
+        assert_eq!(noted.lock().expect("no panic").len() as u64, keys, "once each");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The servers that are measured in turn.
 
-use crate::cluster::Cluster;
 use crate::group::Error;
 use crate::process::{Running, free_ports};
 use std::path::{Path, PathBuf};
@@ -220,10 +219,4 @@ pub(super) fn build_etcdload() -> Result<PathBuf, Error> {
         let said = String::from_utf8_lossy(&built.stderr);
         Err(Error::Peer(format!("cannot build {}: {said}", source.display())))
     }
-}
-
-/// The port of the leader or of a follower of our own cluster.
-pub(super) fn port_of(cluster: &Cluster, leader: bool) -> Result<u16, Error> {
-    let (leading, following) = cluster.ports()?;
-    Ok(if leader { leading } else { following })
 }
