@@ -67,8 +67,8 @@ impl<Said: DeserializeOwned + Send + 'static> Child<Said> {
     }
 
     /// The error for a process that has not said in time what was due.
-    pub(crate) fn late(&self) -> Error {
-        Error::Late(format!("member {} said nothing", self.number))
+    pub(crate) fn late(&self, patience: Duration) -> Error {
+        Error::late(format!("member {} said nothing", self.number), patience)
     }
 
     /// The error for a process that reports a failure, or sends an unexpected message.

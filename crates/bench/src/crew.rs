@@ -117,7 +117,7 @@ fn expect<Took, T>(
 where
     Took: DeserializeOwned + Debug + Send + 'static,
 {
-    let said = worker.hear(patience)?.ok_or_else(|| worker.late())?;
+    let said = worker.hear(patience)?.ok_or_else(|| worker.late(patience))?;
     if let Said::Failed(cause) = said {
         return Err(worker.failed(cause));
     }

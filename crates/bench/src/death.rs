@@ -94,5 +94,5 @@ fn kill(launcher: &Launcher) -> Result<u64, Error> {
     let _ended = waiter.join();
     known_at
         .map(|at| at.saturating_sub(killed_at))
-        .map_err(|_| Error::Late("no thread learned of the victim's death".into()))
+        .map_err(|_| Error::late("no thread learned of the victim's death", PATIENCE))
 }

@@ -65,7 +65,8 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
                 return floors(row, setting.fabric, case, place.as_ref(), effort);
             }
         }
-        Err(Error::Late("no leader kept the lead for a run".into()))
+        let why = "no leader kept the lead for a run: is the machine overloaded?";
+        Err(Error::Peer(why.to_owned()))
     })
 }
 

@@ -124,7 +124,10 @@ pub fn report(
                     done += 1;
                 }
                 None if voided < VOIDED_MAX => voided += 1,
-                None => return Err(Error::Late("no leader kept the lead for 0.1 s".into())),
+                None => {
+                    let why = "no leader kept the lead for 0.1 s: is the machine overloaded?";
+                    return Err(Error::Peer(why.to_owned()));
+                }
             }
         }
         let floor = death::floor(launcher, setting.kills.min(FLOORS_MAX))?;
@@ -222,7 +225,7 @@ fn kill(
         if Instant::now() >= until {
             stories.iter_mut().for_each(|(_, story)| story.bins.clear());
             let what = format!("after a kill at {killed_at}, no value reached all: {stories:?}");
-            return Err(Error::Late(what));
+            return Err(Error::late(what, PATIENCE));
         }
     }
 }

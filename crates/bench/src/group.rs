@@ -31,8 +31,13 @@ pub enum Error {
         cause: String,
     },
     /// A step took far too long.
-    #[error("{0} within {PATIENCE_S} s: is the machine overloaded?")]
-    Late(String),
+    #[error("{what} within {:.0} s: is the machine overloaded?", .patience.as_secs_f64())]
+    Late {
+        /// What did not come.
+        what: String,
+        /// How long it was waited for.
+        patience: Duration,
+    },
     /// A peer program cannot be run or measured.
     #[error("{0}")]
     Peer(String),
@@ -43,11 +48,15 @@ impl Error {
     pub fn os(doing: impl Into<String>, source: impl Into<std::io::Error>) -> Error {
         Error::Os { doing: doing.into(), source: source.into() }
     }
+
+    /// An error whose `what` has the words "within" and a time behind it.
+    pub fn late(what: impl Into<String>, patience: Duration) -> Error {
+        Error::Late { what: what.into(), patience }
+    }
 }
 
 /// The longest time for anything but a measurement.
-const PATIENCE_S: u64 = 30;
-const PATIENCE: Duration = Duration::from_secs(PATIENCE_S);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// The time after which a lead counts as settled: three heartbeats.
 const LASTING: Duration = Duration::from_millis(60);
 
@@ -106,9 +115,7 @@ impl Worker {
         let until = Instant::now() + patience;
         loop {
             match self.hear(until.saturating_duration_since(Instant::now()))? {
-                None => {
-                    return Err(Error::Late("a member did not answer".into()));
-                }
+                None => return Err(Error::late("a member did not answer", patience)),
                 Some(Answer::Stands { .. }) => {}
                 Some(answer) => return Ok(answer),
             }
@@ -288,7 +295,7 @@ impl Group {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(Error::Late("the group did not come together".into()));
+                return Err(Error::late("the group did not come together", PATIENCE));
             }
             for worker in &mut self.members {
                 worker.hear(Duration::from_millis(1))?;

@@ -30,7 +30,7 @@ fn hear(worker: &Worker, patience: Duration) -> Result<Said, Error> {
     match worker.hear(patience)? {
         Some(Said::Failed(cause)) => Err(worker.failed(cause)),
         Some(said) => Ok(said),
-        None => Err(worker.late()),
+        None => Err(worker.late(patience)),
     }
 }
 

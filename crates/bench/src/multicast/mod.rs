@@ -177,7 +177,7 @@ fn row(case: &Case, tooks: &[Took]) -> Result<Row, Error> {
     if tooks.iter().any(|took| took.delivered == 0) {
         let ms = tooks.iter().map(|took| took.span_ns).max().unwrap_or_default() / 1_000_000;
         let why = format!("{name}: a member delivered nothing in {ms} ms; say no --quick");
-        return Err(Error::Late(why));
+        return Err(Error::Peer(why));
     }
     let row = Row::new(name)
         .with("fabric", fabric.name())
@@ -223,7 +223,8 @@ mod tests {
         let row = row(&case, &[took(9), took(9)]).expect("delivered");
         assert_eq!((row.number("samples"), row.number("p50_ns")), (Some(0.0), None));
         let error = super::row(&case, &[took(9), took(0)]).expect_err("nothing was delivered");
-        let expected = "shm, 100 B, 1 of 3 send: a member delivered nothing in 200 ms";
-        assert!(error.to_string().contains(expected), "{error}");
+        let expected =
+            "shm, 100 B, 1 of 3 send: a member delivered nothing in 200 ms; say no --quick";
+        assert_eq!(error.to_string(), expected);
     }
 }
