@@ -1,5 +1,7 @@
 //! `gregale bench`: measures, prints a table or JSON, and writes both with a figure if asked to.
 
+mod options;
+
 use crate::choices::{Durability, Multicast, OneFabric, Rival, Server, Waiting, Wan};
 use crate::groups::GroupArgs;
 use crate::programs::ProgramArgs;
@@ -41,8 +43,9 @@ pub(crate) struct BenchArgs {
 /// The options of all benchmarks.
 #[derive(Debug, Args)]
 struct How {
-    /// The number of measurements of everything; medians are reported.
-    #[arg(long, global = true)]
+    /// The number of measurements of everything; medians are reported. (What counts kills, and what
+    /// is calculated, is measured once.)
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..))]
     runs: Option<u32>,
     /// One short run: to see that it works.
     #[arg(long, global = true)]
@@ -219,6 +222,7 @@ enum What {
     Multicast {
         /// Which providers.
         #[arg(long, value_enum, value_delimiter = ',', default_values_t = [OneFabric::Shm])]
+        #[arg(conflicts_with = "schedules")]
         fabric: Vec<OneFabric>,
         #[command(flatten)]
         group: GroupArgs,
@@ -292,12 +296,12 @@ const LARGE_RUNS: u32 = 3;
 impl How {
     fn effort(&self) -> Effort {
         let effort = if self.quick { Effort::QUICK } else { Effort::FULL };
-        Effort { runs: self.runs.unwrap_or(effort.runs).max(1), ..effort }
+        Effort { runs: self.runs.unwrap_or(effort.runs), ..effort }
     }
 
     /// The number of runs, and the size of the state, if it is large.
     fn large(&self, state_bytes: u64) -> (u32, u64) {
-        let runs = self.runs.unwrap_or(if self.quick { 1 } else { LARGE_RUNS }).max(1);
+        let runs = self.runs.unwrap_or(if self.quick { 1 } else { LARGE_RUNS });
         (runs, if self.quick { state_bytes.min(QUICK_STATE_BYTES) } else { state_bytes })
     }
 
@@ -308,8 +312,16 @@ impl How {
             Format::Json => outln!("{}", report.to_json()),
         }
         self.put(&format!("{name}.json"), &report.to_json())?;
-        self.put(&format!("{name}.svg"), &figure.map_err(Failure::new)?)?;
+        self.draw(name, figure)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Writes a figure, if files are requested.
+    fn draw(&self, name: &str, figure: Result<String, FigureError>) -> Outcome<()> {
+        match &self.out {
+            Some(_) => self.put(&format!("{name}.svg"), &figure.map_err(Failure::new)?),
+            None => Ok(()),
+        }
     }
 
     /// Writes a file, if files are requested.
@@ -348,6 +360,7 @@ fn named(name: &str) -> Result<&'static Row, String> {
 
 /// Runs the benchmark.
 pub(crate) fn run(args: &BenchArgs) -> Outcome {
+    options::check(args)?;
     let how = &args.how;
     let effort = how.effort();
     let launcher = Launcher::this_program(WORKER).map_err(Failure::new)?;
@@ -425,8 +438,8 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 open: *open,
             };
             let report = bench::amcast::wan::report(&setting, &effort, how.quick);
-            let figure = bench::amcast::wan::distribution(&report).map_err(Failure::new)?;
-            how.put(&format!("{}-distribution.svg", report.bench), &figure)?;
+            let figure = bench::amcast::wan::distribution(&report);
+            how.draw(&format!("{}-distribution", report.bench), figure)?;
             (report.bench.clone(), report)
         }
         What::Amcast { fabric, destinations, protocol, open, wan: None } => {
@@ -475,7 +488,7 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
             let fabrics = kinds(fabric);
             let span = Duration::from_secs(if how.quick { 2 } else { *seconds });
             // Ten seconds are long enough to be their own average.
-            let runs = how.runs.unwrap_or(1).max(1);
+            let runs = how.runs.unwrap_or(1);
             ("idle".to_owned(), done(bench::idle::report(&server()?, &fabrics, span, runs))?)
         }
     };

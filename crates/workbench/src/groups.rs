@@ -67,7 +67,8 @@ pub(crate) struct GroupArgs {
     chosen: bool,
     /// No group is measured: what schedules that relay messages in blocks would cost on links of
     /// 10 Gbit/s, by calculation.
-    #[arg(long, conflicts_with_all = ["unordered", "durable", "window", "checksum", "chosen"])]
+    #[arg(long, conflicts_with_all = ["members", "senders", "relay", "unordered", "durable"])]
+    #[arg(conflicts_with_all = ["window", "checksum", "chosen"])]
     pub(crate) schedules: bool,
 }
 

@@ -18,7 +18,7 @@ pub(crate) struct ProgramArgs {
     order: Vec<OneOrder>,
     /// The numbers of connections, each with one request under way.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4, 16])]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1000), conflicts_with = "kills")]
     clients: Vec<u16>,
     /// The entries from one comparison of the copies' answers to the next; 0 for none.
     #[arg(long, default_value_t = 1000)]

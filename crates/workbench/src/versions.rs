@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
 /// What is measured of versions.
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OnePart {
     /// Updates whose versions are kept nowhere, in memory, and on disk.
     Storage,
@@ -29,6 +29,9 @@ impl From<OnePart> for Part {
     }
 }
 
+/// The numbers of shards, unless others are given.
+const SHARDS: [usize; 4] = [1, 2, 4, 6];
+
 /// The groups that are measured, and their load.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct VersionsArgs {
@@ -39,11 +42,13 @@ pub(crate) struct VersionsArgs {
     #[arg(long, value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u32).range(24..=1_000_000))]
     value: Vec<u32>,
-    /// With --part shards: the numbers of shards, of two members each.
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4, 6])]
+    /// With --part shards: the numbers of shards, of two members each; 1, 2, 4 and 6 unless they
+    /// are given.
+    #[arg(long, value_delimiter = ',')]
     #[arg(value_parser = clap::value_parser!(u8).range(1..=12))]
     shards: Vec<u8>,
-    /// A directory on a disk for the logs; beside the program unless it is given.
+    /// With --part storage: a directory on a disk for the logs; beside the program unless it is
+    /// given.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -55,8 +60,23 @@ impl VersionsArgs {
             part: self.part.into(),
             fabrics,
             value_bytes: self.value.iter().map(|bytes| *bytes as usize).collect(),
-            shards: self.shards.iter().map(|n| usize::from(*n)).collect(),
+            shards: match self.shards.is_empty() {
+                true => SHARDS.to_vec(),
+                false => self.shards.iter().map(|n| usize::from(*n)).collect(),
+            },
             data: self.data.clone(),
         }
+    }
+
+    /// Why an option that is given is not for the part that is measured.
+    pub(crate) fn of_another_part(&self) -> Option<&'static str> {
+        let shards = "--shards is for --part shards";
+        let data = "--data is for --part storage: the other parts write nothing to a disk";
+        let given = [
+            (!self.shards.is_empty(), OnePart::Shards, shards),
+            (self.data.is_some(), OnePart::Storage, data),
+        ];
+        let other = given.into_iter().find(|(is_given, part, _)| *is_given && *part != self.part);
+        other.map(|(.., why)| why)
     }
 }

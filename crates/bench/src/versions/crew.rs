@@ -55,10 +55,10 @@ impl Crew {
 pub fn measure(
     launcher: &Launcher,
     crew: &Crew,
-    place: &Place,
+    place: Option<&Place>,
     effort: &Effort,
 ) -> Result<Vec<Took>, Error> {
-    let place = crew.is_durable.then_some(place);
+    let place = place.filter(|_| crew.is_durable);
     // It is dropped after the workers.
     let ground = Ground::make("versions", crew.fabric, crew.members, place)?;
     let spec = |seat| Spec {

@@ -30,12 +30,13 @@ use spec::Took;
 /// # Errors
 /// [`Error`].
 pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result<Report, Error> {
-    let place = Place::new(setting.data.as_deref(), &launcher.program)?;
     let cases = cases::of(setting);
+    let place = place(launcher, setting, &cases)?;
+    let place = place.as_ref();
     repeat(setting.part.name(), effort, &cases, |case| {
         // Before the group: the disk is busy when a group's logs are removed.
-        let floors = floors(case, &place)?;
-        let run = |crew: &Crew| crew::measure(launcher, crew, &place, effort);
+        let floors = floors(case, place)?;
+        let run = |crew: &Crew| crew::measure(launcher, crew, place, effort);
         let row = with_times(case, &run(&case.crew)?);
         let row = match peer(case) {
             Some(peer) => beside(row, &run(&peer)?),
@@ -43,6 +44,12 @@ pub fn report(launcher: &Launcher, setting: &Setting, effort: &Effort) -> Result
         };
         Ok(with_floors(case, row, &floors))
     })
+}
+
+/// The disk, if any case writes to one.
+fn place(launcher: &Launcher, setting: &Setting, cases: &[Case]) -> Result<Option<Place>, Error> {
+    let on_disk = cases.iter().any(|case| case.crew.is_durable);
+    on_disk.then(|| Place::new(setting.data.as_deref(), &launcher.program)).transpose()
 }
 
 /// The latencies of some processes as one.
@@ -99,23 +106,25 @@ fn beside(row: Row, tooks: &[Took]) -> Row {
 }
 
 /// What this machine can do: fields of a row.
-fn floors(case: &Case, place: &Place) -> Result<Vec<(&'static str, f64)>, Error> {
+fn floors(case: &Case, place: Option<&Place>) -> Result<Vec<(&'static str, f64)>, Error> {
     let Crew { value_bytes, window, is_durable, .. } = case.crew;
     let os = |source| Error::Os { doing: "measure a round trip".into(), source };
-    Ok(match case.part {
-        Part::Storage if is_durable => {
+    Ok(match (case.part, place.filter(|_| is_durable)) {
+        (Part::Storage, Some(place)) => {
             let (piece_ns, appended_per_s) = place.floor_pieces(value_bytes)?;
             vec![("floor_write_and_sync_ns", piece_ns), (FLOOR_BYTES_PER_S, appended_per_s)]
         }
-        Part::Storage => vec![(FLOOR_BYTES_PER_S, floor::copied_bytes_per_s(window * value_bytes))],
-        Part::Stability | Part::Shards => {
+        (Part::Storage, None) => {
+            vec![(FLOOR_BYTES_PER_S, floor::copied_bytes_per_s(window * value_bytes))]
+        }
+        (Part::Stability | Part::Shards, _) => {
             let rounds = (FLOOR_BYTES / value_bytes).clamp(50, 2000) as u32;
             let trip = floor::tcp_round_trip(floor::Wait::Epoll, value_bytes, rounds);
             let beat = group::Timing::default().beat_every;
             let trip_ns = trip.map_err(os)?.p50_ns() as f64;
             vec![("beat_ns", beat.as_nanos() as f64), ("floor_tcp_epoll_ns", trip_ns)]
         }
-        Part::Arguments => vec![("marshal_ns", cases::marshal_ns(&case.crew))],
+        (Part::Arguments, _) => vec![("marshal_ns", cases::marshal_ns(&case.crew))],
     })
 }
 
@@ -136,3 +145,25 @@ fn with_floors(case: &Case, mut row: Row, floors: &[(&'static str, f64)]) -> Row
 const FLOOR_BYTES_PER_S: &str = "floor_bytes_per_s";
 /// The bytes of a floor's round trips.
 const FLOOR_BYTES: usize = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::order::FabricKind;
+
+    /// A program on a tmpfs, where no log may be.
+    #[test]
+    fn only_a_part_that_writes_to_a_disk_asks_for_one() {
+        let program = "/dev/shm/x".into();
+        let launcher = Launcher { program, arguments: Vec::new(), environment: Vec::new() };
+        let asked = |part| {
+            let (fabrics, value_bytes) = (vec![FabricKind::Shm], vec![100]);
+            let setting = Setting { part, fabrics, value_bytes, shards: vec![1], data: None };
+            place(&launcher, &setting, &cases::of(&setting))
+        };
+        for part in [Part::Stability, Part::Shards, Part::Arguments] {
+            assert!(asked(part).is_ok_and(|place| place.is_none()), "{}", part.name());
+        }
+        assert!(!asked(Part::Storage).is_ok_and(|place| place.is_none()));
+    }
+}
