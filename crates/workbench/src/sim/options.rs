@@ -2,7 +2,7 @@
 
 use super::args::{SimArgs, SimProtocol};
 use ::sim::amcast::{Subject, subjects};
-use console::Failure;
+use console::{Failure, Format};
 use std::fmt::Display;
 
 /// Refuses what the subject would ignore, and more members than it can have.
@@ -10,6 +10,7 @@ pub(super) fn check(args: &SimArgs) -> Result<(), Failure> {
     if args.trace && args.seed.is_none() {
         return refused("--trace prints the steps of one seed: say which with --seed");
     }
+    check_alone(args)?;
     check_members(args)?;
     match args.protocol {
         SimProtocol::Multicast(subject) => check_multicast(args, subject),
@@ -19,6 +20,21 @@ pub(super) fn check(args: &SimArgs) -> Result<(), Failure> {
 
 fn refused(why: impl Display) -> Result<(), Failure> {
     Err(Failure::new(why))
+}
+
+/// Refuses what a replay of one seed, and a hunt for one bug, would ignore.
+fn check_alone(args: &SimArgs) -> Result<(), Failure> {
+    let seed = args.seed.map(|_| "--seed");
+    let Some(alone) = seed.or(args.bug.as_ref().map(|_| "--bug")) else { return Ok(()) };
+    if args.format == Format::Json {
+        return refused(format_args!(
+            "--format json tells of a sweep, {alone} of one run in words"
+        ));
+    }
+    if args.jobs.is_some() {
+        return refused(format_args!("--jobs is for sweeps, {alone} runs on one thread"));
+    }
+    Ok(())
 }
 
 /// Those of the options that atomic multicast alone has, and that are given.
@@ -129,6 +145,10 @@ mod tests {
             ("--protocol primcast --rule hop", "--rule is for --protocol"),
             ("--protocol primcast --bug x --members 3", "--members: each planted bug"),
             ("--protocol primcast --bug x --aimed", "--aimed: each planted bug"),
+            ("--protocol velos --seed 3 --format json", "--format json tells of a sweep, --seed"),
+            ("--protocol primcast --bug x --format json", "--format json tells of a sweep, --bug"),
+            ("--protocol vsync --seed 3 --jobs 2", "--jobs is for sweeps, --seed runs on one"),
+            ("--protocol velos --bug x --jobs 2", "--jobs is for sweeps, --bug runs on one"),
         ] {
             let refused = refusal(line).unwrap_or_else(|| panic!("{line} is taken"));
             assert!(refused.contains(why), "{line}: {refused}");
@@ -140,6 +160,7 @@ mod tests {
         for line in [
             "--protocol velos --members 5 --long",
             "--protocol velos --seed 3 --trace",
+            "--protocol velos --seeds 3 --format json --jobs 2",
             "--protocol vsync --members 20",
             "--protocol primcast --groups 4 --members 3 --aimed --restless",
             "--protocol primcast-linearizable --rule hop",
