@@ -148,21 +148,29 @@ struct Header {
 #[serde(untagged)]
 enum Text {
     Plain(String),
-    Hex { hex: String },
+    Hex(Hex),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hex {
+    hex: String,
 }
 
 impl Text {
     fn of(bytes: &[u8]) -> Text {
         match std::str::from_utf8(bytes) {
             Ok(text) => Text::Plain(text.to_owned()),
-            Err(_) => Text::Hex { hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect() },
+            Err(_) => {
+                Text::Hex(Hex { hex: bytes.iter().map(|byte| format!("{byte:02x}")).collect() })
+            }
         }
     }
 
     fn bytes(self) -> Result<Vec<u8>, &'static str> {
         let hex = match self {
             Text::Plain(text) => return Ok(text.into_bytes()),
-            Text::Hex { hex } => hex,
+            Text::Hex(Hex { hex }) => hex,
         };
         let (pairs, rest) = hex.as_bytes().as_chunks::<2>();
         if !rest.is_empty() || !hex.bytes().all(|digit| digit.is_ascii_hexdigit()) {

@@ -92,6 +92,7 @@ fn what_is_no_operation_is_refused_with_its_line() {
         (r#"{"client":1,"invoke_ns":1,"op":"txn"}"#, "`commands` is missing"),
         (r#"{"client":1,"invoke_ns":1,"op":"get","key":{"hex":"0"}}"#, "even number"),
         (r#"{"client":1,"invoke_ns":1,"op":"get","key":{"hex":"0g"}}"#, "hexadecimal"),
+        (r#"{"client":1,"invoke_ns":1,"op":"get","key":{"hex":"00","x":1}}"#, "did not match"),
         (r#"{"client":1,"invoke_ns":1,"complete_ns":2,"op":"get","key":"a"}"#, "come together"),
         (r#"{"client":1,"invoke_ns":1,"op":"set","key":"a","value":"b","result":"ok"}"#, "come to"),
         (
