@@ -8,8 +8,11 @@ use core::fmt;
 /// proposers, or none (see `proto::velos::word`).
 pub const MAX_MEMBERS: usize = 7;
 
-/// The most seats of one fabric. A group whose size no slot word bounds may take all of them.
-pub const SEATS_MAX: usize = 32;
+/// The most seats of a group that has views, and of a fabric of the simulator.
+pub const SEATS_MAX: usize = 512;
+
+/// The most seats of a fabric that ships. A group whose size no slot word bounds may take all.
+pub const FABRIC_SEATS_MAX: usize = 32;
 
 /// A node's identity for life, from 1. Printed in every listing and never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,12 +44,12 @@ impl Incarnation {
 /// A member's position in its view, from 0, below [`MAX_MEMBERS`]; in a group of views, its seat,
 /// below [`SEATS_MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Rank(u8);
+pub struct Rank(u16);
 
 impl Rank {
     /// The member at `position`, or `None` from [`MAX_MEMBERS`] on.
     pub const fn new(position: usize) -> Option<Rank> {
-        if position < MAX_MEMBERS { Some(Rank(position as u8)) } else { None }
+        if position < MAX_MEMBERS { Some(Rank(position as u16)) } else { None }
     }
 
     /// The member at `position`.
@@ -63,14 +66,19 @@ impl Rank {
 
     /// The seat at `position`, or `None` from [`SEATS_MAX`] on.
     pub const fn seat(position: usize) -> Option<Rank> {
-        if position < SEATS_MAX { Some(Rank(position as u8)) } else { None }
+        if position < SEATS_MAX { Some(Rank(position as u16)) } else { None }
     }
 
-    /// The seat with this number: people count seats from 1. `None` for 0, and above
-    /// [`SEATS_MAX`].
+    /// The seat at `position` of a fabric that ships, or `None` from [`FABRIC_SEATS_MAX`] on.
+    pub const fn on_fabric(position: usize) -> Option<Rank> {
+        if position < FABRIC_SEATS_MAX { Some(Rank(position as u16)) } else { None }
+    }
+
+    /// The seat of a fabric with this number: people count seats from 1. `None` for 0, and above
+    /// [`FABRIC_SEATS_MAX`].
     pub const fn numbered(number: usize) -> Option<Rank> {
         match number.checked_sub(1) {
-            Some(position) => Rank::seat(position),
+            Some(position) => Rank::on_fabric(position),
             None => None,
         }
     }
@@ -83,7 +91,7 @@ impl Rank {
     /// Every rank of a group of `members`, in order.
     pub fn all(members: usize) -> impl DoubleEndedIterator<Item = Rank> + Clone {
         assert!(members <= SEATS_MAX, "{members} members, the most is {SEATS_MAX}");
-        (0..members as u8).map(Rank)
+        (0..members as u16).map(Rank)
     }
 
     /// The rank of a statically configured member: ids start at 1, ranks at 0.
@@ -93,7 +101,7 @@ impl Rank {
 
     /// The inverse of [`Rank::of_member`].
     pub const fn member(self) -> NodeId {
-        NodeId(self.0 as u16 + 1)
+        NodeId(self.0 + 1)
     }
 }
 
@@ -220,7 +228,7 @@ impl Iterator for Ranks {
         if self.0 == 0 {
             return None;
         }
-        let rank = Rank(self.0.trailing_zeros() as u8);
+        let rank = Rank(self.0.trailing_zeros() as u16);
         self.0 &= self.0 - 1;
         Some(rank)
     }
@@ -283,8 +291,9 @@ mod tests {
         assert_eq!(Rank::of_member(NodeId(1)), Some(Rank::at(0)));
         assert_eq!(Rank::of_member(NodeId(8)), None);
         assert_eq!(Rank::numbered(0), None);
-        assert_eq!(Rank::numbered(SEATS_MAX), Some(Rank::at(SEATS_MAX - 1)));
-        assert_eq!(Rank::numbered(SEATS_MAX + 1), None);
+        assert_eq!(Rank::numbered(FABRIC_SEATS_MAX), Some(Rank::at(FABRIC_SEATS_MAX - 1)));
+        assert_eq!(Rank::numbered(FABRIC_SEATS_MAX + 1), None);
+        assert!(Rank::seat(SEATS_MAX - 1).is_some() && Rank::seat(SEATS_MAX).is_none());
         assert_eq!(Rank::at(2).member(), NodeId(3));
     }
 }

@@ -27,7 +27,9 @@ pub mod state_clock;
 pub mod time;
 pub mod verb;
 
-pub use id::{Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, SEATS_MAX, majority};
+pub use id::{
+    FABRIC_SEATS_MAX, Incarnation, MAX_MEMBERS, MemberSet, NodeId, Rank, Ranks, SEATS_MAX, majority,
+};
 pub use order::{Ballot, Prefix, Slot};
 pub use parcel::{Bulk, PARCEL_BYTES_MAX, Parcel};
 pub use rng::Rng;

@@ -1,7 +1,7 @@
 //! The arguments with which a provider opens one member's end of a group, and the reasons to
 //! refuse.
 
-use base::{Incarnation, Rank, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, Incarnation, Rank};
 use hmac::{Hmac, Mac};
 use region::{Identity, Shape};
 use sha2::Sha256;
@@ -50,8 +50,8 @@ impl Setup {
             format!("the cluster's name has {} bytes: give it 1 to 64", name.len())
         } else if !name.chars().all(plain) || name.starts_with('.') {
             format!("the cluster's name {name:?} is no plain word: use letters, digits, - _ .")
-        } else if self.members == 0 || self.members > SEATS_MAX {
-            format!("a group of {}: it can have 1 to {SEATS_MAX} members", self.members)
+        } else if self.members == 0 || self.members > FABRIC_SEATS_MAX {
+            format!("a group of {}: it can have 1 to {FABRIC_SEATS_MAX} members", self.members)
         } else if self.me.index() >= self.members {
             format!("member {} of a group of {}", self.me.member(), self.members)
         } else if self.incarnation.0 == 0 {

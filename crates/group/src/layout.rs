@@ -5,7 +5,7 @@
 //!   Which members a shard has is the view's (`vsync`, L1 to L5).
 
 use crate::event::Member;
-use base::{Rank, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, Rank};
 use proto::rdmc::Schedule;
 use proto::vsync::{self, Candidates, Mode, SHARDS_MAX, SUBGROUPS_MAX, ShardId, TAGS_WORD};
 use serde::Deserialize;
@@ -213,7 +213,7 @@ impl TryFrom<Written> for Subgroup {
             name: written.name,
             shards,
             least: written.least.unwrap_or(1),
-            most: written.most.unwrap_or(SEATS_MAX),
+            most: written.most.unwrap_or(FABRIC_SEATS_MAX),
             senders,
             in_memory: written.in_memory,
             unordered: written.unordered,
@@ -229,7 +229,7 @@ impl Subgroup {
             name: name.to_owned(),
             shards: Shards::Count(1),
             least: 1,
-            most: SEATS_MAX,
+            most: FABRIC_SEATS_MAX,
             senders: Senders::All,
             in_memory: false,
             unordered: false,

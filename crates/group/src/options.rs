@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::layout::{self, Subgroup};
-use base::{Incarnation, Rank, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, Incarnation, Rank};
 use fabric::Setup;
 use proto::rdmc::Schedule;
 use proto::vsync::{self, METADATA_WORDS, Mode, Relaying, Shape, ShardId, Timing};
@@ -170,8 +170,8 @@ impl Options {
     pub(crate) fn check(&self) -> Result<(), Error> {
         let Options { seats, window, message_bytes, adequate, events, .. } = *self;
         let timing = &self.timing;
-        let wrong = if seats == 0 || seats > SEATS_MAX {
-            format!("seats: {seats}; a fabric joins 1 to {SEATS_MAX} processes")
+        let wrong = if seats == 0 || seats > FABRIC_SEATS_MAX {
+            format!("seats: {seats}; a fabric joins 1 to {FABRIC_SEATS_MAX} processes")
         } else if self.seat.is_some_and(|seat| seat == 0 || seat > seats) {
             format!("seat {:?} of {seats}: seats are counted from 1", self.seat)
         } else if window == 0 || window > WINDOW_MAX {

@@ -64,7 +64,7 @@ impl Probes {
     }
 
     fn look(&self, seat: Rank, address: SocketAddr, board: &Arc<Board>) {
-        let bit = [seat].into_iter().collect::<SeatSet>().bits();
+        let bit = 1 << seat.index();
         // Q2
         if self.under_way.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
             return;

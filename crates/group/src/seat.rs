@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::event::number;
 use crate::options::{Options, Transport};
 use crate::words;
-use base::{Incarnation, Rank, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, Incarnation, Rank};
 use fabric::shm::{self, RING_WORDS, ShmFabric};
 use fabric::tcp::{self, TcpFabric};
 use fabric::{HostFabric, OpenError, Setup};
@@ -104,10 +104,10 @@ fn take_shm(options: &Options, founds: Founds) -> Result<(Setup, HostFabric), Er
         // The remains of a group that was killed as a whole.
         sweep(&options.directory).map_err(|source| open_error(options, source.into()))?;
         let is_gone = |seat: &Rank| !Region::is_there(&options.directory, seat.member());
-        Rank::all(SEATS_MAX).filter(is_gone).for_each(|seat| words::remove(options, seat));
+        Rank::all(FABRIC_SEATS_MAX).filter(is_gone).for_each(|seat| words::remove(options, seat));
     }
     // A group of another size has other seats.
-    for seat in Rank::all(SEATS_MAX) {
+    for seat in Rank::all(FABRIC_SEATS_MAX) {
         let identity = options.setup(seat, Incarnation(1)).identity_of(seat, RING_WORDS);
         let identity = region::Identity { incarnation: None, ..identity };
         match Region::open_peer(&options.directory, &identity) {

@@ -1,6 +1,6 @@
 //! The parts of a system: nodes, groups, and the node of each member of a group.
 
-use base::{MAX_MEMBERS, Rank, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, MAX_MEMBERS, Rank};
 use engine::multicast::{Places, Setup, Sizes};
 use proto::amcast::linear::Rule;
 use proto::amcast::{Config, MAX_GROUPS};
@@ -259,8 +259,8 @@ impl System {
     /// [`Contradiction`].
     pub fn check(&self) -> Result<Places, Contradiction> {
         let no = |text: String| Err(Contradiction(text));
-        if !(1..=SEATS_MAX).contains(&self.nodes) {
-            return no(format!("{} nodes: one fabric joins 1 to {SEATS_MAX}", self.nodes));
+        if !(1..=FABRIC_SEATS_MAX).contains(&self.nodes) {
+            return no(format!("{} nodes: one fabric joins 1 to {FABRIC_SEATS_MAX}", self.nodes));
         }
         if !(1..=MAX_GROUPS).contains(&self.groups.len()) {
             return no(format!("{} groups: give it 1 to {MAX_GROUPS}", self.groups.len()));

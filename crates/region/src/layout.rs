@@ -21,13 +21,13 @@
 //! A region without rings (`ring_words` 0, R = 0) is for providers that carry messages by other
 //! means.
 
-use base::SEATS_MAX;
+use base::FABRIC_SEATS_MAX;
 
 /// The most parties that can watch one owner: the process of every seat, and the owner's sentinel.
-pub const WATCHERS: usize = SEATS_MAX + 1;
+pub const WATCHERS: usize = FABRIC_SEATS_MAX + 1;
 
 /// The sentinel's watcher number: a seat's process watches by the seat's number, from 0.
-pub const SENTINEL: usize = SEATS_MAX;
+pub const SENTINEL: usize = FABRIC_SEATS_MAX;
 
 /// The size of the header page.
 pub const HEADER_BYTES: usize = 4096;
@@ -67,7 +67,7 @@ const _: () = assert!(ring::FRAMES == 16 && ring::HEAD == 8, "writers share no c
 /// The sizes with which a region is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The number of seats, whose processes send to the owner and watch it: 1 to [`SEATS_MAX`].
+    /// The number of seats, whose processes send to the owner and watch it: 1 to [`FABRIC_SEATS_MAX`].
     pub n_seats: usize,
     /// The number of words of the protocol.
     pub n_words: u32,
@@ -82,7 +82,7 @@ impl Shape {
     /// Whether these sizes are possible.
     pub const fn is_valid(self) -> bool {
         let has_ring = self.ring_words.is_power_of_two() && self.ring_words <= RING_WORDS_MAX;
-        let has_seats = self.n_seats > 0 && self.n_seats <= SEATS_MAX;
+        let has_seats = self.n_seats > 0 && self.n_seats <= FABRIC_SEATS_MAX;
         has_seats && (self.ring_words == 0 || has_ring)
     }
 
@@ -130,8 +130,8 @@ mod tests {
     #[test]
     fn seats_are_bounded_and_a_ring_is_a_power_of_two_or_nothing() {
         let seats = |n_seats| Shape { n_seats, n_words: 1, ring_words: 0 };
-        assert!(seats(1).is_valid() && seats(SEATS_MAX).is_valid());
-        assert!(!seats(0).is_valid() && !seats(SEATS_MAX + 1).is_valid());
+        assert!(seats(1).is_valid() && seats(FABRIC_SEATS_MAX).is_valid());
+        assert!(!seats(0).is_valid() && !seats(FABRIC_SEATS_MAX + 1).is_valid());
         let shape = |ring_words| Shape { n_seats: 3, n_words: 1, ring_words };
         assert!(shape(0).is_valid() && shape(1).is_valid() && shape(RING_WORDS_MAX).is_valid());
         assert!(!shape(3).is_valid() && !shape(RING_WORDS_MAX * 2).is_valid());

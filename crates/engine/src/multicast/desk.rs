@@ -20,7 +20,7 @@ pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 /// The number of bits that the node's rank takes in a sender's name.
 const RANK_BITS: u32 = 5;
-const _: () = assert!(base::SEATS_MAX <= 1 << RANK_BITS);
+const _: () = assert!(base::FABRIC_SEATS_MAX <= 1 << RANK_BITS);
 
 /// The name under which `node` multicasts in one of its lives.
 pub(crate) const fn sender_of(node: Rank, incarnation: u64) -> u64 {
@@ -30,7 +30,7 @@ pub(crate) const fn sender_of(node: Rank, incarnation: u64) -> u64 {
 
 /// The node of a sender's name.
 pub(crate) fn node_of_sender(sender: u64) -> Option<Rank> {
-    Rank::seat((sender & ((1 << RANK_BITS) - 1)) as usize)
+    Rank::on_fabric((sender & ((1 << RANK_BITS) - 1)) as usize)
 }
 
 /// The reason why a message was not multicast. Nothing happened (D2).

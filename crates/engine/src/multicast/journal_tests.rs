@@ -3,7 +3,7 @@
 use super::*;
 use crate::multicast::paper::Paper;
 
-const DISKS: [u64; base::SEATS_MAX] = [7; base::SEATS_MAX];
+const DISKS: [u64; base::FABRIC_SEATS_MAX] = [7; base::FABRIC_SEATS_MAX];
 const PIECE_BYTES: usize = 1 << 10;
 const SIZES: Sizes =
     Sizes { piece_bytes: PIECE_BYTES, behind_bytes: 1 << 14, whole_after_bytes: 1 << 20 };

@@ -41,7 +41,7 @@ use crate::multicast::repeats::Repeats;
 use crate::multicast::stop::StopError;
 use crate::multicast::stream::End;
 use crate::multicast::world::{ByMember, Handed, Parcel, Record, Stage, World};
-use base::{Inbox, Instant, Rank, SEATS_MAX, SeatSet};
+use base::{FABRIC_SEATS_MAX, Inbox, Instant, Rank, SeatSet};
 use core::time::Duration;
 use proto::amcast::{
     AFTER_MAX, GroupId, GroupSet, MAX_GROUPS, MessageId, Multicast, Place, Timestamp,
@@ -83,7 +83,7 @@ pub struct Node<M: Multicast, A, P = Sound> {
     inbox: Inbox,
     of_disk: Vec<DiskEvent>,
     /// The incarnation of each node up to which groups must remove it (N8).
-    removals: [u64; SEATS_MAX],
+    removals: [u64; FABRIC_SEATS_MAX],
     /// The states on their way.
     joint: joint::Joint,
     /// The nodes that have sent something.

@@ -156,7 +156,7 @@ impl<W: Wire> Record<W> {
             }
             DONE => Record::Done(Wire::decode(&mut from)?, Timestamp::decode(&mut from)?),
             REMOVE => {
-                let node = Rank::seat(from.byte()?.into()).ok_or(Malformed)?;
+                let node = Rank::on_fabric(from.byte()?.into()).ok_or(Malformed)?;
                 if node.index() >= places.n_nodes() {
                     return Err(Malformed);
                 }

@@ -48,7 +48,7 @@ mod watch;
 
 use crate::setup::{OpenError, Setup};
 use crate::{Atomicity, Capabilities, Fabric};
-use base::{Inbox, Rank, SEATS_MAX, SeatSet};
+use base::{FABRIC_SEATS_MAX, Inbox, Rank, SeatSet};
 use bell::Bell;
 use link::Link;
 use looks::Looks;
@@ -78,7 +78,7 @@ const HOLD_PATIENCE: Duration = Duration::from_millis(20);
 pub struct ShmFabric {
     /// The memory on which verbs are performed, by rank. The own region by loop-back; `None` while
     /// a link is down.
-    memory: [Option<Words>; SEATS_MAX],
+    memory: [Option<Words>; FABRIC_SEATS_MAX],
     /// The regions modified since the last SeqCst fence (S1).
     unfenced: SeatSet,
     /// The completions since the last poll.

@@ -6,7 +6,7 @@
 //! and for a leader the end of a follower is not urgent, since memory outlives its process.
 
 use super::bell::Bell;
-use base::{Incarnation, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, Incarnation};
 use region::robust::{Nudge, Seen, Watch, wait_any};
 use region::schedule::Pace;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -65,7 +65,7 @@ pub(super) struct Lookout {
 }
 
 /// The mapped region of each peer, by rank, and the life that its owner has announced.
-pub(super) type Lives = [Option<(Incarnation, u64)>; SEATS_MAX];
+pub(super) type Lives = [Option<(Incarnation, u64)>; FABRIC_SEATS_MAX];
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -77,7 +77,7 @@ struct Shared {
 
 impl Lookout {
     pub(super) fn new(alarm: Arc<Alarm>) -> Lookout {
-        Lookout { alarm, rests: false, shared: None, watched: [None; SEATS_MAX] }
+        Lookout { alarm, rests: false, shared: None, watched: [None; FABRIC_SEATS_MAX] }
     }
 
     /// Whether a death will be learned as soon as it should; false if no thread is available now.
@@ -119,7 +119,7 @@ impl Lookout {
         if let Some(shared) = self.shared.take() {
             shared.unwanted.store(true, Relaxed); // the nudge publishes it
             shared.nudge.nudge();
-            self.watched = [None; SEATS_MAX];
+            self.watched = [None; FABRIC_SEATS_MAX];
         }
     }
 }

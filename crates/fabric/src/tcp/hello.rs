@@ -352,7 +352,7 @@ impl Hello {
             1 => Role::Sentinel,
             _ => return Err(Refusal::Malformed),
         };
-        let rank = |position: u8| Rank::seat(position.into()).ok_or(Refusal::Malformed);
+        let rank = |position: u8| Rank::on_fabric(position.into()).ok_or(Refusal::Malformed);
         let (from, to) = (rank(from)?, rank(to)?);
         let cluster = take(&mut rest, u64::from_le_bytes)?;
         let incarnation = Incarnation(take(&mut rest, u64::from_le_bytes)?);

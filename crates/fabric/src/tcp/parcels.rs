@@ -8,7 +8,7 @@
 
 use super::PARCELS_BYTES_MAX;
 use super::status::LinkError;
-use base::{At, Parcel, Rank, SEATS_MAX};
+use base::{At, FABRIC_SEATS_MAX, Parcel, Rank};
 use std::collections::BTreeMap;
 
 /// What a parcel costs beside its bytes (Q2): its place in the tree, and two allocations.
@@ -22,12 +22,12 @@ fn cost(parcel: &Parcel) -> usize {
 pub(super) struct Parcels {
     kept: BTreeMap<(Rank, At), Parcel>,
     /// The number of bytes of each peer's, with those that each parcel costs.
-    n_bytes: [usize; SEATS_MAX],
+    n_bytes: [usize; FABRIC_SEATS_MAX],
 }
 
 impl Parcels {
     pub(super) fn new() -> Parcels {
-        Parcels { kept: BTreeMap::new(), n_bytes: [0; SEATS_MAX] }
+        Parcels { kept: BTreeMap::new(), n_bytes: [0; FABRIC_SEATS_MAX] }
     }
 
     /// Keeps a parcel of `from`, in place of the one that is there.

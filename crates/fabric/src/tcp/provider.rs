@@ -436,4 +436,4 @@ impl Fabric for TcpFabric {
 }
 
 const _: () = assert!(RETRY_MAX.as_millis() < 10_000, "a peer that is back is met within seconds");
-const _: () = assert!(EVENTS_MAX >= 2 * base::SEATS_MAX + 2, "no link waits for two polls");
+const _: () = assert!(EVENTS_MAX >= 2 * base::FABRIC_SEATS_MAX + 2, "no link waits for two polls");

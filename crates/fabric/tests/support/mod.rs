@@ -1,6 +1,6 @@
 //! Groups of shm members in a directory of their own under /dev/shm.
 
-use base::{Incarnation, Rank, SEATS_MAX};
+use base::{FABRIC_SEATS_MAX, Incarnation, Rank};
 use fabric::conformance::child::Child;
 use fabric::conformance::{Group, N_WORDS};
 use fabric::setup::Setup;
@@ -14,7 +14,7 @@ pub(crate) struct ShmGroup {
     directory: TempDir,
     members: usize,
     /// The number of memories that each member has had, by rank.
-    incarnations: [AtomicU64; SEATS_MAX],
+    incarnations: [AtomicU64; FABRIC_SEATS_MAX],
 }
 
 pub(crate) fn setup(directory: &Path, me: Rank, members: usize, incarnation: u64) -> Setup {

@@ -14,13 +14,14 @@
 
 mod declare;
 mod reader;
+mod seats;
 
 pub use crate::coded;
 pub use reader::{Malformed, Out, Reader, list, number};
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use base::{Ballot, Incarnation, Instant, Prefix, Rank, SeatSet, Slot};
+use base::{Ballot, Incarnation, Instant, Prefix, Rank, Slot};
 
 /// A value that is written as `F` says, and read from bytes that live as long as `'a`.
 pub trait Coded<'a, F>: Sized {
@@ -104,10 +105,9 @@ pub trait Format {
         }
     }
 
-    /// Appends the length of a list. Lists of words are short.
+    /// Appends the length of a list.
     fn put_count(n: usize, out: &mut impl Out) {
-        debug_assert!(n <= usize::from(u8::MAX), "a list of {n}");
-        out.push(n as u8);
+        number(n as u64, out);
     }
 
     /// Reads the length of a list.
@@ -115,7 +115,7 @@ pub trait Format {
     /// # Errors
     /// [`Malformed`]: the list claims more elements than can be there.
     fn count(from: &mut Reader<'_>) -> Result<usize, Malformed> {
-        from.byte().map(usize::from)
+        from.count()
     }
 
     /// Appends a byte string. Among words it is the last: it ends with the message.
@@ -132,8 +132,8 @@ pub trait Format {
     }
 }
 
-/// Numbers and flags of eight bytes, little endian; the length of a list is a byte; a byte string
-/// reaches to the end.
+/// Numbers and flags of eight bytes, little endian; the length of a list has seven bits a byte; a
+/// byte string reaches to the end.
 #[derive(Clone, Copy, Debug)]
 pub enum Words {}
 
@@ -179,14 +179,6 @@ impl Format for Varints {
 
     fn flag(from: &mut Reader<'_>) -> Result<bool, Malformed> {
         from.flag()
-    }
-
-    fn put_count(n: usize, out: &mut impl Out) {
-        number(n as u64, out);
-    }
-
-    fn count(from: &mut Reader<'_>) -> Result<usize, Malformed> {
-        from.count()
     }
 
     fn put_bytes(bytes: &[u8], out: &mut impl Out) {
@@ -277,16 +269,6 @@ impl Coded<'_, Words> for Rank {
 
     fn take(from: &mut Reader<'_>) -> Result<Rank, Malformed> {
         usize::try_from(from.word()?).ok().and_then(Rank::seat).ok_or(Malformed)
-    }
-}
-
-impl Coded<'_, Words> for SeatSet {
-    fn put(&self, out: &mut impl Out) {
-        Words::put_number(self.bits(), out);
-    }
-
-    fn take(from: &mut Reader<'_>) -> Result<SeatSet, Malformed> {
-        from.word().map(SeatSet::from_bits)
     }
 }
 

@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// [`Malformed`]: the list claims too many.
-    pub(super) fn count(&mut self) -> Result<usize, Malformed> {
+    pub(crate) fn count(&mut self) -> Result<usize, Malformed> {
         let n = self.number()?;
         // An element takes a byte at least: a claim beyond what is there allocates nothing.
         if n > LIST_MAX || n > self.0.len() as u64 {

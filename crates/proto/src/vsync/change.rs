@@ -104,8 +104,9 @@ impl<P: Plantings> Current<P> {
             self.table.freeze(seat);
         }
         self.wedge();
-        let suspected = self.own(self.row.suspected) | SeatSet::from_iter([seat]).bits();
-        self.table.set(self.row.suspected, 0, suspected);
+        let mut suspected = self.suspected(self.me);
+        suspected.insert(seat);
+        self.row.suspect(&mut self.table, suspected);
     }
 
     /// C2: takes over what the rows of trusted members suspect, one row after the other. Returns
@@ -229,8 +230,9 @@ impl<P: Plantings> Current<P> {
     /// C6
     fn trims(&self, asked: SeatSet) -> Vec<u64> {
         let trim = |(id, shard): (ShardId, &Shard)| {
-            let asked = asked.intersection(shard.members());
-            let held = asked.iter().map(|seat| self.safe_at(id.subgroup.into(), shard, seat));
+            let (asked, order) = (asked.intersection(shard.members()), shard.order());
+            let held = |seat| self.safe_at(id.subgroup.into(), (shard, &order), seat);
+            let held = asked.iter().map(held);
             held.min().unwrap_or(0)
         };
         let mut trims: Vec<u64> = self.view.shards().map(trim).collect();
@@ -333,7 +335,16 @@ impl<P: Plantings> Current<P> {
     pub(super) fn decided(&self) -> Option<Decided> {
         let row = self.row;
         let committed = self.seats.iter().find(|seat| self.of(*seat, row.committed) == 1);
-        let seat = committed.or_else(|| self.seats.iter().find(|seat| self.is_echoed(*seat)))?;
+        // (Most rows show one ballot: its echoes are counted once.)
+        let mut tried = Vec::new();
+        let mut is_untried = |seat: &Rank| {
+            let ballot = self.of(*seat, row.proposer);
+            let is_new = ballot > 0 && !tried.contains(&ballot);
+            tried.extend(is_new.then_some(ballot));
+            is_new
+        };
+        let mut shown = self.seats.iter().filter(|seat| is_untried(seat));
+        let seat = committed.or_else(|| shown.find(|seat| self.is_echoed(*seat)))?;
         let ballot = self.of(seat, row.proposer);
         Some(Decided { ballot, change: row.change(&self.table, seat) })
     }

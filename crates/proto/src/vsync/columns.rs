@@ -19,6 +19,8 @@
 //! suspected   seats that the owner suspects                      a promise, see `change`
 //! view        (the table's own, behind all)
 //! ```
+//! A set of seats has a word for each 64 seats of the fabric.
+//!
 //! `sent`, `received`, `persisted`, `delivered` and `ready` are there once for each subgroup: a
 //! *lane* of the row, which belongs to the owner's shard of that subgroup. Of those with a state
 //! there is a set for each subgroup, and a trim for each shard.
@@ -59,12 +61,14 @@ pub(super) struct Row {
     pub(super) suspected: Column,
 }
 
-/// Words of the column `ends`.
-const REMOVED: usize = 0;
-const LEFT: usize = 1;
-const JOINED: usize = 2;
-const TIME: usize = 3;
-const BEARERS: usize = 4;
+/// What the column `ends` has: three sets, a time, then a set for each subgroup.
+#[derive(Clone, Copy)]
+enum Set {
+    Removed,
+    Left,
+    Joined,
+    Bearers(usize),
+}
 
 impl Row {
     /// Declares the columns of a row among so many seats, subgroups and shards.
@@ -89,16 +93,49 @@ impl Row {
             ready: columns.declare(Rising, n_subgroups),
             wedged: columns.declare(Rising, 1),
             joiners: columns.declare(Guarded, n_seats * JOINER_WORDS),
-            ends: columns.declare(Guarded, BEARERS + n_subgroups + n_shards),
+            ends: columns.declare(Guarded, 1 + set_words(n_seats) * (3 + n_subgroups) + n_shards),
             proposer: columns.declare(Rising, 1),
             committed: columns.declare(Rising, 1),
-            suspected: columns.declare(Growing, 1),
+            suspected: columns.declare(Growing, set_words(n_seats)),
         }
+    }
+
+    /// The places of a set in `ends`.
+    const fn places(&self, of: Set) -> Range<usize> {
+        let n = set_words(self.n_seats);
+        let first = match of {
+            Set::Removed => 0,
+            Set::Left => n,
+            Set::Joined => 2 * n,
+            Set::Bearers(subgroup) => self.time() + 1 + subgroup * n,
+        };
+        first..first + n
+    }
+
+    /// The place of the next view's time in `ends`.
+    const fn time(&self) -> usize {
+        3 * set_words(self.n_seats)
     }
 
     /// The place of the trim of a shard in `ends`.
     const fn trim(&self, shard: usize) -> usize {
-        BEARERS + self.n_subgroups + shard
+        self.places(Set::Bearers(self.n_subgroups)).start + shard
+    }
+
+    /// The members that the row of `seat` suspects.
+    pub(super) fn suspected<P: Planting<bugs::Bug>>(
+        &self,
+        table: &Table<P>,
+        seat: Rank,
+    ) -> SeatSet {
+        SeatSet::from_words(table.words(seat, self.suspected))
+    }
+
+    /// Says in the own row that its owner suspects these.
+    pub(super) fn suspect<P: Planting<bugs::Bug>>(&self, table: &mut Table<P>, seats: SeatSet) {
+        for at in 0..set_words(self.n_seats) {
+            table.set(self.suspected, at, seats.words()[at]);
+        }
     }
 
     /// The places in `received` of a lane.
@@ -113,8 +150,8 @@ impl Row {
 
     /// The change in the row of `seat`. It means something behind the row's `proposer` alone.
     pub(super) fn change<P: Planting<bugs::Bug>>(&self, table: &Table<P>, seat: Rank) -> Change {
-        let end = |index| table.get(seat, self.ends, index);
-        let set = |index| SeatSet::from_bits(end(index));
+        let ends = table.words(seat, self.ends);
+        let set = |of| SeatSet::from_words(&ends[self.places(of)]);
         let joiner = |of: Rank| {
             let word = |n| table.get(seat, self.joiners, of.index() * JOINER_WORDS + n);
             Knock {
@@ -123,15 +160,16 @@ impl Row {
                 metadata: core::array::from_fn(|n| word(1 + n)),
             }
         };
-        let seats = set(JOINED).iter().filter(|seat| seat.index() < self.n_seats);
+        let joined = set(Set::Joined);
+        let seats = joined.iter().filter(|seat| seat.index() < self.n_seats);
         Change {
-            removed: set(REMOVED),
-            left: set(LEFT),
+            removed: set(Set::Removed),
+            left: set(Set::Left),
             joined: seats.map(joiner).collect(),
             renewed: Vec::new(),
-            time: Time(end(TIME)),
-            bearers: (0..self.n_subgroups).map(|at| set(BEARERS + at)).collect(),
-            trims: (0..self.n_shards).map(|at| end(self.trim(at))).collect(),
+            time: Time(ends[self.time()]),
+            bearers: (0..self.n_subgroups).map(|at| set(Set::Bearers(at))).collect(),
+            trims: (0..self.n_shards).map(|at| ends[self.trim(at)]).collect(),
         }
     }
 
@@ -150,18 +188,26 @@ impl Row {
             }
         }
         let joined: SeatSet = change.joined.iter().map(|joiner| joiner.seat).collect();
-        table.set(self.ends, REMOVED, change.removed.bits());
-        table.set(self.ends, LEFT, change.left.bits());
-        table.set(self.ends, JOINED, joined.bits());
-        table.set(self.ends, TIME, change.time.0);
-        for (at, bearers) in change.bearers.iter().enumerate() {
-            table.set(self.ends, BEARERS + at, bearers.bits());
+        let bearers = change.bearers.iter().enumerate();
+        let bearers = bearers.map(|(at, bearers)| (Set::Bearers(at), *bearers));
+        let sets =
+            [(Set::Removed, change.removed), (Set::Left, change.left), (Set::Joined, joined)];
+        for (of, set) in sets.into_iter().chain(bearers) {
+            for (at, word) in self.places(of).zip(set.words()) {
+                table.set(self.ends, at, *word);
+            }
         }
+        table.set(self.ends, self.time(), change.time.0);
         for (at, trim) in change.trims.iter().enumerate() {
             table.set(self.ends, self.trim(at), *trim);
         }
         table.set(self.proposer, 0, ballot(standing));
     }
+}
+
+/// The words of a set of seats in a row.
+const fn set_words(n_seats: usize) -> usize {
+    n_seats.div_ceil(64)
 }
 
 /// The value of the column `proposer` for a change that the leader of `standing` proposes.

@@ -281,7 +281,7 @@ impl<P: Plantings> Current<P> {
 
     /// The members that the row of `seat` suspects.
     pub(super) fn suspected(&self, seat: Rank) -> SeatSet {
-        SeatSet::from_bits(self.of(seat, self.row.suspected))
+        self.row.suspected(&self.table, seat)
     }
 
     /// Whether this member sends and receives nothing more.

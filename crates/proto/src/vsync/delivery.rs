@@ -34,12 +34,12 @@ use super::bugs::{Bug, Plantings};
 use super::clock::Time;
 use super::current::Current;
 use super::landing::{Landing, take_hold};
-use super::lane::{Lane, Sender};
+use super::lane::Sender;
 use super::order::Standing;
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::place::{Hold, Use};
-use super::shard::Shard;
+use super::shard::{Ordered, Shard};
 use super::slots::{Header, Run, WRITE_WORDS_MAX, is_small};
 use super::{Delivery, End, Mode, Output};
 use alloc::sync::Arc;
@@ -302,40 +302,41 @@ impl<P: Plantings> Current<P> {
         if !self.is_ordered(subgroup) || self.planted.has(Bug::NoNulls) {
             return 0;
         }
+        let (shard, order) = self.ordered(subgroup);
+        order.due(self.lane(subgroup).turn, self.counts(subgroup, shard, self.me))
+    }
+
+    fn ordered(&self, subgroup: usize) -> Ordered<'_> {
         let lane = self.lane(subgroup);
-        lane.order.due(lane.turn, self.counts(subgroup, self.shard_of(lane), self.me))
+        (self.view.shard(lane.id).expect("a shard of the view"), &lane.order)
     }
 
-    fn shard_of(&self, lane: &Lane) -> &Shard {
-        self.view.shard(lane.id).expect("a shard of the view")
-    }
-
-    /// The numbers of messages that the member on `seat` holds, in the order of turns of `shard`.
+    /// The number of messages that the member on `seat` holds of each member of `shard`.
     fn counts<'a>(
         &'a self,
         subgroup: usize,
         shard: &'a Shard,
         seat: Rank,
-    ) -> impl Iterator<Item = u64> + 'a {
+    ) -> impl Fn(Standing) -> u64 + 'a {
         let received = &self.table.words(seat, self.row.received)[self.row.lane(subgroup)];
-        shard.seats.iter().map(|sender| received[sender.index()])
+        |sender| received[shard.seats[sender.index()].index()]
     }
 
     /// The length of the order of its shard that the member on `seat` holds without a gap.
     pub(super) fn held_by(&self, subgroup: usize, seat: Rank) -> u64 {
-        self.held_of(subgroup, self.shard_of(self.lane(subgroup)), seat)
+        self.held_of(subgroup, self.ordered(subgroup), seat)
     }
 
-    /// The same of any shard, of which the member on `seat` is one.
-    pub(super) fn held_of(&self, subgroup: usize, shard: &Shard, seat: Rank) -> u64 {
+    /// The same of any shard and its order, of which the member on `seat` is one.
+    pub(super) fn held_of(&self, subgroup: usize, (shard, order): Ordered<'_>, seat: Rank) -> u64 {
         if !self.is_ordered(subgroup) {
             return 0;
         }
-        let order = shard.order();
         let counts = |seat| self.counts(subgroup, shard, seat);
         if self.planted.has(Bug::NullsInvented) {
-            let least = counts(seat).filter(|count| *count > 0).min().unwrap_or(0);
-            return order.prefix(counts(seat).map(|count| count.max(least)));
+            let held = order.senders().iter().map(|sender| counts(seat)(*sender));
+            let least = held.filter(|count| *count > 0).min().unwrap_or(0);
+            return order.prefix(|sender| counts(seat)(sender).max(least));
         }
         if self.planted.has(Bug::LastLagging) {
             return order.prefix_of_last(counts(seat));
@@ -348,8 +349,8 @@ impl<P: Plantings> Current<P> {
         if self.planted.has(Bug::DeliverUnstable) {
             return self.held_by(subgroup, self.me);
         }
-        let (lane, shard) = (self.lane(subgroup), self.shard_of(self.lane(subgroup)));
-        lane.seats.iter().map(|seat| self.safe_at(subgroup, shard, seat)).min().unwrap_or(0)
+        let (shard, seats) = (self.ordered(subgroup), self.lane(subgroup).seats);
+        seats.iter().map(|seat| self.safe_at(subgroup, shard, seat)).min().unwrap_or(0)
     }
 
     /// Takes every position before `end` that has not been taken; `take` gets the messages.

@@ -46,7 +46,7 @@ use super::journal::{Journal, Record};
 use super::order::Standing;
 use super::outbox::Outbox;
 use super::records;
-use super::shard::{Mode, Shard, ShardId, ViewId};
+use super::shard::{Mode, Ordered, Shard, ShardId, ViewId};
 use super::view::Change;
 use super::{End, Output, Position};
 use alloc::vec::Vec;
@@ -209,7 +209,7 @@ impl<P: Plantings> Current<P> {
     }
 
     /// W2: the length of the order of `shard` that is safe at the member on `seat`.
-    pub(super) fn safe_at(&self, subgroup: usize, shard: &Shard, seat: Rank) -> u64 {
+    pub(super) fn safe_at(&self, subgroup: usize, shard: Ordered<'_>, seat: Rank) -> u64 {
         let is_logged =
             self.is_durable(subgroup) || self.has_disks() && self.planted.has(Bug::MemoryIsLogged);
         if is_logged && !self.planted.has(Bug::StableWhenReceived) {

@@ -28,7 +28,8 @@ impl Heard {
 
     /// Forgets the processes that are not members.
     pub(super) fn keep(&mut self, view: &View) {
-        self.0.retain(|seat, _| view.seats().contains(*seat));
+        let seats = view.seats();
+        self.0.retain(|seat, _| seats.contains(*seat));
     }
 }
 

@@ -5,7 +5,7 @@
 //! two, its inverse is right. A sender that has nothing to say sends a *null* when its turn blocks
 //! others. A member that is no sender has no turn, and no position waits for it.
 
-use base::SEATS_MAX;
+use alloc::vec::Vec;
 
 /// A member's position in the succession of its view, from 0, or among the members of its shard.
 /// The leader is the first member of a view that is not suspected.
@@ -21,82 +21,69 @@ impl Standing {
 }
 
 /// The order of a shard in which these members send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RoundRobin {
-    /// The standings of the senders, one bit each.
-    senders: u64,
+    senders: Vec<Standing>,
+    /// By standing, the place of a sender's turns in a round.
+    places: Vec<Option<u16>>,
 }
-
-const _: () = assert!(SEATS_MAX <= u64::BITS as usize);
 
 impl RoundRobin {
     /// The order of a shard, of whose members these send, by their standing.
     pub(super) fn new(sends: impl IntoIterator<Item = bool>) -> RoundRobin {
-        let bits = sends.into_iter().enumerate().map(|(at, sends)| u64::from(sends) << at);
-        RoundRobin { senders: bits.fold(0, |senders, bit| senders | bit) }
+        let mut order = RoundRobin { senders: Vec::new(), places: Vec::new() };
+        for (member, sends) in (0..).map(Standing).zip(sends) {
+            order.places.push(sends.then_some(order.senders.len() as u16));
+            order.senders.extend(sends.then_some(member));
+        }
+        order
     }
 
-    const fn n_senders(self) -> u64 {
-        self.senders.count_ones() as u64
-    }
-
-    /// Whether the member with this standing has turns.
-    pub(super) const fn has(self, member: Standing) -> bool {
-        self.senders >> member.0 & 1 == 1
+    const fn n_senders(&self) -> u64 {
+        self.senders.len() as u64
     }
 
     /// The place of a member's turns in a round: the number of senders that stand before it.
-    const fn place(self, member: Standing) -> u64 {
-        (self.senders & ((1 << member.0) - 1)).count_ones() as u64
+    fn place(&self, member: Standing) -> Option<u64> {
+        self.places[member.index()].map(u64::from)
     }
 
-    /// The sender whose turns are at this place in a round.
-    const fn sender_at(self, place: u64) -> Standing {
-        let mut senders = self.senders;
-        let mut n_before = place;
-        // (Where all send, the place is the standing.)
-        if senders & (senders + 1) == 0 {
-            return Standing(place as u16);
-        }
-        while n_before > 0 {
-            senders &= senders - 1;
-            n_before -= 1;
-        }
-        Standing(senders.trailing_zeros() as u16)
+    /// Whether the member with this standing has turns.
+    pub(super) fn has(&self, member: Standing) -> bool {
+        self.place(member).is_some()
     }
 
     /// The position of message `index` of `sender`.
-    pub(super) fn position(self, sender: Standing, index: u64) -> u64 {
-        debug_assert!(self.has(sender), "L6: {sender:?} is none of {:b}", self.senders);
-        index * self.n_senders() + self.place(sender)
+    pub(super) fn position(&self, sender: Standing, index: u64) -> u64 {
+        let place = self.place(sender).expect("L6: a member that sends");
+        index * self.n_senders() + place
     }
 
     /// The sender and the index of the message at `position`, of an order that has one.
-    pub(super) fn turn(self, position: u64) -> (Standing, u64) {
+    pub(super) fn turn(&self, position: u64) -> (Standing, u64) {
         let n = self.n_senders();
         assert!(n > 0, "L6: position {position} of an order without senders");
-        (self.sender_at(position % n), position / n)
+        (self.senders[(position % n) as usize], position / n)
     }
 
     /// The number of turns that a member has before `position`.
-    pub(super) fn turns_before(self, member: Standing, position: u64) -> u64 {
-        if !self.has(member) {
-            return 0;
-        }
-        let (n, place) = (self.n_senders(), self.place(member));
+    pub(super) fn turns_before(&self, member: Standing, position: u64) -> u64 {
+        let Some(place) = self.place(member) else { return 0 };
+        let n = self.n_senders();
         position / n + u64::from(position % n > place)
     }
 
     /// The length of the order without a gap, of which `counts`, by standing, are there: the
     /// position of the first message that is missing. The smallest count decides, and of the
     /// senders that have it the *first* (A.3.1 does not say which).
-    pub(super) fn prefix(self, counts: impl IntoIterator<Item = u64>) -> u64 {
-        let missing = self.of_senders(counts).map(|(at, count)| self.position(at, count));
+    pub(super) fn prefix(&self, counts: impl Fn(Standing) -> u64) -> u64 {
+        let n = self.n_senders();
+        let missing = (0..).zip(&self.senders).map(|(place, at)| counts(*at) * n + place);
         missing.min().unwrap_or(0)
     }
 
     /// The same, where the last sender with the smallest count decides: a planted bug.
-    pub(super) fn prefix_of_last(self, counts: impl IntoIterator<Item = u64>) -> u64 {
+    pub(super) fn prefix_of_last(&self, counts: impl Fn(Standing) -> u64) -> u64 {
         let least =
             self.of_senders(counts).min_by_key(|(at, count)| (*count, core::cmp::Reverse(at.0)));
         least.map_or(0, |(at, count)| self.position(at, count))
@@ -104,7 +91,7 @@ impl RoundRobin {
 
     /// The number of messages that `sender` must have sent, so that its turns do not block those of
     /// which `counts`, by standing, are there.
-    pub(super) fn due(self, sender: Standing, counts: impl IntoIterator<Item = u64>) -> u64 {
+    pub(super) fn due(&self, sender: Standing, counts: impl Fn(Standing) -> u64) -> u64 {
         if !self.has(sender) {
             return 0;
         }
@@ -115,13 +102,17 @@ impl RoundRobin {
         each.max().unwrap_or(0)
     }
 
-    /// Of these counts, by standing, those of senders.
+    /// The counts of senders.
     fn of_senders(
-        self,
-        counts: impl IntoIterator<Item = u64>,
+        &self,
+        counts: impl Fn(Standing) -> u64,
     ) -> impl Iterator<Item = (Standing, u64)> {
-        let by_standing = (0..).map(Standing).zip(counts);
-        by_standing.filter(move |(at, _)| self.has(*at))
+        self.senders.iter().map(move |at| (*at, counts(*at)))
+    }
+
+    /// Those that have turns, in their order.
+    pub(super) fn senders(&self) -> &[Standing] {
+        &self.senders
     }
 }
 
@@ -139,7 +130,7 @@ mod tests {
         (n, RoundRobin::new(sends))
     }
 
-    fn senders(n: usize, order: RoundRobin) -> Vec<Standing> {
+    fn senders(n: usize, order: &RoundRobin) -> Vec<Standing> {
         (0..n as u16).map(Standing).filter(|at| order.has(*at)).collect()
     }
 
@@ -148,7 +139,7 @@ mod tests {
         let mut rng = Rng::new(4);
         for _ in 0..200 {
             let (n, order) = orders(&mut rng);
-            let senders = senders(n, order);
+            let senders = senders(n, &order);
             let mut positions = Vec::new();
             for index in 0..4 {
                 for sender in &senders {
@@ -168,7 +159,7 @@ mod tests {
             let (n, order) = orders(&mut rng);
             for member in (0..n as u16).map(Standing) {
                 for position in 0..20 {
-                    let is_any = order.senders != 0;
+                    let is_any = !order.senders.is_empty();
                     let turns = (0..position).filter(|at| is_any && order.turn(*at).0 == member);
                     assert_eq!(order.turns_before(member, position), turns.count() as u64);
                 }
@@ -186,9 +177,9 @@ mod tests {
                 let (sender, index) = order.turn(*position);
                 index < counts[sender.index()]
             };
-            let all = if order.senders == 0 { 0..0 } else { 0..u64::MAX };
+            let all = if order.senders.is_empty() { 0..0 } else { 0..u64::MAX };
             let twin = all.take_while(is_there).count() as u64;
-            assert_eq!(order.prefix(counts.iter().copied()), twin, "{counts:?}");
+            assert_eq!(order.prefix(|at| counts[at.index()]), twin, "{counts:?}");
         }
     }
 
@@ -198,12 +189,12 @@ mod tests {
         for _ in 0..1000 {
             let (n, order) = orders(&mut rng);
             let counts: Vec<u64> = (0..n).map(|_| rng.below(5)).collect();
-            let senders = senders(n, order);
+            let senders = senders(n, &order);
             let last = senders.iter().filter(|at| counts[at.index()] > 0);
             let last = last.map(|at| order.position(*at, counts[at.index()] - 1)).max();
             for sender in senders {
                 let turns = (0..last.unwrap_or(0)).filter(|at| order.turn(*at).0 == sender);
-                assert_eq!(order.due(sender, counts.iter().copied()), {
+                assert_eq!(order.due(sender, |at| counts[at.index()]), {
                     let own = counts[sender.index()];
                     (turns.count() as u64).max(own.saturating_sub(1))
                 });
@@ -214,8 +205,8 @@ mod tests {
     #[test]
     fn nothing_is_due_of_a_member_that_is_no_sender() {
         let order = RoundRobin::new([true, false, true]);
-        assert_eq!(order.due(Standing(1), [4, 0, 4]), 0);
-        assert_eq!(order.prefix([4, 0, 3]), 7);
-        assert_eq!(RoundRobin::new([false, false]).prefix([0, 0]), 0);
+        assert_eq!(order.due(Standing(1), |at| [4, 0, 4][at.index()]), 0);
+        assert_eq!(order.prefix(|at| [4, 0, 3][at.index()]), 7);
+        assert_eq!(RoundRobin::new([false, false]).prefix(|_| 0), 0);
     }
 }

@@ -125,6 +125,9 @@ impl fmt::Display for ShardId {
     }
 }
 
+/// A shard, and its order.
+pub(super) type Ordered<'a> = (&'a Shard, &'a RoundRobin);
+
 /// A shard in a view.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Shard {

@@ -95,7 +95,7 @@ impl Rows {
         self.tell(seat, |row, table| {
             (0..n).for_each(|sender| table.set(row.received, sender, received));
             table.set(row.wedged, 0, 1);
-            table.set(row.suspected, 0, set(suspected).bits());
+            row.suspect(table, set(suspected));
         });
     }
 

@@ -81,7 +81,7 @@ codec::coded! {
 
 impl Change {
     /// Members of this view that are not in the next one.
-    pub(super) const fn departing(&self) -> SeatSet {
+    pub(super) fn departing(&self) -> SeatSet {
         self.removed.union(self.left)
     }
 }

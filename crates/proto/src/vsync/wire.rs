@@ -137,8 +137,8 @@ impl Coded<'_, Words> for View {
             out.extend_from_slice(&[seating.is_adequate.into(), seating.shards.len() as u8]);
             for Shard { since, seats, bearers, senders } in &seating.shards {
                 (*since, (*bearers, *senders)).put(out);
-                out.push(seats.len() as u8);
-                seats.iter().for_each(|seat| out.push(seat.index() as u8));
+                codec::number(seats.len() as u64, out);
+                seats.iter().for_each(|seat| codec::number(seat.index() as u64, out));
             }
         }
     }
@@ -174,8 +174,9 @@ fn take_seating(from: &mut Reader<'_>, members: SeatSet) -> Result<Seating, Malf
     for _ in 0..n_shards.min(SHARDS_MAX + 1) {
         let (since, (bearers, senders)) = <(ViewId, (SeatSet, SeatSet))>::take(from)?;
         let mut seats = Vec::new();
-        for _ in 0..from.byte()? {
-            let seat = Rank::seat(from.byte()?.into()).ok_or(Malformed)?;
+        for _ in 0..from.count()? {
+            let seat = usize::try_from(from.number()?).ok().and_then(Rank::seat);
+            let seat = seat.ok_or(Malformed)?;
             if !members.contains(seat) || !seated.insert(seat) {
                 return Err(Malformed);
             }

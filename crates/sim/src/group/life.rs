@@ -11,7 +11,7 @@ use crate::Property;
 use crate::coverage::Mark;
 use crate::trace::Topic;
 use crate::world::net::Net;
-use base::{Instant, Rank};
+use base::{Instant, Rank, SeatSet};
 use engine::group::{self, Application, Installed, Turn};
 use proto::vsync::bugs::Plantings;
 use proto::vsync::{
@@ -293,12 +293,18 @@ impl Listener<'_> {
     }
 }
 
+/// A word that tells sets of seats apart: of few seats, their bits.
+fn word_of(seats: SeatSet) -> u64 {
+    let mix = |mixed: u64, word: &u64| mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word;
+    seats.words().iter().rev().fold(0, mix)
+}
+
 impl Application for Listener<'_> {
     fn install(&mut self, Installed { view, .. }: Installed) {
         if view.members.len() >= 9 {
             self.hit(Mark::NineMembers);
         }
-        self.trace(Topic::Install, view.id.0, view.seats().bits());
+        self.trace(Topic::Install, view.id.0, word_of(view.seats()));
         self.take_places(&view);
         self.record.told.push(Told::View(view));
     }

@@ -170,7 +170,7 @@ fn a_removal_is_refused_with_its_reason() {
 
 #[test]
 fn a_sender_names_its_node() {
-    for node in Rank::all(base::SEATS_MAX) {
+    for node in Rank::all(base::FABRIC_SEATS_MAX) {
         assert_eq!(node_of_sender(sender_of(node, 3)), Some(node));
         assert_ne!(sender_of(node, 3), sender_of(node, 4));
     }

@@ -12,7 +12,7 @@ use crate::multicast::repeats::Repeats;
 use crate::multicast::stop::StopError;
 use crate::multicast::stream::{Streams, Who};
 use crate::multicast::world::World;
-use base::{At, Inbox, Instant, Rank, SEATS_MAX, SeatSet};
+use base::{At, FABRIC_SEATS_MAX, Inbox, Instant, Rank, SeatSet};
 use core::time::Duration;
 use proto::amcast::{Config, FOUNDER, GroupSet, MAX_GROUPS, Multicast};
 use proto::omega::{self, Omega, Timing};
@@ -151,7 +151,7 @@ impl<M: Multicast<Planted = Sound>, A: Application, P: Planting<Bug>> Node<M, A,
             journal,
             world,
             desk,
-            removals: [0; SEATS_MAX],
+            removals: [0; FABRIC_SEATS_MAX],
             app,
             deliveries: Vec::new(),
             cuts: snapshots::Cuts::default(),

@@ -41,7 +41,7 @@ impl<P: Plantings> Current<P> {
         });
         Some(Ending {
             view: self.view.id,
-            suspected: SeatSet::from_bits(self.own(self.row.suspected)),
+            suspected: self.suspected(self.me),
             shown,
             is_committed: self.own(self.row.committed) == 1,
         })

@@ -136,7 +136,7 @@ fn a_process_that_ends_as_the_next_view_begins_says_what_it_told_of_the_last() {
     show(&mut port, 2, |row, table| {
         row.publish(table, &change, Standing(0));
         table.set(row.wedged, 0, 1);
-        table.set(row.suspected, 0, removed.bits());
+        row.suspect(table, removed);
     });
     // The third view begins with the echo of this turn, and was left long ago.
     show(&mut port, 5, |_, _| {});
