@@ -97,6 +97,13 @@ pub trait Port {
         false
     }
 
+    /// A number that has risen if any of these words of the own region has been written since it
+    /// was asked for last; `None` where the provider does not count.
+    fn n_writes(&self, at: At, n_words: u32) -> Option<u64> {
+        let _ = (at, n_words);
+        None
+    }
+
     /// Whether the provider carries parcels.
     fn has_parcels(&self) -> bool {
         false

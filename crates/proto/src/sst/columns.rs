@@ -29,6 +29,21 @@ impl Column {
         self.first
     }
 
+    /// The ordinal of its declaration.
+    pub(super) const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The number of its words.
+    pub(super) const fn len(self) -> usize {
+        self.words as usize
+    }
+
+    /// Whether it is written in part: a shorter one fits into one frame anyway.
+    pub(super) const fn is_wide(self) -> bool {
+        self.words > 64
+    }
+
     pub(super) const fn kind(self) -> Kind {
         self.kind
     }
@@ -65,6 +80,11 @@ impl Columns {
         self.n_words += column.words;
         self.list.push(column);
         column
+    }
+
+    /// The number of columns.
+    pub(super) const fn len(&self) -> usize {
+        self.list.len()
     }
 
     /// In the order of declaration.

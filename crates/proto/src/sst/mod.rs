@@ -15,8 +15,9 @@
 //! - S1 *Knowledge.* A reader that sees a value of a column sees every column that was declared
 //!   before it at least as new as when that value was pushed. So what guards is declared behind
 //!   what it guards. Kept by: changed columns are pushed one WRITE each, in the order of their
-//!   declaration, and read from the last to the first. Test `s1_...`; mutants `GUARD_FIRST`,
-//!   `READS_FORWARD`.
+//!   declaration, and read from the last to the first. (Of a wide column the words that changed.)
+//!   A row is read again if its place may have been written since it was read last, which is
+//!   asked before it is read. Test `s1_...`; mutants `GUARD_FIRST`, `READS_FORWARD`.
 //! - S2 *A row counts only in its view.* The last column is the view's number. It is pushed last,
 //!   and a row whose copy does not name the reader's view is no row. So no member ever clears
 //!   another one's words, and what an excluded process writes late, under an old number, is not

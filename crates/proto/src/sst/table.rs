@@ -6,6 +6,7 @@ use crate::planted::Planting;
 use alloc::vec;
 use alloc::vec::Vec;
 use base::{At, Rank, SeatSet};
+use core::ops::Range;
 
 /// The bit of a view's number while its place is written.
 const CLAIM: u64 = 1 << 63;
@@ -51,13 +52,19 @@ pub struct Table<P> {
     columns: Columns,
     me: Rank,
     view: u64,
-    /// Rows by seat; those of seats that are not in the view stay zero.
-    rows: Vec<Vec<u64>>,
+    /// By column, its words in all rows, by seat: what reducers run over stands side by side. Those
+    /// of seats that are not in the view stay zero.
+    values: Vec<Vec<u64>>,
+    /// By seat, the writes that its place had seen before it was read last, where they are counted.
+    looked: Vec<Option<u64>>,
     /// Seats whose rows have named the view (S2), the own one among them.
     counted: SeatSet,
     frozen: SeatSet,
-    /// Columns of the own row that changed since they were pushed.
+    /// Columns of the own row that changed since they were pushed, and the words of each that did.
     changed: u64,
+    spans: Vec<Range<usize>>,
+    /// Those that have changed in this view.
+    used: u64,
 }
 
 impl<P: Planting<Bug>> Table<P> {
@@ -65,17 +72,18 @@ impl<P: Planting<Bug>> Table<P> {
     pub fn new(columns: &Columns, n_seats: usize, me: Rank, view: u64, planted: P) -> Table<P> {
         assert!(view > 0, "S2: no view has the number of memory that was never written");
         assert!(view & CLAIM == 0, "S6: no view has a number that is so large");
-        let mut rows = vec![vec![0; columns.row_words() as usize]; n_seats];
-        rows[me.index()][columns.view() as usize] = view;
         Table {
             planted,
             columns: columns.clone(),
             me,
             view,
-            rows,
+            values: columns.iter().map(|column| vec![0; n_seats * column.len()]).collect(),
+            looked: vec![None; n_seats],
             counted: [me].into_iter().collect(),
             frozen: SeatSet::EMPTY,
             changed: 0,
+            spans: vec![0..0; columns.len()],
+            used: 0,
         }
     }
 
@@ -83,7 +91,10 @@ impl<P: Planting<Bug>> Table<P> {
 
     /// Changes a word of the own row.
     pub fn set(&mut self, column: Column, index: usize, value: u64) {
-        let word = &mut self.rows[self.me.index()][column.range()][index];
+        let place = place(self.me, column);
+        let word = &mut self.values[column.index()][place][index];
+        // (Nothing was written to the others of a wide column without meaning: `push_all`.)
+        let is_news = *word != value || column.is_wide() && column.kind() == Kind::Guarded;
         match column.kind() {
             Kind::Rising => assert!(*word <= value, "S4: {column:?} falls from {word} to {value}"),
             Kind::Growing => {
@@ -91,17 +102,30 @@ impl<P: Planting<Bug>> Table<P> {
             }
             Kind::Guarded => {}
         }
-        if *word != value {
+        if is_news {
             *word = value;
             self.changed |= column.bit();
+            self.used |= column.bit();
+            let span = &mut self.spans[column.index()];
+            let is_first = span.start == span.end;
+            *span = match is_first {
+                true => index..index + 1,
+                false => span.start.min(index)..span.end.max(index + 1),
+            };
         }
     }
 
     /// The WRITEs that tell what changed since the last push, in their order: an offset in the row,
-    /// and the words there. They go to every member of the view.
+    /// and the words there. They go to every member of the view. Of a wide column the words that
+    /// did not change are left out, at both ends.
     pub fn push(&mut self, mut write: impl FnMut(u32, &[u64])) {
         let changed = core::mem::take(&mut self.changed);
-        self.write_columns(changed, &mut write);
+        let span = |column: Column| match column.is_wide() {
+            true => self.spans[column.index()].clone(),
+            false => 0..column.len(),
+        };
+        self.write_columns(changed, span, &mut write);
+        self.spans.fill(0..0);
     }
 
     /// The WRITE that claims the place for this view (S6): before anything of the view is written
@@ -113,7 +137,8 @@ impl<P: Planting<Bug>> Table<P> {
     }
 
     /// The WRITEs that tell the whole row, its view's number last (S2): to members that may have
-    /// nothing of it yet, or not all that was pushed.
+    /// nothing of it yet, or not all that was pushed. A wide column that has no meaning yet is left
+    /// out (S4): an earlier view's words stay there.
     pub fn push_all(&self, mut write: impl FnMut(u32, &[u64])) {
         let view = self.columns.view();
         let is_first = self.planted.has(Bug::ViewFirst);
@@ -122,18 +147,29 @@ impl<P: Planting<Bug>> Table<P> {
         } else {
             self.claim(&mut write);
         }
-        self.write_columns(u64::MAX, &mut write);
+        let is_left_out = |column: &Column| {
+            column.is_wide() && column.kind() == Kind::Guarded && self.used & column.bit() == 0
+        };
+        let left_out = self.columns.iter().filter(is_left_out);
+        let which = left_out.fold(u64::MAX, |which, column| which & !column.bit());
+        self.write_columns(which, |column| 0..column.len(), &mut write);
         if !is_first {
             write(view, &[self.view]);
         }
     }
 
     /// S1: in the order of declaration.
-    fn write_columns(&self, which: u64, write: &mut impl FnMut(u32, &[u64])) {
-        let own = &self.rows[self.me.index()];
+    fn write_columns(
+        &self,
+        which: u64,
+        span: impl Fn(Column) -> Range<usize>,
+        write: &mut impl FnMut(u32, &[u64]),
+    ) {
         let mut one = |column: Column| {
             if which & column.bit() != 0 {
-                write(column.first(), &own[column.range()]);
+                let span = span(column);
+                let offset = column.first() + span.start as u32;
+                write(offset, &self.words(self.me, column)[span]);
             }
         };
         if self.planted.has(Bug::GuardFirst) {
@@ -155,14 +191,26 @@ impl<P: Planting<Bug>> Table<P> {
         self.frozen.insert(seat);
     }
 
-    /// Copies the rows of `seats` by `load`, which fills words from an offset in a seat's place.
-    pub fn refresh(&mut self, seats: SeatSet, mut load: impl FnMut(Rank, u32, &mut [u64])) -> Seen {
+    /// Copies the rows of `seats` by `load`, which fills words from an offset in a seat's place. A
+    /// row is as it was, and not read again, as long as `n_writes` of its place has not risen.
+    pub fn refresh(
+        &mut self,
+        seats: SeatSet,
+        n_writes: impl Fn(Rank) -> Option<u64>,
+        mut load: impl FnMut(Rank, u32, &mut [u64]),
+    ) -> Seen {
         let mut buffer = vec![0; self.columns.view() as usize];
         let mut seen = Seen::Present;
         for seat in seats.iter().filter(|seat| *seat != self.me) {
             if self.frozen.contains(seat) && !self.planted.has(Bug::FrozenIsRead) {
                 continue;
             }
+            // (Asked for before it is read: what is written meanwhile is read the next time.)
+            let n_writes = n_writes(seat);
+            if n_writes.is_some() && n_writes == self.looked[seat.index()] {
+                continue;
+            }
+            self.looked[seat.index()] = n_writes;
             let (mut before, mut behind) = ([0], [0]);
             load(seat, self.columns.view(), &mut before);
             let [before] = before;
@@ -183,12 +231,13 @@ impl<P: Planting<Bug>> Table<P> {
             load(seat, self.columns.view(), &mut behind);
             if is_late(before) || is_late(behind[0]) {
                 seen = Seen::Later;
+                self.looked[seat.index()] = None;
             }
             // S6
             if [before, behind[0]] == [self.view; 2] || is_any {
                 self.counted.insert(seat);
                 for column in self.columns.iter() {
-                    let copy = &mut self.rows[seat.index()][column.range()];
+                    let copy = &mut self.values[column.index()][place(seat, column)];
                     join(column, copy, &buffer[column.range()]);
                 }
             }
@@ -204,12 +253,12 @@ impl<P: Planting<Bug>> Table<P> {
 
     /// A word of a row: the own one's, or the copy's. Zero while the row does not count.
     pub fn get(&self, seat: Rank, column: Column, index: usize) -> u64 {
-        self.rows[seat.index()][column.range()][index]
+        self.words(seat, column)[index]
     }
 
     /// The words of one column of a row.
     pub fn words(&self, seat: Rank, column: Column) -> &[u64] {
-        &self.rows[seat.index()][column.range()]
+        &self.values[column.index()][place(seat, column)]
     }
 
     /// The seats whose rows count (S2).
@@ -246,8 +295,18 @@ impl<P: Planting<Bug>> Table<P> {
     }
 }
 
+/// The words of a seat's row among those of all rows.
+const fn place(seat: Rank, column: Column) -> Range<usize> {
+    let first = seat.index() * column.len();
+    first..first + column.len()
+}
+
 /// S4: a copy never falls, whatever is read.
 fn join(column: Column, copy: &mut [u64], read: &[u64]) {
+    // (Most are as they were. Pages of zeros that nobody has written take no memory.)
+    if copy == read {
+        return;
+    }
     for (copy, read) in copy.iter_mut().zip(read) {
         match column.kind() {
             Kind::Rising => *copy = (*copy).max(*read),

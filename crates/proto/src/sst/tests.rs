@@ -78,14 +78,18 @@ fn is_misled<P: Planting<Bug>>(planted: P, seed: u64) -> bool {
             way.land(4);
             let ages = way.rng.next_u64();
             let mut late = way.memory.clone();
-            reader.refresh(others, |_, offset, words| {
-                // Other words land between two loads.
-                if ages & 1 == 0 {
-                    way.land(3);
-                    late.clone_from(&way.memory);
-                }
-                words.copy_from_slice(&late[offset as usize..][..words.len()]);
-            });
+            reader.refresh(
+                others,
+                |_| None,
+                |_, offset, words| {
+                    // Other words land between two loads.
+                    if ages & 1 == 0 {
+                        way.land(3);
+                        late.clone_from(&way.memory);
+                    }
+                    words.copy_from_slice(&late[offset as usize..][..words.len()]);
+                },
+            );
             let told = reader.get(WRITER, number, 0);
             let record = reader.words(WRITER, record);
             // A later record may be landing already: that is what the number does not say.
@@ -120,9 +124,13 @@ fn s2_a_row_of_another_view_is_no_row_and_a_later_one_is_told() {
     }
     let look = |view| {
         let mut reader = Table::new(&columns, 2, READER, view, Sound);
-        let seen = reader.refresh([WRITER].into_iter().collect(), |_, offset, words| {
-            words.copy_from_slice(&way.memory[offset as usize..][..words.len()]);
-        });
+        let seen = reader.refresh(
+            [WRITER].into_iter().collect(),
+            |_| None,
+            |_, offset, words| {
+                words.copy_from_slice(&way.memory[offset as usize..][..words.len()]);
+            },
+        );
         (seen, reader.get(WRITER, number, 0), reader.counted().contains(WRITER))
     };
     assert_eq!(look(3), (Seen::Present, 7, true));
@@ -172,9 +180,13 @@ fn frozen<P: Planting<Bug>>(planted: P) -> (Table<P>, Column) {
     reader.set(number, 0, 9);
     for value in [3, 5] {
         memory[number.first() as usize] = value;
-        reader.refresh(Rank::all(2).collect(), |_, offset, words| {
-            words.copy_from_slice(&memory[offset as usize..][..words.len()]);
-        });
+        reader.refresh(
+            Rank::all(2).collect(),
+            |_| None,
+            |_, offset, words| {
+                words.copy_from_slice(&memory[offset as usize..][..words.len()]);
+            },
+        );
         reader.freeze(WRITER);
     }
     (reader, number)
@@ -203,10 +215,14 @@ fn is_late_misled<P: Planting<Bug>>(planted: P, seed: u64) -> bool {
         writer.push_all(|offset, words| way.post(offset, words));
         for _ in 0..6 {
             way.land(3);
-            let seen = reader.refresh([WRITER].into_iter().collect(), |_, offset, words| {
-                way.land(1);
-                words.copy_from_slice(&way.memory[offset as usize..][..words.len()]);
-            });
+            let seen = reader.refresh(
+                [WRITER].into_iter().collect(),
+                |_| None,
+                |_, offset, words| {
+                    way.land(1);
+                    words.copy_from_slice(&way.memory[offset as usize..][..words.len()]);
+                },
+            );
             if reader.get(WRITER, number, 0) > 100 {
                 return true;
             }
@@ -222,4 +238,69 @@ fn is_late_misled<P: Planting<Bug>>(planted: P, seed: u64) -> bool {
 fn s6_one_that_was_left_behind_reads_nothing_of_a_later_view() {
     assert!((0..500).all(|seed| !is_late_misled(Sound, seed)));
     assert!((0..500).any(|seed| is_late_misled(Planted(Bug::UnclaimedPlace), seed)));
+}
+
+#[test]
+fn a_row_is_read_again_when_its_place_was_written() {
+    let Handles { columns, number, .. } = declared();
+    let mut memory = vec![0; columns.row_words() as usize];
+    let mut writer = Table::new(&columns, 2, WRITER, 1, Sound);
+    let mut reader = Table::new(&columns, 2, READER, 1, Sound);
+    let land = |memory: &mut [u64], offset: u32, words: &[u64]| {
+        memory[offset as usize..][..words.len()].copy_from_slice(words);
+    };
+    writer.push_all(|offset, words| land(&mut memory, offset, words));
+    let mut look = |memory: &[u64], n_writes: u64| {
+        let mut n_loads = 0;
+        let others = [WRITER].into_iter().collect();
+        reader.refresh(
+            others,
+            |_| Some(n_writes),
+            |_, offset, words| {
+                n_loads += 1;
+                words.copy_from_slice(&memory[offset as usize..][..words.len()]);
+            },
+        );
+        (n_loads > 0, reader.get(WRITER, number, 0))
+    };
+    assert_eq!(look(&memory, 4), (true, 0));
+    assert_eq!(look(&memory, 4), (false, 0));
+    writer.set(number, 0, 7);
+    writer.push(|offset, words| land(&mut memory, offset, words));
+    assert_eq!(look(&memory, 5), (true, 7));
+    assert_eq!(look(&memory, 5), (false, 7));
+}
+
+#[test]
+fn of_a_wide_column_what_changed_is_told_and_what_has_no_meaning_is_left_out() {
+    let mut columns = Columns::new();
+    let counts = columns.declare(Kind::Rising, 100);
+    let record = columns.declare(Kind::Guarded, 100);
+    let guard = columns.declare(Kind::Rising, 1);
+    let mut memory = vec![99; columns.row_words() as usize];
+    let mut table = Table::new(&columns, 2, WRITER, 1, Sound);
+    let mut told = Vec::new();
+    let mut land = |told: &mut Vec<(u32, usize)>, offset: u32, words: &[u64]| {
+        memory[offset as usize..][..words.len()].copy_from_slice(words);
+        told.push((offset, words.len()));
+    };
+    table.push_all(|offset, words| land(&mut told, offset, words));
+    let claim_and_view = (201, 1);
+    assert_eq!(told, [claim_and_view, (0, 100), (200, 1), claim_and_view]);
+    told.clear();
+    table.set(counts, 40, 3);
+    table.set(counts, 38, 1);
+    // What an earlier view has left there is replaced by a zero too.
+    for (at, word) in [(7, 5), (8, 0), (9, 0)] {
+        table.set(record, at, word);
+    }
+    table.set(guard, 0, 1);
+    table.push(|offset, words| land(&mut told, offset, words));
+    assert_eq!(told, [(38, 3), (107, 3), (200, 1)]);
+    assert_eq!((&memory[38..41], &memory[106..111]), (&[1, 0, 3][..], &[99, 5, 0, 0, 99][..]));
+    let mut told = Vec::new();
+    table.push(|offset, words| told.push((offset, words.len())));
+    assert_eq!(told, []);
+    table.push_all(|offset, words| told.push((offset, words.len())));
+    assert_eq!(told, [claim_and_view, (0, 100), (100, 100), (200, 1), claim_and_view]);
 }

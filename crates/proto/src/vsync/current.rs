@@ -142,8 +142,10 @@ impl<P: Plantings> Current<P> {
     /// Copies the rows of the others.
     pub(super) fn look(&mut self, port: &impl Port) -> Seen {
         let (layout, view) = (&self.layout, self.view.id.0);
-        self.table.refresh(self.seats, |seat, offset, words| {
-            port.load_into(layout.row_of(seat, view, self.planted).plus(offset), words);
+        let row_of = |seat| layout.row_of(seat, view, self.planted);
+        let n_writes = |seat| port.n_writes(row_of(seat), layout.columns.row_words());
+        self.table.refresh(self.seats, n_writes, |seat, offset, words| {
+            port.load_into(row_of(seat).plus(offset), words);
         })
     }
 

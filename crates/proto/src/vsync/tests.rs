@@ -153,9 +153,13 @@ impl Rows {
                 memory
             })
             .collect();
-        current.table.refresh(self.view.seats(), |seat, offset, words| {
-            words.copy_from_slice(&memory[seat.index()][offset as usize..][..words.len()]);
-        });
+        current.table.refresh(
+            self.view.seats(),
+            |_| None,
+            |seat, offset, words| {
+                words.copy_from_slice(&memory[seat.index()][offset as usize..][..words.len()]);
+            },
+        );
     }
 }
 
