@@ -12,17 +12,17 @@ use std::collections::BinaryHeap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Happening {
     /// The first verb of this link continues to take effect.
-    Verb(u16),
+    Verb(u32),
     /// The first completion of this link reaches its poster.
-    Completion(u16),
+    Completion(u32),
     /// A node's loop runs once.
-    Run(u8),
+    Run(u16),
     /// A client reaches the time of its next look: the answer's deadline, or a new thought.
     Client(u8),
     /// A request reaches a node.
     Request {
         /// The node.
-        node: u8,
+        node: u16,
         /// The client.
         client: u8,
         /// The client's ordinal of the request.
@@ -40,28 +40,28 @@ pub(crate) enum Happening {
     /// The fault planner strikes.
     Strike,
     /// An ambush for this node springs.
-    Spring(u8),
+    Spring(u16),
     /// A fault that lasts ends.
     Mend(Fault),
     /// One direction of a connection finds out that it is broken.
-    Break(u16),
+    Break(u32),
     /// Both ends of a broken connection try again.
-    Reconnect(u16),
+    Reconnect(u32),
     /// A connection is reset.
-    Reset(u16),
+    Reset(u32),
     /// A node learns (rightly or not) that another's process has failed.
     Hint {
         /// The node that learns it.
-        to: u8,
+        to: u16,
         /// The node whose process is meant.
-        about: u8,
+        about: u16,
         /// The life that has ended, by the report.
         life: u32,
     },
     /// A node asks the others for their state.
     Fetch {
         /// The node.
-        node: u8,
+        node: u16,
         /// The life of the node.
         life: u32,
         /// The transfer of the node.
@@ -70,7 +70,7 @@ pub(crate) enum Happening {
     /// The next part of a requested state is at its node.
     Install {
         /// The node.
-        node: u8,
+        node: u16,
         /// The life of the node.
         life: u32,
         /// The transfer of the node.
@@ -79,19 +79,19 @@ pub(crate) enum Happening {
     /// A flush of a node's disk ends.
     Disk {
         /// The node of the disk.
-        node: u8,
+        node: u16,
         /// The life in which it asked.
         life: u32,
     },
     /// The thread that writes a node's snapshot takes its next step.
     Snapshot {
         /// The node of the snapshot.
-        node: u8,
+        node: u16,
         /// The life in which it was begun.
         life: u32,
     },
     /// The power fails, for one node or (where all are on one host) for all.
-    PowerCut(u8),
+    PowerCut(u16),
     /// The operator looks for the next step.
     Operate,
     /// The leader dies although all is well (clusters).
@@ -99,28 +99,28 @@ pub(crate) enum Happening {
     /// The next phase of the run begins.
     Phase,
     /// A piece of a verb has left a node (`costs`).
-    Left(u8),
+    Left(u16),
 }
 
 /// A fault that has an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// A dead process is started again.
-    Crash(u8),
+    Crash(u16),
     /// A stopped process resumes.
-    Pause(u8),
+    Pause(u16),
     /// A cut direction carries again.
-    Cut(u16),
+    Cut(u32),
     /// A slow direction is as fast as before.
-    Slow(u16),
+    Slow(u32),
     /// A slow process is as fast as before.
-    Sluggish(u8),
+    Sluggish(u16),
     /// A partition heals.
     Partition,
     /// A disk that stood still or was full works again.
-    Disk(u8),
+    Disk(u16),
     /// A wall clock is correct again.
-    Wall(u8),
+    Wall(u16),
 }
 
 #[derive(Clone, Copy)]
@@ -160,9 +160,11 @@ struct Timers {
     /// the earliest timer, ties go to the lower index; `NEVER` if it is not set. Before them are
     /// the winners: the earlier of the two at twice a place is at that place, so that the earliest
     /// of all is at place 1.
-    keys: Box<[u64; N_PLACES]>,
+    keys: Box<[u64]>,
     /// The place of the first timer: a power of two.
     leaves: usize,
+    /// The lowest bits of a key are the timer's index: so many.
+    index_bits: u32,
     /// The event of each timer.
     what: Vec<Happening>,
 }
@@ -170,47 +172,42 @@ struct Timers {
 /// Not scheduled.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Enough for all timers of the largest group, of 32 seats.
-const N_PLACES: usize = 1 << 13;
-/// The lowest bits of a key are the timer's index.
-const INDEX_BITS: u32 = 12;
-const _: () = assert!(N_PLACES / 2 <= 1 << INDEX_BITS, "an index fits into its bits");
-
 impl Timers {
     fn new(what: Vec<Happening>) -> Timers {
         let leaves = what.len().next_power_of_two();
-        assert!(2 * leaves <= N_PLACES, "{} timers", what.len());
-        Timers { keys: Box::new([NEVER; N_PLACES]), leaves, what }
+        let keys = vec![NEVER; 2 * leaves].into_boxed_slice();
+        Timers { keys, leaves, index_bits: leaves.trailing_zeros(), what }
     }
 
     #[inline]
     fn set(&mut self, timer: usize, at: u64) {
-        debug_assert!(at == NEVER || at >> (64 - INDEX_BITS) == 0, "I1: {at} ns is too late");
-        let mut key = if at == NEVER { NEVER } else { at << INDEX_BITS | timer as u64 };
-        // (The remainder tells the compiler that no place in this loop is out of bounds.)
-        let mut place = (self.leaves + timer) % N_PLACES;
-        self.keys[place] = key;
+        let is_in_time = at == NEVER || at.leading_zeros() >= self.index_bits;
+        debug_assert!(is_in_time, "I1: {at} ns is too late");
+        let mut key = if at == NEVER { NEVER } else { at << self.index_bits | timer as u64 };
+        let keys = &mut self.keys[..];
+        let mut place = self.leaves + timer;
+        keys[place] = key;
         while place > 1 {
-            key = key.min(self.keys[place ^ 1]);
+            key = key.min(keys[place ^ 1]);
             place /= 2;
-            self.keys[place] = key;
+            keys[place] = key;
         }
     }
 
     #[inline]
     fn at(&self, timer: usize) -> u64 {
-        Timers::time_of(self.keys[self.leaves + timer])
+        self.time_of(self.keys[self.leaves + timer])
     }
 
     #[inline]
-    fn time_of(key: u64) -> u64 {
-        if key == NEVER { NEVER } else { key >> INDEX_BITS }
+    fn time_of(&self, key: u64) -> u64 {
+        if key == NEVER { NEVER } else { key >> self.index_bits }
     }
 
     #[inline]
     fn first(&self) -> (u64, usize) {
         let key = self.keys[1];
-        (Timers::time_of(key), (key & ((1 << INDEX_BITS) - 1)) as usize)
+        (self.time_of(key), (key & ((1 << self.index_bits) - 1)) as usize)
     }
 }
 
@@ -228,9 +225,9 @@ impl Queue {
     pub(crate) fn new(members: usize, n_clients: usize) -> Queue {
         let links = members * members;
         let what = (0..links)
-            .map(|link| Happening::Verb(link as u16))
-            .chain((0..links).map(|link| Happening::Completion(link as u16)))
-            .chain((0..members).map(|node| Happening::Run(node as u8)))
+            .map(|link| Happening::Verb(link as u32))
+            .chain((0..links).map(|link| Happening::Completion(link as u32)))
+            .chain((0..members).map(|node| Happening::Run(node as u16)))
             .chain((0..n_clients).map(|client| Happening::Client(client as u8)));
         Queue {
             heap: BinaryHeap::new(),

@@ -64,7 +64,7 @@ impl Trace {
     /// Records `topic` at `now`, on `node`, with two numbers.
     #[inline]
     pub(crate) fn record(&mut self, now: u64, node: usize, topic: Topic, a: u64, b: u64) {
-        for part in [now ^ (node as u64) << 56 ^ (topic as u64) << 48, a, b] {
+        for part in [now ^ (node as u64).rotate_left(56) ^ (topic as u64) << 48, a, b] {
             self.hash = (self.hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         }
         self.n_records += 1;

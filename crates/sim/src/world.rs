@@ -342,7 +342,7 @@ impl World {
                 }
                 (Provider::Tcp, _) => {
                     let at = now + self.rng.below(10 * MS);
-                    self.net.queue.push(at, Happening::Reconnect(out as u16));
+                    self.net.queue.push(at, Happening::Reconnect(out as u32));
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use super::bugs::{Bug, Plantings};
 use super::layout::Shape;
-use crate::rdmc::Schedule;
+use crate::rdmc::{MEMBERS_MAX, Schedule};
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec;
@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use base::Bulk;
 use core::ops::Range;
 
-/// The number of members of a shard below which a sender sends to all.
+/// The number of members of a shard below which a sender sends to all: as it does to more than
+/// [`MEMBERS_MAX`].
 const MEMBERS_MIN: usize = 4;
 
 /// A member's part in the schedule of a message. Members are numbered from the sender on, in the
@@ -105,7 +106,8 @@ impl Routed {
     /// Those of the member with turn `me` of a shard, whose policy is `schedule`.
     pub(super) fn new(shape: &Shape, schedule: Schedule, me: usize, n_members: usize) -> Routed {
         let relaying = &shape.relaying;
-        let is_relayed = n_members >= MEMBERS_MIN && schedule != Schedule::Sequential;
+        let is_relayed = (MEMBERS_MIN..=MEMBERS_MAX).contains(&n_members);
+        let is_relayed = is_relayed && schedule != Schedule::Sequential;
         Routed {
             schedule: Some(schedule).filter(|_| is_relayed),
             n_members,

@@ -19,25 +19,58 @@ pub(crate) enum Change {
     Atomic,
 }
 
-const NOBODY: u8 = 0;
-const ATOMIC: u8 = u8::MAX;
+const NOBODY: u16 = 0;
+const ATOMIC: u16 = u16::MAX;
 
-/// The writer of each word of one region.
-pub(crate) struct Writers(Vec<u8>);
+/// The words of a run, one bit each.
+const RUN_WORDS: usize = 64;
+
+/// The writers of words side by side.
+#[derive(Clone, Default)]
+struct Run {
+    /// The first writer of any of them.
+    mark: u16,
+    /// The words that it has written, as long as it is the only one.
+    written: u64,
+    /// The writer of each, once there are several.
+    each: Option<Box<[u16; RUN_WORDS]>>,
+}
+
+/// The writer of each word of one region. Most runs of words have one writer: the region of a large
+/// group is mostly rows.
+pub(crate) struct Writers(Vec<Run>);
 
 impl Writers {
     pub(crate) fn new(n_words: usize) -> Writers {
-        Writers(vec![NOBODY; n_words])
+        Writers(vec![Run::default(); n_words.div_ceil(RUN_WORDS)])
     }
 
     /// Notes a change of the word `at`.
     #[inline]
     pub(crate) fn note(&mut self, at: usize, change: Change) -> Result<(), Trespass> {
         let mark = match change {
-            Change::Written(rank) => rank.index() as u8 + 1,
+            Change::Written(rank) => rank.index() as u16 + 1,
             Change::Atomic => ATOMIC,
         };
-        let owner = &mut self.0[at];
+        let run = &mut self.0[at / RUN_WORDS];
+        if run.mark == mark && run.each.is_none() {
+            run.written |= 1 << (at % RUN_WORDS);
+            return Ok(());
+        }
+        run.note(at, mark)
+    }
+}
+
+impl Run {
+    fn note(&mut self, at: usize, mark: u16) -> Result<(), Trespass> {
+        if self.mark == NOBODY {
+            (self.mark, self.written) = (mark, 1 << (at % RUN_WORDS));
+            return Ok(());
+        }
+        let (first, written) = (self.mark, self.written);
+        let of_first = |word| if written >> word & 1 == 1 { first } else { NOBODY };
+        let each = self.each.get_or_insert_with(|| Box::new(std::array::from_fn(of_first)));
+        let owner = &mut each[at % RUN_WORDS];
         if *owner == NOBODY {
             *owner = mark;
         }
@@ -49,13 +82,13 @@ impl Writers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Trespass {
     at: u32,
-    owner: u8,
-    mark: u8,
+    owner: u16,
+    mark: u16,
 }
 
 impl fmt::Display for Trespass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |mark: u8| match mark {
+        let name = |mark: u16| match mark {
             ATOMIC => "the atomics".to_string(),
             rank => format!("r{}", rank - 1),
         };
@@ -77,5 +110,6 @@ mod tests {
         assert!(writers.note(1, b).is_ok(), "each word for itself");
         assert!(writers.note(2, Change::Atomic).is_ok() && writers.note(2, Change::Atomic).is_ok());
         assert!(writers.note(2, a).is_err());
+        assert!(writers.note(0, a).is_ok() && writers.note(1, a).is_err(), "as before");
     }
 }

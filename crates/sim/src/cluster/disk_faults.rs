@@ -83,7 +83,7 @@ impl World {
             net.borrow_mut().coverage.hit(Mark::DiskStalled);
         }
         self.wake(node);
-        self.push_in(lasts, Happening::Mend(Fault::Disk(node as u8)));
+        self.push_in(lasts, Happening::Mend(Fault::Disk(node as u16)));
     }
 
     pub(super) fn release_disk(&mut self, node: usize) {
@@ -104,7 +104,7 @@ impl World {
         self.crash(node);
         if self.phase == Phase::Safety {
             let soon = 1 + self.outages.rng.below(self.plan.fault_ns_max);
-            self.push_in(soon, Happening::Mend(Fault::Crash(node as u8)));
+            self.push_in(soon, Happening::Mend(Fault::Crash(node as u16)));
         } else {
             self.restart(node);
         }
@@ -123,7 +123,7 @@ impl World {
         let Some(disk) = members[node].as_mut().and_then(|member| member.disk()) else { return };
         if disk.rot(&mut outages.rng, may_lose_log) && outages.rng.chance(2, 3) {
             self.crash(node);
-            self.push_in(lasts, Happening::Mend(Fault::Crash(node as u8)));
+            self.push_in(lasts, Happening::Mend(Fault::Crash(node as u16)));
         }
     }
 

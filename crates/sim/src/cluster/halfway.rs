@@ -40,7 +40,7 @@ impl World {
         }
         self.net.borrow_mut().coverage.hit(Mark::DiedHalfway);
         self.crash(node);
-        self.push_in(dying.lasts, Happening::Mend(Fault::Crash(node as u8)));
+        self.push_in(dying.lasts, Happening::Mend(Fault::Crash(node as u16)));
         true
     }
 }

@@ -55,7 +55,7 @@ impl World {
         let soon = if rng.chance(1, 2) { rng.below(10 * MS) } else { rng.below(500 * MS) };
         if rng.chance(1, 2) {
             self.aims.doomed = Some(any);
-            self.push_in(soon, Happening::PowerCut(any as u8));
+            self.push_in(soon, Happening::PowerCut(any as u16));
         }
     }
 
@@ -68,7 +68,7 @@ impl World {
         self.crash(node);
         self.aims.deposed = Some(node);
         let back = 1 + self.outages.rng.below(100 * MS);
-        self.push_in(back, Happening::Spring(node as u8));
+        self.push_in(back, Happening::Spring(node as u16));
     }
 
     /// Notes that the client has asked: in silence no client asks again.

@@ -68,7 +68,7 @@ impl World {
             let now = net.now();
             net.processes[node].wall.upset(now, lasts, &mut self.outages.rng);
             net.coverage.hit(Mark::WallClockSet);
-            net.queue.push(now + lasts, Happening::Mend(Fault::Wall(node as u8)));
+            net.queue.push(now + lasts, Happening::Mend(Fault::Wall(node as u16)));
         }
     }
 
@@ -96,7 +96,7 @@ impl World {
                 for other in (0..self.plan.members).filter(|other| *other != node) {
                     self.pause_for(other, lasts);
                 }
-                self.push_in(lasts / 4 * 3, Happening::Spring(node as u8));
+                self.push_in(lasts / 4 * 3, Happening::Spring(node as u16));
             }
             Kind::PowerCut if self.has_disks() && self.is_alive(node) => {
                 self.crash_for(node, lasts);
@@ -120,9 +120,9 @@ impl World {
         let weather = &self.plan.weather;
         let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
         let what = match self.outages.rng.below(3) {
-            0 => Happening::PowerCut((link / self.plan.members) as u8),
-            1 => Happening::PowerCut((link % self.plan.members) as u8),
-            _ => Happening::Reset(link as u16),
+            0 => Happening::PowerCut((link / self.plan.members) as u16),
+            1 => Happening::PowerCut((link % self.plan.members) as u16),
+            _ => Happening::Reset(link as u32),
         };
         self.push_in(soon, what);
     }
@@ -136,7 +136,7 @@ impl World {
             let wire = net.link_index(leader, to);
             net.wires[wire].slowness = 1 << self.outages.rng.range(5, 12);
             let at = net.now() + lasts.min(200 * MS);
-            net.queue.push(at, Happening::Mend(Fault::Slow(wire as u16)));
+            net.queue.push(at, Happening::Mend(Fault::Slow(wire as u32)));
         }
         let soon = self.outages.rng.below(2 * MS);
         self.crash_for(node, soon);
@@ -182,7 +182,7 @@ impl World {
         self.aims.cuts_power = false;
         self.aims.powerless = Some(node);
         let soon = self.outages.rng.below(self.plan.unsynced_ns());
-        self.push_in(soon, Happening::PowerCut(node as u8));
+        self.push_in(soon, Happening::PowerCut(node as u16));
     }
 
     /// I6: kills the leader while clients write and read, and there is no other fault.
@@ -192,7 +192,7 @@ impl World {
             self.aims.deposed = Some(node);
             self.net.borrow_mut().coverage.hit(Mark::LeaderDeposed);
             self.crash(node);
-            self.push_in(BACK_AFTER_NS, Happening::Spring(node as u8));
+            self.push_in(BACK_AFTER_NS, Happening::Spring(node as u16));
         }
         self.aims.deposes = false;
         self.ask_all_again();
@@ -255,13 +255,13 @@ impl World {
 
     fn crash_for(&mut self, node: usize, lasts: u64) {
         self.crash(node);
-        self.push_in(lasts, Happening::Mend(Fault::Crash(node as u8)));
+        self.push_in(lasts, Happening::Mend(Fault::Crash(node as u16)));
     }
 
     fn pause_for(&mut self, node: usize, lasts: u64) {
         if !self.outages.is_paused(node) {
             self.outages.pause(&mut self.net.borrow_mut(), node);
-            self.push_in(lasts, Happening::Mend(Fault::Pause(node as u8)));
+            self.push_in(lasts, Happening::Mend(Fault::Pause(node as u16)));
         }
     }
 
@@ -351,7 +351,7 @@ impl World {
                 }
                 Provider::Tcp => {
                     let at = net.now() + self.outages.rng.below(10 * MS);
-                    net.queue.push(at, Happening::Reconnect(out as u16));
+                    net.queue.push(at, Happening::Reconnect(out as u32));
                 }
             }
         }

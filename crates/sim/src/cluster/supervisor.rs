@@ -176,7 +176,7 @@ impl World {
         let number = seat.incarnation.0;
         self.trace_operator(node, number, 0);
         let soon = 1 + self.outages.rng.below(STARTS_WITHIN_NS);
-        self.push_in(soon, Happening::Mend(Fault::Crash(node as u8)));
+        self.push_in(soon, Happening::Mend(Fault::Crash(node as u16)));
     }
 
     /// Replaces the memory at `node`: no verb that was posted to the old one takes effect in the
@@ -350,6 +350,6 @@ impl World {
         self.crash(node);
         self.aims.stopped = Some(node);
         let soon = 1 + self.outages.rng.below(30 * MS);
-        self.push_in(soon, Happening::Mend(Fault::Crash(node as u8)));
+        self.push_in(soon, Happening::Mend(Fault::Crash(node as u16)));
     }
 }

@@ -444,7 +444,7 @@ impl World {
         if self.aims.flickers.0 == node && self.aims.flickers.1 > 0 {
             self.aims.flickers.1 -= 1;
             let soon = self.outages.rng.below(30 * MS);
-            self.push_in(soon, Happening::PowerCut(node as u8));
+            self.push_in(soon, Happening::PowerCut(node as u16));
         }
     }
 
@@ -522,7 +522,7 @@ impl World {
                 self.net.borrow_mut().coverage.hit(Mark::SuccessorStruck);
             }
             let soon = self.outages.rng.below(4 * MS);
-            self.push_in(soon, Happening::Spring(node as u8));
+            self.push_in(soon, Happening::Spring(node as u16));
         }
     }
 

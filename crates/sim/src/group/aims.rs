@@ -71,7 +71,7 @@ impl World {
     /// A1 to A3.
     pub(super) fn strike_proposer(&mut self, seat: usize) {
         if let Some(stopped) = self.stopped_proposer.take_if(|stopped| *stopped != seat) {
-            self.mend(Fault::Pause(stopped as u8));
+            self.mend(Fault::Pause(stopped as u16));
         }
         if self.phase != Phase::Safety
             || !self.outages.rng.chance(self.scenario.aims.n_proposers, 8)
@@ -113,7 +113,7 @@ impl World {
             let soon =
                 MS / 4 + self.outages.rng.below(20 * (weather.latency_ns + weather.jitter_ns));
             self.doomed.insert(Rank::at(from));
-            self.push_in(soon, Happening::Spring(from as u8));
+            self.push_in(soon, Happening::Spring(from as u16));
         }
     }
 
@@ -128,7 +128,7 @@ impl World {
         let wire = net.link_index(from, to);
         if !self.outages.is_cut(wire) {
             self.outages.cut(net, wire);
-            net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u16)));
+            net.queue.push(net.now() + lasts, Happening::Mend(Fault::Cut(wire as u32)));
         }
     }
 
@@ -149,7 +149,7 @@ impl World {
             let weather = &self.scenario.plan.weather;
             let soon = self.outages.rng.below(8 * (weather.latency_ns + weather.jitter_ns));
             let leader = self.leader().filter(|_| self.outages.rng.chance(1, 2));
-            self.push_in(soon, Happening::Spring(leader.unwrap_or(seat) as u8));
+            self.push_in(soon, Happening::Spring(leader.unwrap_or(seat) as u16));
         }
     }
 

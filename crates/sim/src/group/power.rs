@@ -35,7 +35,7 @@ impl World {
             let disks = &self.scenario.plan.disks;
             let delay = disks.latency_ns + self.rng.below(disks.jitter_ns + 1);
             let life = self.net.borrow().processes[seat].life;
-            self.push_in(delay, Happening::Disk { node: seat as u8, life });
+            self.push_in(delay, Happening::Disk { node: seat as u16, life });
         }
     }
 
@@ -64,7 +64,7 @@ impl World {
         if self.disks[seat].is_well() {
             self.net.borrow_mut().coverage.hit(Mark::DiskStalled);
             self.disks[seat].stall(false);
-            self.push_in(lasts, Happening::Mend(Fault::Disk(seat as u8)));
+            self.push_in(lasts, Happening::Mend(Fault::Disk(seat as u16)));
         }
     }
 

@@ -9,7 +9,7 @@ use core::time::Duration;
 use proto::rdmc::Schedule;
 use proto::vsync::{Candidates, Mode, Relaying, Shape, Subgroup, Timing};
 
-/// The most seats of a simulated group: the queue has room for the timers of so many.
+/// The most seats of a group whose size a seed draws.
 pub(super) const N_SEATS_MAX: usize = 11;
 
 /// How much befalls a group.

@@ -229,8 +229,6 @@ impl Lab<'_> {
         };
         let below = (&self.net, None, Date::draw(Kind::Durable, &mut Rng::new(0)));
         let mut process = Process::new(config, None, below, 0, false, None);
-        let n_words = vsync::region(&self.shape).n_words as usize;
-        self.areas.begin(seat, me.incarnation, n_words);
         process.look_into(self.areas.clone());
         self.processes[seat] = Some(process);
         let net = &mut *self.net.borrow_mut();

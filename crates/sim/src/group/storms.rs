@@ -76,7 +76,7 @@ impl World {
     pub(super) fn pause_for(&mut self, seat: usize, lasts: u64) {
         if !self.outages.is_paused(seat) {
             self.outages.pause(&mut self.net.borrow_mut(), seat);
-            self.push_in(lasts, Happening::Mend(Fault::Pause(seat as u8)));
+            self.push_in(lasts, Happening::Mend(Fault::Pause(seat as u16)));
         }
     }
 
@@ -110,7 +110,7 @@ impl World {
             let founds = seat < self.scenario.n_founders || self.history.is_durable;
             let founds = founds && !net.processes[seat].alive;
             if founds && self.awaited.insert(Rank::at(seat)) {
-                net.queue.push(now + 50 * MS, Happening::Mend(Fault::Crash(seat as u8)));
+                net.queue.push(now + 50 * MS, Happening::Mend(Fault::Crash(seat as u16)));
             }
         }
     }

@@ -25,8 +25,10 @@ use proto::vsync::{self, Knock, METADATA_WORDS, Mode, Start, View};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The number of events beyond which a run is taken for one that spins.
+/// The number of events beyond which a run of a small group is taken for one that spins.
 const N_EVENTS_MAX: u64 = 5_000_000;
+/// The links of a small group: one that has more makes more events.
+const N_LINKS: u64 = 128;
 
 /// What processes share beside the network.
 struct Shared {
@@ -215,8 +217,10 @@ impl World {
             let next = self.net.borrow_mut().queue.pop_until(u64::MAX);
             let Some(what) = next else { break };
             self.n_events += 1;
-            if self.n_events > N_EVENTS_MAX {
-                let detail = format!("{N_EVENTS_MAX} events: something spins");
+            let n_links = (self.n_seats() * self.n_seats()) as u64;
+            let n_most = N_EVENTS_MAX * n_links.div_ceil(N_LINKS);
+            if self.n_events > n_most {
+                let detail = format!("{n_most} events: something spins");
                 self.violate(Property::Liveness, detail);
             }
             self.happen(what);
@@ -357,8 +361,10 @@ impl World {
         if self.scenario.has_races {
             process.race(self.shared.rng_of_races.fork());
         }
-        let n_words = vsync::region(&self.scenario.shape).n_words as usize;
-        self.shared.areas.begin(seat, me.incarnation, n_words);
+        if self.scenario.plan.weather.provider == Provider::Shm {
+            let n_words = vsync::region(&self.scenario.shape).n_words as usize;
+            self.shared.areas.begin(seat, me.incarnation, n_words);
+        }
         process.look_into(self.shared.areas.clone());
         if let Some(mut last) = self.processes[seat].replace(process) {
             last.look_at_last();
@@ -400,7 +406,7 @@ impl World {
                 }
                 Provider::Tcp => {
                     let at = net.now() + self.outages.rng.below(10 * MS);
-                    net.queue.push(at, Happening::Reconnect(out as u16));
+                    net.queue.push(at, Happening::Reconnect(out as u32));
                 }
             }
         }
@@ -423,7 +429,7 @@ impl World {
     pub(super) fn start_later(&mut self, seat: usize) {
         if self.awaited.insert(Rank::at(seat)) {
             let after = self.outages.rng.below(self.scenario.plan.fault_ns_max);
-            self.push_in(after, Happening::Mend(Fault::Crash(seat as u8)));
+            self.push_in(after, Happening::Mend(Fault::Crash(seat as u16)));
         }
     }
 

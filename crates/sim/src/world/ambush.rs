@@ -147,10 +147,10 @@ impl World {
             let wire = self.net.link_index(other, leader);
             self.net.wires[wire].slowness = times;
             self.net.trace.record(now, leader, Topic::Slow, wire as u64, times);
-            self.fault_ends(now + lasts.max(late_ns), Fault::Slow(wire as u16));
+            self.fault_ends(now + lasts.max(late_ns), Fault::Slow(wire as u32));
             // Messages under way are not late; the others learn of its death a little later.
             let at = now + self.net.rng.below(late_ns / 2);
-            let (to, about) = (other as u8, leader as u8);
+            let (to, about) = (other as u16, leader as u16);
             self.net.queue.push(at, Happening::Hint { to, about, life });
         }
     }
@@ -193,7 +193,7 @@ impl World {
         self.net.coverage.hit(Mark::DiedHalfway);
         self.crash(node);
         let until = self.net.now() + dying.lasts;
-        self.fault_ends(until, Fault::Crash(node as u8));
+        self.fault_ends(until, Fault::Crash(node as u16));
     }
 
     // ---- A3 ----
@@ -209,7 +209,7 @@ impl World {
         self.ambushes.unsynced = false;
         self.net.coverage.hit(Mark::PowerCutBeforeSync);
         let at = self.net.now() + self.net.rng.below(self.plan.unsynced_ns());
-        self.net.queue.push(at, Happening::PowerCut(node as u8));
+        self.net.queue.push(at, Happening::PowerCut(node as u16));
     }
 
     // ---- A5 ----
@@ -227,7 +227,7 @@ impl World {
         match self.net.rng.below(3) {
             0 => self.spring_at(at, link / self.plan.members, lasts),
             1 => self.spring_at(at, link % self.plan.members, lasts),
-            _ => self.net.queue.push(at, Happening::Reset(link as u16)),
+            _ => self.net.queue.push(at, Happening::Reset(link as u32)),
         }
     }
 
@@ -285,7 +285,7 @@ impl World {
                 let to = self.net.rng.below(members as u64) as usize;
                 let link = self.net.link_index(node, to);
                 if to != node {
-                    self.net.queue.push(self.net.now() + soon, Happening::Reset(link as u16));
+                    self.net.queue.push(self.net.now() + soon, Happening::Reset(link as u32));
                 }
                 return;
             }
@@ -303,7 +303,7 @@ impl World {
         let shown = wall.at(now);
         self.net.trace.record(now, node, Topic::Wall, shown, 0);
         self.net.coverage.hit(Mark::WallClockSet);
-        self.fault_ends(now + lasts, Fault::Wall(node as u8));
+        self.fault_ends(now + lasts, Fault::Wall(node as u16));
     }
 
     /// Corrects the date, as a time service does.

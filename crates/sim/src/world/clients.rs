@@ -175,7 +175,7 @@ impl World {
         let (now, weather) = (self.net.now(), &self.net.weather);
         let delay = weather.latency_ns + client.rng.below(weather.jitter_ns + 1);
         self.net.queue.set_client(index, now + patience);
-        let request = Happening::Request { node: node as u8, client: index as u8, attempt };
+        let request = Happening::Request { node: node as u16, client: index as u8, attempt };
         self.net.queue.push(now + delay, request);
     }
 

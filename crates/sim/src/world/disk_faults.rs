@@ -19,7 +19,7 @@ impl World {
             FaultKind::PowerCut if self.net.processes[node].alive => {
                 self.crash(node);
                 self.lose_power(node);
-                self.fault_ends(until, Fault::Crash(node as u8));
+                self.fault_ends(until, Fault::Crash(node as u16));
             }
             FaultKind::Relapse if self.net.processes[node].alive => {
                 self.crash(node);
@@ -28,8 +28,8 @@ impl World {
                 let disks = &self.plan.disks;
                 let cut = back + rng.below(4 * (disks.latency_ns + disks.jitter_ns));
                 let now = self.net.now();
-                self.fault_ends(now + back, Fault::Crash(node as u8));
-                self.net.queue.push(now + cut, Happening::PowerCut(node as u8));
+                self.fault_ends(now + back, Fault::Crash(node as u16));
+                self.net.queue.push(now + cut, Happening::PowerCut(node as u16));
             }
             FaultKind::PowerCutAll => {
                 for node in 0..self.plan.members {
@@ -37,7 +37,7 @@ impl World {
                         self.crash(node);
                         // They come back one by one, and not all of them soon.
                         let at = self.net.now() + 1 + self.net.rng.below(lasts);
-                        self.fault_ends(at, Fault::Crash(node as u8));
+                        self.fault_ends(at, Fault::Crash(node as u16));
                     }
                 }
                 self.net.coverage.hit(Mark::PowerCutAll);
@@ -76,7 +76,7 @@ impl World {
                 self.net.arm_run(node, self.net.now());
             }
         }
-        self.fault_ends(self.net.now() + lasts, Fault::Disk(node as u8));
+        self.fault_ends(self.net.now() + lasts, Fault::Disk(node as u16));
     }
 
     /// Cuts the power, as the second part of a relapse.
@@ -99,7 +99,7 @@ impl World {
         let known = self.machines[node].as_ref().map(|machine| machine.status().ballot);
         if self.disks[node].rot(&mut self.net.rng, known.unwrap_or(Ballot::NONE)) {
             self.crash(node);
-            self.fault_ends(until, Fault::Crash(node as u8));
+            self.fault_ends(until, Fault::Crash(node as u16));
         }
     }
 
@@ -151,7 +151,7 @@ impl World {
             self.hit_amid_change(Mark::SyncFailedAmidChange);
             self.crash(node);
             let back = 1 + self.net.rng.below(self.plan.fault_ns_max);
-            self.fault_ends(self.net.now() + back, Fault::Crash(node as u8));
+            self.fault_ends(self.net.now() + back, Fault::Crash(node as u16));
             return false;
         };
         if fills {

@@ -65,11 +65,11 @@ impl World {
         match kind {
             Kind::Crash | Kind::CrashLeader if self.may_die(node) => {
                 self.crash(node);
-                self.fault_ends(until, Fault::Crash(node as u8));
+                self.fault_ends(until, Fault::Crash(node as u16));
             }
             Kind::Pause | Kind::PauseLeader if !self.faults.outages.is_paused(node) => {
                 self.pause(node);
-                self.fault_ends(until, Fault::Pause(node as u8));
+                self.fault_ends(until, Fault::Pause(node as u16));
             }
             Kind::Ambush => self.faults.ambush = Some(lasts),
             Kind::Usurp => self.faults.usurp = Some(lasts),
@@ -77,11 +77,11 @@ impl World {
                 for other in (0..self.plan.members).filter(|other| *other != node) {
                     if !self.faults.outages.is_paused(other) {
                         self.pause(other);
-                        self.fault_ends(until, Fault::Pause(other as u8));
+                        self.fault_ends(until, Fault::Pause(other as u16));
                     }
                 }
                 let at = self.net.now() + lasts / 4 * 3;
-                self.net.queue.push(at, Happening::Spring(node as u8));
+                self.net.queue.push(at, Happening::Spring(node as u16));
             }
             Kind::Cut if !self.is_loop(wire) => {
                 self.cut_until(until, wire);
@@ -90,12 +90,12 @@ impl World {
                 let times = 1 << self.faults.outages.rng.range(2, 12);
                 self.net.wires[wire].slowness = times;
                 self.net.trace.record(self.net.now(), node, Topic::Slow, wire as u64, times);
-                self.fault_ends(until, Fault::Slow(wire as u16));
+                self.fault_ends(until, Fault::Slow(wire as u32));
             }
             Kind::Sluggish => {
                 self.net.processes[node].effort = 500 << self.faults.outages.rng.range(2, 14);
                 self.net.trace.record(self.net.now(), node, Topic::Sluggish, 1, lasts);
-                self.fault_ends(until, Fault::Sluggish(node as u8));
+                self.fault_ends(until, Fault::Sluggish(node as u16));
             }
             Kind::Partition if !self.faults.outages.is_partitioned() => {
                 self.faults.outages.partition(&mut self.net);
@@ -116,7 +116,7 @@ impl World {
             Kind::FalseHint => {
                 let about = self.faults.outages.rng.below(members) as usize;
                 let life = self.net.processes[about].life;
-                let (to, about) = (node as u8, about as u8);
+                let (to, about) = (node as u16, about as u16);
                 self.net.queue.push(self.net.now(), Happening::Hint { to, about, life });
             }
             Kind::Reset if !self.is_loop(wire) => self.faults.outages.reset(&mut self.net, wire),
@@ -175,7 +175,7 @@ impl World {
 
     pub(crate) fn spring_at(&mut self, at: u64, node: usize, lasts: u64) {
         self.faults.spring_lasts = lasts;
-        self.net.queue.push(at, Happening::Spring(node as u8));
+        self.net.queue.push(at, Happening::Spring(node as u16));
     }
 
     pub(crate) fn on_spring(&mut self, node: usize) {
@@ -186,10 +186,10 @@ impl World {
         let until = self.net.now() + lasts;
         if self.may_die(node) && self.faults.outages.rng.chance(3, 4) {
             self.crash(node);
-            self.fault_ends(until, Fault::Crash(node as u8));
+            self.fault_ends(until, Fault::Crash(node as u16));
         } else if !self.faults.outages.is_paused(node) {
             self.pause(node);
-            self.fault_ends(until, Fault::Pause(node as u8));
+            self.fault_ends(until, Fault::Pause(node as u16));
         }
     }
 
@@ -204,7 +204,7 @@ impl World {
             return false;
         }
         self.faults.outages.cut(&mut self.net, wire);
-        self.fault_ends(at, Fault::Cut(wire as u16));
+        self.fault_ends(at, Fault::Cut(wire as u32));
         true
     }
 

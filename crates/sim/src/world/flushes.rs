@@ -32,7 +32,7 @@ impl Net {
     fn look_at_disk_in(&mut self, node: usize, delay: u64) {
         let life = self.processes[node].life;
         let at = self.now() + delay;
-        self.queue.push(at, Happening::Disk { node: node as u8, life });
+        self.queue.push(at, Happening::Disk { node: node as u16, life });
     }
 
     /// Completes another flush of `node`, unless its disk is held. A full disk is looked at again,

@@ -442,10 +442,10 @@ impl Net {
         let n_words = verb.n_words as usize;
         let sample = &mut self.links[index].sample;
         sample.resize(n_words, 0);
-        let words = self.regions[to].words(verb.at as usize, n_words);
-        for (word, (sampled, now)) in sample.iter_mut().zip(words).enumerate() {
+        let region = &self.regions[to];
+        for (word, sampled) in sample.iter_mut().enumerate() {
             if in_first_half(pattern, word) {
-                *sampled = *now;
+                *sampled = region.load(verb.at as usize + word);
             }
         }
         let what = (to as u64) << 32 | u64::from(verb.at);

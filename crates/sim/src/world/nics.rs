@@ -16,7 +16,7 @@ impl Net {
         let now = self.now();
         let costs = self.costs.as_mut().expect("a verb is unsent where there are costs");
         if let Some(at) = costs.post(from, index, 8 * u64::from(n_words), now) {
-            self.queue.push(at, Happening::Left(from as u8));
+            self.queue.push(at, Happening::Left(from as u16));
         }
     }
 
@@ -26,7 +26,7 @@ impl Net {
         let Some(costs) = &mut self.costs else { return };
         let (left, latency_ns) = (costs.on_left(from, now), costs.latency_ns());
         if let Some(at) = left.next_at {
-            self.queue.push(at, Happening::Left(from as u8));
+            self.queue.push(at, Happening::Left(from as u16));
         }
         let Some(index) = left.link else { return };
         let verbs = &mut self.links[index].verbs;

@@ -12,7 +12,10 @@ use crate::plan::{Kind, MS, Plan};
 use crate::queue::{Fault, Happening, NEVER};
 use crate::trace::Topic;
 use crate::world::net::{LATE_NS_MAX, Net};
-use base::{Event, Rank, Rng};
+use base::{Event, Rank, Rng, SeatSet};
+
+/// The nodes of which one draw decides on which side of a partition they are.
+const N_BY_BITS: usize = 48;
 
 /// The longest time that a provider waits for an answer before it calls a link broken.
 const LINK_TIMEOUT_NS_MAX: u64 = 2_000 * MS;
@@ -76,15 +79,15 @@ impl Outages {
         let mut ends = |fault: Fault| net.queue.push(now + lasts, Happening::Mend(fault));
         match kind {
             Kind::Cut if !is_loop && !self.is_cut(wire) => {
-                ends(Fault::Cut(wire as u16));
+                ends(Fault::Cut(wire as u32));
                 self.cut(net, wire);
             }
             Kind::Slow if !is_loop => {
-                ends(Fault::Slow(wire as u16));
+                ends(Fault::Slow(wire as u32));
                 net.wires[wire].slowness = 1 << self.rng.range(2, 12);
             }
             Kind::Sluggish => {
-                ends(Fault::Sluggish(node as u8));
+                ends(Fault::Sluggish(node as u16));
                 net.processes[node].effort = 500 << self.rng.range(2, 14);
             }
             Kind::Partition if !self.is_partitioned() => {
@@ -113,7 +116,7 @@ impl Outages {
                 for from in (0..members).filter(|from| *from != node) {
                     let wire = net.link_index(from, node);
                     net.wires[wire].slowness = 1 << 12;
-                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u16)));
+                    net.queue.push(now + lasts, Happening::Mend(Fault::Slow(wire as u32)));
                 }
             }
             // The same lasts already, or it must not happen now, or it is no fault of these.
@@ -185,11 +188,11 @@ impl Outages {
             if tcp {
                 net.links[back].dead_end = true;
                 let after = self.soon();
-                net.queue.push(now + after, Happening::Break(back as u16));
+                net.queue.push(now + after, Happening::Break(back as u32));
             }
             if self.rng.chance(self.hints, 8) {
                 let after = 20_000 + self.soon();
-                let (to, about) = (peer as u8, node as u8);
+                let (to, about) = (peer as u16, node as u16);
                 net.queue.push(now + after, Happening::Hint { to, about, life });
             }
         }
@@ -286,12 +289,18 @@ impl Outages {
 
     pub(crate) fn partition(&mut self, net: &mut Net) {
         let members = net.members;
-        let sides = self.rng.below(1 << members);
-        let side = |node: usize| sides >> node & 1;
+        let few = members.min(N_BY_BITS);
+        let mut sides = SeatSet::from_bits(self.rng.below(1 << few));
+        for node in few..members {
+            if self.rng.chance(1, 2) {
+                sides.insert(Rank::at(node));
+            }
+        }
+        let side = |node: usize| sides.contains(Rank::at(node));
         let across: Vec<usize> = (0..members * members)
             .filter(|wire| side(wire / members) != side(wire % members))
             .collect();
-        net.trace.record(net.now(), 0, Topic::Cut, sides, u64::MAX);
+        net.trace.record(net.now(), 0, Topic::Cut, sides.words()[0], u64::MAX);
         net.coverage.hit(Mark::Partitioned);
         for wire in &across {
             net.hold(*wire);
@@ -303,20 +312,20 @@ impl Outages {
 
     /// In half of the partitions the larger side suspects the smaller one at once, and elects while
     /// the leader on the other side still believes that it leads. (By a generator of its own.)
-    fn tell_the_majority(net: &mut Net, sides: u64) {
+    fn tell_the_majority(net: &mut Net, sides: SeatSet) {
         let members = net.members;
-        let mut rng = Rng::new(net.now() ^ sides << 56);
-        let n_of_one = sides.count_ones() as usize;
+        let mut rng = Rng::new(net.now() ^ sides.words()[0] << 56);
+        let n_of_one = sides.len();
         if 2 * n_of_one == members || rng.chance(1, 2) {
             return;
         }
-        let larger = u64::from(2 * n_of_one > members);
-        let side = |node: usize| sides >> node & 1;
+        let larger = 2 * n_of_one > members;
+        let side = |node: usize| sides.contains(Rank::at(node));
         for about in (0..members).filter(|node| side(*node) != larger) {
             let life = net.processes[about].life;
             for to in (0..members).filter(|node| side(*node) == larger) {
                 let at = net.now() + rng.below(MS);
-                let (to, about) = (to as u8, about as u8);
+                let (to, about) = (to as u16, about as u16);
                 net.queue.push(at, Happening::Hint { to, about, life });
             }
         }
@@ -333,7 +342,7 @@ impl Outages {
     fn time_out_later(&mut self, net: &mut Net, link: usize) {
         if net.weather.provider == Provider::Tcp {
             let after = self.rng.range(LINK_TIMEOUT_NS_MAX / 20, LINK_TIMEOUT_NS_MAX);
-            net.queue.push(net.now() + after, Happening::Break(link as u16));
+            net.queue.push(net.now() + after, Happening::Break(link as u32));
         }
     }
 
@@ -370,7 +379,7 @@ impl Outages {
         let pair = a.min(b) * members + a.max(b);
         if !std::mem::replace(&mut self.reconnecting[pair], true) {
             let after = self.rng.range(MS, 30 * MS) * self.pace;
-            net.queue.push(net.now() + after, Happening::Reconnect(pair as u16));
+            net.queue.push(net.now() + after, Happening::Reconnect(pair as u32));
         }
     }
 

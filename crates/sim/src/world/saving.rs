@@ -161,7 +161,7 @@ impl World {
             let disks = &self.plan.disks;
             let delay = 1 + self.net.rng.below(disks.latency_ns + disks.jitter_ns);
             let life = self.net.processes[node].life;
-            let what = Happening::Snapshot { node: node as u8, life };
+            let what = Happening::Snapshot { node: node as u16, life };
             self.net.queue.push(self.net.now() + delay, what);
         }
     }

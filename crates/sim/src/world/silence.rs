@@ -77,7 +77,7 @@ pub(crate) fn break_links_soon(net: &mut Net, rng: &mut Rng, among: &[usize], we
             if rng.chance(1, 2) {
                 net.coverage.hit(Mark::LostInSilence);
                 let at = net.now() + rng.below(while_ns);
-                net.queue.push(at, Happening::Reset((from * net.members + to) as u16));
+                net.queue.push(at, Happening::Reset((from * net.members + to) as u32));
             }
         }
     }
@@ -123,7 +123,7 @@ impl World {
             self.net.coverage.hit(Mark::DiedInSilence);
             self.crash(any);
             let back = self.net.now() + 1 + self.rng.below(100 * MS);
-            self.net.queue.push(back, Happening::Mend(Fault::Crash(any as u8)));
+            self.net.queue.push(back, Happening::Mend(Fault::Crash(any as u16)));
         }
     }
 

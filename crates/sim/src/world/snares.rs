@@ -131,6 +131,6 @@ impl Net {
         self.snares.last_words = None;
         self.coverage.hit(Mark::LastWords);
         let now = self.now();
-        self.queue.push(now, Happening::Spring(node as u8));
+        self.queue.push(now, Happening::Spring(node as u16));
     }
 }

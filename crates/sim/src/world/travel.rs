@@ -63,7 +63,7 @@ impl World {
     fn plan_fetch(&mut self, node: usize, within_ns: u64) {
         let at = self.net.now() + 1 + self.rng.below(within_ns);
         let (life, transfer) = (self.net.processes[node].life, self.shells[node].transfer.n_begun);
-        self.net.queue.push(at, Happening::Fetch { node: node as u8, life, transfer });
+        self.net.queue.push(at, Happening::Fetch { node: node as u16, life, transfer });
     }
 
     fn is_present(&self, node: usize, life: u32, transfer: u32) -> bool {
@@ -156,7 +156,7 @@ impl World {
 
     fn plan_install(&mut self, node: usize, at: u64) {
         let (life, transfer) = (self.net.processes[node].life, self.shells[node].transfer.n_begun);
-        self.net.queue.push(at, Happening::Install { node: node as u8, life, transfer });
+        self.net.queue.push(at, Happening::Install { node: node as u16, life, transfer });
     }
 
     pub(crate) fn on_install(&mut self, node: usize, life: u32, transfer: u32) {

@@ -6,6 +6,7 @@ mod common;
 mod commuting;
 mod durable;
 mod durable_groups;
+mod groups;
 mod logs;
 mod members;
 mod mu;

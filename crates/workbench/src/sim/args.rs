@@ -109,10 +109,10 @@ pub(crate) struct SimArgs {
     /// With --seed: print every step.
     #[arg(long)]
     pub(crate) trace: bool,
-    /// The number of members, up to 7 (of a group: of founders, up to 32); without it each seed
+    /// The number of members, up to 7 (of a group: of founders, up to 512); without it each seed
     /// decides.
-    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=base::FABRIC_SEATS_MAX as i64))]
-    pub(crate) members: Option<u8>,
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=base::SEATS_MAX as i64))]
+    pub(crate) members: Option<u16>,
     /// Multicast: the number of groups; without it each seed decides.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) groups: Option<u8>,

@@ -109,7 +109,7 @@ fn hunt(jobs: NonZeroUsize, protocol: MulticastProtocol, config: &Config) -> Vec
 }
 
 fn replay_line(args: &SimArgs, config: &Config, seed: u64) -> String {
-    let option = |name: &str, value: Option<u8>| {
+    let option = |name: &str, value: Option<u16>| {
         value.map_or_else(String::new, |value| format!(" --{name} {value}"))
     };
     let rule = args.rule.map_or_else(String::new, |_| format!(" --rule {}", config.rule.name()));
@@ -118,7 +118,7 @@ fn replay_line(args: &SimArgs, config: &Config, seed: u64) -> String {
     format!(
         "gregale sim --protocol {} --seed {seed}{rule}{aimed}{restless}{}{} --trace",
         args.protocol.name(),
-        option("groups", args.groups),
+        option("groups", args.groups.map(u16::from)),
         option("members", args.members),
     )
 }
