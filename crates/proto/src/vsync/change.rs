@@ -74,6 +74,7 @@ impl Decided {
 }
 
 /// How a turn leaves a view.
+#[expect(clippy::large_enum_variant, reason = "a turn has one, and it is taken apart at once")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     /// It lasts.
