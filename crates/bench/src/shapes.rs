@@ -2,7 +2,10 @@
 //! 21): groups of simulated members, on hosts and a network with costs ([`sim::group::shapes`]).
 //!
 //! Beside each figure stands what the paper's text says, where it says a number: our copy has no
-//! figures. Nothing is measured on this machine, so a row is the same in every run.
+//! figures. Nothing is measured on this machine, so a row is the same in every run. Behind them
+//! stand rows of larger groups, about changes of views ([`views`]).
+
+mod views;
 
 use crate::run;
 use report::{Progress, Report, Row};
@@ -14,6 +17,15 @@ use sim::group::shapes::{Experiment, Shards, Shown};
 const SMALL: usize = 10 << 10;
 const LARGE: usize = 1 << 20;
 const TINY: usize = 104;
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// Everything.
+    All,
+    /// Changes of views in larger groups.
+    Views,
+}
 
 /// A row before it is known.
 struct Case {
@@ -172,10 +184,12 @@ fn ms(ns: u64) -> f64 {
 ///
 /// # Errors
 /// What an experiment violated.
-pub fn report(is_quick: bool) -> Result<Report, String> {
+pub fn report(parts: Parts, is_quick: bool) -> Result<Report, String> {
     let mut cases = Vec::new();
     for add in [senders, members, shards, slow, changes] {
-        add(&mut cases, is_quick);
+        if parts == Parts::All {
+            add(&mut cases, is_quick);
+        }
     }
     let mut progress = Progress::new("shapes", cases.len() as u64);
     let mut rows: Vec<Row> = Vec::new();
@@ -190,6 +204,7 @@ pub fn report(is_quick: bool) -> Result<Report, String> {
         }
         rows.push(row);
     }
+    rows.extend(views::rows(is_quick)?);
     Ok(run::report("shapes", 1, rows))
 }
 

@@ -77,6 +77,8 @@ struct Host {
     memory_until: u64,
     /// Whether an end of a piece is planned.
     is_sending: bool,
+    /// The verbs that were posted here, and their bytes on the wire.
+    sent: (u64, u64),
 }
 
 /// The hosts of a network.
@@ -102,11 +104,17 @@ impl Costs {
         self.rates.latency_ns
     }
 
+    /// By host, the number of verbs that were posted there, and their bytes on the wire.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.hosts.iter().map(|host| host.sent)
+    }
+
     /// A verb of so many bytes waits on `link`, out of `from`. The time at which its first piece
     /// will have left, if the NIC was idle.
     pub(crate) fn post(&mut self, from: usize, link: usize, n_bytes: u64, now: u64) -> Option<u64> {
         let wire_bytes = self.rates.wire_bytes(n_bytes);
         let host = &mut self.hosts[from];
+        host.sent = (host.sent.0 + 1, host.sent.1 + wire_bytes);
         match host.waiting.iter_mut().find(|(of, _)| *of == link) {
             Some((_, verbs)) => verbs.push_back(wire_bytes),
             None => host.waiting.push_back((link, VecDeque::from([wire_bytes]))),

@@ -10,6 +10,7 @@ use bench::failover::Setting;
 use bench::group::Launcher;
 use bench::member::Wait;
 use bench::run::Effort;
+use bench::shapes::Parts;
 use bench::worker::order::FabricKind;
 use clap::{Args, Subcommand};
 use console::{Failure, Format, Outcome};
@@ -245,9 +246,14 @@ enum What {
     },
     /// The shapes of Derecho's measurements on clusters, in the simulator: throughput by members,
     /// senders, shards and slow members, and what a change of members costs.
-    #[command(after_help = "Example:\n  gregale bench shapes --out results\n\n\
+    #[command(after_help = "Examples:\n  gregale bench shapes --out results\n  \
+        gregale bench shapes --views        only changes of views, with up to 64 members\n\n\
         Nothing is measured on this machine: hosts and their network have costs (docs/benchmarks.md).")]
-    Shapes,
+    Shapes {
+        /// Only what a change of views costs, with up to 64 members.
+        #[arg(long)]
+        views: bool,
+    },
     /// Versions of a replicated object: storage, final times, queries over shards, arguments.
     #[command(
         after_help = "Examples:\n  gregale bench versions --part storage --data /var/tmp\n  \
@@ -476,8 +482,10 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 }
             }
         }
-        What::Shapes => {
-            ("shapes".to_owned(), bench::shapes::report(how.quick).map_err(Failure::new)?)
+        What::Shapes { views } => {
+            let parts = if *views { Parts::Views } else { Parts::All };
+            let report = bench::shapes::report(parts, how.quick).map_err(Failure::new)?;
+            ("shapes".to_owned(), report)
         }
         What::Versions { fabric, versions } => {
             let setting = versions.setting(kinds(fabric));

@@ -51,6 +51,11 @@ pub fn region(shape: &Shape) -> Region {
     Layout::new(shape).region()
 }
 
+/// The words of a row in a group of this shape.
+pub fn row_words(shape: &Shape) -> u32 {
+    Layout::new(shape).columns.row_words()
+}
+
 /// One process of a group. See the module's text.
 ///
 /// The caller's part: every event of the fabric goes to [`Machine::on_event`]; [`Machine::poll`] is

@@ -93,7 +93,7 @@ pub use delivery::FLIGHT_BYTES_MAX;
 pub use landing::Blank;
 pub use layout::Shape;
 pub use machine::status::Ending;
-pub use machine::{Machine, region};
+pub use machine::{Machine, region, row_words};
 pub use order::Standing;
 pub use payload::Payload;
 pub use records::{Accepted, UnreadableError, promised};

@@ -30,6 +30,7 @@ mod owed;
 mod phases;
 mod power;
 mod process;
+pub mod rack;
 mod reader;
 mod reads;
 mod scenario;
