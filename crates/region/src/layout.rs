@@ -67,7 +67,8 @@ const _: () = assert!(ring::FRAMES == 16 && ring::HEAD == 8, "writers share no c
 /// The sizes with which a region is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The number of seats, whose processes send to the owner and watch it: 1 to [`FABRIC_SEATS_MAX`].
+    /// The number of seats, whose processes send to the owner and watch it: 1 to
+    /// [`FABRIC_SEATS_MAX`].
     pub n_seats: usize,
     /// The number of words of the protocol.
     pub n_words: u32,

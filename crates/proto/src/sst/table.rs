@@ -303,7 +303,7 @@ const fn place(seat: Rank, column: Column) -> Range<usize> {
 
 /// S4: a copy never falls, whatever is read.
 fn join(column: Column, copy: &mut [u64], read: &[u64]) {
-    // (Most are as they were. Pages of zeros that nobody has written take no memory.)
+    // (Most are as they were. Pages of zeros that no process has written take no memory.)
     if copy == read {
         return;
     }

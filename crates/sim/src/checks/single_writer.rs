@@ -19,7 +19,7 @@ pub(crate) enum Change {
     Atomic,
 }
 
-const NOBODY: u16 = 0;
+const UNWRITTEN: u16 = 0;
 const ATOMIC: u16 = u16::MAX;
 
 /// The words of a run, one bit each.
@@ -63,15 +63,15 @@ impl Writers {
 
 impl Run {
     fn note(&mut self, at: usize, mark: u16) -> Result<(), Trespass> {
-        if self.mark == NOBODY {
+        if self.mark == UNWRITTEN {
             (self.mark, self.written) = (mark, 1 << (at % RUN_WORDS));
             return Ok(());
         }
         let (first, written) = (self.mark, self.written);
-        let of_first = |word| if written >> word & 1 == 1 { first } else { NOBODY };
+        let of_first = |word| if written >> word & 1 == 1 { first } else { UNWRITTEN };
         let each = self.each.get_or_insert_with(|| Box::new(std::array::from_fn(of_first)));
         let owner = &mut each[at % RUN_WORDS];
-        if *owner == NOBODY {
+        if *owner == UNWRITTEN {
             *owner = mark;
         }
         if *owner == mark { Ok(()) } else { Err(Trespass { at: at as u32, owner: *owner, mark }) }

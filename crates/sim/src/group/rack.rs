@@ -3,8 +3,8 @@
 //!
 //! The processes are those that ship. A process looks at its rows when something of them was
 //! written, or its deadline has come; a look takes a while, and longer the more members there are.
-//! A fabric that counts writes is assumed ([`base::Port::n_writes`]): rows that nobody has written
-//! are not read again.
+//! A fabric that counts writes is assumed ([`base::Port::n_writes`]): rows that no process has
+//! written are not read again.
 
 use super::Kind;
 use super::date::Date;
