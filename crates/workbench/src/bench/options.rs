@@ -17,7 +17,7 @@ fn once(what: &What) -> Option<&'static str> {
     match what {
         What::Failover { .. } | What::Comeback { .. } => Some("say --kills"),
         What::Replicate { programs, .. } if programs.kills().is_some() => Some("say --kills"),
-        What::Shapes => Some("virtual time is the same each time"),
+        What::Shapes { .. } => Some("virtual time is the same each time"),
         What::Multicast { group, .. } if group.schedules => Some("it is a calculation"),
         _ => None,
     }
