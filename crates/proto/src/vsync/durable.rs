@@ -36,8 +36,10 @@
 //!   its shards needs. So the state of each is written again behind so many bytes of it, whatever
 //!   they are: messages of another shard, or views without messages. That is `keep_bytes`, or the
 //!   length of all states if they are longer, so that together they cost no more than what they
-//!   free. The log has about as many bytes, and two states of each shard. Tested by `tests::room`.
-//!   Mutant `KEPT_BY_THE_IDLE`.
+//!   free. One is copied and written at a time, the one that is the longest time there first: all
+//!   of them together would be more than an application copies before it counts as sluggish. The
+//!   log has about as many bytes, and two states of each shard. Tested by `tests::room`. Mutant
+//!   `KEPT_BY_THE_IDLE`.
 
 use super::bugs::{Bug, Plantings};
 use super::clock::Time;
@@ -87,6 +89,16 @@ impl Kept {
     /// it, of whatever shard, or of none. It keeps all of them from being freed (W8).
     pub(super) const fn is_due(&self, n_bytes: u64, journal: &Journal) -> bool {
         journal.n_bytes() - self.n_before >= n_bytes
+    }
+
+    /// Whether the state is copied or written again, and not synced.
+    pub(super) fn is_under_way(&self, journal: &Journal) -> bool {
+        self.asked.is_some() || self.base.is_some_and(|(_, last)| !journal.is_synced(last))
+    }
+
+    /// The bytes that the journal had when the state was asked for.
+    pub(super) const fn n_before(&self) -> u64 {
+        self.n_before
     }
 
     /// The bytes of the state that is kept.

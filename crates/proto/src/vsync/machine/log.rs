@@ -108,16 +108,24 @@ impl<P: Plantings> Machine<P> {
         let mut needed = Some(self.entry);
         let n_bytes = self.kept.iter().map(Kept::n_state_bytes).sum::<u64>();
         let n_bytes = n_bytes.max(self.config.keep_bytes);
+        let durable =
+            |subgroup: &usize| current.has_lane(*subgroup) && current.is_durable(*subgroup);
+        let is_due = |subgroup: &usize| {
+            let is_idle = current.lane(*subgroup).logged == 0;
+            let is_left_out = is_idle && self.planted.has(Bug::KeptByTheIdle);
+            self.kept[*subgroup].is_due(n_bytes, &self.journal) && !is_left_out
+        };
+        let ready = || (0..self.kept.len()).filter(durable).filter(|at| current.is_ready(*at));
+        let is_busy = ready().any(|subgroup| self.kept[subgroup].is_under_way(&self.journal));
+        let next = ready().filter(is_due).min_by_key(|subgroup| self.kept[*subgroup].n_before());
+        let next = next.filter(|_| !is_busy && !current.is_wedged());
         for subgroup in 0..self.kept.len() {
             if !current.has_lane(subgroup) || !current.is_durable(subgroup) {
                 continue;
             }
             let kept = &mut self.kept[subgroup];
-            let is_idle = current.lane(subgroup).logged == 0;
-            let is_due = kept.is_due(n_bytes, &self.journal) && !current.is_wedged();
-            let is_due = is_due && !(is_idle && self.planted.has(Bug::KeptByTheIdle));
             let is_ready = current.is_ready(subgroup);
-            let wants = if is_ready { is_due && kept.asked.is_none() } else { !kept.is_begun() };
+            let wants = if is_ready { next == Some(subgroup) } else { !kept.is_begun() };
             if wants && inside.wants[subgroup].is_none() {
                 let (at, next) = (current.position(subgroup), self.journal.next());
                 let lane = current.lanes[subgroup].as_mut().expect("it has this lane");

@@ -97,7 +97,7 @@ pub(super) struct Net<P> {
     /// A process that is stopped, and that nothing reaches.
     asleep: Option<Rank>,
     /// Whether applications give no states.
-    is_stingy: bool,
+    pub(super) is_stingy: bool,
 }
 
 impl<P: Plantings> Net<P> {

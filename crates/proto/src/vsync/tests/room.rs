@@ -9,6 +9,7 @@ use super::{ON_DISKS, Shape};
 use crate::disk::Disk;
 use crate::planted::{Planted, Sound};
 use crate::stage::disk::TestDisk;
+use alloc::vec::Vec;
 use base::Rank;
 
 const SHAPE: Shape = Shape { n_subgroups: 2, n_shards: 2, ..ON_DISKS };
@@ -127,4 +128,32 @@ fn w8_views_without_messages_do_not_fill_the_log() {
     let n_records = of_views(Sound);
     assert!(n_records < RECORDS_MAX, "{n_records}");
     assert!(of_views(Planted(Bug::KeptByTheIdle)) > RECORDS_MAX);
+}
+
+#[test]
+fn w8_one_state_is_written_again_at_a_time() {
+    let mut net = Net::founded_as(2, Sound, config);
+    net.run(50);
+    net.is_stingy = true;
+    net.told[0].clear();
+    for message in 0..100 {
+        net.multicast_in(ShardId::default(), 0, message);
+        net.run(4);
+    }
+    let asked = |one: &Output| match one {
+        Output::GiveState { shard, at, .. } => Some((*shard, *at)),
+        _ => None,
+    };
+    let asked: Vec<_> = net.told[0].iter().filter_map(asked).collect();
+    let [(first, at)] = asked[..] else { panic!("{asked:?}") };
+    // The application has copied it.
+    net.told[0].clear();
+    net.is_stingy = false;
+    net.machine(0).give(Rank::at(0), first, at, b"state".to_vec());
+    net.run(50);
+    let next = net.told[0].iter().find_map(|one| match one {
+        Output::GiveState { shard, .. } => Some(*shard),
+        _ => None,
+    });
+    assert!(next.is_some_and(|next| next != first), "the other one follows: {next:?}");
 }
