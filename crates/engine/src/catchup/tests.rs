@@ -298,6 +298,25 @@ fn i6_in_memory_values_come_with_who_takes_part_after_each_frame() {
 }
 
 #[test]
+fn i4_a_member_that_has_executed_more_than_its_giver_gets_an_empty_end() {
+    let mut group = Group::new();
+    let gives = &mut group.cores[HAS];
+    gives.host.backlog = Backlog::new(1 << 10, Prefix(7));
+    gives.give = Give::new(Bounds { values_bytes: 1, ..Bounds::default() });
+    group.decide(HAS, Prefix(12));
+    group.decide(LACKS, Prefix(7));
+    group.need(LACKS, Prefix(30), HAS);
+    group.carry(LACKS, HAS);
+    // Its protocol brings it more than the giver has, before the first values come.
+    group.decide(LACKS, Prefix(20));
+    let first = [Told::Head(Prefix(8)), Told::Values { is_last: false }];
+    assert_eq!(group.carry(HAS, LACKS), first);
+    group.carry(LACKS, HAS);
+    let end = [Told::Head(Prefix(12)), Told::Values { is_last: true }];
+    assert_eq!(group.carry(HAS, LACKS), end);
+}
+
+#[test]
 fn i6_who_lacks_what_its_machine_has_asked_for_goes_on_asking() {
     let mut group = Group::new();
     group.cores[LACKS].host.disk = Some(disk());

@@ -309,6 +309,8 @@ pub fn is_kept(have: Prefix, backlog: &Backlog) -> bool {
 }
 
 impl Bounds {
+    /// The end of the next frame's values. A member that has executed more than is here meanwhile
+    /// gets an empty frame, which ends here.
     fn end_of_values(&self, next: Slot, backlog: &Backlog) -> Prefix {
         let (mut slot, mut n_bytes) = (next, 0);
         while n_bytes < self.values_bytes
@@ -318,7 +320,7 @@ impl Bounds {
             n_bytes += ITEM_HEADER_BYTES + value.len();
             slot = slot.next();
         }
-        slot.prefix_before()
+        slot.prefix_before().min(backlog.end())
     }
 }
 
