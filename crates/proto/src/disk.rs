@@ -18,6 +18,7 @@
 
 mod trouble;
 
+pub(crate) use trouble::TOLERATED_MAX;
 pub use trouble::Trouble;
 
 use alloc::vec::Vec;

@@ -10,7 +10,7 @@ use core::time::Duration;
 
 /// The bounds of the stall that is tolerated after one that ended.
 const TOLERATED_MIN: Duration = Duration::from_secs(1);
-const TOLERATED_MAX: Duration = Duration::from_secs(10);
+pub(crate) const TOLERATED_MAX: Duration = Duration::from_secs(10);
 /// The time without a stall after which the next one is not tolerated.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 

@@ -2,6 +2,7 @@
 
 use super::leader::Term;
 use super::*;
+use crate::disk::TOLERATED_MAX;
 use base::MAX_MEMBERS;
 
 /// The time that a candidacy waits for votes, and for which one may follow on another. The syncs
@@ -137,7 +138,9 @@ impl<P: Planting<Bug>> Durable<P> {
             && candidacy.ballot == ballot
             && candidate == self.log.incarnation()
         {
+            let waited = self.now.since(candidacy.synced_at);
             candidacy.synced_at = self.now;
+            self.standing.tries_since = self.standing.tries_since.map(|since| since.plus(waited));
         }
     }
 
@@ -281,10 +284,13 @@ impl<P: Planting<Bug>> Durable<P> {
     }
 
     /// L1: stands aside for a member with a newer log, or with other voters. Each of the others may
-    /// wait for disks as long as this candidacy did before it is the turn of that member.
+    /// wait for disks as long as this candidacy did before it is the turn of that member; what took
+    /// longer than any disk that is tolerated was a stop of this process.
     fn stand_aside<H: Host>(&mut self, host: &mut H) {
         let syncs = match &self.office {
-            Office::Candidate(candidacy) => candidacy.synced_at.since(candidacy.began_at),
+            Office::Candidate(candidacy) => {
+                candidacy.synced_at.since(candidacy.began_at).min(TOLERATED_MAX)
+            }
             Office::None | Office::Leader(_) => Duration::ZERO,
         };
         let n_others = self.electorate().len().saturating_sub(1) as u32;

@@ -99,3 +99,19 @@ fn a_candidate_does_not_wait_for_a_disk_that_hangs() {
     group.run(200);
     assert!(!waits(&group) && !group.member(0).can_lead(), "it stands aside");
 }
+
+/// The time of a stop is no disk's: it would stand aside for hours, times the number of voters.
+#[test]
+fn a_candidate_that_was_stopped_stands_aside_no_longer_than_for_its_disks() {
+    let mut group = Group::new(Sound, 3);
+    group.hold_disk(0);
+    group.lead(0);
+    group.run(100_000);
+    assert!(matches!(group.member(0).office, Office::Candidate(_)));
+    group.isolate(0);
+    group.release_disk(0);
+    group.run(1000);
+    assert!(!group.member(0).can_lead(), "no voter answers: it stands aside");
+    group.run(30_000);
+    assert!(group.member(0).can_lead());
+}
