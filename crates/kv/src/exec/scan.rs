@@ -15,12 +15,13 @@ use crate::store::{Entry, Store};
 /// The number of bits of a position that a cursor omits.
 const CURSOR_SHIFT: u32 = 16;
 
-/// The number of keys that one SCAN without COUNT visits.
+/// The number of keys that one SCAN without COUNT visits. Those that have expired and are not
+/// removed yet count as others do: there may be millions of them before the next live one.
 const SCAN_COUNT_DEFAULT: i64 = 10;
 
 /// The number of neighbours of a random position among which RANDOMKEY picks: a single neighbour
 /// would be picked in proportion to the gap before it.
-const RANDOM_NEIGHBOURS: u64 = 16;
+const RANDOM_NEIGHBOURS: usize = 16;
 
 /// The longest pattern, and the longest name of a channel: a pattern is matched against every key
 /// or channel, which takes the product of the lengths.
@@ -96,23 +97,26 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
         return;
     }
     let mut matching = Matching::new(reply);
-    steps::visits(store.len_of(call.db).min(usize::try_from(count).unwrap_or(usize::MAX)), reply);
+    let n_max = usize::try_from(count).unwrap_or(usize::MAX).min(steps::visits_left(reply));
+    let mut n_visited = 0;
     let mut found: SmallVec<[&Entry; 16]> = SmallVec::new();
     let mut next = 0;
     if cursor >> (64 - CURSOR_SHIFT) == 0 {
         let mut group = None;
-        for entry in store.walk_live(call.db, cursor << CURSOR_SHIFT) {
-            let prefix = entry.position >> CURSOR_SHIFT;
-            if count <= 0 && group != Some(prefix) {
+        for (position, live) in store.walk(call.db, cursor << CURSOR_SHIFT) {
+            let prefix = position >> CURSOR_SHIFT;
+            if n_visited >= n_max && group != Some(prefix) {
                 // The cursor is never 0, which would end the scan: an earlier prefix has been
-                // returned.
+                // visited.
                 next = prefix;
                 break;
             }
             group = Some(prefix);
-            count -= 1;
+            n_visited += 1;
+            let Some(entry) = live else { continue };
             let matches = |pattern| matching.matches(pattern, &entry.key);
             let Some(wanted) = pattern.map_or(Some(true), matches) else {
+                steps::visits(n_visited, reply);
                 matching.end(reply);
                 reply.error(steps::SPENT);
                 return;
@@ -122,6 +126,7 @@ pub(crate) fn scan(store: &Store, call: &Call<'_>, reply: &mut Reply) {
             }
         }
     }
+    steps::visits(n_visited, reply);
     matching.end(reply);
     reply.array(2);
     reply.bulk_integer(next as i64);
@@ -148,18 +153,26 @@ pub(crate) fn parse_cursor(text: &[u8]) -> Option<u64> {
 }
 
 pub(crate) fn randomkey(store: &Store, call: &Call<'_>, reply: &mut Reply) {
+    if !steps::begins(reply) {
+        return;
+    }
     // The seed may be a small number, so it is spread over the positions first.
     let mut rng = base::Rng::new(call.seed);
-    let (position, neighbour) = (rng.next_u64(), rng.below(RANDOM_NEIGHBOURS) as usize);
-    let picked = store.walk_live(call.db, position).nth(neighbour).or_else(|| {
-        // Past the last key the walk starts again at the first, with the count so far.
-        let before_end = store.walk_live(call.db, position).count();
-        let len = store.len_of(call.db).max(1);
-        let left = (neighbour - before_end) % len;
-        store.walk_live(call.db, 0).nth(left).or_else(|| store.walk_live(call.db, 0).next())
-    });
-    match picked {
-        Some(entry) => reply.bulk(&entry.key),
-        None => reply.null(),
+    let (position, neighbour) = (rng.next_u64(), rng.below(RANDOM_NEIGHBOURS as u64) as usize);
+    // Past the last key the walk continues at the first: it visits each entry once at most.
+    let begin = store.walk(call.db, 0).take_while(|(at, _)| *at < position);
+    let mut n_visited = 0;
+    let mut found: SmallVec<[&Entry; RANDOM_NEIGHBOURS]> = SmallVec::new();
+    for (_, live) in store.walk(call.db, position).chain(begin) {
+        n_visited += 1;
+        found.extend(live);
+        if found.len() > neighbour {
+            break;
+        }
+    }
+    steps::visits(n_visited, reply);
+    match found.len() {
+        0 => reply.null(),
+        n => reply.bulk(&found[neighbour % n].key),
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! - I1 a command is never refused for its own work alone, but for what those before it have left:
 //!   it begins while any steps are left, and then takes at most these. A match of patterns, whose
-//!   work is not known before, ends with them.
+//!   work is not known before, ends with them, and SCAN at its next cursor.
 //! - I2 what is refused has changed nothing: a command asks before it changes.
 
 use crate::reply::Reply;
@@ -99,7 +99,12 @@ fn pays(steps: usize, reply: &mut Reply) -> bool {
     may
 }
 
-/// Pays for visits of keys (I1).
+/// The keys that a walk may visit if it can end before it is over; one at least (I1).
+pub(crate) fn visits_left(reply: &Reply) -> usize {
+    reply.steps_left().div_ceil(KEY_STEPS)
+}
+
+/// Pays for visits of keys (I1), and of those that have expired and are not removed yet.
 pub(crate) fn visits(n_keys: usize, reply: &mut Reply) {
     pay(n_keys.saturating_mul(KEY_STEPS), reply);
 }

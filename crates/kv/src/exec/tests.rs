@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::command::resolve;
 use crate::reply::STEPS_MAX;
+use crate::store::EXPIRY_BATCH_MAX;
 
 fn run(store: &mut Store, args: &[&[u8]]) -> String {
     run_seeded(store, 0, args)
@@ -295,4 +296,46 @@ fn comparisons_of_long_keys_take_steps_and_end_with_them() {
     }
     let words: [&[u8]; 2] = [b"KEYS", b"*length*9"];
     assert_eq!(n_answered(&mut store, 10 * 400, &words), 10);
+}
+
+/// One key that was live behind a million that had expired made each SCAN walk all of them, and pay
+/// for one.
+#[test]
+fn keys_that_have_expired_are_paid_for_as_others_are() {
+    let mut store = Store::new(0);
+    for at in 0..3000 {
+        line(&mut store, &format!("SET k{at} v PXAT 10"));
+    }
+    line(&mut store, "SET live v");
+    store.advance_time(10);
+    assert_eq!(store.len(), 3001 - EXPIRY_BATCH_MAX);
+    let (mut cursor, mut found, mut n) = ("0".to_owned(), 0, 0);
+    while n == 0 || cursor != "0" {
+        let answer = line(&mut store, &format!("SCAN {cursor} COUNT 100"));
+        found += usize::from(answer.contains("live"));
+        cursor = answer.split("\r\n").nth(2).expect("a cursor").to_owned();
+        n += 1;
+    }
+    assert_eq!((found, n), (1, 30), "a SCAN visits as many keys as it is told");
+    let scan: [&[u8]; 4] = [b"SCAN", b"0", b"COUNT", b"100"];
+    assert_eq!(n_answered(&mut store, 5 * 400, &scan), 5);
+    // It ends at its next cursor with the steps.
+    let all: [&[u8]; 4] = [b"SCAN", b"0", b"COUNT", b"10000"];
+    let mut reply = Reply::default();
+    assert!(reply.take_steps(STEPS_MAX - 100 * 4));
+    let spec = resolve(&all, &mut reply).expect("a command");
+    store.execute(Db::ZERO, spec, &all, 0, &mut reply);
+    assert!(!reply.as_bytes().starts_with(b"*2\r\n$1\r\n0\r\n"), "{:?}", reply.as_bytes());
+    assert_eq!(reply.steps_left(), 0);
+    // The only live key is found, and the walk to it is paid for.
+    let mut price = |seed: u64| {
+        let mut reply = Reply::default();
+        let spec = resolve(&[b"RANDOMKEY"], &mut reply).expect("a command");
+        store.execute(Db::ZERO, spec, &[b"RANDOMKEY"], seed, &mut reply);
+        assert_eq!(reply.as_bytes(), b"$4\r\nlive\r\n");
+        STEPS_MAX - reply.steps_left()
+    };
+    let (most, of_first) = ((0..32).map(&mut price).max(), price(0));
+    assert_eq!(most, Some(4 * store.len()), "each key is visited once at most");
+    assert_eq!(n_answered(&mut store, 5 * of_first - 1, &[b"RANDOMKEY"]), 5);
 }

@@ -304,6 +304,20 @@ fn n1_a_scan_returns_every_key() {
 }
 
 #[test]
+fn a_random_key_of_all_partitions_takes_steps_of_its_transaction() {
+    let mut alone = Alone::new(3, Order::Linearizable, 0);
+    alone.say(&format!("SET v {}", "x".repeat(500_000)));
+    let mut n_spent = |commands: &[&str]| {
+        alone.ask(&transaction(&[], commands)).matches("too many steps").count()
+    };
+    let spend = ["BITCOUNT v"; 300];
+    let n = n_spent(&spend);
+    assert!((1..300).contains(&n));
+    assert_eq!(n_spent(&[&spend[..], &["RANDOMKEY"]].concat()), n + 1);
+    assert_eq!(n_spent(&[&["RANDOMKEY"; 10_000][..], &spend].concat()), n + 1);
+}
+
+#[test]
 fn u2_watched_keys_are_guarded() {
     for order in ORDERS {
         let mut alone = Alone::new(4, order, 0);

@@ -238,16 +238,26 @@ impl Together<'_> {
             left -= len(first);
             first += 1;
         }
+        if !steps::begins(reply) {
+            return;
+        }
+        let (mut picked, mut taken_by_all) = (None, 0);
         // All keys that remain in a partition may be expired: then the next partition is tried.
         for at in (0..self.map.n).map(|step| (first + step) % self.map.n) {
-            let answer = merge::answer_of(reply.protocol(), |reply| {
+            let (answer, taken) = reply.of_part(|reply| {
                 self.parts[at].store.query(db, spec, args, seed, reply);
             });
+            taken_by_all += taken;
             if answer.starts_with(b"$") && !answer.starts_with(b"$-") {
-                return reply.raw(&answer);
+                picked = Some(answer);
+                break;
             }
         }
-        reply.null();
+        reply.take_steps(taken_by_all.min(reply.steps_left()));
+        match picked {
+            Some(answer) => reply.raw(&answer),
+            None => reply.null(),
+        }
     }
 
     fn lend_and_execute(

@@ -285,8 +285,18 @@ impl Store {
 
     /// The live entries of a database from a position on, in order.
     pub(crate) fn walk_live(&self, db: Db, position: u64) -> impl Iterator<Item = &Entry> {
+        self.walk(db, position).filter_map(|(_, live)| live)
+    }
+
+    /// The positions of a database's entries from a position on, in order, each with its entry if
+    /// that is live (I1). For walks that end early: to pass an entry that has expired takes time.
+    pub(crate) fn walk(
+        &self,
+        db: Db,
+        position: u64,
+    ) -> impl Iterator<Item = (u64, Option<&Entry>)> {
         let walk: Walk<'_> = self.databases[db.index()].table.walk(position);
-        walk.filter(|entry| entry.expire_at > self.now_ms)
+        walk.map(|entry| (entry.position, (entry.expire_at > self.now_ms).then_some(entry)))
     }
 
     /// Creates or replaces a key. With an expiry that is already past, the key is deleted instead.
