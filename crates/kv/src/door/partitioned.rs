@@ -359,7 +359,8 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         let led: Vec<bool> = cast.members().iter().map(|member| member.is_primary).collect();
         let leads = |partition: usize| led.get(partition).is_some_and(|leads| *leads);
         self.ticks.look(at, &self.executor, leads, |to, batch| {
-            cast.multicast(GroupSet::from_bits(1 << to), batch, &Options::default()).is_ok()
+            let sent = cast.multicast(GroupSet::from_bits(1 << to), batch, &Options::default());
+            sent.ok().map(name_of)
         })
     }
 
@@ -437,6 +438,10 @@ fn clocks(outside: &impl Clocked) -> (u64, Instant) {
     (outside.wall_ms(), outside.boot_now())
 }
 
+fn name_of(id: MessageId) -> Name {
+    Name { sender: id.sender, sequence: id.sequence }
+}
+
 /// Handles the end of a command of this process, or of a snapshot read.
 fn give<O: Outside>(
     sender: &mut Sender<Waiting>,
@@ -470,7 +475,7 @@ impl<O: Clocked, S: Streams> Application for PartitionDoor<O, S> {
     fn deliver(&mut self, delivery: Delivery, _: &mut Cast) {
         let PartitionDoor { executor, sender, snapshots, clients, .. } = self;
         let Delivery { group, message, at } = delivery;
-        let name = Name { sender: message.id.sender, sequence: message.id.sequence };
+        let name = name_of(message.id);
         let all = Partitions::from_bits(message.dest.bits());
         let mut answer = |sequence: Sequence, reply: &[u8]| {
             give(sender, snapshots, clients, sequence, reply);
@@ -481,6 +486,7 @@ impl<O: Clocked, S: Streams> Application for PartitionDoor<O, S> {
         {
             clients.outside.say(&format!("{:?} is no batch and was skipped: {error}", message.id));
         }
+        self.ticks.delivered(name);
         // Messages that are delivered before this member serves may have been on a disk for hours.
         // Later, all members stamp: a state time that is ahead raises the estimate with the next
         // stamp, and one that is behind belongs to a message that was under way.

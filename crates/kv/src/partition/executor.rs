@@ -157,6 +157,18 @@ impl Executor {
         self.parts[partition].store.next_expiry_ms()
     }
 
+    /// Whether a partition keeps keys that are due at its own state time: the last message has not
+    /// removed all of them.
+    pub(crate) fn has_due_keys_left(&self, partition: usize) -> bool {
+        let store = &self.parts[partition].store;
+        store.next_expiry_ms().is_some_and(|due_ms| due_ms <= store.now_ms())
+    }
+
+    /// Whether a message was delivered here and a partition that it is for has not executed it.
+    pub(crate) fn is_waiting(&self, name: Name) -> bool {
+        self.messages.get(&name).is_some_and(|message| !message.left.is_empty())
+    }
+
     /// State time: the largest stamp that any partition here has executed, Unix milliseconds; 0
     /// before the first.
     pub fn state_ms(&self) -> u64 {
