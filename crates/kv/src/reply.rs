@@ -119,6 +119,12 @@ impl Reply {
         }
     }
 
+    /// The bytes that the buffer takes.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     /// The protocol that replies are encoded in.
     pub fn protocol(&self) -> Protocol {
         self.protocol

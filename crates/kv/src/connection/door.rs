@@ -126,7 +126,6 @@ impl Door {
         let skips = std::mem::take(&mut self.silence.skips_next);
         self.silence.is_silent = skips || self.silence.is_muted;
         self.reply.clear();
-        self.reply.shrink_above(BUFFER_BYTES_KEPT);
         self.reply.set_protocol(self.protocol);
     }
 
@@ -135,6 +134,9 @@ impl Door {
         if self.held.is_empty() && !self.reply.is_empty() {
             self.replies.append(self.reply.as_bytes(), self.manner());
         }
+        // Not before the next request: the client may be silent for hours.
+        self.reply.clear();
+        self.reply.shrink_above(BUFFER_BYTES_KEPT);
     }
 
     pub(super) fn break_silence(&mut self) {
@@ -569,6 +571,8 @@ impl Door {
         reply.set_protocol(protocol);
         encode(&mut reply);
         let was_waiting = self.answer(id, reply.as_bytes());
+        reply.clear();
+        reply.shrink_above(BUFFER_BYTES_KEPT);
         self.reply = reply;
         was_waiting
     }

@@ -543,3 +543,6 @@ impl Connection {
         self.door.describe(now, n_input, input.capacity().saturating_sub(n_input))
     }
 }
+
+#[cfg(test)]
+mod tests;
