@@ -81,6 +81,10 @@ impl<A: Application> Application for Judged<A> {
         self.door.turn(desk)
     }
 
+    fn held(&mut self, desk: &mut Desk) {
+        self.door.held(desk);
+    }
+
     fn is_full(&self) -> bool {
         self.door.is_full()
     }
