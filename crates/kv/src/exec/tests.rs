@@ -230,6 +230,27 @@ fn a_script_pays_for_its_interpreter() {
     assert_eq!(reply.as_bytes(), format!("-{}\r\n", steps::SPENT).as_bytes());
 }
 
+/// Each call had a budget of its own and was charged afterwards, so that a script could take twice
+/// its steps.
+#[test]
+fn a_call_of_a_script_has_what_the_script_has_left() {
+    let mut store = Store::new(0);
+    run(&mut store, &[b"MSET", b"a", &[b'x'; 2000], b"b", &[b'y'; 2000]]);
+    let mut answer = |left: usize| {
+        let mut reply = Reply::default();
+        assert!(reply.take_steps(STEPS_MAX - left));
+        let text = "local it = redis.pcall('LCS', 'a', 'b', 'LEN')
+                    return type(it) == 'table' and it.err or it";
+        let words: [&[u8]; 3] = [b"EVAL", text.as_bytes(), b"0"];
+        let spec = resolve(&words, &mut reply).expect("a command");
+        store.execute(Db::ZERO, spec, &words, 0, &mut reply);
+        String::from_utf8_lossy(reply.as_bytes()).into_owned()
+    };
+    assert_eq!(answer(6 << 20), ":0\r\n");
+    let refused = answer(2 << 20);
+    assert!(refused.contains("ERR LCS and those before it"), "it is not made: {refused}");
+}
+
 #[test]
 fn zeros_that_fill_a_value_up_take_steps() {
     let mut store = Store::new(0);

@@ -73,6 +73,7 @@ impl Caller<'_> {
             return Ok(reply);
         }
         self.budget.charge(bytes as u64 / BYTES_PER_STEP)?;
+        let (left, mut used) = (self.budget.left() as usize, 0);
         match host::words(values) {
             _ if values.is_empty() => {
                 reply.error("ERR Please specify at least one argument for this redis lib call");
@@ -82,10 +83,15 @@ impl Caller<'_> {
             }
             Some(words) => {
                 let args: Args<'_> = words.iter().map(|word| &word[..]).collect();
-                reply.bounded(text::ANSWER_TOO_LONG, |reply| self.execute(&args, reply));
+                reply.bounded(text::ANSWER_TOO_LONG, |reply| {
+                    // It is one of the script's commands, and has what those before it have left.
+                    let spent = reply.steps_left() - left.min(reply.steps_left());
+                    reply.take_steps(spent);
+                    self.execute(&args, reply);
+                });
+                used = left.saturating_sub(reply.steps_left()) as u64;
             }
         }
-        let used = (crate::reply::STEPS_MAX - reply.steps_left()) as u64;
         let bytes = reply.len() as u64 + std::mem::take(&mut self.touched);
         self.budget.charge(used + bytes / BYTES_PER_STEP)?;
         Ok(reply)
