@@ -36,7 +36,7 @@ pub(crate) const SCRIPT_STEPS: usize = 12 << 10;
 /// The cost of a byte of a script's text, which is compiled each time.
 const SCRIPT_BYTE_STEPS: usize = 4;
 
-pub(crate) const SPENT: &str = "ERR it and the commands before it in this transaction or script \
+pub(crate) const SPENT: &str = "ERR the command, or those of its transaction or script so far, \
                                 take too many steps (gregale's limit)";
 
 /// Whether there are steps left to begin with, or answers that they are spent.
