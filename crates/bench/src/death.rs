@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 fn identity() -> Identity {
     let shape = Shape { n_seats: 2, n_words: 8, ring_words: 0 };
-    Identity { cluster: 0, node: NodeId(1), incarnation: None, layout: 0, shape }
+    Identity { cluster: 0, node: NodeId(1), incarnation: None, layout: 0, rules: 0, shape }
 }
 
 /// The process that is killed: it has the locks that report its death.

@@ -29,6 +29,9 @@ pub struct Setup {
     pub directory: PathBuf,
     /// The fingerprint of the protocol and its parameters.
     pub layout: u64,
+    /// The version of the rules by which members act on each other's words and messages, apart from
+    /// their settings: members of different versions refuse each other.
+    pub rules: u64,
     /// Words of the protocol in each region.
     pub n_words: u32,
 }
@@ -77,6 +80,12 @@ impl Setup {
         u64::from_le_bytes(*first)
     }
 
+    /// A number that differs if the layout or the rules do, for peers that compare one number. It
+    /// is the layout itself under rules 0.
+    pub(crate) fn agreement(&self) -> u64 {
+        self.layout ^ self.rules.wrapping_mul(0x9e37_79b9_7f4a_7c15) // odd: no two rules are alike
+    }
+
     /// The identity of the region of `rank`; `incarnation` matters only for the member's own one.
     pub fn identity_of(&self, rank: Rank, ring_words: u32) -> Identity {
         Identity {
@@ -84,6 +93,7 @@ impl Setup {
             node: rank.member(),
             incarnation: (rank == self.me).then_some(self.incarnation),
             layout: self.layout,
+            rules: self.rules,
             shape: Shape { n_seats: self.members, n_words: self.n_words, ring_words },
         }
     }
@@ -99,6 +109,7 @@ impl fmt::Debug for Setup {
             .field("incarnation", &self.incarnation)
             .field("directory", &self.directory)
             .field("layout", &self.layout)
+            .field("rules", &self.rules)
             .field("n_words", &self.n_words)
             .finish_non_exhaustive()
     }
@@ -145,6 +156,7 @@ mod tests {
             incarnation: Incarnation(1),
             directory: Setup::default_directory("test"),
             layout: 1,
+            rules: 0,
             n_words: 8,
         }
     }
@@ -168,6 +180,14 @@ mod tests {
         assert_eq!(print, setup().cluster_fingerprint());
         assert_ne!(print, Setup { cluster: "other".into(), ..setup() }.cluster_fingerprint());
         assert_ne!(print, Setup { secret: b"x".to_vec(), ..setup() }.cluster_fingerprint());
+    }
+
+    #[test]
+    fn members_agree_on_their_layout_and_on_their_rules() {
+        assert_eq!(setup().agreement(), setup().layout);
+        let of = |layout, rules| Setup { layout, rules, ..setup() }.agreement();
+        let all = [of(1, 0), of(2, 0), of(1, 1), of(1, 4), of(1, 5)];
+        assert!((0..all.len()).all(|at| !all[..at].contains(&all[at])), "{all:?}");
     }
 
     #[test]

@@ -294,6 +294,7 @@ impl Options {
             incarnation,
             directory: self.directory.clone(),
             layout: self.fingerprint(region.fingerprint),
+            rules: 0,
             n_words: region.n_words,
         }
     }

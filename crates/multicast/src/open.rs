@@ -131,6 +131,7 @@ pub fn run<A: Descriptors>(
         incarnation: Incarnation(1),
         directory: system.directory.clone(),
         layout: system.fingerprint(),
+        rules: system.rules(),
         n_words: n_words(system.groups.len()),
     };
     let stopped = |source| Error::Stopped { node, source };

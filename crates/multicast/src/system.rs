@@ -19,6 +19,11 @@ const PIECE_BYTES: usize = 1 << 20;
 /// The bytes that may wait for a disk before a node takes nothing more.
 const BEHIND_BYTES: usize = 16 << 20;
 
+/// The version of the format on disk.
+const DISK_VERSION: u32 = 6;
+/// The version of the format between nodes.
+const NODES_VERSION: u64 = 6;
+
 /// The protocol of a configuration that names none: the first that is not there for comparison.
 fn usual_protocol() -> MulticastProtocol {
     let mut all = MulticastProtocol::ALL.iter().copied();
@@ -166,6 +171,10 @@ pub struct System {
     /// other.
     #[serde(default)]
     pub settings: String,
+    /// The version of the application's rules: nodes that differ refuse each other. Unlike under
+    /// other settings, a node continues from its data directory under other rules.
+    #[serde(default)]
+    pub rules: u8,
 }
 
 /// Bounds, and times.
@@ -354,9 +363,13 @@ impl System {
 
     /// A number that differs if two nodes could not work together.
     pub(crate) fn fingerprint(&self) -> u64 {
-        // The argument is the version of the format between nodes.
-        let shape = self.print_as(6);
+        let shape = self.print_as(DISK_VERSION);
         xxhash_rust::xxh3::xxh3_64(format!("{shape:x} {}", self.settings).as_bytes())
+    }
+
+    /// The version of the format between nodes, and of the application's rules.
+    pub(crate) fn rules(&self) -> u64 {
+        NODES_VERSION << 8 | u64::from(self.rules)
     }
 
     fn print_as(&self, version: u32) -> u64 {
@@ -369,8 +382,7 @@ impl System {
 
     /// A number to which its disks belong: it differs for another cluster of the same shape, too.
     pub(crate) fn identity(&self, cluster_fingerprint: u64) -> u64 {
-        // The version of the format on disk, which outlives those of the format between nodes.
-        let shape = self.print_as(6);
+        let shape = self.print_as(DISK_VERSION);
         xxhash_rust::xxh3::xxh3_64(format!("{cluster_fingerprint:x} {shape:x}").as_bytes())
     }
 }
@@ -411,6 +423,7 @@ pub(crate) mod tests {
             clock_by: ClockBy::Kernel,
             limits: Limits::default(),
             settings: String::new(),
+            rules: 0,
         }
     }
 
@@ -476,6 +489,10 @@ pub(crate) mod tests {
         assert_ne!(print, System { commutes: true, ..system() }.fingerprint());
         let other = System { settings: "maxmemory = 1".into(), ..system() };
         assert_ne!(print, other.fingerprint());
+        let later = System { rules: 1, ..system() };
+        assert_ne!(system().rules(), later.rules());
+        assert_eq!(print, later.fingerprint(), "rules are apart from settings");
+        assert_eq!(system().identity(5), later.identity(5));
         assert_eq!(system().identity(5), other.identity(5), "its disks are the same system's");
     }
 

@@ -53,6 +53,7 @@ fn child() {
         clock_by: Default::default(),
         limits: Limits { suspect_ms: 400, ..Limits::default() },
         settings: String::new(),
+        rules: 0,
     };
     let door = Door::open(&system, Seat::new(node.parse().expect("a node"))).expect("it opens");
     let ends = Arc::new(AtomicBool::new(false));

@@ -62,15 +62,18 @@ pub enum Error {
         /// The path that was opened.
         path: PathBuf,
     },
-    /// The region was written by a program of another format.
+    /// The region was made by another version of the program.
     #[error(
-        "{path} has format version {found}, this program has {expected}: run the program that made \
-         it, or stop the cluster cleanly and start it again",
+        "{path} was made by another version of gregale ({of} version {found}, this program has \
+         {expected}): run that version again; what is in memory alone passes to this one by \
+         `gregale backup` with that version, and `gregale restore` into a new cluster",
         path = path.display()
     )]
     Version {
         /// The path that was opened.
         path: PathBuf,
+        /// What has that version: the region's `format`, or the `rules` of its nodes.
+        of: &'static str,
         /// The region's version.
         found: u64,
         /// This program's version.

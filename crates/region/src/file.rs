@@ -119,6 +119,23 @@ impl Region {
         std::fs::remove_file(&path).map_err(|source| Error::os("remove", &path, source))
     }
 
+    /// Whether a node whose promises are elsewhere (on a disk) makes new memory, since that of the
+    /// life before is gone, or of an earlier boot, or of another version. What is left of it is
+    /// removed.
+    ///
+    /// # Errors
+    /// [`Error`]: it cannot be removed; among others, a process still owns it.
+    pub fn begins_anew(directory: &Path, identity: &Identity) -> Result<bool, Error> {
+        match Region::open_peer(directory, identity) {
+            Err(Error::Missing { .. } | Error::StaleBoot { .. } | Error::Version { .. }) => {
+                Region::discard(directory, identity.node)?;
+                Ok(true)
+            }
+            // What else is wrong with it, `attach` says.
+            Ok(_) | Err(_) => Ok(false),
+        }
+    }
+
     /// The incarnation that made the region of `identity`'s node, if there is a region.
     pub fn incarnation_in(directory: &Path, identity: &Identity) -> Option<Incarnation> {
         let identity = Identity { incarnation: None, ..*identity };

@@ -9,8 +9,9 @@
 //! 4     node id                                 11    life of the last owner
 //! 5     incarnation                             12    retired: 1 once the owner removed the file
 //! 6     fingerprint of the boot                 13    seats
+//!                                               14    version of the rules of its users
 //! ```
-//! Words 0 to 9, and 13, never change after creation; 10 to 12 belong to the owner.
+//! Words 0 to 9, 13 and 14, never change after creation; 10 to 12 belong to the owner.
 
 use crate::layout::{HEADER_BYTES, Shape};
 use crate::memory::Memory;
@@ -20,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"gregale\0");
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 
 mod word {
     pub(super) const MAGIC: u32 = 0;
@@ -37,6 +38,7 @@ mod word {
     pub(super) const LIFE: u32 = 11;
     pub(super) const RETIRED: u32 = 12;
     pub(super) const N_SEATS: u32 = 13;
+    pub(super) const RULES: u32 = 14;
 }
 
 /// The offset of the owner's process id in the file: an error text reads it without a mapping.
@@ -53,6 +55,9 @@ pub struct Identity {
     pub incarnation: Option<Incarnation>,
     /// The fingerprint of the protocol and its parameters.
     pub layout: u64,
+    /// The version of the rules by which nodes act on what is there: another version's nodes would
+    /// act differently. It says nothing about settings.
+    pub rules: u64,
     /// The sizes.
     pub shape: Shape,
 }
@@ -69,7 +74,7 @@ impl Header {
     /// Fills an empty header. Incarnation 0 would belong to no node.
     pub(crate) fn init(&self, identity: &Identity, incarnation: Incarnation, boot: u64) {
         assert_ne!(incarnation.0, 0, "zero never names an incarnation");
-        let Identity { cluster, node, incarnation: _, layout, shape } = identity;
+        let Identity { cluster, node, incarnation: _, layout, rules, shape } = identity;
         self.0.write_words(
             0,
             &[
@@ -86,6 +91,7 @@ impl Header {
             ],
         );
         self.0.store(word::N_SEATS, shape.n_seats as u64);
+        self.0.store(word::RULES, *rules);
     }
 
     /// Compares all fields, and names the first one that differs (I6).
@@ -102,7 +108,8 @@ impl Header {
             return Err(Error::NotARegion { path: path() });
         }
         if let Some(found) = differs(word::VERSION, VERSION) {
-            return Err(Error::Version { path: path(), found, expected: VERSION });
+            let of = "format";
+            return Err(Error::Version { path: path(), of, found, expected: VERSION });
         }
         if differs(word::BYTES, file_bytes).is_some() {
             return Err(Error::NotARegion { path: path() });
@@ -117,16 +124,23 @@ impl Header {
         if differs(word::BOOT, boot).is_some() {
             return Err(Error::StaleBoot { path: path() });
         }
+        let layout_differs = |at, field, expected| match differs(at, expected) {
+            Some(found) => Err(Error::Layout { path: path(), field, found, expected }),
+            None => Ok(()),
+        };
+        // Another setting is named first, of another version too; a version may have other sizes.
+        layout_differs(word::LAYOUT, "layout fingerprint", expected.layout)?;
+        if let Some(found) = differs(word::RULES, expected.rules) {
+            let (of, expected) = ("rules", expected.rules);
+            return Err(Error::Version { path: path(), of, found, expected });
+        }
         for (at, field, expected) in [
-            (word::LAYOUT, "layout fingerprint", expected.layout),
             (word::N_WORDS, "number of protocol words", u64::from(expected.shape.n_words)),
             (word::RING_WORDS, "ring size in words", u64::from(expected.shape.ring_words)),
             (word::N_SEATS, "number of seats", expected.shape.n_seats as u64),
             (word::BYTES, "size in bytes", expected.shape.total_bytes() as u64),
         ] {
-            if let Some(found) = differs(at, expected) {
-                return Err(Error::Layout { path: path(), field, found, expected });
-            }
+            layout_differs(at, field, expected)?;
         }
         if let Some(expected) = expected.incarnation
             && let Some(found) = differs(word::INCARNATION, expected.0)
@@ -176,6 +190,7 @@ mod tests {
         node: NodeId(3),
         incarnation: Some(Incarnation(7)),
         layout: 0x1a,
+        rules: 0x4e,
         shape: Shape { n_seats: 3, n_words: 16, ring_words: 0 },
     };
 
@@ -188,11 +203,14 @@ mod tests {
         assert!(header.begin_life() > life, "I5");
         let life = header.life();
         header.retire();
-        let mut words = [0; 15];
+        let mut words = [0; 16];
         header.0.load_into(0, &mut words);
         let pid = u64::from(std::process::id());
         let magic = 0x0065_6c61_6765_7267;
-        assert_eq!(words, [magic, 2, 8320, 0xc1, 3, 7, 0xb0, 0x1a, 16, 0, pid, life, 1, 3, 0]);
+        assert_eq!(
+            words,
+            [magic, 3, 8320, 0xc1, 3, 7, 0xb0, 0x1a, 16, 0, pid, life, 1, 3, 0x4e, 0]
+        );
     }
 
     #[test]
@@ -210,6 +228,13 @@ mod tests {
         assert!(judge(&Identity { node: NodeId(1), ..IDENTITY }, 0xb0).contains("of node 3, not"));
         assert!(judge(&IDENTITY, 0xb1).contains("last boot"));
         assert!(judge(&Identity { layout: 1, ..IDENTITY }, 0xb0).contains("layout fingerprint"));
+        assert!(judge(&Identity { rules: 1, ..IDENTITY }, 0xb0).contains("rules version 78"));
+        // An upgrade hides no other setting, and is told before the sizes that follow from it.
+        let both = Identity { layout: 1, rules: 1, ..IDENTITY };
+        assert!(judge(&both, 0xb0).contains("layout fingerprint"));
+        let resized = Shape { n_words: 8, ..IDENTITY.shape };
+        let resized = Identity { rules: 1, shape: resized, ..IDENTITY };
+        assert!(judge(&resized, 0xb0).contains("rules version 78"));
         let shape = |n_words, ring_words| Shape { n_words, ring_words, ..IDENTITY.shape };
         let wide = Shape { n_seats: 4, ..IDENTITY.shape };
         assert!(judge(&Identity { shape: wide, ..IDENTITY }, 0xb0).contains("number of seats"));
@@ -219,8 +244,8 @@ mod tests {
         assert!(judge(&Identity { shape: shape(16, 8), ..IDENTITY }, 0xb0).contains("ring size"));
         let other = Identity { incarnation: Some(Incarnation(8)), ..IDENTITY };
         assert!(judge(&other, 0xb0).contains("incarnation 7"));
-        header.0.store(word::VERSION, 3);
-        assert!(judge(&IDENTITY, 0xb0).contains("format version 3, this program has 2"));
+        header.0.store(word::VERSION, 2);
+        assert!(judge(&IDENTITY, 0xb0).contains("format version 2, this program has 3"));
         header.0.store(word::MAGIC, 2);
         assert!(judge(&IDENTITY, 0xb0).contains("not a region"));
     }

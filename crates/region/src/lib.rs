@@ -21,8 +21,8 @@
 //! - I5 **Lives are ordered.** Each owner's [`Owner::life`] is above those of all earlier owners of
 //!   this node's memory in this boot, also across a replacement of the file: it is the monotonic
 //!   clock's reading when it began, and above the last one that stands in the region.
-//! - I6 **No process attaches to another's region.** Magic, version, cluster, node, layout and boot
-//!   are compared before the first word is touched, and an error names the field that differs.
+//! - I6 **No process attaches to another's region.** Magic, versions, cluster, node, layout and
+//!   boot are compared before the first word is touched, and an error names the field that differs.
 //! - I7 **A life is announced under its lock** (see [`robust`]).
 //!
 //! # Orderings (the basis of `fabric`'s promises T1..T6)

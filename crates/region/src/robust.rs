@@ -381,7 +381,7 @@ mod tests {
 
     fn identity() -> Identity {
         let shape = Shape { n_seats: 7, n_words: 8, ring_words: 0 };
-        Identity { cluster: 1, node: NodeId(1), incarnation: None, layout: 1, shape }
+        Identity { cluster: 1, node: NodeId(1), incarnation: None, layout: 1, rules: 0, shape }
     }
 
     fn owner() -> Owner {

@@ -11,7 +11,7 @@ const ONE: Incarnation = Incarnation(1);
 
 fn identity(node: u16) -> Identity {
     let shape = Shape { n_seats: 3, n_words: 64, ring_words: 16 };
-    Identity { cluster: 0xc, node: NodeId(node), incarnation: None, layout: 0x1, shape }
+    Identity { cluster: 0xc, node: NodeId(node), incarnation: None, layout: 0x1, rules: 0, shape }
 }
 
 fn directory() -> TempDir {
@@ -98,6 +98,7 @@ fn i6_a_stranger_is_refused_before_a_word_is_touched() {
     let wrong = [
         Identity { cluster: 0xd, ..identity(1) },
         Identity { layout: 0x2, ..identity(1) },
+        Identity { rules: 0x2, ..identity(1) },
         Identity { shape: Shape { n_seats: 3, n_words: 65, ring_words: 16 }, ..identity(1) },
         Identity { shape: Shape { n_seats: 3, n_words: 64, ring_words: 0 }, ..identity(1) },
         Identity { incarnation: Some(Incarnation(2)), ..identity(1) },

@@ -159,6 +159,7 @@ fn member(
         incarnation: Incarnation(1),
         directory: directory.to_path_buf(),
         layout: layout.fingerprint,
+        rules: 0,
         n_words: layout.n_words,
     };
     let config = NodeConfig {

@@ -272,6 +272,7 @@ fn setup_of(protocol: LogProtocol, directory: &Path, me: usize, members: usize) 
         incarnation: Incarnation(1),
         directory: directory.to_path_buf(),
         layout: layout.fingerprint,
+        rules: 0,
         n_words: layout.n_words,
     }
 }

@@ -184,6 +184,7 @@ pub fn run(spec: &Spec) -> Result<(), Box<dyn std::error::Error>> {
             ..Limits::default()
         },
         settings: String::new(),
+        rules: 0,
     };
     let app = Client {
         start: start.clone(),

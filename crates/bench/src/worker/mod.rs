@@ -111,6 +111,7 @@ fn setup_of(spec: &Spec) -> Result<Setup, String> {
             FabricKind::Tcp => spec.directory.join(format!("host-{}", spec.me + 1)),
         },
         layout: layout.fingerprint,
+        rules: 0,
         n_words: layout.n_words,
     })
 }

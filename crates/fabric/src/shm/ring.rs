@@ -200,7 +200,7 @@ mod tests {
     fn ring_of(ring_words: u32) -> (Owner, Words) {
         let shape = Shape { n_seats: 3, n_words: 1, ring_words };
         let node = NodeId(1);
-        let identity = Identity { cluster: 1, node, incarnation: None, layout: 1, shape };
+        let identity = Identity { cluster: 1, node, incarnation: None, layout: 1, rules: 0, shape };
         let owner = Region::heap(&identity, Incarnation(1));
         let ring = owner.ring(1);
         (owner, ring)

@@ -251,7 +251,7 @@ impl Local {
             cluster: hello::cluster_fingerprint(&setup.cluster),
             incarnation: setup.incarnation,
             life,
-            layout: setup.layout,
+            layout: setup.agreement(),
             n_words: setup.n_words,
             secret: Secret::new(&setup.secret),
         }

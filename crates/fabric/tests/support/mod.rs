@@ -26,6 +26,7 @@ pub(crate) fn setup(directory: &Path, me: Rank, members: usize, incarnation: u64
         incarnation: Incarnation(incarnation),
         directory: directory.to_owned(),
         layout: 1,
+        rules: 0,
         n_words: N_WORDS,
     }
 }

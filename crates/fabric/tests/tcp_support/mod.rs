@@ -174,6 +174,7 @@ pub fn setup(directory: &Path, me: usize, members: usize, incarnation: u64) -> S
         incarnation: Incarnation(incarnation),
         directory: directory.to_owned(),
         layout: 7,
+        rules: 0,
         n_words: N_WORDS,
     }
 }

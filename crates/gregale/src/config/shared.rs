@@ -3,9 +3,11 @@
 //! - C1 what a member does with a decided entry depends on the entry, on what came before it, on
 //!   the rules by which its version executes (the number of the format of entries), and on these
 //!   settings. Members that differ in one would part without a sign, so they refuse each other: the
-//!   fingerprint is a part of the layout that the fabric compares.
+//!   fabric compares the fingerprint, as a part of the layout, and the rules.
 //! - C2 other settings may differ: addresses, directories, limits of clients, the command of a
 //!   replicated program (another build of it), and how its copy is watched and confined.
+//! - C3 the rules are apart from the settings: a durable member may make new memory under a later
+//!   version, and not under another setting.
 
 use super::{Config, Program, SaveBy};
 use kv::entry;
@@ -15,12 +17,26 @@ impl Config {
     pub(crate) fn shared(&self) -> String {
         let mut text = match &self.program {
             Some(program) => program.shared(),
-            None => format!("maxmemory = {}, entries of format {}", self.maxmemory, entry::FORMAT),
+            None => format!("maxmemory = {}", self.maxmemory),
         };
         if let Some(of) = self.partitions {
             text += &format!(", partitions = {}, order = {:?}", of.n, of.order.name());
         }
         text
+    }
+
+    /// All that members must have alike (C1), as an operator would compare it.
+    pub(crate) fn agreed(&self) -> String {
+        match self.rules() {
+            0 => self.shared(),
+            rules => format!("{}, entries of format {rules}", self.shared()),
+        }
+    }
+
+    /// The version of the rules by which members execute entries (C3). (A program's have rules of
+    /// their own.)
+    pub(crate) fn rules(&self) -> u8 {
+        if self.program.is_some() { 0 } else { entry::FORMAT }
     }
 
     /// A number that differs if two members could not work together (C1): the layout of their
@@ -91,8 +107,16 @@ mod tests {
             assert!(differs(of, &program), "change {at}");
         }
         assert_ne!(store.fingerprint(7), store.fingerprint(8));
-        let rules = format!("entries of format {}", entry::FORMAT);
-        assert!(store.shared().contains(&rules) && partitioned.shared().contains(&rules));
+    }
+
+    #[test]
+    fn c3_the_rules_are_apart_from_the_settings() {
+        let of = Partitioning { n: 4, order: Order::default() };
+        let partitioned = Config { partitions: Some(of), ..config() };
+        assert_eq!([config(), partitioned].map(|it| it.rules()), [entry::FORMAT; 2]);
+        assert_eq!(config().shared(), format!("maxmemory = {}", config().maxmemory));
+        let both = format!("{}, entries of format {}", config().shared(), entry::FORMAT);
+        assert_eq!(config().agreed(), both, "an operator is told both");
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub(super) struct Lookout {
 
 impl Lookout {
     pub(super) fn new(config: &Config) -> Lookout {
-        let (members, shared) = (config.members.len(), config.shared());
+        let (members, shared) = (config.members.len(), config.agreed());
         let now = Instant::now();
         let (next_look, quiet_until) = (now + LOOK_EVERY, now + START_WITHIN);
         Lookout { members, shared, next_look, quiet_until, told: Vec::new() }

@@ -133,6 +133,7 @@ pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened>
         incarnation: Incarnation(1),
         directory: config.directory.clone(),
         layout: config.fingerprint(layout.fingerprint),
+        rules: config.rules().into(),
         n_words: layout.n_words,
     };
     setup.validate().map_err(Failure::new)?;
@@ -196,7 +197,11 @@ fn replicate(
     let founds = config.start == Start::Bootstrap && !goes_on || is_new;
     let makes_memory = match founds {
         true => Ok(true),
-        false if is_durable => begins_anew(&setup, config.fabric),
+        // Its promises are on its disk.
+        false if is_durable => {
+            let identity = setup.identity_of(setup.me, ring_words(config.fabric));
+            Region::begins_anew(&setup.directory, &identity).map_err(OpenError::from)
+        }
         false => Ok(false),
     };
     let opened = match config.fabric {
@@ -224,24 +229,6 @@ fn replicate(
     match opened {
         Ok(fabric) => replica.run(fabric, client, &board),
         Err(error) => replica.without_memory(error, client, &board),
-    }
-}
-
-/// Whether a durable member makes new memory, since that of the life before is gone, of another
-/// boot, or of another version's form: its promises are on disk. What is left of it is removed.
-///
-/// # Errors
-/// It cannot be removed; among others, a process still owns it.
-fn begins_anew(setup: &Setup, fabric: FabricKind) -> Result<bool, OpenError> {
-    use region::Error::{Missing, StaleBoot, Version};
-    let identity = setup.identity_of(setup.me, ring_words(fabric));
-    match Region::open_peer(&setup.directory, &identity) {
-        Err(Missing { .. } | StaleBoot { .. } | Version { .. }) => {
-            Region::discard(&setup.directory, setup.me.member())?;
-            Ok(true)
-        }
-        // What else is wrong with it, `attach` says.
-        Ok(_) | Err(_) => Ok(false),
     }
 }
 

@@ -99,6 +99,7 @@ fn system(config: &Config, partitions: Partitioning) -> Outcome<System> {
         clock_by: Default::default(),
         limits: Limits::default(),
         settings: config.shared(),
+        rules: config.rules(),
     })
 }
 

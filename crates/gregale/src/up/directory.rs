@@ -464,7 +464,7 @@ mod tests {
         let directory = Directory::create(base.path(), "x", 7000).unwrap();
         let shape = Shape { n_seats: 3, n_words: 64, ring_words: 16 };
         let identity =
-            Identity { cluster: 1, node: NodeId(2), incarnation: None, layout: 1, shape };
+            Identity { cluster: 1, node: NodeId(2), incarnation: None, layout: 1, rules: 0, shape };
         let held = Region::create(directory.path(), &identity, Incarnation::FIRST).unwrap();
         std::thread::scope(|scope| {
             let discarding = scope.spawn(|| directory.discard(2));

@@ -238,16 +238,25 @@ fn a_durable_member_begins_new_memory_where_the_old_is_of_no_use(fabric: &str) {
     };
     const VERSION_BYTE: u64 = 8;
     const BOOT_BYTE: u64 = 6 * 8;
-    for (byte, life) in [(BOOT_BYTE, 1), (VERSION_BYTE, 2), (0, 3)] {
+    const LAYOUT_BYTE: u64 = 7 * 8;
+    const RULES_BYTE: u64 = 14 * 8;
+    let write = |byte| {
+        let region = base.path().join("memory/node-1.region");
+        let region = std::fs::File::options().write(true).open(region).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&region, &7_u64.to_ne_bytes(), byte).unwrap();
+    };
+    let bytes = [BOOT_BYTE, VERSION_BYTE, RULES_BYTE, LAYOUT_BYTE];
+    for (life, byte) in (1..).zip(bytes) {
         let mut server = serve_alone(base.path(), fabric, ports);
         assert_eq!(served(), life, "what was acknowledged before");
         signal(server.process.id(), "TERM");
         assert!(server.process.wait().unwrap().success());
-        let region = base.path().join("memory/node-1.region");
-        let region = std::fs::File::options().write(true).open(region).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&region, &7_u64.to_ne_bytes(), byte).unwrap();
+        write(byte);
     }
-    // What is no region at all may be another's, and stays.
+    // Another setting is refused, and what is no region at all may be another's, and stays.
+    let mut server = serve_alone(base.path(), fabric, ports);
+    assert!(!server.process.wait().unwrap().success());
+    write(0);
     let mut server = serve_alone(base.path(), fabric, ports);
     assert!(!server.process.wait().unwrap().success());
 }

@@ -189,6 +189,7 @@ pub(crate) fn run_child() {
         clock_by: Default::default(),
         limits: limits(&how),
         settings: String::new(),
+        rules: 0,
     };
     let (to, commands) = channel();
     std::thread::spawn(move || {

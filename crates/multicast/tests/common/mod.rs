@@ -39,6 +39,7 @@ impl Town {
             clock_by: Default::default(),
             limits: Limits { suspect_ms: 400, ..Limits::default() },
             settings: String::new(),
+            rules: 0,
         };
         let mut listeners: Vec<_> = listeners.into_iter().map(Some).collect();
         listeners.resize_with(nodes, || None);
