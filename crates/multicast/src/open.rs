@@ -10,6 +10,7 @@ use fabric::tcp::TcpFabric;
 use fabric::{HostFabric, OpenError, Setup};
 use proto::planted::Sound;
 use proto::registry::{MulticastSpec, MulticastVisitor};
+use region::Region;
 use runtime::disk::LogDisk;
 use std::io;
 use std::net::TcpListener;
@@ -224,21 +225,9 @@ impl Begins {
     }
 }
 
-/// A fabric on the memory of an earlier life, if that is there, or else on new memory; and whether
-/// it is new.
-fn on_memory<F>(
-    attached: Option<Result<F, OpenError>>,
-    create: impl FnOnce() -> Result<F, OpenError>,
-) -> Result<(F, bool), OpenError> {
-    match attached {
-        None | Some(Err(OpenError::Region(region::Error::Missing { .. }))) => {
-            create().map(|fabric| (fabric, true))
-        }
-        Some(attached) => attached.map(|fabric| (fabric, false)),
-    }
-}
-
-/// The fabric of a node: on the memory of an earlier life if it `is_back` and its memory is there.
+/// The fabric of a node, and whether its memory is new: that of an earlier life is taken if the
+/// node `is_back` and it is of use. What a node promised is on its disk; without one its groups
+/// give it a new seat.
 fn open_fabric(
     system: &System,
     setup: &Setup,
@@ -246,11 +235,23 @@ fn open_fabric(
     is_back: bool,
 ) -> Result<(HostFabric, bool), Error> {
     let node = usize::from(setup.me.member().0);
+    let failed = |source| Error::Open { node, source };
+    let ring_words = match system.fabric {
+        FabricKind::Shm => fabric::shm::RING_WORDS,
+        FabricKind::Tcp => 0,
+    };
+    let identity = setup.identity_of(setup.me, ring_words);
+    let is_new = match is_back {
+        true => Region::begins_anew(&setup.directory, &identity)
+            .map_err(|error| failed(OpenError::from(error)))?,
+        false => true,
+    };
     let opened = match system.fabric {
-        FabricKind::Shm => {
-            on_memory(is_back.then(|| ShmFabric::attach(setup)), || ShmFabric::create(setup))
-                .map(|(fabric, is_new)| (HostFabric::Shm(fabric), is_new))
+        FabricKind::Shm => match is_new {
+            true => ShmFabric::create(setup),
+            false => ShmFabric::attach(setup),
         }
+        .map(HostFabric::Shm),
         FabricKind::Tcp => {
             let stopped = |source| Error::Stopped { node, source };
             let addresses = &system.addresses;
@@ -258,13 +259,14 @@ fn open_fabric(
                 Some(listener) => listener,
                 None => TcpListener::bind(addresses[setup.me.index()]).map_err(stopped)?,
             };
-            let again = listener.try_clone().map_err(stopped)?;
-            let attached = is_back.then(|| TcpFabric::attach(setup, again, addresses));
-            on_memory(attached, || TcpFabric::create(setup, listener, addresses))
-                .map(|(fabric, is_new)| (HostFabric::Tcp(fabric), is_new))
+            match is_new {
+                true => TcpFabric::create(setup, listener, addresses),
+                false => TcpFabric::attach(setup, listener, addresses),
+            }
+            .map(HostFabric::Tcp)
         }
     };
-    opened.map_err(|source| Error::Open { node, source })
+    opened.map(|fabric| (fabric, is_new)).map_err(failed)
 }
 
 /// Whether a node that remembers nothing could be seated at all.

@@ -10,11 +10,24 @@ mod process;
 use common::Town;
 use ledger::{GROUPS, Heard, Node};
 use multicast::FabricKind;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 /// The entry of the processes that the other tests start; not a test of its own.
 #[test]
 fn child() {
     ledger::run_child();
+}
+
+const VERSION_BYTE: u64 = 8;
+const BOOT_BYTE: u64 = 6 * 8;
+const RULES_BYTE: u64 = 14 * 8;
+
+/// Makes the memory that a dead node left another version's, or another boot's.
+fn outdate(town: &Town, node: usize, byte: u64) {
+    let region = town.system.directory.join(format!("node-{node}.region"));
+    let region = File::options().write(true).open(region).unwrap();
+    region.write_all_at(&99_u64.to_ne_bytes(), byte).unwrap();
 }
 
 fn nodes_come_back(fabric: FabricKind, order: &str) {
@@ -26,8 +39,15 @@ fn nodes_come_back(fabric: FabricKind, order: &str) {
     let mut nodes: Vec<Node> = (1..=3).map(|node| start(node, "begin")).collect();
     let mut heard = Heard::default();
     heard.progress(&nodes, &[1, 2, 3], 100);
-    // One, which leads two groups; two of three; all, at once; one again.
-    for dead in [&[1][..], &[2, 3], &[1, 2, 3], &[3]] {
+    // One, which leads two groups; two of three; all, at once; one again. The host starts again
+    // meanwhile where the directory is no tmpfs, or the program is another version.
+    let rounds = [
+        (&[1][..], Some(VERSION_BYTE)),
+        (&[2, 3], Some(RULES_BYTE)),
+        (&[1, 2, 3], Some(BOOT_BYTE)),
+        (&[3], None),
+    ];
+    for (dead, byte) in rounds {
         for node in dead {
             nodes[node - 1].kill();
         }
@@ -39,6 +59,9 @@ fn nodes_come_back(fabric: FabricKind, order: &str) {
             heard.progress(&nodes, &live, 100);
         }
         for node in dead {
+            if let Some(byte) = byte {
+                outdate(&town, *node, byte);
+            }
             nodes[node - 1] = start(*node, "reopen");
         }
         heard.progress(&nodes, &[1, 2, 3], 100);
