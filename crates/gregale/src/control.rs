@@ -247,7 +247,9 @@ impl Board {
                 let at = usize::from(member.id) - 1;
                 if let Some(card) = &card {
                     pids[at] = card.pid;
-                } else if let Some(pid) = Lives::beside(self.config.lives(), member.id).last_pid() {
+                } else if let Some(pid) =
+                    Lives::of_other(&self.config, member.id).and_then(|lives| lives.last_pid())
+                {
                     pids[at] = pid;
                 }
                 let seat = SeatStatus::of(configuration.as_ref(), member.id);

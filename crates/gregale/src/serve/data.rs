@@ -273,6 +273,48 @@ mod tests {
         }
     }
 
+    /// A sibling of a cluster whose disk is named `member-N` was refused as lost, and with `join`
+    /// it took that cluster's file away, whose own lost disk was then founded twice.
+    #[test]
+    fn i4_the_file_of_a_disk_that_is_named_by_a_number_is_its_own() {
+        let base = tempfile::tempdir().unwrap();
+        let of = |name: &str| Config {
+            cluster: name.into(),
+            data: Some(base.path().join(name)),
+            ..config_in(base.path())
+        };
+        let start = |config: &Config| {
+            let lives = Lives::of(config)?;
+            let life = lives.begin()?;
+            open(config, (&lives, life), Word::File)?;
+            lives.note_disk(life)
+        };
+        let [owner, founded, joined] = ["member-1", "founded", "joined"].map(of);
+        let joined = Config { start: Start::Join, ..joined };
+        let file_of = |config: &Config| config.data.as_ref().unwrap().with_extension("life");
+        start(&owner).unwrap();
+        let before = std::fs::read(file_of(&owner)).unwrap();
+        start(&founded).unwrap();
+        let aside = base.path().join("aside");
+        for is_lost in [false, true] {
+            if is_lost {
+                std::fs::rename(owner.data.as_ref().unwrap(), &aside).unwrap();
+                std::fs::remove_dir_all(joined.data.as_ref().unwrap()).unwrap();
+                std::fs::remove_file(file_of(&joined)).unwrap();
+            }
+            for _ in 0..2 {
+                start(&joined).unwrap();
+                assert_eq!(std::fs::read(file_of(&owner)).unwrap(), before);
+            }
+        }
+        assert!(start(&owner).unwrap_err().to_string().contains("is lost"));
+        let other = |config: &Config| Lives::of_other(config, 2).map(|lives| lives.name());
+        assert_eq!(other(&owner).as_deref(), Some("member-2.life"));
+        assert_eq!(other(&joined), None, "its name is not known");
+        let in_memory = Config { data: None, ..config_in(base.path()) };
+        assert_eq!(other(&in_memory).as_deref(), Some("member-2.life"));
+    }
+
     #[test]
     fn i4_the_file_of_an_earlier_version_tells_of_the_disk_too() {
         let base = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@
 //! to name the dead process, and whether a disk was ever begun: the file is beside the disk, and
 //! outlives it.
 
-use crate::config::{Config, above};
+use crate::config::{Config, Start, above};
 use base::Incarnation;
 use console::{Failure, Outcome};
 use std::fs::{File, OpenOptions};
@@ -47,18 +47,35 @@ impl Lives {
         if own.path == old.path || own.path.exists() || !old.path.exists() {
             return Ok(own);
         }
-        // Earlier versions named it by the member's number alone. Its disk is there, so the file is
-        // taken for its own; else it may be of the disk that is lost.
+        // Earlier versions named it by the member's number alone. It is another cluster's where a
+        // disk has that name.
+        if old.path.with_extension("").exists() {
+            return Ok(own);
+        }
+        // Its disk is there, so the file is taken for its own; else it may be of the disk that is
+        // lost. A new incarnation needs no note of that, and begins its own file.
         if has_identity(config)? {
             std::fs::rename(&old.path, &own.path).map_err(|error| {
                 Failure::os(format_args!("rename {}", old.path.display()), error)
             })?;
             return Ok(own);
         }
+        if config.start == Start::Join {
+            return Ok(own);
+        }
         let had_disk = old.had_disk();
         let had_disk = had_disk
             .map_err(|error| Failure::os(format_args!("read {}", old.path.display()), error))?;
         Ok(if had_disk { old } else { own })
+    }
+
+    /// The file of `member`, another one of the same cluster, where its name is known: those of a
+    /// cluster's disks need have nothing in common.
+    pub(crate) fn of_other(config: &Config, member: u16) -> Option<Lives> {
+        let own = format!("member-{}", config.member);
+        let name = config.data.as_deref().map(Path::file_name);
+        let is_by_number = name.is_none_or(|name| name == Some(own.as_ref()));
+        is_by_number.then(|| Lives::beside(config.lives(), member))
     }
 
     /// The file of `member` in a directory that is one cluster's alone.
