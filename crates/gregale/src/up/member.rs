@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use serde_json::json;
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Write};
 use std::net::{Shutdown, TcpStream};
@@ -39,6 +40,43 @@ const KILLED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// The time to wait for a new incarnation before another member may be replaced.
 const JOINS_WITHIN: Duration = Duration::from_secs(60);
+
+/// How far a member's process has come in reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reads {
+    /// It does not run.
+    NoProcess,
+    /// It runs, and the kernel does not tell.
+    Unknown,
+    /// It has read that many bytes so far.
+    Bytes(u64),
+}
+
+impl Reads {
+    /// What the kernel tells in `io`, a file of a process that runs.
+    fn of(io: &str) -> Reads {
+        let bytes = io.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok());
+        bytes.map_or(Reads::Unknown, Reads::Bytes)
+    }
+
+    /// The words about member `id`.
+    pub(super) fn text(self, id: u16) -> String {
+        match self {
+            Reads::NoProcess => format!("member {id} does not run"),
+            Reads::Unknown => format!("member {id} runs"),
+            Reads::Bytes(bytes) => format!("member {id} has read {:.1} MB", bytes as f64 / 1e6),
+        }
+    }
+
+    /// The same for programs: `read_bytes` is null where it is not known.
+    pub(super) fn json(self, id: u16) -> serde_json::Value {
+        let bytes = match self {
+            Reads::NoProcess | Reads::Unknown => None,
+            Reads::Bytes(bytes) => Some(bytes),
+        };
+        json!({"id": id, "runs": self != Reads::NoProcess, "read_bytes": bytes})
+    }
+}
 
 /// The state of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,11 +230,11 @@ impl Member {
         true
     }
 
-    /// The bytes that its process has read so far, where it runs and the kernel tells.
-    pub(super) fn bytes_read(&self) -> Option<u64> {
-        let pid = self.running.as_ref()?.child.id();
-        let text = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-        text.lines().find_map(|line| line.strip_prefix("rchar: ")?.parse().ok())
+    /// How far its process has come in reading.
+    pub(super) fn reads(&self) -> Reads {
+        let Some(running) = &self.running else { return Reads::NoProcess };
+        let io = std::fs::read_to_string(format!("/proc/{}/io", running.child.id()));
+        Reads::of(&io.unwrap_or_default())
     }
 
     pub(super) fn restart_at(&self) -> Option<Instant> {
@@ -427,6 +465,21 @@ mod tests {
         let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
         let sockets = Sockets { client: listen(), control: listen(), fabric: None };
         Member::new(toml::from_str(text).unwrap(), sockets)
+    }
+
+    #[test]
+    fn a_member_that_runs_is_not_said_to_be_down_where_the_kernel_tells_nothing() {
+        let io = "rchar: 2500000\nwchar: 7\n";
+        let cases = [
+            (Reads::NoProcess, "member 2 does not run", false),
+            (Reads::of(""), "member 2 runs", true),
+            (Reads::of("wchar: 7\n"), "member 2 runs", true),
+            (Reads::of(io), "member 2 has read 2.5 MB", true),
+        ];
+        for (reads, text, runs) in cases {
+            assert_eq!((reads.text(2).as_str(), &reads.json(2)["runs"]), (text, &json!(runs)));
+        }
+        assert_eq!(Reads::of(io).json(2)["read_bytes"], 2_500_000);
     }
 
     #[test]

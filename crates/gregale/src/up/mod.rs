@@ -272,7 +272,7 @@ impl<'a> Supervisor<'a> {
                 return Err(self.not_ready());
             }
             let absent = self.here().filter(|member| member.state != State::Serving);
-            let absent = absent.map(|member| (member.config.member, member.bytes_read()));
+            let absent = absent.map(|member| (member.config.member, member.reads()));
             let absent: Vec<_> = absent.collect();
             let why =
                 if self.has_served { "one has served since the start" } else { "it was founded" };

@@ -4,7 +4,7 @@
 //!   it stands still, so many lines wait, and further ones are left out and counted.
 
 use super::UpArgs;
-use super::member::how;
+use super::member::{Reads, how};
 use crate::config::Config;
 use console::{Failure, Format, Outcome};
 use serde_json::json;
@@ -198,22 +198,16 @@ impl Say {
 
     /// Reports that the cluster is not ready, and `why` it is not given up, with what the processes
     /// of `absent` members have read so far.
-    pub(super) fn waits(&self, since: Duration, why: &str, absent: &[(u16, Option<u64>)]) {
+    pub(super) fn waits(&self, since: Duration, why: &str, absent: &[(u16, Reads)]) {
         let seconds = since.as_secs();
-        let read = |(id, bytes): &(u16, Option<u64>)| match bytes {
-            Some(bytes) => format!("member {id} has read {:.1} MB", *bytes as f64 / 1e6),
-            None => format!("member {id} does not run"),
-        };
         self.print(
             || {
-                let read: Vec<String> = absent.iter().map(read).collect();
+                let read: Vec<String> = absent.iter().map(|(id, reads)| reads.text(*id)).collect();
                 let read = read.join(", ");
                 format!("no majority serves after {seconds} s; {why}, and is waited for ({read})")
             },
             || {
-                let read =
-                    |(id, bytes): &(u16, Option<u64>)| json!({"id": id, "read_bytes": bytes});
-                let absent: Vec<_> = absent.iter().map(read).collect();
+                let absent: Vec<_> = absent.iter().map(|(id, reads)| reads.json(*id)).collect();
                 json!({"event": "waits", "after_s": seconds, "absent": absent})
             },
         );
