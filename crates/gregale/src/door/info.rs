@@ -163,7 +163,8 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_role:{}\r\n", role_name(view.role))?;
     let leader = if view.role == Role::Leader { Some(view.me) } else { view.trusted };
     write!(out, "gregale_leader:{}\r\n", leader.map_or(0, |rank| rank.member().0))?;
-    write!(out, "gregale_view:1\r\ngregale_ballot:{}\r\n", view.ballot.0)?;
+    let number = view.configuration.map_or(1, |of| of.at.0 + 1);
+    write!(out, "gregale_view:{number}\r\ngregale_ballot:{}\r\n", view.ballot.0)?;
     write!(out, "gregale_committed:{}\r\n", view.committed.0)?;
     write!(out, "gregale_applied:{}\r\n", view.applied.0)?;
     write!(out, "gregale_data_lost:{}\r\n", u8::from(view.data_lost))?;
