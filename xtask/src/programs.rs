@@ -166,6 +166,7 @@ pub(crate) const PROGRAMS: [Program; 26] = [
             "a_leader_that_hangs_blocks_writes_alone_over_tcp_too",
             "a_living_member_is_replaced_by_one_command",
             "a_lock_taken_after_a_quiet_time_is_held_for_its_time",
+            "a_member_is_restarted_where_the_ends_of_children_are_ignored",
             "a_member_moves_to_another_address_and_stays_who_it_is",
             "a_member_that_comes_back_begins_with_the_checkpoint_on_disk",
             "a_member_that_comes_back_in_memory_is_in_step_behind_checkpoints",

@@ -35,5 +35,6 @@ mod workbench;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    console::ended(cli::Cli::of_process().command.run())
+    let command = cli::Cli::of_process().command;
+    console::ended(signals::heed_children().and_then(|()| command.run()))
 }

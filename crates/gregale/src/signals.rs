@@ -2,14 +2,33 @@
 //! the start (by `nohup`, for one).
 
 use console::{Failure, Outcome};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The signals that end this process.
 pub(crate) fn ending() -> Vec<i32> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let hangup = (!is_ignored(&status, SIGHUP)).then_some(SIGHUP);
+    let hangup = (!is_ignored(&status(), SIGHUP)).then_some(SIGHUP);
     [SIGTERM, SIGINT].into_iter().chain(hangup).collect()
+}
+
+/// What procfs tells of this process.
+fn status() -> String {
+    std::fs::read_to_string("/proc/self/status").unwrap_or_default()
+}
+
+/// Has the kernel keep how a child ended until this process asks. Where the process that began
+/// this one ignores its children's ends, so does this one, and what asks is told that there is no
+/// such child.
+pub(crate) fn heed_children() -> Outcome<()> {
+    if !is_ignored(&status(), SIGCHLD) {
+        return Ok(());
+    }
+    let is_told = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGCHLD, is_told)
+        .map(drop)
+        .map_err(|error| Failure::os("hear of the ends of other processes", error))
 }
 
 /// Whether a process with this `status` (of procfs) ignores `signal`.

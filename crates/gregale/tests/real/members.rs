@@ -1,10 +1,12 @@
 //! Members that come, go, and are replaced while the cluster runs, on disk.
 
 use crate::support::{
-    Cluster, is_alive, refused, role, signal, start_on_disk as start, wait_until,
-    with_replaced_program,
+    Cluster, GREGALE, is_alive, refused, role, signal, start_on_disk as start, wait_until,
+    with_program, with_replaced_program,
 };
 use redis::Commands;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -97,6 +99,9 @@ fn a_removed_member_ends_and_is_added_again() {
     wait_until("its process to end", || !is_alive(pid));
     assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
     wait_until("the seat to be empty", || cluster.seat(other, id).0 == "none");
+    let view = cluster.status_at(other)["view"].to_string();
+    let info = cluster.cli(other, &["INFO", "gregale"]);
+    assert!(view != "1" && info.contains(&format!("gregale_view:{view}")), "{view}: {info}");
     let again = refused(&cluster.member(other, &["remove", &id.to_string()]));
     assert!(again.contains("takes part no more"), "{again}");
     done(&cluster.member(other, &["add"]));
@@ -224,5 +229,22 @@ fn a_cluster_whose_file_cannot_be_written_goes_on_and_writes_it_later() {
         let noted = std::fs::read_to_string(data.path().join("cluster.toml")).unwrap();
         noted.contains(&format!("vacant = [{id}]"))
     });
+    assert_eq!(cluster.stop(), Some(0));
+}
+
+/// A launcher may have it so: the kernel then forgets how a member ended, and `up` took that for an
+/// error of its own.
+#[test]
+fn a_member_is_restarted_where_the_ends_of_children_are_ignored() {
+    let place = tempfile::tempdir().unwrap();
+    let launcher = place.path().join("launcher");
+    let text = format!("#!/bin/bash\ntrap '' CHLD\nexec {GREGALE} \"$@\"\n");
+    std::fs::write(&launcher, text).unwrap();
+    std::fs::set_permissions(&launcher, Permissions::from_mode(0o755)).unwrap();
+    let mut cluster = with_program(&launcher, Cluster::start);
+    let (id, other) = two_followers(&cluster);
+    signal(cluster.pid_of(id), "KILL");
+    cluster.wait_for(&format!("member {id} serves again"));
+    assert_eq!(cluster.cli(other, &["SET", "k", "v"]), "OK");
     assert_eq!(cluster.stop(), Some(0));
 }
