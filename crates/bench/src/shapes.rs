@@ -19,12 +19,13 @@ const LARGE: usize = 1 << 20;
 const TINY: usize = 104;
 
 /// What a report is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parts {
     /// Everything.
     All,
-    /// Changes of views in larger groups.
-    Views,
+    /// Changes of views in groups of so many members, from two to one below the number of seats; of
+    /// the usual sizes if there is none.
+    Views(Vec<usize>),
 }
 
 /// A row before it is known.
@@ -184,10 +185,10 @@ fn ms(ns: u64) -> f64 {
 ///
 /// # Errors
 /// What an experiment violated.
-pub fn report(parts: Parts, is_quick: bool) -> Result<Report, String> {
+pub fn report(parts: &Parts, is_quick: bool) -> Result<Report, String> {
     let mut cases = Vec::new();
     for add in [senders, members, shards, slow, changes] {
-        if parts == Parts::All {
+        if *parts == Parts::All {
             add(&mut cases, is_quick);
         }
     }
@@ -204,7 +205,12 @@ pub fn report(parts: Parts, is_quick: bool) -> Result<Report, String> {
         }
         rows.push(row);
     }
-    rows.extend(views::rows(is_quick)?);
+    let sizes = match parts {
+        Parts::Views(sizes) if !sizes.is_empty() => sizes,
+        _ if is_quick => &[4, 16][..],
+        _ => &[4, 16, 32, 64],
+    };
+    rows.extend(views::rows(sizes)?);
     Ok(run::report("shapes", 1, rows))
 }
 

@@ -247,12 +247,16 @@ enum What {
     /// The shapes of Derecho's measurements on clusters, in the simulator: throughput by members,
     /// senders, shards and slow members, and what a change of members costs.
     #[command(after_help = "Examples:\n  gregale bench shapes --out results\n  \
-        gregale bench shapes --views        only changes of views, with up to 64 members\n\n\
+        gregale bench shapes --views        only changes of views, with up to 64 members\n  \
+        gregale bench shapes --views --of 128,500\n\n\
         Nothing is measured on this machine: hosts and their network have costs (docs/benchmarks.md).")]
     Shapes {
         /// Only what a change of views costs, with up to 64 members.
         #[arg(long)]
         views: bool,
+        /// With --views: the numbers of members, up to 511. (500 take some gigabytes, and minutes.)
+        #[arg(long, requires = "views", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..base::SEATS_MAX as u64))]
+        of: Vec<u64>,
     },
     /// Versions of a replicated object: storage, final times, queries over shards, arguments.
     #[command(
@@ -482,9 +486,10 @@ pub(crate) fn run(args: &BenchArgs) -> Outcome {
                 }
             }
         }
-        What::Shapes { views } => {
-            let parts = if *views { Parts::Views } else { Parts::All };
-            let report = bench::shapes::report(parts, how.quick).map_err(Failure::new)?;
+        What::Shapes { views, of } => {
+            let sizes = || of.iter().map(|n| *n as usize).collect();
+            let parts = if *views { Parts::Views(sizes()) } else { Parts::All };
+            let report = bench::shapes::report(&parts, how.quick).map_err(Failure::new)?;
             ("shapes".to_owned(), report)
         }
         What::Versions { fabric, versions } => {
