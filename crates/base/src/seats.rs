@@ -6,7 +6,7 @@ use core::fmt;
 /// The words of a set, one bit a seat.
 const N_WORDS: usize = SEATS_MAX / 64;
 
-const _: () = assert!(SEATS_MAX.is_multiple_of(64), "no bit names a seat that is none");
+const _: () = assert!(SEATS_MAX.is_multiple_of(64), "each bit names a seat");
 
 /// A set of seats.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]

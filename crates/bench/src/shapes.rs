@@ -24,7 +24,7 @@ pub enum Parts {
     /// Everything.
     All,
     /// Changes of views in groups of so many members, from two to one below the number of seats; of
-    /// the usual sizes if there is none.
+    /// the usual sizes if the list is empty.
     Views(Vec<usize>),
 }
 

@@ -255,7 +255,8 @@ enum What {
         #[arg(long)]
         views: bool,
         /// With --views: the numbers of members, up to 511. (500 take some gigabytes, and minutes.)
-        #[arg(long, requires = "views", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..base::SEATS_MAX as u64))]
+        #[arg(long, requires = "views", value_delimiter = ',')]
+        #[arg(value_parser = clap::value_parser!(u64).range(2..base::SEATS_MAX as u64))]
         of: Vec<u64>,
     },
     /// Versions of a replicated object: storage, final times, queries over shards, arguments.
