@@ -51,7 +51,7 @@ fn a_short_sweep_finds_every_planted_bug_of_a_change_of_members() {
 fn a_state_head_above_what_is_applied_forks_the_members() {
     let mutants = subject("velos-members").mutants();
     let mutant = mutants.iter().find(|mutant| mutant.name == "HEAD_ABOVE_APPLIED").expect("listed");
-    let found = mutant.hunt(&Config::default(), 640, 60).expect("it is caught");
+    let found = mutant.hunt(&Config::default(), 60, 60).expect("it is caught");
     // Forked members accept and decide what earlier majorities contradict, which is seen first.
     let telling = [Property::Membership, Property::Safe, Property::Decided];
     let is_telling = telling.contains(&found.violation.property);
