@@ -3,7 +3,7 @@
 //!
 //! Beside each figure stands what the paper's text says, where it says a number: our copy has no
 //! figures. Nothing is measured on this machine, so a row is the same in every run. Behind them
-//! stand rows of larger groups, about changes of views ([`views`]).
+//! stand rows of larger groups, about changes of views (`views`).
 
 mod views;
 
