@@ -39,7 +39,7 @@ crate::planted_bugs! {
     FetchFromRecycled = FETCH_FROM_RECYCLED: sweep ["mu"],
     /// A new leader recovers each slot that the logs may still hold, though an interrupted WRITE
     /// may have taken its entry.
-    RecoverReused = RECOVER_REUSED: sweep ["mu"],
+    RecoverReused = RECOVER_REUSED: tests,
     /// What was decided last is told once, though the link breaks on which it was.
     PublishedOutlivesLink = PUBLISHED_OUTLIVES_LINK: sweep ["mu"],
     /// A fetch forgets at its next round what it has found torn, and reads the same entry for ever.

@@ -435,6 +435,29 @@ fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
     group.machines[2].status().role == Role::Leader
 }
 
+/// Whether member 2, which lags by more than three quarters of a ring, leads by what it reads in the
+/// logs, although the owner of one has applied what it lacks.
+fn leads_by_the_logs_alone<P: Planting<Bug>>(planted: P) -> bool {
+    let mut group = Group::new(planted);
+    group.lead(0);
+    group.settle(&[0, 1, 2]);
+    group.world.held.extend([(0, 2), (2, 0)]);
+    for n in 0..14u8 {
+        group.propose(0, &[n]);
+        group.settle(&[0, 1]);
+    }
+    group.cut_off(0);
+    group.lead(2);
+    (0..10).for_each(|_| group.settle(&[1, 2]));
+    group.machines[2].status().role == Role::Leader
+}
+
+#[test]
+fn m7_a_candidate_that_lags_asks_for_a_state_where_an_owner_has_applied_more() {
+    assert!(!leads_by_the_logs_alone(Sound));
+    assert!(leads_by_the_logs_alone(Planted(Bug::RecoverReused)), "a planted bug");
+}
+
 #[test]
 fn m7_a_link_that_breaks_between_two_answers_leaves_no_candidate_for_ever() {
     assert!(leads_with_what_two_owners_answer(false));
