@@ -435,8 +435,8 @@ fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
     group.machines[2].status().role == Role::Leader
 }
 
-/// Whether member 2, which lags by more than three quarters of a ring, leads by what it reads in the
-/// logs, although the owner of one has applied what it lacks.
+/// Whether member 2, which lags by more than three quarters of a ring, leads by what it reads in
+/// the logs, although the owner of one has applied what it lacks.
 fn leads_by_the_logs_alone<P: Planting<Bug>>(planted: P) -> bool {
     let mut group = Group::new(planted);
     group.lead(0);
