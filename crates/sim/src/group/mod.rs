@@ -23,6 +23,7 @@ mod checks;
 mod date;
 mod ground;
 mod history;
+mod hosts;
 mod life;
 mod objects;
 mod operator;

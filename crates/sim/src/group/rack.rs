@@ -6,23 +6,16 @@
 //! A fabric that counts writes is assumed ([`base::Port::n_writes`]): rows that no process has
 //! written are not read again.
 
-use super::Kind;
-use super::date::Date;
-use super::history::{History, Told};
-use super::process::Process;
-use super::world::knock;
-use crate::costs::{Costs, Rates};
-use crate::plan::{MS, Weather};
+use super::history::Told;
+use super::hosts::{Hosts, Next};
+use crate::Violation;
+use crate::costs::Rates;
+use crate::plan::MS;
 use crate::queue::Happening;
-use crate::trace::Trace;
 use crate::world::net::Net;
-use crate::world::outage::Outages;
-use crate::{Property, Provider, Violation};
-use base::{Rank, Rng};
+use base::Rank;
 use core::time::Duration;
 use proto::vsync::{self, Candidates, Mode, Relaying, Shape, Start, Subgroup, Timing, ViewId};
-use std::cell::RefCell;
-use std::rc::Rc;
 
 /// What a look of a process at its rows takes, and how much more for each row.
 const LOOK_NS: u64 = 1_000;
@@ -107,13 +100,8 @@ impl Times {
 struct Rack<'a> {
     experiment: Experiment,
     clock: &'a mut dyn FnMut() -> u64,
-    net: Rc<RefCell<Net>>,
-    shape: Shape,
-    layout: Vec<Subgroup>,
-    processes: Vec<Option<Process>>,
-    history: History,
-    /// By seat: the entries of its record that were looked at, and when it says the next message.
-    n_told: Vec<usize>,
+    hosts: Hosts,
+    /// By seat: when it says the next message.
     say_at: Vec<u64>,
     has_changed: bool,
     noticed_at: Option<u64>,
@@ -133,12 +121,9 @@ struct Rack<'a> {
 /// What it violated, or that it did not end.
 pub fn run(experiment: &Experiment, clock: &mut dyn FnMut() -> u64) -> Result<Shown, Violation> {
     let mut rack = Rack::new(*experiment, clock);
-    let founders: Vec<_> = (0..experiment.n_members).map(|seat| knock(seat, 1)).collect();
-    for seat in 0..experiment.n_members {
-        rack.be_born(seat, Start::Found(founders.clone()));
-    }
+    rack.hosts.found();
     rack.run_to_the_end()?;
-    rack.shown()
+    Ok(rack.shown())
 }
 
 impl<'a> Rack<'a> {
@@ -159,31 +144,15 @@ impl<'a> Rack<'a> {
             n_places: 0,
             relaying: Relaying::DEFAULT,
         };
-        let weather = Weather {
-            provider: Provider::Tcp,
-            latency_ns: rates.latency_ns,
-            jitter_ns: 0,
-            spike: 1,
-            tear: 0,
-            tear_ns: 1,
-            notice_ns: None,
-            late_effects: false,
-            interleaves: false,
-            n_messages_max: None,
-            unevenness: 0,
+        let timing = Timing {
+            beat_every: Duration::from_millis(20),
+            suspect_after: Duration::from_millis(70),
+            ask_every: Duration::from_millis(50),
         };
-        let n_words = vsync::region(&shape).n_words as usize;
-        let mut net = Net::new(n_seats, 0, n_words, weather, Rng::new(1), Trace::new(false));
-        net.costs = Some(Costs::new(rates, n_seats));
         Rack {
             experiment,
             clock,
-            net: Rc::new(RefCell::new(net)),
-            shape,
-            layout,
-            processes: (0..n_seats).map(|_| None).collect(),
-            history: History::default(),
-            n_told: vec![0; n_seats],
+            hosts: Hosts::new(rates, (shape, layout), timing, n_members),
             say_at: vec![LOAD_AT_NS; n_seats],
             has_changed: false,
             noticed_at: None,
@@ -196,59 +165,16 @@ impl<'a> Rack<'a> {
         }
     }
 
-    fn be_born(&mut self, seat: usize, start: Start) {
-        let is_founder = matches!(start, Start::Found(_));
-        let life = Outages::begin_process(&mut self.net.borrow_mut(), seat);
-        let config = vsync::Config {
-            me: knock(seat, u64::from(life)),
-            start,
-            shape: self.shape,
-            timing: Timing {
-                beat_every: Duration::from_millis(20),
-                suspect_after: Duration::from_millis(70),
-                ask_every: Duration::from_millis(50),
-            },
-            n_adequate: 1,
-            keeps_state: false,
-            lease: None,
-            group: 1,
-            keep_bytes: u64::MAX,
-            layout: self.layout.clone(),
-        };
-        let below = (&self.net, None, Date::draw(Kind::Durable, &mut Rng::new(0)));
-        self.processes[seat] = Some(Process::new(config, None, below, 0, false, None));
-        let net = &mut *self.net.borrow_mut();
-        for peer in (0..self.experiment.n_members).filter(|peer| *peer != seat) {
-            let (out, back) = (net.link_index(seat, peer), net.link_index(peer, seat));
-            net.connect(out);
-            if !is_founder {
-                net.connect(back);
-            }
-        }
-        let now = net.now();
-        net.arm_run(seat, now);
-    }
-
     fn run_to_the_end(&mut self) -> Result<(), Violation> {
-        self.net.borrow_mut().queue.push(CHANGE_AT_NS, Happening::Phase);
+        self.hosts.net.borrow_mut().queue.push(CHANGE_AT_NS, Happening::Phase);
+        let undone = || format!("no next view in {} s", PATIENCE_NS / MS / 1000);
         while !self.is_over() {
-            let next = self.net.borrow_mut().queue.pop_until(PATIENCE_NS);
-            match next {
-                Some(Happening::Verb(link)) => self.net.borrow_mut().on_verb(link as usize),
-                Some(Happening::Left(seat)) => self.net.borrow_mut().on_left(seat as usize),
-                Some(Happening::Run(seat)) => self.on_run(seat as usize),
-                Some(Happening::Phase) => self.change(),
-                Some(other) => unreachable!("{other:?} is of another world"),
-                None => self.net.borrow_mut().violate(
-                    Property::Liveness,
-                    format!("no next view in {} s", PATIENCE_NS / MS / 1000),
-                ),
-            }
-            if let Some(violation) = self.net.borrow_mut().violation.take() {
-                return Err(violation);
+            match self.hosts.next(PATIENCE_NS, undone)? {
+                Next::Run(seat) => self.on_run(seat),
+                Next::Phase => self.change(),
             }
         }
-        Ok(())
+        self.hosts.check()
     }
 
     /// The seats of the next view.
@@ -269,39 +195,32 @@ impl<'a> Rack<'a> {
         self.has_changed = true;
         let last = self.experiment.n_members - 1;
         match self.experiment.cause {
-            Cause::Join => self.be_born(last + 1, Start::Join),
-            Cause::Crash => {
-                let net = &mut *self.net.borrow_mut();
-                net.processes[last].alive = false;
-                for peer in 0..last {
-                    net.break_link(net.link_index(last, peer));
-                    net.break_link(net.link_index(peer, last));
-                }
-            }
+            Cause::Join => self.hosts.begin(last + 1, Start::Join),
+            Cause::Crash => self.hosts.end(last),
         }
     }
 
     fn on_run(&mut self, seat: usize) {
-        if !self.net.borrow().processes[seat].runs() {
+        let Hosts { net, processes, history, .. } = &mut self.hosts;
+        if !net.borrow().processes[seat].runs() {
             return;
         }
-        let now = self.net.borrow().now();
-        let Some(process) = self.processes[seat].as_mut() else { return };
+        let now = net.borrow().now();
+        let Some(process) = processes[seat].as_mut() else { return };
         let began = (self.clock)();
-        let due = process.turn(self.history.record(process.id()), None);
+        let due = process.turn(history.record(process.id()), None);
         if seat == 0 && self.noticed_at.is_some() {
             self.n_turns += 1;
             self.leader_ns += (self.clock)() - began;
         }
         if self.has_changed && self.noticed_at.is_none() && process.is_wedged() {
             self.noticed_at = Some(now);
-            let net = self.net.borrow();
-            self.sent_before = net.costs.iter().flat_map(|costs| costs.sent()).collect();
+            self.sent_before = sent(&net.borrow());
         }
         self.hear(seat, now);
         let again_at = self.say(seat, now);
         let busy_until = now + LOOK_NS + ROW_NS * self.experiment.n_members as u64;
-        let net = &mut *self.net.borrow_mut();
+        let net = &mut *self.hosts.net.borrow_mut();
         net.processes[seat].busy_until = busy_until;
         let due = net.processes[seat].clock.when(due);
         net.arm_run(seat, due.min(again_at));
@@ -309,9 +228,7 @@ impl<'a> Rack<'a> {
 
     /// Notes what a member was told in its turn.
     fn hear(&mut self, seat: usize, now: u64) {
-        let Some(process) = self.processes[seat].as_ref() else { return };
-        let told = &self.history.record(process.id()).told;
-        for told in &told[self.n_told[seat]..] {
+        for told in self.hosts.news(seat) {
             match told {
                 Told::View(view) if view.id > ViewId::FIRST => self.installed.note(seat, now),
                 Told::Deliver { at, .. } if at.view > ViewId::FIRST => {
@@ -320,7 +237,6 @@ impl<'a> Rack<'a> {
                 _ => {}
             }
         }
-        self.n_told[seat] = told.len();
     }
 
     /// Says what is to be said now. Returns when the next turn is due for that.
@@ -328,11 +244,12 @@ impl<'a> Rack<'a> {
         let Experiment { n_senders, say_every_ns, .. } = self.experiment;
         let greets = seat == 0 && self.installed.0[0].is_some() && !self.has_greeted;
         let is_load = say_every_ns > 0 && seat < n_senders && now >= self.say_at[seat];
-        let Some(process) = self.processes[seat].as_mut().filter(|_| greets || is_load) else {
+        let Hosts { processes, history, .. } = &mut self.hosts;
+        let Some(process) = processes[seat].as_mut().filter(|_| greets || is_load) else {
             let speaks = say_every_ns > 0 && seat < n_senders;
             return if speaks { self.say_at[seat] } else { u64::MAX };
         };
-        let record = self.history.record(process.id());
+        let record = history.record(process.id());
         let is_taken = process.say(0, 0, false, record);
         self.has_greeted |= greets && is_taken;
         if is_load {
@@ -342,17 +259,16 @@ impl<'a> Rack<'a> {
         now
     }
 
-    fn shown(self) -> Result<Shown, Violation> {
-        let shape = &self.shape;
-        let net = self.net.borrow();
-        let sent: Vec<(u64, u64)> = net.costs.iter().flat_map(|costs| costs.sent()).collect();
+    fn shown(self) -> Shown {
+        let shape = &self.hosts.shape;
+        let sent = sent(&self.hosts.net.borrow());
         let meanwhile = sent.iter().zip(&self.sent_before);
         let meanwhile: Vec<(u64, u64)> =
             meanwhile.map(|(after, before)| (after.0 - before.0, after.1 - before.1)).collect();
         let noticed_at = self.noticed_at.unwrap_or(CHANGE_AT_NS);
         let first_at = self.installed.0.iter().flatten().copied().min();
         let since = |at: Option<u64>| at.unwrap_or(noticed_at).saturating_sub(noticed_at);
-        Ok(Shown {
+        Shown {
             noticed_ns: noticed_at - CHANGE_AT_NS,
             first_installed_ns: since(first_at),
             installed_ns: since(self.installed.last()),
@@ -365,8 +281,13 @@ impl<'a> Rack<'a> {
             leader_ns: self.leader_ns,
             region_bytes: 8 * u64::from(vsync::region(shape).n_words),
             row_bytes: 8 * u64::from(vsync::row_words(shape)),
-        })
+        }
     }
+}
+
+/// What each host has sent: WRITEs and messages, and their bytes on the wire.
+fn sent(net: &Net) -> Vec<(u64, u64)> {
+    net.costs.iter().flat_map(|costs| costs.sent()).collect()
 }
 
 #[cfg(test)]

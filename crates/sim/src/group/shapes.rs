@@ -6,25 +6,16 @@
 //! while, and each message that it says or delivers some more. What is not counted: the copies
 //! that processors make of large messages.
 
-use super::Kind;
-use super::date::Date;
-use super::history::{History, ProcessId, Told};
+use super::history::Told;
+use super::hosts::{Hosts, Next};
 use super::process::Process;
-use super::world::knock;
-use crate::areas::Areas;
-use crate::costs::{Costs, Rates};
-use crate::plan::{MS, Weather};
-use crate::queue::Happening;
-use crate::trace::Trace;
-use crate::world::net::Net;
-use crate::world::outage::Outages;
-use crate::{Provider, Violation};
-use base::{Rank, Rng};
+use crate::Violation;
+use crate::costs::Rates;
+use crate::plan::MS;
+use base::Rank;
 use core::time::Duration;
 use proto::rdmc::Schedule;
-use proto::vsync::{self, Candidates, Mode, Relaying, Shape, Start, Subgroup, Timing};
-use std::cell::RefCell;
-use std::rc::Rc;
+use proto::vsync::{Candidates, Mode, Relaying, Shape, Start, Subgroup, Timing};
 
 /// One look of a process at its rows, and what each message adds.
 const LOOK_NS: u64 = 1_000;
@@ -117,14 +108,8 @@ struct Flow {
 /// An experiment under way.
 struct Lab<'a> {
     experiment: &'a Experiment,
-    net: Rc<RefCell<Net>>,
-    areas: Areas,
-    shape: Shape,
-    layout: Vec<Subgroup>,
-    processes: Vec<Option<Process>>,
-    history: History,
-    /// By seat: the entries of its record that were looked at, and its deliveries.
-    n_told: Vec<usize>,
+    hosts: Hosts,
+    /// By seat: its deliveries.
     n_delivered: Vec<u64>,
     /// By seat and subgroup.
     flows: Vec<Vec<Flow>>,
@@ -143,10 +128,7 @@ struct Lab<'a> {
 /// What it violated, or that it did not end.
 pub fn run(experiment: &Experiment) -> Result<Shown, Violation> {
     let mut lab = Lab::new(experiment);
-    for seat in 0..experiment.n_members {
-        let founders = (0..experiment.n_members).map(|seat| knock(seat, 1)).collect();
-        lab.be_born(seat, Start::Found(founders));
-    }
+    lab.hosts.found();
     lab.run_to_the_end()?;
     Ok(lab.shown())
 }
@@ -167,35 +149,19 @@ impl Lab<'_> {
             n_places: 0,
             relaying: Relaying { schedule, ..Relaying::DEFAULT },
         };
-        let weather = Weather {
-            provider: Provider::Tcp,
-            latency_ns: experiment.rates.latency_ns,
-            jitter_ns: 0,
-            spike: 1,
-            tear: 0,
-            tear_ns: 1,
-            notice_ns: None,
-            late_effects: false,
-            interleaves: false,
-            n_messages_max: None,
-            unevenness: 0,
+        let timing = Timing {
+            beat_every: Duration::from_millis(20),
+            suspect_after: Duration::from_secs(60),
+            ask_every: Duration::from_millis(5),
         };
-        let n_words = vsync::region(&shape).n_words as usize;
-        let mut net = Net::new(n_seats, 0, n_words, weather, Rng::new(1), Trace::new(false));
-        net.costs = Some(Costs::new(experiment.rates, n_seats));
+        let (rates, n_founders) = (experiment.rates, experiment.n_members);
         let says =
             |seat: usize| if seat < experiment.n_senders { experiment.n_messages } else { 0 };
         let flow = |n_left| Flow { n_left, ..Flow::default() };
         let of_each = |seat| vec![flow(says(seat)); shape.n_subgroups];
         Lab {
             experiment,
-            net: Rc::new(RefCell::new(net)),
-            areas: Areas::default(),
-            shape,
-            layout,
-            processes: (0..n_seats).map(|_| None).collect(),
-            history: History::default(),
-            n_told: vec![0; n_seats],
+            hosts: Hosts::new(rates, (shape, layout), timing, n_founders),
             n_delivered: vec![0; n_seats],
             flows: (0..n_seats).map(of_each).collect(),
             begun_at: None,
@@ -207,67 +173,17 @@ impl Lab<'_> {
         }
     }
 
-    fn be_born(&mut self, seat: usize, start: Start) {
-        let is_founder = matches!(start, Start::Found(_));
-        let life = Outages::begin_process(&mut self.net.borrow_mut(), seat);
-        let me = knock(seat, u64::from(life));
-        let config = vsync::Config {
-            me,
-            start,
-            shape: self.shape,
-            timing: Timing {
-                beat_every: Duration::from_millis(20),
-                suspect_after: Duration::from_secs(60),
-                ask_every: Duration::from_millis(5),
-            },
-            n_adequate: 1,
-            keeps_state: false,
-            lease: None,
-            group: 1,
-            keep_bytes: u64::MAX,
-            layout: self.layout.clone(),
-        };
-        let below = (&self.net, None, Date::draw(Kind::Durable, &mut Rng::new(0)));
-        let mut process = Process::new(config, None, below, 0, false, None);
-        process.look_into(self.areas.clone());
-        self.processes[seat] = Some(process);
-        let net = &mut *self.net.borrow_mut();
-        for peer in (0..self.experiment.n_members).filter(|peer| *peer != seat) {
-            let (out, back) = (net.link_index(seat, peer), net.link_index(peer, seat));
-            net.connect(out);
-            if !is_founder {
-                net.connect(back);
-            }
-        }
-        let now = net.now();
-        net.arm_run(seat, now);
-    }
-
     fn run_to_the_end(&mut self) -> Result<(), Violation> {
         while !self.is_over() {
-            let next = self.net.borrow_mut().queue.pop_until(PATIENCE_NS);
-            match next {
-                Some(Happening::Verb(link)) => self.net.borrow_mut().on_verb(link as usize),
-                Some(Happening::Completion(link)) => {
-                    self.net.borrow_mut().on_completion(link as usize);
-                }
-                Some(Happening::Left(seat)) => self.net.borrow_mut().on_left(seat as usize),
-                Some(Happening::Run(seat)) => self.on_run(seat as usize),
-                Some(other) => unreachable!("{other:?} is of another world"),
-                None => self.net.borrow_mut().violate(
-                    crate::Property::Liveness,
-                    format!(
-                        "not delivered in {} s: {:?}",
-                        PATIENCE_NS / MS / 1000,
-                        self.n_delivered
-                    ),
-                ),
-            }
-            if let Some(violation) = self.net.borrow_mut().violation.take() {
-                return Err(violation);
+            let n_delivered = &self.n_delivered;
+            let undone =
+                || format!("not delivered in {} s: {n_delivered:?}", PATIENCE_NS / MS / 1000);
+            match self.hosts.next(PATIENCE_NS, undone)? {
+                Next::Run(seat) => self.on_run(seat),
+                Next::Phase => unreachable!("nothing is put into the queue here"),
             }
         }
-        Ok(())
+        self.hosts.check()
     }
 
     /// The number of messages that are delivered at a member in all.
@@ -298,38 +214,32 @@ impl Lab<'_> {
     }
 
     fn on_run(&mut self, seat: usize) {
-        if !self.net.borrow().processes[seat].runs() {
+        let Hosts { net, processes, history, .. } = &mut self.hosts;
+        if !net.borrow().processes[seat].runs() {
             return;
         }
-        let now = self.net.borrow().now();
-        let Some(process) = self.processes[seat].as_mut() else { return };
-        let id = process.id();
-        process.turn(self.history.record(id), None);
+        let now = net.borrow().now();
+        let Some(process) = processes[seat].as_mut() else { return };
+        process.turn(history.record(process.id()), None);
         let is_ended = process.is_ended;
-        let n_heard = self.hear(seat, id, now);
+        let n_heard = self.hear(seat, now);
         let n_said = if is_ended { 0 } else { self.say(seat, now) };
         self.change(seat, now);
         let (n_slow, percent) = self.experiment.slow;
         let is_slow = seat >= self.experiment.n_members - n_slow;
         let look = if is_slow { LOOK_NS * 100 / percent } else { LOOK_NS };
         let busy = look + MESSAGE_NS * (n_heard + n_said);
-        let net = &mut *self.net.borrow_mut();
         if is_ended {
-            net.processes[seat].alive = false;
-            for peer in (0..net.members).filter(|peer| *peer != seat) {
-                net.break_link(net.link_index(seat, peer));
-                net.break_link(net.link_index(peer, seat));
-            }
-            return;
+            return self.hosts.end(seat);
         }
+        let net = &mut *self.hosts.net.borrow_mut();
         net.processes[seat].busy_until = now + busy;
         net.arm_run(seat, now + busy);
     }
 
     /// Counts what a member was told in its turn.
-    fn hear(&mut self, seat: usize, id: ProcessId, now: u64) -> u64 {
-        let told = &self.history.record(id).told;
-        let (n_told, news) = (told.len(), &told[self.n_told[seat]..]);
+    fn hear(&mut self, seat: usize, now: u64) -> u64 {
+        let news = self.hosts.news(seat);
         let n = news.iter().filter(|told| matches!(told, Told::Deliver { .. })).count() as u64;
         for told in news {
             if let Told::Deliver { shard, id: message, .. } = told
@@ -339,7 +249,6 @@ impl Lab<'_> {
             }
         }
         let installs = news.iter().any(|told| matches!(told, Told::View(_)));
-        self.n_told[seat] = n_told;
         self.n_delivered[seat] += n;
         if seat == 0 {
             if n > 0 && self.last_at[0] > 0 {
@@ -354,7 +263,7 @@ impl Lab<'_> {
     }
 
     fn note_change(&mut self, now: u64, installs: bool, delivers: bool) {
-        let is_wedged = self.processes[0].as_ref().is_some_and(Process::is_wedged);
+        let is_wedged = self.hosts.processes[0].as_ref().is_some_and(Process::is_wedged);
         let Some(under) = &mut self.under else { return };
         if is_wedged || installs {
             under.wedged_at.get_or_insert(now);
@@ -376,14 +285,15 @@ impl Lab<'_> {
 
     /// Says what there is room for, once the group has all its founders.
     fn say(&mut self, seat: usize, now: u64) -> u64 {
-        let Some(process) = self.processes[seat].as_mut() else { return 0 };
+        let Hosts { processes, history, .. } = &mut self.hosts;
+        let Some(process) = processes[seat].as_mut() else { return 0 };
         let is_whole =
             process.view().is_some_and(|view| view.members.len() >= self.experiment.n_members);
         if !is_whole && self.begun_at.is_none() {
             return 0;
         }
         self.begun_at.get_or_insert(now);
-        let record = self.history.record(process.id());
+        let record = history.record(process.id());
         let (n_ballast, is_large) =
             (self.experiment.message_bytes - 24, self.experiment.message_bytes >= LARGE_BYTES);
         let mut n_said = 0;
@@ -415,12 +325,12 @@ impl Lab<'_> {
         self.n_changes_asked += 1;
         self.under = Some(Under { asked_at: now, ..Under::default() });
         if self.n_changes_asked == 1 {
-            return self.be_born(n_members, Start::Join);
+            return self.hosts.begin(n_members, Start::Join);
         }
         // (The last of the founders, which says nothing.)
-        if let Some(leaver) = self.processes[n_members - 1].as_mut() {
-            let id = leaver.id();
-            leaver.leave(self.history.record(id));
+        let Hosts { processes, history, .. } = &mut self.hosts;
+        if let Some(leaver) = processes[n_members - 1].as_mut() {
+            leaver.leave(history.record(leaver.id()));
         }
     }
 
