@@ -1,5 +1,5 @@
-//! Processes that ship on hosts and a network with costs ([`crate::costs`]) and without faults: what
-//! experiments run on.
+//! Processes that ship, on hosts and a network with costs ([`crate::costs`]) and without faults:
+//! what experiments run on.
 
 use super::Kind;
 use super::date::Date;
@@ -129,7 +129,7 @@ impl Hosts {
         }
     }
 
-    /// Has the network do what is due before the experiment's next step. If there is none before
+    /// Has the network do what is due before the experiment's next step. If no step is due before
     /// `until_ns`, `undone` says what has not come about.
     ///
     /// # Errors
