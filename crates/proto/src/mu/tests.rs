@@ -399,18 +399,14 @@ fn m6_a_log_is_not_granted_while_an_earlier_life_of_its_owner_still_writes_into_
     assert!(a_decision_survives_what_is_late(group));
 }
 
-/// Member 2, which lags by more than three quarters of a ring, asks both owners how much they have
-/// applied (M7). True if it leads in the end.
-fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
-    let mut group = Group::new(Sound);
+/// Member 0 has decided more than three quarters of a ring without member 2, and is gone; member 2
+/// is trusted. `before` is done as member 2 is cut off.
+fn with_a_laggard<P: Planting<Bug>>(planted: P, before: impl FnOnce(&mut Group<P>)) -> Group<P> {
+    let mut group = Group::new(planted);
     group.lead(0);
     group.settle(&[0, 1, 2]);
     group.world.held.extend([(0, 2), (2, 0)]);
-    // The log of member 1 has all entries, and its next life has applied none.
-    group.restart(1);
-    group.tell(0, Event::LinkDown(Rank::at(1)));
-    group.tell(0, Event::LinkUp(Rank::at(1)));
-    group.settle(&[0, 1]);
+    before(&mut group);
     for n in 0..14u8 {
         group.propose(0, &[n]);
         group.settle(&[0, 1]);
@@ -418,6 +414,19 @@ fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
     assert_eq!(group.values(0).len(), 14);
     group.cut_off(0);
     group.lead(2);
+    group
+}
+
+/// Member 2, which lags by more than three quarters of a ring, asks both owners how much they have
+/// applied (M7). True if it leads in the end.
+fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
+    // The log of member 1 has all entries, and its next life has applied none.
+    let mut group = with_a_laggard(Sound, |group| {
+        group.restart(1);
+        group.tell(0, Event::LinkDown(Rank::at(1)));
+        group.tell(0, Event::LinkUp(Rank::at(1)));
+        group.settle(&[0, 1]);
+    });
     group.step(1);
     group.step(2);
     let answers = core::mem::take(&mut group.world.inboxes[2]);
@@ -438,16 +447,7 @@ fn leads_with_what_two_owners_answer(breaks: bool) -> bool {
 /// Whether member 2, which lags by more than three quarters of a ring, leads by what it reads in
 /// the logs, although the owner of one has applied what it lacks.
 fn leads_by_the_logs_alone<P: Planting<Bug>>(planted: P) -> bool {
-    let mut group = Group::new(planted);
-    group.lead(0);
-    group.settle(&[0, 1, 2]);
-    group.world.held.extend([(0, 2), (2, 0)]);
-    for n in 0..14u8 {
-        group.propose(0, &[n]);
-        group.settle(&[0, 1]);
-    }
-    group.cut_off(0);
-    group.lead(2);
+    let mut group = with_a_laggard(planted, |_| {});
     (0..10).for_each(|_| group.settle(&[1, 2]));
     group.machines[2].status().role == Role::Leader
 }

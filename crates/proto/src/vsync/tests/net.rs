@@ -68,7 +68,7 @@ impl Port for Ground {
 }
 
 /// The parameters of a process.
-fn config(me: usize, start: Start) -> Config {
+pub(super) fn config(me: usize, start: Start) -> Config {
     Config {
         me: process(me, 1),
         start,

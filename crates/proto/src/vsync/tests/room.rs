@@ -3,8 +3,8 @@
 use super::super::bugs::{Bug, Plantings};
 use super::super::records::{Found, Past};
 use super::super::view::tests::process;
-use super::super::{Config, Output, ShardId, Start, Subgroup, Timing, ViewId};
-use super::net::Net;
+use super::super::{Config, Output, ShardId, Start, Subgroup, ViewId};
+use super::net::{self, Net};
 use super::{ON_DISKS, Shape};
 use crate::disk::Disk;
 use crate::planted::{Planted, Sound};
@@ -19,18 +19,8 @@ const RECORDS_MAX: u64 = 100;
 
 /// The parameters of a process of a group with two durable subgroups.
 fn config(me: usize, start: Start) -> Config {
-    Config {
-        me: process(me, 1),
-        start,
-        shape: SHAPE,
-        timing: Timing::default(),
-        n_adequate: 1,
-        keeps_state: true,
-        lease: None,
-        group: 0,
-        keep_bytes: KEEP_BYTES,
-        layout: [Subgroup::whole(), Subgroup::whole()].to_vec(),
-    }
+    let layout = [Subgroup::whole(), Subgroup::whole()].to_vec();
+    Config { shape: SHAPE, keep_bytes: KEEP_BYTES, layout, ..net::config(me, start) }
 }
 
 /// The number of records in the first member's log, after a look at what a power cut leaves of it:
