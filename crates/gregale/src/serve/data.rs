@@ -246,23 +246,29 @@ mod tests {
         assert!(refused.contains("name that one's own directory"), "{refused}");
     }
 
+    /// Members of clusters whose disks have these names, side by side.
+    fn siblings<const N: usize>(base: &Path, names: [&str; N]) -> [Config; N] {
+        names.map(|name| Config {
+            cluster: name.into(),
+            data: Some(base.join(name)),
+            ..config_in(base)
+        })
+    }
+
+    /// Begins a life, with its disk.
+    fn start(config: &Config) -> Outcome<()> {
+        let lives = Lives::of(config)?;
+        let life = lives.begin()?;
+        let opened = open(config, (&lives, life), Word::File)?;
+        assert!(opened.is_some());
+        lives.note_disk(life)
+    }
+
     /// The second cluster could not be founded: its disk was said to be lost.
     #[test]
     fn i4_members_of_two_clusters_lie_side_by_side() {
         let base = tempfile::tempdir().unwrap();
-        let of = |name: &str| Config {
-            cluster: name.into(),
-            data: Some(base.path().join(name)),
-            ..config_in(base.path())
-        };
-        let start = |config: &Config| {
-            let lives = Lives::of(config)?;
-            let life = lives.begin()?;
-            let opened = open(config, (&lives, life), Word::File)?;
-            assert!(opened.is_some());
-            lives.note_disk(life)
-        };
-        let [blue, green] = ["blue", "green"].map(of);
+        let [blue, green] = siblings(base.path(), ["blue", "green"]);
         start(&blue).unwrap();
         start(&green).unwrap();
         // Each is founded once.
@@ -278,18 +284,7 @@ mod tests {
     #[test]
     fn i4_the_file_of_a_disk_that_is_named_by_a_number_is_its_own() {
         let base = tempfile::tempdir().unwrap();
-        let of = |name: &str| Config {
-            cluster: name.into(),
-            data: Some(base.path().join(name)),
-            ..config_in(base.path())
-        };
-        let start = |config: &Config| {
-            let lives = Lives::of(config)?;
-            let life = lives.begin()?;
-            open(config, (&lives, life), Word::File)?;
-            lives.note_disk(life)
-        };
-        let [owner, founded, joined] = ["member-1", "founded", "joined"].map(of);
+        let [owner, founded, joined] = siblings(base.path(), ["member-1", "founded", "joined"]);
         let joined = Config { start: Start::Join, ..joined };
         let file_of = |config: &Config| config.data.as_ref().unwrap().with_extension("life");
         start(&owner).unwrap();
