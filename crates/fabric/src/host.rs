@@ -4,11 +4,13 @@
 //! to use either runs over this one, and is compiled once: a branch for each verb in place of a
 //! second copy of every engine with every protocol.
 
-use crate::shm::ShmFabric;
+use crate::shm::{RING_WORDS, ShmFabric};
 use crate::tcp::TcpFabric;
-use crate::{At, Capabilities, Fabric, Inbox, OpenError, Port, Token};
+use crate::{At, Capabilities, Fabric, Inbox, OpenError, Port, Setup, Token};
 use base::verb::{Area, Unsupported};
 use base::{Incarnation, Parcel, Rank};
+use region::Region;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -25,6 +27,31 @@ pub enum HostFabric {
     Tcp(TcpFabric),
 }
 
+/// What a node opens its end with.
+#[derive(Debug)]
+pub enum Way<'a> {
+    /// Shared memory.
+    Shm,
+    /// TCP: where this node listens, and where all do, by rank.
+    Tcp(TcpListener, &'a [SocketAddr]),
+}
+
+impl Way<'_> {
+    /// Whether a node whose promises are elsewhere makes new memory, since that of the life before
+    /// is of no use ([`Region::begins_anew`]).
+    ///
+    /// # Errors
+    /// [`OpenError`] if what is left of it cannot be removed.
+    pub fn begins_anew(&self, setup: &Setup) -> Result<bool, OpenError> {
+        let ring_words = match self {
+            Way::Shm => RING_WORDS,
+            Way::Tcp(..) => 0,
+        };
+        let identity = setup.identity_of(setup.me, ring_words);
+        Ok(Region::begins_anew(&setup.directory, &identity)?)
+    }
+}
+
 /// The same call to whichever provider it is.
 macro_rules! pass_on {
     ($self:ident.$call:ident($($argument:expr),*)) => {
@@ -36,6 +63,23 @@ macro_rules! pass_on {
 }
 
 impl HostFabric {
+    /// Opens a node's end: on new memory if that `is_new`, else on that of an earlier life.
+    ///
+    /// # Errors
+    /// [`OpenError`]
+    pub fn open(setup: &Setup, way: Way<'_>, is_new: bool) -> Result<HostFabric, OpenError> {
+        match way {
+            Way::Shm if is_new => ShmFabric::create(setup).map(HostFabric::Shm),
+            Way::Shm => ShmFabric::attach(setup).map(HostFabric::Shm),
+            Way::Tcp(listener, addresses) if is_new => {
+                TcpFabric::create(setup, listener, addresses).map(HostFabric::Tcp)
+            }
+            Way::Tcp(listener, addresses) => {
+                TcpFabric::attach(setup, listener, addresses).map(HostFabric::Tcp)
+            }
+        }
+    }
+
     /// Leaves for good: the node's memory is removed, and its promises with it.
     ///
     /// # Errors

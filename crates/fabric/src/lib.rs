@@ -60,7 +60,7 @@ pub mod setup;
 pub mod shm;
 pub mod tcp;
 
-pub use host::HostFabric;
+pub use host::{HostFabric, Way};
 pub use setup::{OpenError, Setup};
 
 pub use base::{At, Event, Inbox, Outcome, Port, Token};

@@ -5,12 +5,9 @@ use crate::driver::{Begun, Descriptors, Driver, HostGround};
 use crate::system::{Contradiction, FabricKind, System};
 use base::{Incarnation, Rank};
 use engine::multicast::{Application, Beginning, Node, Origin, Places, n_words};
-use fabric::shm::ShmFabric;
-use fabric::tcp::TcpFabric;
-use fabric::{HostFabric, OpenError, Setup};
+use fabric::{HostFabric, OpenError, Setup, Way};
 use proto::planted::Sound;
 use proto::registry::{MulticastSpec, MulticastVisitor};
-use region::Region;
 use runtime::disk::LogDisk;
 use std::io;
 use std::net::TcpListener;
@@ -235,23 +232,8 @@ fn open_fabric(
     is_back: bool,
 ) -> Result<(HostFabric, bool), Error> {
     let node = usize::from(setup.me.member().0);
-    let failed = |source| Error::Open { node, source };
-    let ring_words = match system.fabric {
-        FabricKind::Shm => fabric::shm::RING_WORDS,
-        FabricKind::Tcp => 0,
-    };
-    let identity = setup.identity_of(setup.me, ring_words);
-    let is_new = match is_back {
-        true => Region::begins_anew(&setup.directory, &identity)
-            .map_err(|error| failed(OpenError::from(error)))?,
-        false => true,
-    };
-    let opened = match system.fabric {
-        FabricKind::Shm => match is_new {
-            true => ShmFabric::create(setup),
-            false => ShmFabric::attach(setup),
-        }
-        .map(HostFabric::Shm),
+    let way = match system.fabric {
+        FabricKind::Shm => Way::Shm,
         FabricKind::Tcp => {
             let stopped = |source| Error::Stopped { node, source };
             let addresses = &system.addresses;
@@ -259,14 +241,12 @@ fn open_fabric(
                 Some(listener) => listener,
                 None => TcpListener::bind(addresses[setup.me.index()]).map_err(stopped)?,
             };
-            match is_new {
-                true => TcpFabric::create(setup, listener, addresses),
-                false => TcpFabric::attach(setup, listener, addresses),
-            }
-            .map(HostFabric::Tcp)
+            Way::Tcp(listener, addresses)
         }
     };
-    opened.map(|fabric| (fabric, is_new)).map_err(failed)
+    let is_new = if is_back { way.begins_anew(setup) } else { Ok(true) };
+    let opened = is_new.and_then(|is_new| Ok((HostFabric::open(setup, way, is_new)?, is_new)));
+    opened.map_err(|source| Error::Open { node, source })
 }
 
 /// Whether a node that remembers nothing could be seated at all.

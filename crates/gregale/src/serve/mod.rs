@@ -27,10 +27,7 @@ use base::{Incarnation, NodeId};
 use console::{Failure, Outcome};
 pub(crate) use data::fingerprint;
 use data::{Data, Word};
-use fabric::shm::ShmFabric;
-use fabric::tcp::TcpFabric;
-use fabric::{Fabric, HostFabric};
-use fabric::{OpenError, Setup};
+use fabric::{Fabric, HostFabric, OpenError, Setup, Way};
 use founding::Founding;
 use kv::keyed::Keys;
 use life::{Life, Lives};
@@ -139,7 +136,11 @@ pub(crate) fn open(config: &Config, new: Option<Incarnation>) -> Outcome<Opened>
     setup.validate().map_err(Failure::new)?;
     // A disk carries the number of the life that began it; without a disk, the memory does.
     if config.data.is_none() && config.start != Start::Bootstrap {
-        let identity = setup.identity_of(setup.me, ring_words(config.fabric));
+        let ring_words = match config.fabric {
+            FabricKind::Shm => fabric::shm::RING_WORDS,
+            FabricKind::Tcp => 0,
+        };
+        let identity = setup.identity_of(setup.me, ring_words);
         let found = new.or_else(|| Region::incarnation_in(&setup.directory, &identity));
         setup.incarnation = found.unwrap_or(setup.incarnation);
     }
@@ -195,47 +196,27 @@ fn replicate(
     let board = Board::new(config, life.count);
     control::serve(&board, control)?;
     let founds = config.start == Start::Bootstrap && !goes_on || is_new;
+    let way = match config.fabric {
+        FabricKind::Shm => Way::Shm,
+        FabricKind::Tcp => {
+            let listener =
+                listener.ok_or_else(|| Failure::new("no socket for the fabric was passed"))?;
+            Way::Tcp(listener, &addresses)
+        }
+    };
     let makes_memory = match founds {
         true => Ok(true),
-        // Its promises are on its disk.
-        false if is_durable => {
-            let identity = setup.identity_of(setup.me, ring_words(config.fabric));
-            Region::begins_anew(&setup.directory, &identity).map_err(OpenError::from)
-        }
+        false if is_durable => way.begins_anew(&setup), // its promises are on its disk
         false => Ok(false),
     };
-    let opened = match config.fabric {
-        FabricKind::Shm => {
-            let opened = makes_memory.and_then(|makes| match makes {
-                true => ShmFabric::create(&setup),
-                false => ShmFabric::attach(&setup),
-            });
-            opened.map(HostFabric::Shm)
-        }
-        FabricKind::Tcp => {
-            let Some(listener) = listener else {
-                return Err(Failure::new("no socket for the fabric was passed"));
-            };
-            let opened = makes_memory.and_then(|makes| match makes {
-                true => TcpFabric::create(&setup, listener, &addresses),
-                false => TcpFabric::attach(&setup, listener, &addresses),
-            });
-            if opened.is_ok() {
+    match makes_memory.and_then(|makes| HostFabric::open(&setup, way, makes)) {
+        Ok(fabric) => {
+            if config.fabric == FabricKind::Tcp {
                 sentinel::keep(args, &board)?;
             }
-            opened.map(HostFabric::Tcp)
+            replica.run(fabric, client, &board)
         }
-    };
-    match opened {
-        Ok(fabric) => replica.run(fabric, client, &board),
         Err(error) => replica.without_memory(error, client, &board),
-    }
-}
-
-fn ring_words(fabric: FabricKind) -> u32 {
-    match fabric {
-        FabricKind::Shm => fabric::shm::RING_WORDS,
-        FabricKind::Tcp => 0,
     }
 }
 
