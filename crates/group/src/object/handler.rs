@@ -1,6 +1,7 @@
 //! The mark of a thread that executes a method of an object, or looks at one (O3); and the place in
 //! the order at which it does.
 
+use super::mark::Marked;
 use super::moment::Moment;
 use crate::error::Refused;
 use std::cell::Cell;
@@ -29,16 +30,7 @@ pub(super) fn moment() -> Option<Moment> {
 /// Runs what has the object, and must not wait for it: a method, or a look at the object. One may
 /// be within another.
 pub(super) fn in_handler<T>(run: impl FnOnce() -> T) -> T {
-    /// The mark from before, which comes back also behind a panic.
-    struct Before(bool);
-
-    impl Drop for Before {
-        fn drop(&mut self) {
-            IS_IN_HANDLER.set(self.0);
-        }
-    }
-
-    let _before = Before(IS_IN_HANDLER.replace(true));
+    let _in_handler = Marked::new(&IS_IN_HANDLER);
     run()
 }
 

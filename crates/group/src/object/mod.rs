@@ -47,6 +47,7 @@ mod host;
 mod late;
 mod letters;
 mod local;
+mod mark;
 mod moment;
 mod owner;
 mod p2p;

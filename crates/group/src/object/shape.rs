@@ -17,6 +17,7 @@
 //! A type whose `Deserialize` refuses what is made up (numbers are 1, texts "a", lists have one
 //! element) is seen up to there; of a struct all field names are.
 
+use super::mark::Marked;
 use serde::de::{
     self, DeserializeOwned, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, SeqAccess,
     VariantAccess, Visitor,
@@ -40,21 +41,6 @@ thread_local! {
 /// Whether this thread reads what is made up, which means nothing.
 pub(super) fn is_traced() -> bool {
     IS_TRACED.get()
-}
-
-/// While it is there, this thread reads what is made up; also if a type's code panics.
-struct Traced(bool);
-
-impl Traced {
-    fn begin() -> Traced {
-        Traced(IS_TRACED.replace(true))
-    }
-}
-
-impl Drop for Traced {
-    fn drop(&mut self) {
-        IS_TRACED.set(self.0);
-    }
 }
 
 /// The shapes of types.
@@ -124,7 +110,7 @@ impl Variants {
 impl Shapes {
     /// Adds what the bytes of a `T` are made of.
     pub fn add<T: DeserializeOwned>(&mut self) {
-        let _traced = Traced::begin();
+        let _traced = Marked::new(&IS_TRACED);
         for _ in 0..ROUNDS_MAX {
             let mut text = String::new();
             (self.n_unfinished, self.n_steps, self.n_within) = (0, 0, 0);

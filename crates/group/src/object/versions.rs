@@ -17,6 +17,7 @@
 //!   executed. By construction of [`Keep::restore`].
 
 use super::handler;
+use super::mark::Marked;
 use super::moment::{Moment, Version};
 use super::shape;
 use crate::time::Time;
@@ -28,7 +29,6 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 thread_local! {
     static IS_FOUNDING: Cell<bool> = const { Cell::new(false) };
@@ -36,10 +36,8 @@ thread_local! {
 
 /// Runs what reads an object with which a group, or a shard, begins: M2, its values have no past.
 pub(super) fn founding<T>(read: impl FnOnce() -> T) -> T {
-    let before = IS_FOUNDING.replace(true);
-    let result = catch_unwind(AssertUnwindSafe(read));
-    IS_FOUNDING.set(before);
-    result.unwrap_or_else(|panic| resume_unwind(panic))
+    let _founding = Marked::new(&IS_FOUNDING);
+    read()
 }
 
 /// The reason why there is no value of a moment.
