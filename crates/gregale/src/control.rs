@@ -292,7 +292,7 @@ impl Board {
             protocol: self.config.protocol.name().into(),
             durability: self.config.durability.name().into(),
             fabric: self.config.fabric.name().into(),
-            view: configuration.map_or(1, |of| of.at.0 + 1),
+            view: view_number(configuration.as_ref()),
             view_is_decided: configuration.is_none_or(|of| of.is_decided),
             ballot,
             members,
@@ -331,7 +331,12 @@ impl Board {
         put("applied", "gauge", "Slots that it has executed.", view.applied.0 as f64);
         if let Some(configuration) = &view.configuration {
             let votes = configuration.members.voters.contains(view.me);
-            put("view", "gauge", "The members' configuration.", configuration.at.0 as f64 + 1.0);
+            put(
+                "view",
+                "gauge",
+                "The members' configuration.",
+                view_number(Some(configuration)) as f64,
+            );
             put("votes", "gauge", "Whether this member votes.", f64::from(u8::from(votes)));
             let incarnation = view.incarnation.0 as f64;
             put("incarnation", "gauge", "Which disk sits on this member's seat.", incarnation);
@@ -552,4 +557,9 @@ fn request(stream: &TcpStream) -> std::io::Result<String> {
 fn half_decided_within_us(stats: &Stats) -> Option<f64> {
     let taken_ns = &stats.decision_ns;
     (!taken_ns.is_empty()).then(|| taken_ns.value_at_quantile(0.5) as f64 / 1e3)
+}
+
+/// The number of a view, as people are told it: the founders' is 1.
+pub(crate) fn view_number(configuration: Option<&Configuration>) -> u64 {
+    configuration.map_or(1, |of| of.at.0 + 1)
 }

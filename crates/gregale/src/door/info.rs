@@ -2,7 +2,7 @@
 //! Gregale's own.
 
 use crate::config::{Config, Durability};
-use crate::control::role_name;
+use crate::control::{role_name, view_number};
 use kv::connection::{Count, REDIS_VERSION};
 use kv::door;
 use proto::Role;
@@ -163,7 +163,7 @@ fn gregale(facts: &Facts<'_>, out: &mut String) -> std::fmt::Result {
     write!(out, "gregale_role:{}\r\n", role_name(view.role))?;
     let leader = if view.role == Role::Leader { Some(view.me) } else { view.trusted };
     write!(out, "gregale_leader:{}\r\n", leader.map_or(0, |rank| rank.member().0))?;
-    let number = view.configuration.map_or(1, |of| of.at.0 + 1);
+    let number = view_number(view.configuration.as_ref());
     write!(out, "gregale_view:{number}\r\ngregale_ballot:{}\r\n", view.ballot.0)?;
     write!(out, "gregale_committed:{}\r\n", view.committed.0)?;
     write!(out, "gregale_applied:{}\r\n", view.applied.0)?;
