@@ -63,19 +63,15 @@ impl Ticks {
         if looks {
             self.look_at = now.plus(LOOK_EVERY);
         }
-        let has_come = |tick: &Tick| tick.has_come(executor);
-        let come: Vec<usize> = self
-            .under_way
-            .iter()
-            .filter(|tick| has_come(tick))
-            .map(|tick| tick.partition)
-            .collect();
-        self.under_way.retain(|tick| now < tick.until && !has_come(tick));
+        let come: Vec<Tick> =
+            self.under_way.extract_if(.., |tick| tick.has_come(executor)).collect();
+        self.under_way.retain(|tick| now < tick.until);
         let n_before = self.under_way.len();
+        let is_of = |ticks: &[Tick], at| ticks.iter().any(|tick| tick.partition == at);
         for partition in 0..executor.map().n {
-            let waits = self.under_way.iter().any(|tick| tick.partition == partition);
+            let waits = is_of(&self.under_way, partition);
             let is_due = || executor.next_expiry_ms(partition).is_some_and(|at| at <= stamp_ms);
-            let has_left = || come.contains(&partition) && executor.has_due_keys_left(partition);
+            let has_left = || is_of(&come, partition) && executor.has_due_keys_left(partition);
             if waits || !leads(partition) || !(looks && is_due() || has_left()) {
                 continue;
             }
