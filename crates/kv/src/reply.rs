@@ -53,6 +53,14 @@ impl Default for Reply {
     }
 }
 
+/// Clears a buffer, and keeps its memory if it is no more than `kept_bytes`.
+pub(crate) fn clear_keeping(buffer: &mut Vec<u8>, kept_bytes: usize) {
+    buffer.clear();
+    if buffer.capacity() > kept_bytes {
+        buffer.shrink_to(0);
+    }
+}
+
 impl Reply {
     /// An empty buffer for a connection that speaks `protocol`.
     pub fn new(protocol: Protocol) -> Reply {
@@ -90,6 +98,11 @@ impl Reply {
         left.is_some()
     }
 
+    /// Takes the steps of work that is done, or what is left if that is less.
+    pub(crate) fn pay_steps(&mut self, n: usize) {
+        self.steps_left = self.steps_left.saturating_sub(n);
+    }
+
     /// The steps that this reply may still cost.
     pub(crate) fn steps_left(&self) -> usize {
         self.steps_left
@@ -112,11 +125,9 @@ impl Reply {
         (part.take(), self.steps_left - part.steps_left)
     }
 
-    /// Gives memory back if there is more of it than `n_bytes` and no reply is in it.
-    pub(crate) fn shrink_above(&mut self, n_bytes: usize) {
-        if self.buffer.is_empty() && self.buffer.capacity() > n_bytes {
-            self.buffer = Vec::new();
-        }
+    /// Clears the replies, and keeps the memory if it is no more than `kept_bytes`.
+    pub(crate) fn clear_keeping(&mut self, kept_bytes: usize) {
+        clear_keeping(&mut self.buffer, kept_bytes);
     }
 
     /// The bytes that the buffer takes.

@@ -135,8 +135,7 @@ impl Door {
             self.replies.append(self.reply.as_bytes(), self.manner());
         }
         // Not before the next request: the client may be silent for hours.
-        self.reply.clear();
-        self.reply.shrink_above(BUFFER_BYTES_KEPT);
+        self.reply.clear_keeping(BUFFER_BYTES_KEPT);
     }
 
     pub(super) fn break_silence(&mut self) {
@@ -571,8 +570,7 @@ impl Door {
         reply.set_protocol(protocol);
         encode(&mut reply);
         let was_waiting = self.answer(id, reply.as_bytes());
-        reply.clear();
-        reply.shrink_above(BUFFER_BYTES_KEPT);
+        reply.clear_keeping(BUFFER_BYTES_KEPT);
         self.reply = reply;
         was_waiting
     }

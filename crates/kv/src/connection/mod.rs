@@ -73,7 +73,7 @@ use std::sync::Arc;
 
 use base::{Instant, Prefix, Slot};
 
-use crate::reply::{Protocol, Reply};
+use crate::reply::{Protocol, Reply, clear_keeping};
 use crate::resp::{INPUT_BYTES_MAX, Parse, Parser, too_long};
 use crate::store::Published;
 use crate::text;
@@ -269,11 +269,8 @@ impl Connection {
             return; // what follows the end of a conversation is not read, as in Redis
         }
         if *at == input.len() {
-            input.clear();
+            clear_keeping(input, BUFFER_BYTES_KEPT);
             *at = 0;
-            if input.capacity() > BUFFER_BYTES_KEPT {
-                input.shrink_to(0);
-            }
         } else if *at > input.len() / 2 {
             // Not each time: of much that waits only a little may have been used.
             input.drain(..*at);

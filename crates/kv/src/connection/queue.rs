@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::pace::Pace;
 use super::{BUFFER_BYTES_KEPT, OUTPUT_BYTES_MAX, PIPELINE_DEPTH_MAX, RequestId};
 use crate::command::CommandSpec;
-use crate::reply::Protocol;
+use crate::reply::{Protocol, clear_keeping};
 use crate::store::Db;
 
 /// The event for which a request without an answer waits.
@@ -268,11 +268,8 @@ impl Replies {
         self.sent += n;
         assert!(self.sent <= self.output.len(), "no more was sent than there was");
         if self.sent == self.output.len() {
-            self.output.clear();
+            clear_keeping(&mut self.output, BUFFER_BYTES_KEPT);
             self.sent = 0;
-            if self.output.capacity() > BUFFER_BYTES_KEPT {
-                self.output.shrink_to(0);
-            }
         } else if self.sent > self.output.len() / 2 {
             self.output.drain(..self.sent);
             self.sent = 0;

@@ -48,10 +48,6 @@ pub(crate) fn begins(reply: &mut Reply) -> bool {
     may
 }
 
-fn pay(steps: usize, reply: &mut Reply) {
-    reply.take_steps(steps.min(reply.steps_left()));
-}
-
 /// Pays for copying bytes of values, or answers that no steps are left.
 pub(crate) fn copies(n_bytes: usize, reply: &mut Reply) -> bool {
     pays(n_bytes / COPIED_BYTES, reply)
@@ -59,7 +55,7 @@ pub(crate) fn copies(n_bytes: usize, reply: &mut Reply) -> bool {
 
 /// The same of bytes that have been copied already.
 pub(crate) fn has_copied(n_bytes: usize, reply: &mut Reply) {
-    pay(n_bytes / COPIED_BYTES, reply);
+    reply.pay_steps(n_bytes / COPIED_BYTES);
 }
 
 /// Pays for looking at bytes of values, or answers that no steps are left.
@@ -69,7 +65,7 @@ pub(crate) fn walks(n_bytes: usize, reply: &mut Reply) -> bool {
 
 /// The same of bytes that have been looked at already.
 pub(crate) fn has_walked(n_bytes: usize, reply: &mut Reply) {
-    pay(n_bytes / WALKED_BYTES, reply);
+    reply.pay_steps(n_bytes / WALKED_BYTES);
 }
 
 /// Pays for a payload of DUMP, or answers that no steps are left.
@@ -94,7 +90,7 @@ fn pays(steps: usize, reply: &mut Reply) -> bool {
     }
     let may = begins(reply);
     if may {
-        pay(steps, reply);
+        reply.pay_steps(steps);
     }
     may
 }
@@ -106,7 +102,7 @@ pub(crate) fn visits_left(reply: &Reply) -> usize {
 
 /// Pays for visits of keys (I1), and of those that have expired and are not removed yet.
 pub(crate) fn visits(n_keys: usize, reply: &mut Reply) {
-    pay(n_keys.saturating_mul(KEY_STEPS), reply);
+    reply.pay_steps(n_keys.saturating_mul(KEY_STEPS));
 }
 
 /// The comparisons that a walk of keys may make.
@@ -140,6 +136,6 @@ impl Matching {
 
     /// Pays for what was made.
     pub(crate) fn end(self, reply: &mut Reply) {
-        pay(self.made / COMPARISONS, reply);
+        reply.pay_steps(self.made / COMPARISONS);
     }
 }

@@ -200,7 +200,7 @@ impl Together<'_> {
                     n_bytes += answer.len();
                     merging.add(at, &answer, &merge::places(&self.map, spec, args, at));
                 }
-                reply.take_steps(taken_by_all.min(reply.steps_left()));
+                reply.pay_steps(taken_by_all);
                 // The answer may be left out of the reply, and is made nevertheless.
                 steps::has_copied(n_bytes, reply);
                 merging.put(reply);
@@ -253,7 +253,7 @@ impl Together<'_> {
                 break;
             }
         }
-        reply.take_steps(taken_by_all.min(reply.steps_left()));
+        reply.pay_steps(taken_by_all);
         match picked {
             Some(answer) => reply.raw(&answer),
             None => reply.null(),
