@@ -183,7 +183,7 @@ impl Cluster {
         &self,
         work: impl FnMut(u16) -> Result<T, Error>,
     ) -> Result<(T, u32), Error> {
-        at(|| self.ports(), |(leader, _), port| leader == port, |(leader, _)| leader, work)
+        at(|| self.ports(), true, work)
     }
 
     /// As [`Cluster::at_leader`], at the port of a follower.
@@ -194,7 +194,7 @@ impl Cluster {
         &self,
         work: impl FnMut(u16) -> Result<T, Error>,
     ) -> Result<(T, u32), Error> {
-        at(|| self.ports(), |(leader, _), port| leader != port, |(_, follower)| follower, work)
+        at(|| self.ports(), false, work)
     }
 
     /// The client ports of the leader and of some follower, once there is a leader.
@@ -286,20 +286,20 @@ impl Cluster {
     }
 }
 
-/// Does `work` at the port that is `chosen` of those of the leader and a follower, again if it
-/// fails or if the port is no longer one of that kind behind it. Returns how often it was begun in
-/// vain.
+/// Does `work` at the port of the member that `leads`, or of a follower, of those two `ports`; again
+/// if it fails, or if the member has taken the lead or lost it meanwhile. Returns how often it was
+/// begun in vain.
 fn at<T>(
     ports: impl Fn() -> Result<(u16, u16), Error>,
-    is_one: impl Fn((u16, u16), u16) -> bool,
-    chosen: impl Fn((u16, u16)) -> u16,
+    leads: bool,
     mut work: impl FnMut(u16) -> Result<T, Error>,
 ) -> Result<(T, u32), Error> {
     let mut voided = 0;
     loop {
-        let port = chosen(ports()?);
+        let (leader, follower) = ports()?;
+        let port = if leads { leader } else { follower };
         let error = match work(port) {
-            Ok(done) if is_one(ports()?, port) => return Ok((done, voided)),
+            Ok(done) if (ports()?.0 == port) == leads => return Ok((done, voided)),
             Ok(_) => Error::Peer("the lead moved during each attempt to measure".to_owned()),
             Err(error) => error,
         };
@@ -322,13 +322,10 @@ mod tests {
     use std::cell::RefCell;
 
     /// Work that succeeds, at a leader whose port is the next of these at each question.
-    fn voided(leaders: [u16; 4], is_leader: bool) -> Result<(u16, u32), Error> {
+    fn voided(leaders: [u16; 4], leads: bool) -> Result<(u16, u32), Error> {
         let leaders = RefCell::new(leaders.into_iter().cycle());
         let ports = || Ok((leaders.borrow_mut().next().expect("endless"), 9));
-        match is_leader {
-            true => at(ports, |(leader, _), port| leader == port, |(leader, _)| leader, Ok),
-            false => at(ports, |(leader, _), port| leader != port, |(_, follower)| follower, Ok),
-        }
+        at(ports, leads, Ok)
     }
 
     #[test]
