@@ -112,6 +112,8 @@ struct Restarts {
     started_at: Option<Instant>,
     /// The number of deaths in a row, each soon after a start.
     n_quick: u32,
+    /// The number of those, back to the last one that served: its start may be the cause.
+    n_unserved: u32,
 }
 
 impl Restarts {
@@ -119,13 +121,16 @@ impl Restarts {
     fn pause(&mut self, refused: bool, served: bool, now: Instant) -> Duration {
         let lived = self.started_at.map(|at| now.saturating_duration_since(at));
         let died_of_its_start = refused || lived.is_some_and(|lived| lived < LIVED_LONG);
-        self.n_quick = if died_of_its_start { self.n_quick.saturating_add(1) } else { 0 };
-        let first = if refused { REFUSED_AFTER } else { RESTART_AFTER };
-        match (refused, self.n_quick) {
-            (false, 0 | 1) => Duration::ZERO,
-            (false, n) if served => doubled(first, n - 2).min(SERVED_AFTER_MAX),
-            (false, n) => doubled(first, n - 2),
-            (true, n) => doubled(first, n - 1),
+        let count = |is_another, before: u32| if is_another { before.saturating_add(1) } else { 0 };
+        self.n_quick = count(died_of_its_start, self.n_quick);
+        self.n_unserved = count(died_of_its_start && !served, self.n_unserved);
+        if refused {
+            return doubled(REFUSED_AFTER, self.n_unserved.saturating_sub(1));
+        }
+        match (self.n_quick, self.n_unserved) {
+            (0 | 1, _) => Duration::ZERO,
+            (n, 0) => doubled(RESTART_AFTER, n - 2).min(SERVED_AFTER_MAX),
+            (_, n) => doubled(RESTART_AFTER, n.saturating_sub(2)),
         }
     }
 }
@@ -523,6 +528,11 @@ mod tests {
         };
         let pauses: Vec<u128> = (100..150).map(&mut killed).collect();
         assert!(pauses.iter().all(|pause| *pause <= 1000), "it served each time: {pauses:?}");
+        // Its copy had other answers than the others', and the next one has not.
+        (member.state, member.refused) = (State::Starting, true);
+        member.restarts.started_at = Some(at(150));
+        let pause = member.died(true, at(151)).unwrap();
+        assert_eq!(pause.as_millis(), 1000, "its fifty earlier ends were not refusals");
     }
 
     /// A removal right after a replacement left its seat, and all others, closed for a minute.

@@ -154,6 +154,11 @@ impl Cluster {
         self.said.clone()
     }
 
+    /// Its messages since then, each once.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
     fn try_wait_for(&mut self, text: &str, within: Duration) -> bool {
         let end = Instant::now() + within;
         loop {
