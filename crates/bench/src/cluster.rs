@@ -286,9 +286,9 @@ impl Cluster {
     }
 }
 
-/// Does `work` at the port of the member that `leads`, or of a follower, of those two `ports`; again
-/// if it fails, or if the member has taken the lead or lost it meanwhile. Returns how often it was
-/// begun in vain.
+/// Does `work` at the port of the member that `leads`, or of a follower, of those two `ports`;
+/// again if it fails, or if the member has taken the lead or lost it meanwhile. Returns how often
+/// it was begun in vain.
 fn at<T>(
     ports: impl Fn() -> Result<(u16, u16), Error>,
     leads: bool,

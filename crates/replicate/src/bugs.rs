@@ -100,6 +100,8 @@ proto::planted_bugs! {
     DoubtfulMakes = DOUBTFUL_MAKES: tests,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: sweep ANYWHERE,
+    /// What a copy has saved at a point that was given up is taken for its state at a later one.
+    SavedElsewhere = SAVED_ELSEWHERE: sweep ANYWHERE,
     /// The transcript is forgotten up to its end, not up to the checkpoint.
     FreedTooFar = FREED_TOO_FAR: sweep ANYWHERE,
     /// A copy does not begin again at a halt, though what is saved there begins so.

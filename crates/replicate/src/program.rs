@@ -54,13 +54,15 @@ pub trait Program {
     /// What was saved is not read again.
     fn forget_saved(&mut self) {}
 
-    /// Saves what the program holds, beside its legs: it is at rest, and is fed nothing until that
-    /// is done, but for files that were saved when it was ended for its renewal. Returns the number
-    /// of bytes of the checkpoint, once there is one; called again a moment later until then.
+    /// Saves what the program holds, beside its legs, behind so many entries of connections: it is
+    /// at rest, and is fed nothing until that is done, but for files that were saved when it was
+    /// ended for its renewal. Returns the number of bytes of the checkpoint, once there is one;
+    /// called again a moment later until then. A save that was begun at another place was given up,
+    /// and what became of it does not count.
     ///
     /// # Errors
     /// The program cannot be saved now.
-    fn save(&mut self) -> Result<Option<u64>, String>;
+    fn save(&mut self, at: u64) -> Result<Option<u64>, String>;
 
     /// Reads the newest checkpoint from `at` on, as much as fits, and returns the number of bytes.
     ///

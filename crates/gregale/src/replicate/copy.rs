@@ -58,7 +58,8 @@ pub(crate) struct Copy {
     legs: Vec<Option<OwnedFd>>,
     /// Its directory is what is saved: then it begins again at halts.
     renewals: Option<Renewals>,
-    saver: Option<Saver>,
+    /// A save under way, and the place where it was begun.
+    saver: Option<(u64, Saver)>,
     saved: Option<Saved>,
     restored: Restored,
     /// The program reads a checkpoint, as far as is known.
@@ -404,12 +405,13 @@ impl Program for Copy {
         }
     }
 
-    fn save(&mut self) -> Result<Option<u64>, String> {
+    fn save(&mut self, at: u64) -> Result<Option<u64>, String> {
         if let Some(of) = &mut self.renewals {
             return of.files.poll();
         }
-        let mut saver = match self.saver.take() {
-            Some(saver) => saver,
+        let begun = self.saver.take().filter(|(place, _)| *place == at);
+        let mut saver = match begun {
+            Some((_, saver)) => saver,
             None => match self.connected() {
                 Ok(connection) => Saver::begin(connection)?,
                 Err(Errno::AGAIN) => return Ok(None),
@@ -417,7 +419,7 @@ impl Program for Copy {
             },
         };
         let Some(found) = saver.poll()? else {
-            self.saver = Some(saver);
+            self.saver = Some((at, saver));
             return Ok(None);
         };
         let saved = Saved::open(&found, &self.place.dir())?;

@@ -75,8 +75,10 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
     pub(super) fn save(&mut self, program: &mut impl Program, now: Instant) -> bool {
+        let at = self.position();
+        let place = if self.planted.has(Bug::SavedElsewhere) { 0 } else { at };
         let made = match self.header() {
-            Ok(header) => match program.save() {
+            Ok(header) => match program.save(place) {
                 Ok(Some(len)) => Ok((header.bytes(), len)),
                 Ok(None) => {
                     self.moved_at = now; // saving has a deadline of its own
@@ -87,7 +89,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             },
             Err(why) => Err(why.to_owned()),
         };
-        self.renewal.saved = Some(Saved { at: self.position(), made });
+        self.renewal.saved = Some(Saved { at, made });
         true
     }
 

@@ -101,7 +101,7 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Hands on the files that were saved, once they can be.
     fn take_files(&mut self, program: &mut impl Program, now: Instant) {
         let Some(at) = self.renewal.saved_at else { return };
-        let made = match program.save() {
+        let made = match program.save(at) {
             Ok(Some(len)) => Ok((Header::default().bytes(), len)),
             Ok(None) => {
                 self.renewal.look_at = Some(now.plus(FILES_EVERY));

@@ -13,6 +13,10 @@ pub(crate) struct Lines {
     pub(super) is_started: bool,
     pub(crate) restored: Vec<u8>,
     pub(super) saved: Vec<u8>,
+    /// What it saves, and at which place.
+    saving: Option<(u64, Vec<u8>)>,
+    /// It has not saved yet.
+    pub(super) saves_slowly: bool,
     pub(super) is_busy: bool,
     /// The bytes of one leg that it leaves unread, at most; 0 for any number.
     pub(super) room_bytes: usize,
@@ -90,8 +94,14 @@ impl Program for Lines {
     }
 
     /// The lines that it has seen.
-    fn save(&mut self) -> Result<Option<u64>, String> {
-        self.saved = self.seen.join(&b'\n');
+    fn save(&mut self, at: u64) -> Result<Option<u64>, String> {
+        let begun = self.saving.take().filter(|(place, _)| *place == at);
+        let (_, saved) = begun.unwrap_or_else(|| (at, self.seen.join(&b'\n')));
+        if self.saves_slowly {
+            self.saving = Some((at, saved));
+            return Ok(None);
+        }
+        self.saved = saved;
         Ok(Some(self.saved.len() as u64))
     }
 

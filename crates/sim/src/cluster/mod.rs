@@ -87,6 +87,7 @@ mod program;
 mod record;
 mod replicated;
 mod resp;
+mod saves;
 mod scripts;
 mod seats;
 mod several;

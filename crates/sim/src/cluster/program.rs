@@ -32,12 +32,12 @@
 //!   away, and in its own time.
 //! - P12 a program that *dozes* listens when it has begun, and sleeps. It looks at its connections
 //!   later, and finds all that it was sent meanwhile. (Where its answers are held it is awake.)
-//! - P4 a program saves what it holds in its own time, or refuses to. What it has not executed, and
-//!   what its connections have told it, is not in that.
+//! - P4 is about what it saves (`saves`).
 
 use super::compared::{CopyId, SharedSent};
 use super::leg::{self, Leg, TURN_BYTES, TURN_MAX, Turns};
 use super::resp::{self, Value};
+use super::saves::Saves;
 use super::timers::Timers;
 use super::times;
 use super::values::{Values, Words, number};
@@ -117,7 +117,7 @@ pub(super) struct SimProgram {
     ids: BTreeMap<u64, ConnectionId>,
     sent: Option<(CopyId, SharedSent)>,
     /// See P4.
-    saved: Vec<u8>,
+    saves: Saves,
     restored: Vec<u8>,
     is_tainted: bool,
     /// Where it is saved by its files (P9): how often it has begun again.
@@ -148,7 +148,7 @@ impl SimProgram {
             foreign: BTreeSet::new(),
             ids: BTreeMap::new(),
             sent: None,
-            saved: Vec::new(),
+            saves: Saves::default(),
             restored: Vec::new(),
             is_tainted: false,
             n_renewed: None,
@@ -458,23 +458,26 @@ impl Program for SimProgram {
     }
 
     /// P4
-    fn save(&mut self) -> Result<Option<u64>, String> {
+    fn save(&mut self, at: u64) -> Result<Option<u64>, String> {
         if self.is_stalled() && self.n_renewed.is_none() {
             return Err("the program does not answer".to_owned());
         }
-        if self.rng.chance(1, 2) {
+        let is_saved = match self.n_renewed {
+            Some(_) => Saves::ask_for_files(&mut self.rng)?,
+            None => {
+                let (mut saves, mut rng) = (std::mem::take(&mut self.saves), self.rng.clone());
+                let asked = saves.ask(at, || self.held(), &mut rng);
+                (self.saves, self.rng) = (saves, rng);
+                asked?
+            }
+        };
+        if !is_saved {
             return Ok(None);
-        }
-        if self.rng.chance(1, 16) {
-            return Err("the program has no wish to be saved".to_owned());
-        }
-        if self.n_renewed.is_none() {
-            self.saved = self.held();
         }
         if matches!(self.stray, Stray::Will) {
             self.stray = Stray::Has(self.values.keys().cloned().collect());
         }
-        Ok(Some(self.saved.len() as u64))
+        Ok(Some(self.saves.len()))
     }
 
     /// P9
@@ -484,7 +487,8 @@ impl Program for SimProgram {
             return Ok(false);
         }
         if saves {
-            self.saved = self.held();
+            let files = self.held();
+            self.saves.put(files);
         }
         self.turns = Turns::default();
         self.timers.begin_process();
@@ -493,10 +497,7 @@ impl Program for SimProgram {
     }
 
     fn read_saved(&mut self, at: u64, into: &mut [u8]) -> Result<usize, String> {
-        let there = &self.saved[at as usize..];
-        let n = there.len().min(into.len());
-        into[..n].copy_from_slice(&there[..n]);
-        Ok(n)
+        Ok(self.saves.read(at, into))
     }
 
     fn connect(&mut self, key: u64) -> Connected {
