@@ -98,7 +98,8 @@ pub trait Program {
     fn close(&mut self, key: u64);
 
     /// Whether each thread of the program waits for something: then what it has not answered, it
-    /// will not answer before something else happens.
+    /// will not answer before something else happens. Not of a program that has ended: that its
+    /// connections are over is no answer, and its member ends too.
     fn is_asleep(&mut self) -> bool;
 
     /// Whether the program has accepted a connection since it was started, if that is seen. (Until

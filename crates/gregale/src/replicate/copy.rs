@@ -9,6 +9,7 @@ use super::datagrams;
 use super::files::{COPIED_WITHIN, Files};
 use super::inside::{Inside, is_without, write_library};
 use super::place::{Address, Place};
+use super::processes::has_ended;
 use super::renewal::{Renewals, Start};
 use super::save::{Loading, Restored, Saved, Saver};
 use crate::config::{Attach, EndBy, InputOrder, Program as Settings, RestBy, Time};
@@ -518,7 +519,11 @@ impl Program for Copy {
                 return false;
             }
         }
-        !self.is_in_pieces() && self.child.as_ref().is_some_and(|(child, _)| is_asleep(child.id()))
+        let is_in_pieces = self.is_in_pieces();
+        let dumps = self.renewals.as_ref().is_some_and(|of| of.dumps);
+        // (Of a program that is dumped, and was restored, the first process is not looked for.)
+        let Some(pid) = self.child.as_ref().map(|(child, _)| child.id()) else { return false };
+        !is_in_pieces && is_asleep(pid) && (dumps || !has_ended(pid))
     }
 
     /// (Datagrams are read from the socket that is there. A program that was restored continues.)

@@ -79,10 +79,26 @@ pub(super) fn program_of(launch: u32) -> Option<u32> {
 /// Asks a program to end, by the signal TERM to its first process: that which `launch` has become,
 /// or is the parent of.
 pub(super) fn ask_to_end(launch: u32) {
+    first_of(launch).into_iter().for_each(|pid| send(pid, Signal::TERM));
+}
+
+/// Whether the first process of a program has ended, be it that its end was not noted yet, or has
+/// not begun.
+pub(super) fn has_ended(launch: u32) -> bool {
+    !first_of(launch).is_some_and(is_alive)
+}
+
+/// Whether a process runs, or may.
+fn is_alive(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    super::asleep::state_of(&stat).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
+/// The first process of a program: that which `launch` has become, or is the parent of.
+fn first_of(launch: u32) -> Option<u32> {
     let file = |pid: &str| fs::metadata(format!("/proc/{pid}/exe")).map(|it| (it.dev(), it.ino()));
     let waits = file("self").is_ok_and(|own| file(&launch.to_string()).is_ok_and(|of| of == own));
-    let program = if waits { program_of(launch) } else { Some(launch) };
-    program.into_iter().for_each(|pid| send(pid, Signal::TERM));
+    if waits { program_of(launch) } else { Some(launch) }
 }
 
 /// Lets a process, and all that it has begun, run again.
@@ -156,10 +172,16 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::process::{Command, Stdio};
 
-    /// Whether a process runs, or may.
-    fn is_alive(pid: u32) -> bool {
-        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        super::super::asleep::state_of(&stat).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    #[test]
+    fn a_program_that_was_killed_has_ended_before_that_is_noted() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!has_ended(child.id()));
+        child.kill().unwrap();
+        while !has_ended(child.id()) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(has_ended(child.id()), "nothing is left of it");
     }
 
     #[test]

@@ -341,7 +341,7 @@ impl Drop for Cluster {
             let _ = self.supervisor.wait();
         }
         if std::thread::panicking() {
-            self.said.extend(self.lines.try_iter());
+            self.said.extend(self.heard());
             self.said.iter().for_each(|line| println!("{line}"));
         } else {
             assert!(!self.directory.exists(), "{} is left behind", self.directory.display());

@@ -6,8 +6,9 @@
 
 use base::Rng;
 
-/// The longest save, in questions about it.
-const ASKED_MAX: u64 = 3000;
+/// The longest save, in questions about it, of which there is one a millisecond: a member that waits
+/// for it answers no client.
+const ASKED_MAX: u64 = 600;
 
 /// A save under way.
 #[derive(Debug)]
