@@ -6,8 +6,8 @@
 
 use base::Rng;
 
-/// The longest save, in questions about it, of which there is one a millisecond: a member that waits
-/// for it answers no client.
+/// The longest save, in questions about it, of which there is one a millisecond: the member
+/// answers no client meanwhile.
 const ASKED_MAX: u64 = 600;
 
 /// A save under way.
