@@ -100,6 +100,8 @@ proto::planted_bugs! {
     DoubtfulMakes = DOUBTFUL_MAKES: tests,
     /// A copy is saved before it has answered everything.
     SavedBeforeRest = SAVED_BEFORE_REST: sweep ANYWHERE,
+    /// A program that sleeps is taken to be at rest though there is room for what it was not given.
+    RoomUnasked = ROOM_UNASKED: tests,
     /// What a copy has saved at a point that was given up is taken for its state at a later one.
     SavedElsewhere = SAVED_ELSEWHERE: sweep ANYWHERE,
     /// The transcript is forgotten up to its end, not up to the checkpoint.

@@ -18,7 +18,9 @@
 //!   read and dropped: it reached the clients there, or they have gone.
 //! - I5 of what a program does not read one entry at most lies here: the rest stays in the
 //!   transcript. A leg that the program does not read while it sleeps is blocked too (I3): of its
-//!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed.
+//!   input, up to [`STUCK_BYTES_MAX`] lie here, so that entries behind it are fed. A program that
+//!   sleeps is given what it has room for before it is taken to be at rest: the poller, which tells
+//!   of room, was asked earlier. (`ROOM_UNASKED`)
 //! - I7 a program that says itself when it is at rest ([`Rest::Waits`]) is fed when it says so. It
 //!   is asked again after each entry, an opening among them. It may never say so, where a thread
 //!   waits in a way that is not seen: then I3 holds. Under [`Order::Serial`] that goes for entries
@@ -432,7 +434,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             return false;
         }
         let is_same = entry.connection().is_some_and(|id| Some(id) == self.turn);
-        if !is_same && self.may_be_awake(program) {
+        if !is_same && self.may_be_awake(program, now) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return false;
         }

@@ -5,6 +5,7 @@ mod beside;
 mod copies;
 mod halts;
 pub(crate) mod lines;
+mod rest;
 mod seats;
 mod strict;
 mod times;
@@ -523,51 +524,6 @@ fn i3_what_a_blocked_connection_does_when_it_wakes_is_waited_for() {
     rig.door.program.is_busy = false;
     rig.turn_after(Duration::from_millis(1));
     assert_eq!(rig.door.program.n_unread(), 2);
-}
-
-/// A connection's thread waits for a lock, and its client continues to send.
-#[test]
-fn i3_a_blocked_connection_that_is_not_read_does_not_stop_the_others() {
-    let mut rig = Rig::begun(Sound);
-    rig.door.program.room_bytes = 10;
-    let pipes = [rig.client(), rig.client()];
-    let inputs: [(usize, &[u8]); 3] = [(0, b"LOCK a\r\nSET b"), (0, b"\r\n"), (1, b"UNLOCK\r\n")];
-    for (n, input) in inputs {
-        rig.ask(pipes[n], input);
-    }
-    rig.door.streams.end(pipes[0]);
-    rig.turn();
-    rig.decide();
-    for _ in 0..4 {
-        rig.turn_after(BLOCKED_AFTER);
-    }
-    assert!(rig.door.program.legs[&1].0 == b"UNLOCK\r\n", "it would end the wait");
-    assert!(!rig.door.program.legs[&0].2, "the input has not ended");
-    for _ in 0..4 {
-        rig.door.program.answer_all();
-        rig.turn_after(BLOCKED_AFTER);
-    }
-    assert_eq!(rig.door.program.seen.len(), 4, "pieces of lines among them");
-    assert_eq!(rig.door.program.legs.len(), 1, "the first one has ended");
-}
-
-#[test]
-fn i2_what_a_program_does_about_a_leg_that_it_loses_is_waited_for() {
-    let mut rig = Rig::begun(Sound);
-    rig.door.program.keeps_legs = true;
-    let pipes = [rig.client(), rig.client()];
-    rig.decide();
-    rig.door.streams.break_off(pipes[0]);
-    rig.turn();
-    rig.ask(pipes[1], b"SET a\r\n");
-    rig.decide();
-    rig.turn_after(BLOCKED_AFTER);
-    rig.turn();
-    assert!(rig.door.program.is_busy && rig.door.program.legs.len() == 1);
-    assert_eq!(rig.door.program.n_unread(), 0, "it has not done with the first one");
-    rig.door.program.is_busy = false;
-    rig.turn_after(Duration::from_millis(1));
-    assert_eq!(rig.door.program.n_unread(), 1);
 }
 
 /// A listening socket is reported as long as a client waits.

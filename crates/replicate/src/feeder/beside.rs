@@ -112,7 +112,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         if is_early || !self.reads_are_next(transcript) {
             return false;
         }
-        if self.may_be_awake(program) {
+        if self.may_be_awake(program, now) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return false;
         }

@@ -123,7 +123,7 @@ impl<B: Planting<Bug>> Feeder<B> {
         now: Instant,
     ) -> bool {
         let n_read = self.n_read;
-        let is_settled = program.is_asleep() && {
+        let is_settled = program.is_asleep() && !self.has_found_room(program, now) && {
             // What is read now may have been sent before it slept, or wake it: it has had no room.
             for key in 0..self.legs.end_key() {
                 self.on_ready(key, program, audience, now);

@@ -167,7 +167,11 @@ impl<B: Planting<Bug>> Feeder<B> {
             Repose::Moves if self.planted.has(Bug::MovesIsRest) => self.take_rest(program),
             Repose::AtRest if has_accepted => {
                 self.look_at = None;
-                self.take_rest(program);
+                if self.has_found_room(program, now) {
+                    self.look_at = Some(now.plus(LOOK_EVERY));
+                } else {
+                    self.take_rest(program);
+                }
             }
             Repose::Soon => {
                 let soon = now.plus(SOON_AFTER);
@@ -189,20 +193,32 @@ impl<B: Planting<Bug>> Feeder<B> {
             self.look_at = Some(due);
             return;
         }
-        // There may be room that was not reported yet.
-        let mut has_moved = false;
-        for key in self.legs.busy().iter().copied().collect::<Vec<_>>() {
-            has_moved |= self.write(key, program);
-        }
-        if has_moved {
-            self.moved_at = now;
-        }
-        let is_blocked = !has_moved && self.has_accepted(program, now) && program.is_asleep();
+        let is_blocked = self.has_accepted(program, now)
+            && program.is_asleep()
+            && !self.has_found_room(program, now);
         if !is_blocked && !self.planted.has(Bug::BusyIsBlocked) {
             self.look_at = Some(now.plus(LOOK_EVERY));
             return;
         }
         self.take_rest(program);
+    }
+
+    /// Whether a program that sleeps has room for what it was not given, which it is given then: it
+    /// is at rest no longer. (The poller was asked before it slept.)
+    pub(super) fn has_found_room(&mut self, program: &mut impl Program, now: Instant) -> bool {
+        if self.planted.has(Bug::RoomUnasked) {
+            return false;
+        }
+        let owing = self.legs.busy().union(self.legs.blocked());
+        let unwritten = owing.copied().filter(|key| !self.leg(*key).is_written());
+        let mut has_moved = false;
+        for key in unwritten.collect::<Vec<_>>() {
+            has_moved |= self.write(key, program);
+        }
+        if has_moved {
+            (self.moved_at, self.has_slept) = (now, false);
+        }
+        has_moved
     }
 
     /// Whether the program has accepted its first connection, if that is open (I13).
@@ -235,7 +251,7 @@ impl<B: Planting<Bug>> Feeder<B> {
 
     /// Whether a leg that is blocked may have been woken by what was fed last (I3), or the program
     /// by the loss of a leg.
-    pub(super) fn may_be_awake(&mut self, program: &mut impl Program) -> bool {
+    pub(super) fn may_be_awake(&mut self, program: &mut impl Program, now: Instant) -> bool {
         let is_careless =
             self.planted.has(Bug::NextBeforeRest) || self.planted.has(Bug::BusyIsBlocked);
         let may_wake = self.has_lost_leg || !self.legs.blocked().is_empty();
@@ -243,6 +259,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             return false;
         }
         self.has_slept = self.has_slept || program.is_asleep();
+        self.has_slept = self.has_slept && !self.has_found_room(program, now);
         self.has_lost_leg &= !self.has_slept;
         !self.has_slept
     }

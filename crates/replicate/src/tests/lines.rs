@@ -20,6 +20,8 @@ pub(crate) struct Lines {
     pub(super) is_busy: bool,
     /// The bytes of one leg that it leaves unread, at most; 0 for any number.
     pub(super) room_bytes: usize,
+    /// It waits for something else than the input that it has not read.
+    pub(super) reposes_unread: bool,
     /// It looks at nothing.
     pub(super) is_held: bool,
     /// It does not close a leg whose input has ended, and computes when the leg is closed.
@@ -161,7 +163,8 @@ impl Program for Lines {
     }
 
     fn repose(&mut self) -> Repose {
-        let rests = !self.is_busy && (self.n_unread() == 0 || self.is_listening);
+        let rests =
+            !self.is_busy && (self.n_unread() == 0 || self.is_listening || self.reposes_unread);
         if rests { Repose::AtRest } else { Repose::Moves }
     }
 
