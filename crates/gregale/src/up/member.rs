@@ -1,6 +1,7 @@
 //! A replica, as its supervisor sees it.
 
 use super::directory::Directory;
+use super::restarts::Restarts;
 use crate::channel::{Report, Sockets, SupervisorEnd};
 use crate::config::{Config, Start};
 use crate::program::this_program;
@@ -21,19 +22,6 @@ use std::time::{Duration, Instant};
 
 /// The most clients of a member that is away that are kept until they have read the reason.
 const TURNED_AWAY_MAX: usize = 16;
-
-/// The pause before the restart of a replica that died soon after its start twice in a row; it
-/// doubles with each further time. After the first time, and after a longer life, there is no
-/// pause.
-const RESTART_AFTER: Duration = Duration::from_millis(100);
-/// The pause before the restart of a replica that reported why it cannot run, and never served.
-const REFUSED_AFTER: Duration = Duration::from_secs(1);
-/// The longest pause between attempts.
-const RESTART_AFTER_MAX: Duration = Duration::from_secs(30);
-/// The longest pause for a replica that served before it died: its start is not the cause.
-const SERVED_AFTER_MAX: Duration = Duration::from_secs(1);
-/// The life after which a replica's death is not attributed to its start.
-const LIVED_LONG: Duration = Duration::from_secs(10);
 
 /// The wait for the end of a process that was killed.
 const KILLED_WITHIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
@@ -104,39 +92,6 @@ struct Running {
     pidfd: OwnedFd,
     /// It has closed its end of the channel, and is about to end.
     has_closed: bool,
-}
-
-/// The rule for restarts.
-#[derive(Debug, Default)]
-struct Restarts {
-    started_at: Option<Instant>,
-    /// The number of deaths in a row, each soon after a start.
-    n_quick: u32,
-    /// The number of those, back to the last one that served: its start may be the cause.
-    n_unserved: u32,
-}
-
-impl Restarts {
-    /// The pause before the next life, after a death at `now`.
-    fn pause(&mut self, refused: bool, served: bool, now: Instant) -> Duration {
-        let lived = self.started_at.map(|at| now.saturating_duration_since(at));
-        let died_of_its_start = refused || lived.is_some_and(|lived| lived < LIVED_LONG);
-        let count = |is_another, before: u32| if is_another { before.saturating_add(1) } else { 0 };
-        self.n_quick = count(died_of_its_start, self.n_quick);
-        self.n_unserved = count(died_of_its_start && !served, self.n_unserved);
-        if refused {
-            return doubled(REFUSED_AFTER, self.n_unserved.saturating_sub(1));
-        }
-        match (self.n_quick, self.n_unserved) {
-            (0 | 1, _) => Duration::ZERO,
-            (n, 0) => doubled(RESTART_AFTER, n - 2).min(SERVED_AFTER_MAX),
-            (_, n) => doubled(RESTART_AFTER, n.saturating_sub(2)),
-        }
-    }
-}
-
-fn doubled(first: Duration, times: u32) -> Duration {
-    first.saturating_mul(1 << times.min(16)).min(RESTART_AFTER_MAX)
 }
 
 /// The supervisor's answers to clients of a member that does not run.
@@ -224,6 +179,7 @@ impl Member {
         if self.state == State::Vacant || is_wanted {
             return false;
         }
+        self.renews_when_gone = false; // that order is taken back
         if self.running.is_some() && self.joins_until.is_none() {
             self.has_parted = true;
         } else {
@@ -287,6 +243,7 @@ impl Member {
         self.state = State::Starting;
         self.restarts.started_at = Some(Instant::now());
         (self.refused, self.has_parted) = (false, false);
+        self.renews_when_gone = false; // this is the new life
         Ok(())
     }
 
@@ -499,6 +456,18 @@ mod tests {
         (wanted.state, wanted.wanted_ms) = (State::Held, Some(700));
         assert!(!wanted.vacate(1) && wanted.state == State::Held);
         assert!(wanted.vacate(700), "that one was removed too");
+    }
+
+    /// The trap: a process did not end when it was killed for its replacement, and the member was
+    /// removed meanwhile. When the process ended, the member came back, and had a vote again.
+    #[test]
+    fn an_order_to_replace_a_member_ends_with_its_removal() {
+        let mut hanging = member();
+        hanging.renews_when_gone = true;
+        assert!(hanging.vacate(1) && !hanging.renews_when_gone);
+        hanging.wanted_ms = Some(700);
+        (hanging.state, hanging.renews_when_gone) = (State::Starting, true);
+        assert!(!hanging.vacate(1) && hanging.renews_when_gone, "a later order stands");
     }
 
     /// Its port was silent for a second.

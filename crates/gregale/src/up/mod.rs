@@ -34,6 +34,7 @@ pub(crate) mod data;
 mod directory;
 mod member;
 mod plan;
+mod restarts;
 mod say;
 mod seats;
 
