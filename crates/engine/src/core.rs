@@ -359,7 +359,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.find_way();
         let status = self.node.status();
         let executed = self.host.executed();
-        let heard = self.node.heard();
+        let (heard, able) = (self.node.heard(), self.keepers());
         let (configuration, incarnation) = (self.node.configuration(), self.node.incarnation());
         let view = &mut self.host.desk.view;
         view.role = status.role;
@@ -368,7 +368,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         view.applied = executed;
         view.is_kept = executed <= status.applied;
         view.trusted = trusted;
-        view.heard = heard;
+        (view.heard, view.able) = (heard, able);
         (view.configuration, view.incarnation) = (configuration, incarnation);
         let hears = !self.host.plant.has_planted(Bug::StaleSeatServes);
         if let Some(configuration) = configuration.as_ref().filter(|_| hears) {

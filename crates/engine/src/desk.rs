@@ -58,6 +58,9 @@ pub struct View {
     pub trusted: Option<Rank>,
     /// The members that it has heard lately.
     pub heard: MemberSet,
+    /// The members among them that the state can be had from: by its disk, or, where states live
+    /// in memory, because it holds the state.
+    pub able: MemberSet,
     /// What each member is known to have executed.
     pub applied_by: [Prefix; MAX_MEMBERS],
     /// No live member holds the state: it is lost.
@@ -85,6 +88,7 @@ impl View {
             applied: Prefix::ZERO,
             trusted: None,
             heard: MemberSet::EMPTY,
+            able: MemberSet::EMPTY,
             applied_by: [Prefix::ZERO; MAX_MEMBERS],
             data_lost: false,
             is_kept: true,

@@ -7,12 +7,13 @@
 //! - O1 an order is ended once, and by an answer: a refusal names its reason, and a change whose
 //!   fate is not known is said to be unknown. By `Orders::resume` and the engine's `answer_change`
 //!   (`seats`, I4).
-//! - O2 no incarnation is ended by a renewal that the others could miss. By [`may_renew`].
+//! - O2 no incarnation is ended by a renewal that the others could miss: for its vote, or, where
+//!   states live in memory, for the state. By [`may_renew`].
 
 use crate::desk::{Desk, View};
-use crate::seats::{Changed, NoChange};
+use crate::seats::{Changed, NoChange, are_enough};
 use crate::service::Asker;
-use base::{Rank, majority};
+use base::Rank;
 use proto::Role;
 use proto::members::Change;
 use std::collections::VecDeque;
@@ -38,6 +39,10 @@ pub enum Order {
 /// nothing is written they show nothing, and under load the slower of two sound members is always
 /// behind. So a member that is heard and whose disk is in trouble counts; the change waits until
 /// that disk is well.
+///
+/// Where states live in memory, one that is heard counts only if it holds the state
+/// ([`View::able`]): a process that began again votes by the memory that outlived the last one, and
+/// what it still fetches may be in the memory that a renewal discards, and nowhere else.
 ///
 /// # Errors
 /// The reason why it may not.
@@ -65,8 +70,9 @@ pub fn may_renew(view: &View, renewing: Option<Rank>, rank: Rank) -> Result<(), 
     // The incarnation that ends now is missed until its successor votes.
     let mut heard = view.heard;
     heard.remove(rank);
-    let n_left = left.intersection(heard).len();
-    if n_left < majority(left.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
+    // A learner is no voter, and no majority ever counted on its state.
+    let is_voter = configuration.members.voters.contains(rank);
+    are_enough(left, heard, if is_voter { view.able } else { heard })
 }
 
 /// Lays down a removal. Its end is [`crate::Door::answer_change`].
@@ -169,7 +175,8 @@ mod tests {
         let configuration =
             Configuration { at: Prefix(4), members, is_decided: true, leaving: MemberSet::EMPTY };
         let mut view = View::new(Rank::at(0), 4);
-        (view.role, view.heard, view.configuration) = (Role::Leader, all, Some(configuration));
+        (view.role, view.configuration) = (Role::Leader, Some(configuration));
+        (view.heard, view.able) = (all, all);
         view
     }
 
@@ -184,6 +191,22 @@ mod tests {
             Err(NoChange::NoMajority),
             "not the one that is left"
         );
+    }
+
+    // All three were heard, two of them fetched their states, and the third was replaced.
+    #[test]
+    fn o2_no_memory_is_discarded_while_too_few_others_hold_the_state() {
+        let (mut view, [first, second, third]) = (view(), [0, 1, 2].map(Rank::at));
+        view.able.remove(second);
+        let refused = Err(NoChange::Stateless(second));
+        assert_eq!(may_renew(&view, None, first), refused);
+        assert_eq!(may_renew(&view, None, third), refused, "one alone would hold it");
+        assert_eq!(may_renew(&view, None, second), Ok(()), "the others hold it");
+        view.able.remove(third);
+        assert_eq!(may_renew(&view, None, first), refused, "the only one that holds it");
+        let fourth = Rank::at(3);
+        view.configuration.as_mut().unwrap().members.learners.insert(fourth);
+        assert_eq!(may_renew(&view, None, fourth), Ok(()), "a learner's state never counted");
     }
 
     #[test]

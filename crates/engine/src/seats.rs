@@ -27,6 +27,10 @@
 //!   configuration that ends an incarnation ends it for good, so an old one does as well.) By
 //!   `Core::on_seat`, `Core::say_seat`; seed 661300000038 of `durable-cluster`: the removed member
 //!   trusted a member that did not lead, and the leader was none of those that it knew.
+//! - I7 no order ends a voter's state while too few of the others could give it: where states live
+//!   in memory, a majority of the voters that are left has to hold it, and not only to be heard.
+//!   (Where a new incarnation asks for a seat, the old state is gone already: I2 is enough.) By
+//!   [`are_enough`], in `Core::admit` and `orders::may_renew`.
 //! - I4 an operator's change ends in an answer, at the latest when its deadline has passed; what
 //!   became of it is then not known, and said to be unknown.
 
@@ -95,10 +99,33 @@ pub enum NoChange {
     NoSuchMember,
     /// Too few of those that would be left were heard lately.
     NoMajority,
+    /// Too few of those that would be left hold the state: this one is heard, and does not yet.
+    Stateless(Rank),
     /// No voter would be left.
     LastVoter,
     /// The members of this protocol never change.
     Fixed,
+}
+
+/// Whether the voters that would be `left` can decide without the one that goes: a majority of them
+/// is `heard` (I2), and is `able` (I7).
+///
+/// # Errors
+/// The reason why they cannot.
+pub(crate) fn are_enough(
+    left: MemberSet,
+    heard: MemberSet,
+    able: MemberSet,
+) -> Result<(), NoChange> {
+    let (quorum, heard) = (majority(left.len()), left.intersection(heard));
+    if heard.len() < quorum {
+        return Err(NoChange::NoMajority);
+    }
+    if heard.intersection(able).len() >= quorum {
+        return Ok(());
+    }
+    let stateless = heard.difference(able).iter().next();
+    Err(stateless.map_or(NoChange::NoMajority, NoChange::Stateless))
 }
 
 /// An operator's change on its way.
@@ -132,6 +159,12 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
     /// Whether members of this cluster come and go.
     pub(crate) fn has_seats(&self) -> bool {
         self.node.has_seats()
+    }
+
+    /// The members that are heard and from which the state can be had: a disk keeps it whatever its
+    /// process does, and a memory has it again when its new process has fetched it.
+    pub(crate) fn keepers(&self) -> MemberSet {
+        if self.host.disk.is_some() { self.node.heard() } else { self.node.able() }
     }
 
     /// Does everything about seats that is possible now. True if something changed.
@@ -228,7 +261,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         })
     }
 
-    /// I2, and what the machine would refuse in any case, so that the reason is the first one.
+    /// I2, I7, and what the machine would refuse in any case, so that the reason is the first one.
     fn admit(&self, change: Change, configuration: &Configuration) -> Result<(), NoChange> {
         if !self.host.leads {
             return Err(NoChange::NotLeader);
@@ -245,8 +278,10 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         if voters.is_empty() {
             return Err(NoChange::LastVoter);
         }
-        let left = voters.intersection(self.node.heard()).len();
-        if left < majority(voters.len()) { Err(NoChange::NoMajority) } else { Ok(()) }
+        let heard = self.node.heard();
+        let is_voter = |rank: Rank| configuration.members.voters.contains(rank);
+        let ends_state = matches!(change, Change::Remove(rank) if is_voter(rank));
+        are_enough(voters, heard, if ends_state { self.keepers() } else { heard })
     }
 
     /// Makes each learner that has everything a voter.
@@ -368,6 +403,26 @@ mod tests {
         assert_eq!(promotes, Err(NoChange::NoMajority), "one of two that then vote is heard");
         assert_eq!(admits(Change::Add(OTHER, Incarnation::FIRST), &of(&[ME], &[])), Ok(()));
         assert_eq!(admits(Change::Remove(OTHER), &of(&[ME, OTHER], &[])), Ok(()));
+    }
+
+    #[test]
+    fn i7_no_voter_in_memory_is_removed_while_those_that_are_left_lack_the_state() {
+        let mut core = mock::core(0, Default::default());
+        let all = of(&[ME, OTHER, Rank::at(2)], &[]);
+        core.node.machine().configuration.set(Some(all));
+        core.node.poll(Instant(1), &mut core.host);
+        core.host.leads = true;
+        // (Ω takes one for unable that hears no majority of the voters.)
+        assert_eq!((core.node.heard().len(), core.node.able()), (1, MemberSet::EMPTY));
+        let two = of(&[ME, OTHER], &[]);
+        let stateless = Err(NoChange::Stateless(ME));
+        assert_eq!(core.admit(Change::Remove(OTHER), &two), stateless);
+        let replaces = Change::Replace(OTHER, Incarnation(2));
+        assert_eq!(core.admit(replaces, &two), Ok(()), "the old one is gone already");
+        let learns = of(&[ME], &[OTHER]);
+        assert_eq!(core.admit(Change::Remove(OTHER), &learns), Ok(()), "it has no vote");
+        core.host.disk = Some(mock::Shelf::default());
+        assert_eq!(core.admit(Change::Remove(OTHER), &two), Ok(()), "a disk keeps the state");
     }
 
     #[test]

@@ -150,12 +150,12 @@ impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Engine<Keyed<P, M, A, 
 
 impl<P: Plant, M: KeyedMachine, A: Registers, D: Door<A>> Keyed<P, M, A, D> {
     fn refresh_view(&mut self) {
-        let KeyedStatus { counts, heard, is_lost, .. } = self.machine.status();
+        let KeyedStatus { counts, heard, counting, is_lost } = self.machine.status();
         let view = &mut self.desk.view;
         // Every member that counts takes reads and writes, as a leader does elsewhere.
         view.role = if counts { Role::Leader } else { Role::Learner };
         view.trusted = counts.then_some(self.origin.rank);
-        view.heard = heard;
+        (view.heard, view.able) = (heard, counting);
         view.data_lost = is_lost;
     }
 

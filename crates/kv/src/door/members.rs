@@ -66,6 +66,11 @@ fn text_of(why: NoChange) -> String {
         ),
         NoChange::NoSuchMember => "ERR that seat is empty: see `gregale member list`".to_owned(),
         NoChange::NoMajority => NO_MAJORITY.to_owned(),
+        NoChange::Stateless(rank) => format!(
+            "{MAY_PASS} member {} is up and does not hold the state yet, and without it too few \
+             would: wait until `gregale status` shows it as follower",
+            rank.member()
+        ),
         NoChange::LastVoter => LAST_VOTER.to_owned(),
         NoChange::Fixed => FIXED.to_owned(),
     }

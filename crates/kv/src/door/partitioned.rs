@@ -407,6 +407,7 @@ impl<O: Clocked, S: Streams> PartitionDoor<O, S> {
         (view.committed, view.applied) = (Prefix(delivered), Prefix(executed));
         view.heard = cast.linked().iter().collect();
         view.heard.insert(self.me);
+        view.able = view.heard;
         view
     }
 
