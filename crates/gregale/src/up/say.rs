@@ -330,6 +330,20 @@ impl Say {
         );
     }
 
+    /// Reports an operator's order while `other` did not serve, without which the state in memory
+    /// could be lost.
+    pub(super) fn not_renewed_without(&self, id: u16, other: u16) {
+        self.print(
+            || {
+                format!(
+                    "member {id} is not replaced: member {other} does not serve, and the state \
+                     could be lost with member {id}; try again when it does"
+                )
+            },
+            || json!({"event": "not_renewed", "id": id, "waits_for": other}),
+        );
+    }
+
     pub(super) fn votes(&self, id: u16, incarnation: u64) {
         self.print(
             || format!("member {id} votes: incarnation {incarnation}"),

@@ -45,6 +45,14 @@ impl Supervisor<'_> {
         if let Some(other) = in_the_way(joining, id, Instant::now()) {
             return self.say.not_renewed(id, other);
         }
+        // The leader looked a moment ago, and another member may have died since. What a disk holds
+        // outlives that.
+        if self.data.is_none() {
+            let states = self.here().map(|of| (of.config.member, of.state));
+            if let Some(other) = needed(states.filter(|(other, _)| *other != id)) {
+                return self.say.not_renewed_without(id, other);
+            }
+        }
         if at >= self.members.len() {
             return;
         }
@@ -104,6 +112,16 @@ fn in_the_way(
     others.find(|(_, until)| until.is_some_and(|until| now < until)).map(|(other, _)| other)
 }
 
+/// One of the `others` that does not serve, if so few of them do that the state in memory could be
+/// lost with the member that is to be replaced.
+fn needed(others: impl Iterator<Item = (u16, State)>) -> Option<u16> {
+    let others: Vec<_> = others.collect();
+    let absent = others.iter().filter(|(_, state)| *state != State::Serving);
+    let n_serving = others.len() - absent.clone().count();
+    let is_enough = n_serving >= base::majority(others.len());
+    absent.map(|(id, _)| *id).next().filter(|_| !is_enough)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +135,16 @@ mod tests {
         assert_eq!(in_the_way(joining.into_iter(), 3, now), Some(2));
         assert_eq!(in_the_way(joining.into_iter(), 2, now), None, "the same once more");
         assert_eq!(in_the_way(joining.into_iter(), 3, now + READY_WITHIN), None, "it never came");
+    }
+
+    #[test]
+    fn a_majority_of_the_others_has_to_serve_before_a_memory_is_discarded() {
+        let (serves, learns, died) = (State::Serving, State::Learner, State::Dead);
+        assert_eq!(needed([(2, learns), (3, learns)].into_iter()), Some(2), "one alone has it");
+        assert_eq!(needed([(2, serves), (3, learns)].into_iter()), Some(3));
+        assert_eq!(needed([(1, serves), (3, serves)].into_iter()), None);
+        let four = [(1, serves), (2, died), (3, serves), (4, serves)];
+        assert_eq!(needed(four.into_iter()), None, "three of four are a majority");
+        assert_eq!(needed([(2, serves)].into_iter()), None);
     }
 }

@@ -106,6 +106,18 @@ fn i6_a_majority_that_has_served_is_waited_for_again() {
     }
 }
 
+/// The others had begun again and fetched the state when the last memory with it was discarded.
+#[test]
+fn no_memory_is_discarded_while_too_few_other_members_serve() {
+    supervise(&MEMORY, |up| {
+        up.members[0].state = State::Serving;
+        up.members[1].state = State::Learner;
+        up.members[2].state = State::Serving;
+        up.renew(1);
+        assert_eq!((up.members[0].state, up.members[0].wanted_ms), (State::Serving, None));
+    });
+}
+
 /// `up` ended, each time, and what was on whole disks could not be reached.
 #[test]
 fn i7_a_founded_cluster_is_not_given_up_because_it_is_slow() {
