@@ -58,7 +58,7 @@ pub struct View {
     pub trusted: Option<Rank>,
     /// The members that it has heard lately.
     pub heard: MemberSet,
-    /// The members among them that the state can be had from: by its disk, or, where states live
+    /// The members among them that can give the state: by their disks, or, where states live
     /// in memory, because it holds the state.
     pub able: MemberSet,
     /// What each member is known to have executed.

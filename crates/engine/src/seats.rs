@@ -161,7 +161,7 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
         self.node.has_seats()
     }
 
-    /// The members that are heard and from which the state can be had: a disk keeps it whatever its
+    /// The members that are heard, and can give the state: a disk keeps it whatever its
     /// process does, and a memory has it again when its new process has fetched it.
     pub(crate) fn keepers(&self) -> MemberSet {
         if self.host.disk.is_some() { self.node.heard() } else { self.node.able() }
