@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use storage::log::{Options, Position};
 use storage::media::{Media, Os};
-use storage::snapshot::{self, Snapshot, SnapshotError};
+use storage::snapshot::{self, PassedOver, Snapshot, SnapshotError};
 use storage::{Committer, Directory, Log, Report};
 
 #[cfg(test)]
@@ -156,6 +156,8 @@ pub struct LogDisk {
     snapshot_bytes: u64,
     /// The operator's volume of log between snapshots, instead of the usual rule.
     snapshot_log_bytes: Option<u64>,
+    /// The snapshots that this life did not begin from though they are newer.
+    passed_over: PassedOver,
     writing: Option<Writing>,
     no_snapshot: Option<NoSnapshot>,
     /// The number of reported failures (I5).
@@ -195,7 +197,7 @@ impl LogDisk {
                 torn.why
             ));
         }
-        let found = newest(&media, directory.log())?;
+        let (found, passed_over) = newest(&media, directory.log())?;
         let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|errno| {
             OpenError::Os { what: "make an event descriptor", error: errno.into() }
         })?;
@@ -219,6 +221,7 @@ impl LogDisk {
             troubles: Troubles::default(),
             snapshot_bytes: found.as_ref().map_or(0, |found| found.state.len() as u64),
             snapshot_log_bytes: None,
+            passed_over,
             writing: None,
             no_snapshot: None,
             n_said: 0,
@@ -342,7 +345,8 @@ impl StableStorage for LogDisk {
         let (media, log) = (self.directory.media().clone(), self.directory.log());
         let bell = Arc::clone(&self.bell);
         let note = head.map_or(Vec::new(), |head| head.encode().to_vec());
-        match Writing::begin(media, log, prefix, note, move || bell.ring()) {
+        let passed_over = self.passed_over.clone();
+        match Writing::begin(media, passed_over, log, prefix, note, move || bell.ring()) {
             Ok(writing) => {
                 self.writing = Some(writing);
                 self.covered_before = std::mem::replace(&mut self.covered, self.log.tail());
@@ -389,6 +393,7 @@ impl StableStorage for LogDisk {
             End::Written(prefix) => {
                 self.n_snapshots += 1;
                 self.no_snapshot = None;
+                self.passed_over.written(Slot(prefix.0));
                 Some(prefix)
             }
             End::GivenUp => None,
@@ -400,18 +405,26 @@ impl StableStorage for LogDisk {
     }
 }
 
-/// The newest whole state of this log. With an older one, or without any, the machine finds that
-/// the log does not reach back to it, and asks the others.
-pub(crate) fn newest(media: &Os, log: u64) -> Result<Option<Found>, OpenError> {
+/// The newest whole state of this log, and the snapshots before which it was taken. With an older
+/// one, or without any, the machine finds that the log does not reach back to it, and asks the
+/// others.
+pub(crate) fn newest(media: &Os, log: u64) -> Result<(Option<Found>, PassedOver), OpenError> {
+    let mut passed_over = PassedOver::default();
     let failed = |error| OpenError::Os { what: "list the snapshots", error };
     for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
         match read(media, log, slot) {
-            Ok((state, head)) => return Ok(Some(Found { prefix: Prefix(slot.0), state, head })),
-            Err(error @ SnapshotError::Damaged { .. }) => crate::complain(format_args!("{error}")),
+            Ok((state, head)) => {
+                let found = Found { prefix: Prefix(slot.0), state, head };
+                return Ok((Some(found), passed_over));
+            }
+            Err(error @ SnapshotError::Damaged { .. }) => {
+                crate::complain(format_args!("{error}"));
+                passed_over.damaged.push(slot);
+            }
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(None)
+    Ok((None, passed_over))
 }
 
 fn read(media: &Os, log: u64, slot: Slot) -> Result<(Vec<u8>, Option<StateHead>), SnapshotError> {

@@ -82,7 +82,7 @@ impl FrozenDisk {
         let failed = |error| OpenError::Os { what: "open the directory", error };
         let media = Os::reading(path.as_ref()).map_err(failed)?;
         let log = storage::log::open(&Frozen(media.clone()), &Options::default(), directory.log())?;
-        let found = newest(&media, directory.log())?;
+        let (found, _) = newest(&media, directory.log())?;
         Ok((FrozenDisk { log: log.log, _directory: directory, failure: None }, found))
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use storage::media::Os;
-use storage::snapshot::{self, SnapshotError, SnapshotWriter};
+use storage::snapshot::{self, PassedOver, SnapshotError, SnapshotWriter};
 
 /// The number of snapshots that are kept, so that a damaged one is not the only one.
 const SNAPSHOTS_KEPT: usize = 2;
@@ -51,9 +51,10 @@ pub(crate) enum End {
 
 impl Writing {
     /// Begins the snapshot of everything below `prefix`, with a note. `ring` is called when there
-    /// is room again, and at the end.
+    /// is room again, and at the end. Those that were passed over take no place of older ones.
     pub(crate) fn begin(
         media: Os,
+        passed_over: PassedOver,
         log: u64,
         prefix: Prefix,
         note: Vec<u8>,
@@ -69,7 +70,8 @@ impl Writing {
                 count.fetch_sub(1, Ordering::Relaxed);
                 ring();
             };
-            let written = write(&media, (log, Slot(prefix.0), &note), &inbox, &taken);
+            let of = (log, Slot(prefix.0), &note[..]);
+            let written = write(&media, of, &passed_over, &inbox, &taken);
             // Without a receiver the replica has ended.
             let _ = to.send(written.map_err(|error| error.to_string()));
             ring();
@@ -127,6 +129,7 @@ impl Writing {
 fn write(
     media: &Os,
     (log, slot, note): (u64, Slot, &[u8]),
+    passed_over: &PassedOver,
     pieces: &Receiver<Piece>,
     taken: &impl Fn(),
 ) -> Result<Option<Slot>, SnapshotError> {
@@ -137,7 +140,7 @@ fn write(
             Piece::End => {
                 let slot = writer.finish()?;
                 // An old snapshot that cannot be removed now is removed with the next one.
-                let _ = snapshot::delete_old(media, slot, SNAPSHOTS_KEPT);
+                let _ = snapshot::delete_old(media, slot, SNAPSHOTS_KEPT, passed_over);
                 return Ok(Some(slot));
             }
         }
@@ -164,8 +167,9 @@ mod tests {
         let media = Os::new(base.path()).unwrap();
         let (bell, rings) = channel();
         let ring = move || bell.send(()).unwrap_or_default();
-        let writing = Writing::begin(media.clone(), 7, Prefix(9), b"note".to_vec(), ring).unwrap();
-        Fixture { _base: base, media, rings, writing }
+        let (passed_over, note) = (PassedOver::default(), b"note".to_vec());
+        let writing = Writing::begin(media.clone(), passed_over, 7, Prefix(9), note, ring);
+        Fixture { _base: base, media, rings, writing: writing.unwrap() }
     }
 
     fn outcome(fixture: &mut Fixture) -> End {

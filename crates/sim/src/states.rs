@@ -21,7 +21,7 @@ use proto::members::StateHead;
 use std::collections::VecDeque;
 use storage::Media;
 use storage::media::Simulated;
-use storage::snapshot::{self, Snapshot, SnapshotError, SnapshotWriter};
+use storage::snapshot::{self, PassedOver, Snapshot, SnapshotError, SnapshotWriter};
 
 /// A state, the prefix that it covers, and its head.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,8 @@ pub(crate) struct States<M: Media> {
     end: Option<End>,
     /// The snapshots in which a bit flipped.
     spoiled: Vec<Slot>,
+    /// The ones of them that the present life has met.
+    passed_over: PassedOver,
 }
 
 /// The most pieces that wait for the thread.
@@ -97,7 +99,8 @@ const N_KEPT: usize = 2;
 
 impl<M: Media> States<M> {
     pub(crate) fn new(media: M, disk: Simulated, log: u64, bug: Snapshots) -> States<M> {
-        States { media, disk, log, bug, writing: None, end: None, spoiled: Vec::new() }
+        let (spoiled, passed_over) = (Vec::new(), PassedOver::default());
+        States { media, disk, log, bug, writing: None, end: None, spoiled, passed_over }
     }
 
     /// Performs a step. True when the whole snapshot is written.
@@ -120,11 +123,13 @@ impl<M: Media> States<M> {
                 if let Some(writer) = writing.writer.take() {
                     let named = writer.finish()?;
                     self.spoiled.retain(|slot| *slot != named);
+                    self.passed_over.written(named);
                 }
             }
             Step::RemoveOld { kept } => {
                 // A snapshot that cannot be removed now is removed with the next.
-                let _ = snapshot::delete_old(&self.media, Slot(writing.state.prefix.0), kept);
+                let last = Slot(writing.state.prefix.0);
+                let _ = snapshot::delete_old(&self.media, last, kept, &self.passed_over);
             }
         }
         Ok(writing.n_made == N_PIECES && writing.todo.is_empty())
@@ -224,12 +229,16 @@ impl<M: Media> StateStore for States<M> {
         snapshot::clear(&self.media).map_err(|error| broken(error.to_string()))?;
         let slots = snapshot::list(&self.media).map_err(|error| broken(error.to_string()))?;
         let mut is_spoiled = false;
+        self.passed_over = PassedOver::default();
         for slot in slots.into_iter().rev() {
             let is_damaged = self.spoiled.contains(&slot);
             match self.read(slot) {
                 Ok(state) if !is_damaged => return Ok((Some(state), is_spoiled)),
                 Ok(_) => return Err(broken(format!("nobody notices that {slot} is damaged"))),
-                Err(SnapshotError::Damaged { .. }) if is_damaged => is_spoiled = true,
+                Err(SnapshotError::Damaged { .. }) if is_damaged => {
+                    is_spoiled = true;
+                    self.passed_over.damaged.push(slot);
+                }
                 Err(error) => return Err(broken(error.to_string())),
             }
         }

@@ -105,13 +105,42 @@ pub fn clear<M: Media>(media: &M) -> io::Result<()> {
     media.sync_dir()
 }
 
+/// The snapshots that were found to be of no use. None takes a place of those that are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The damaged ones. They are removed as soon as enough newer ones are there.
+    pub damaged: Vec<Slot>,
+}
+
+impl PassedOver {
+    fn has(&self, slot: Slot) -> bool {
+        self.damaged.contains(&slot)
+    }
+
+    /// Notes that a whole snapshot of `slot` was written, in place of any other.
+    pub fn written(&mut self, slot: Slot) {
+        self.damaged.retain(|of| *of != slot);
+    }
+}
+
 /// Removes all but the `kept` newest snapshots up to that of `last`, which was written last: a
-/// later one is of another log, and must not take a place of these.
-pub fn delete_old<M: Media>(media: &M, last: Slot, kept: usize) -> io::Result<()> {
+/// later one is of another log, and must not take a place of these. Nor must one that was passed
+/// over: the last whole one would be removed for it.
+pub fn delete_old<M: Media>(
+    media: &M,
+    last: Slot,
+    kept: usize,
+    passed_over: &PassedOver,
+) -> io::Result<()> {
     let mut slots = list(media)?;
     slots.retain(|slot| *slot <= last);
-    for &slot in slots.iter().rev().skip(kept) {
-        media.remove(&name(slot))?;
+    let mut n_kept = 0;
+    for &slot in slots.iter().rev() {
+        if n_kept == kept {
+            media.remove(&name(slot))?;
+        } else if slot == last || !passed_over.has(slot) {
+            n_kept += 1;
+        }
     }
     media.sync_dir()
 }
@@ -487,9 +516,26 @@ mod tests {
         for slot in 1..=4 {
             write(&disk, Slot(slot), b"state").unwrap();
         }
-        delete_old(&disk, Slot(3), 2).unwrap();
+        let none = PassedOver::default();
+        delete_old(&disk, Slot(3), 2, &none).unwrap();
         assert_eq!(list(&disk).unwrap(), [Slot(2), Slot(3), Slot(4)], "the last is not looked at");
-        delete_old(&disk, Slot(4), 2).unwrap();
+        delete_old(&disk, Slot(4), 2, &none).unwrap();
         assert_eq!(list(&disk).unwrap(), [Slot(3), Slot(4)]);
+    }
+
+    #[test]
+    fn a_damaged_snapshot_takes_no_place_of_a_whole_one() {
+        let disk = Simulated::new();
+        for slot in 1..=3 {
+            write(&disk, Slot(slot), b"state").unwrap();
+        }
+        let mut passed_over = PassedOver { damaged: vec![Slot(2)] };
+        delete_old(&disk, Slot(3), 2, &passed_over).unwrap();
+        assert_eq!(list(&disk).unwrap(), [Slot(1), Slot(2), Slot(3)]);
+        write(&disk, Slot(4), b"state").unwrap();
+        delete_old(&disk, Slot(4), 2, &passed_over).unwrap();
+        assert_eq!(list(&disk).unwrap(), [Slot(3), Slot(4)]);
+        passed_over.written(Slot(2));
+        assert_eq!(passed_over, PassedOver::default());
     }
 }

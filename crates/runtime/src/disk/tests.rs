@@ -228,3 +228,27 @@ fn a_snapshot_of_another_log_is_neither_believed_nor_kept_in_place_of_an_own_one
     drop(disk);
     assert_eq!(reopened(&own, 1).1, Some((Prefix(6), b"later".to_vec())));
 }
+
+#[test]
+fn a_damaged_snapshot_does_not_cost_the_last_whole_one_its_place() {
+    let base = tempfile::tempdir().unwrap();
+    let path = base.path().join("data");
+    let damage = |prefix| {
+        let file = path.join(snapshot::name(Slot(prefix)));
+        let mut bytes = std::fs::read(&file).unwrap();
+        bytes[0] ^= 1;
+        std::fs::write(&file, bytes).unwrap();
+    };
+    let (mut disk, _) = reopened(&path, 1);
+    take_snapshot(&mut disk, Prefix(5), b"five");
+    take_snapshot(&mut disk, Prefix(6), b"six");
+    drop(disk);
+    damage(6);
+    let (mut disk, found) = reopened(&path, 1);
+    assert_eq!(found, Some((Prefix(5), b"five".to_vec())));
+    take_snapshot(&mut disk, Prefix(7), b"seven");
+    drop(disk);
+    damage(7);
+    let found = reopened(&path, 1).1;
+    assert_eq!(found, Some((Prefix(5), b"five".to_vec())), "two whole ones were kept");
+}
