@@ -407,8 +407,11 @@ impl StableStorage for LogDisk {
 
 /// The newest whole state of this log, and the snapshots before which it was taken. With an older
 /// one, or without any, the machine finds that the log does not reach back to it, and asks the
-/// others.
-pub(crate) fn newest(media: &Os, log: u64) -> Result<(Option<Found>, PassedOver), OpenError> {
+/// others. That holds for a snapshot that the disk does not give as for a damaged one.
+pub(crate) fn newest<M: Media>(
+    media: &M,
+    log: u64,
+) -> Result<(Option<Found>, PassedOver), OpenError> {
     let mut passed_over = PassedOver::default();
     let failed = |error| OpenError::Os { what: "list the snapshots", error };
     for slot in snapshot::list(media).map_err(failed)?.into_iter().rev() {
@@ -421,13 +424,24 @@ pub(crate) fn newest(media: &Os, log: u64) -> Result<(Option<Found>, PassedOver)
                 crate::complain(format_args!("{error}"));
                 passed_over.damaged.push(slot);
             }
+            Err(error) if error.is_unread() => {
+                crate::complain(format_args!(
+                    "{error}. The file is kept, and an older snapshot or another member's state \
+                     is used"
+                ));
+                passed_over.unread.push(slot);
+            }
             Err(error) => return Err(error.into()),
         }
     }
     Ok((None, passed_over))
 }
 
-fn read(media: &Os, log: u64, slot: Slot) -> Result<(Vec<u8>, Option<StateHead>), SnapshotError> {
+fn read<M: Media>(
+    media: &M,
+    log: u64,
+    slot: Slot,
+) -> Result<(Vec<u8>, Option<StateHead>), SnapshotError> {
     let file = Snapshot::open(media, slot)?;
     file.check_log(log)?;
     file.verify()?;

@@ -20,7 +20,7 @@
 //! - I2 **No unchecked byte is returned.** Each chunk is verified when it is read, against its
 //!   number too; [`Snapshot::verify`] checks the whole.
 
-use crate::media::Media;
+use crate::media::{Media, is_unreadable};
 use base::Slot;
 use std::io;
 use xxhash_rust::xxh3::Xxh3;
@@ -76,6 +76,13 @@ pub enum SnapshotError {
     },
 }
 
+impl SnapshotError {
+    /// Whether the disk cannot give the content of the file.
+    pub fn is_unread(&self) -> bool {
+        matches!(self, SnapshotError::Io { error, .. } if is_unreadable(error))
+    }
+}
+
 /// The name of the snapshot of all below `slot`.
 pub fn name(slot: Slot) -> String {
     format!("snapshot-{:016x}", slot.0)
@@ -110,16 +117,20 @@ pub fn clear<M: Media>(media: &M) -> io::Result<()> {
 pub struct PassedOver {
     /// The damaged ones. They are removed as soon as enough newer ones are there.
     pub damaged: Vec<Slot>,
+    /// The ones that the disk did not give. The life that met them does not remove them: a later
+    /// one may read them, until it has newer ones.
+    pub unread: Vec<Slot>,
 }
 
 impl PassedOver {
     fn has(&self, slot: Slot) -> bool {
-        self.damaged.contains(&slot)
+        self.damaged.contains(&slot) || self.unread.contains(&slot)
     }
 
     /// Notes that a whole snapshot of `slot` was written, in place of any other.
     pub fn written(&mut self, slot: Slot) {
         self.damaged.retain(|of| *of != slot);
+        self.unread.retain(|of| *of != slot);
     }
 }
 
@@ -137,7 +148,9 @@ pub fn delete_old<M: Media>(
     let mut n_kept = 0;
     for &slot in slots.iter().rev() {
         if n_kept == kept {
-            media.remove(&name(slot))?;
+            if !passed_over.unread.contains(&slot) {
+                media.remove(&name(slot))?;
+            }
         } else if slot == last || !passed_over.has(slot) {
             n_kept += 1;
         }
@@ -529,7 +542,7 @@ mod tests {
         for slot in 1..=3 {
             write(&disk, Slot(slot), b"state").unwrap();
         }
-        let mut passed_over = PassedOver { damaged: vec![Slot(2)] };
+        let mut passed_over = PassedOver { damaged: vec![Slot(2)], ..PassedOver::default() };
         delete_old(&disk, Slot(3), 2, &passed_over).unwrap();
         assert_eq!(list(&disk).unwrap(), [Slot(1), Slot(2), Slot(3)]);
         write(&disk, Slot(4), b"state").unwrap();
@@ -537,5 +550,16 @@ mod tests {
         assert_eq!(list(&disk).unwrap(), [Slot(3), Slot(4)]);
         passed_over.written(Slot(2));
         assert_eq!(passed_over, PassedOver::default());
+    }
+
+    #[test]
+    fn a_snapshot_that_could_not_be_read_is_not_removed() {
+        let disk = Simulated::new();
+        for slot in 1..=4 {
+            write(&disk, Slot(slot), b"state").unwrap();
+        }
+        let passed_over = PassedOver { unread: vec![Slot(2)], ..PassedOver::default() };
+        delete_old(&disk, Slot(4), 2, &passed_over).unwrap();
+        assert_eq!(list(&disk).unwrap(), [Slot(2), Slot(3), Slot(4)]);
     }
 }

@@ -3,6 +3,8 @@
 use super::*;
 use base::{Ballot, Incarnation, NodeId};
 use std::path::Path;
+use storage::media::{SECTOR, Simulated};
+use storage::snapshot::SnapshotWriter;
 
 const WITHIN: Duration = Duration::from_secs(20);
 
@@ -251,4 +253,28 @@ fn a_damaged_snapshot_does_not_cost_the_last_whole_one_its_place() {
     damage(7);
     let found = reopened(&path, 1).1;
     assert_eq!(found, Some((Prefix(5), b"five".to_vec())), "two whole ones were kept");
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_read_is_passed_over_as_a_damaged_one_is() {
+    let disk = Simulated::new();
+    for (slot, state) in [(5, b"five!"), (6, b"six!!")] {
+        let mut writer = SnapshotWriter::create(&disk, 1, Slot(slot), b"").unwrap();
+        writer.write(state).unwrap();
+        writer.finish().unwrap();
+    }
+    let name = snapshot::name(Slot(6));
+    let n_sectors = disk.contents(&name).unwrap().len().div_ceil(SECTOR) as u64;
+    for sector in 0..n_sectors {
+        disk.set_faults(|faults| faults.unreadable = Some((name.clone(), sector)));
+        let (found, passed_over) = newest(&disk, 1).unwrap();
+        let found = found.expect("the older one is whole");
+        assert_eq!((found.prefix, &found.state[..]), (Prefix(5), &b"five!"[..]));
+        assert_eq!(passed_over, PassedOver { damaged: Vec::new(), unread: vec![Slot(6)] });
+    }
+    disk.set_faults(|faults| (faults.unreadable, faults.n_not_opened) = (None, 1));
+    newest(&disk, 1).expect_err("a want of descriptors passes: nothing older is taken for it");
+    let (found, passed_over) = newest(&disk, 1).unwrap();
+    assert_eq!(found.map(|found| found.prefix), Some(Prefix(6)), "it is still there");
+    assert_eq!(passed_over, PassedOver::default());
 }

@@ -60,6 +60,14 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
+/// Whether an error means that the disk cannot give the bytes that were asked for: a bad sector, or
+/// one whose checksum below the file does not hold.
+pub fn is_unreadable(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errnos = [Errno::IO, Errno::NODATA, Errno::ILSEQ, Errno::BADMSG, Errno::UCLEAN];
+    errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
 /// Whether an error means that this process, or the host, has no descriptor left for a file.
 pub fn lacks_descriptors(error: &io::Error) -> bool {
     let errnos = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];

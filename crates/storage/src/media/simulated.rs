@@ -31,6 +31,8 @@ pub struct Faults {
     /// The number of further writes that are refused for want of room, whatever was allocated: a
     /// file system that copies on write needs room for each.
     pub n_not_written: u64,
+    /// The file and the sector that cannot be read until it is written again.
+    pub unreadable: Option<(String, u64)>,
 }
 
 /// A disk in memory. Clones are the same disk.
@@ -298,6 +300,14 @@ impl Disk {
         Err(io::ErrorKind::StorageFull.into())
     }
 
+    /// Whether the bytes of a file reach into the sector that cannot be read.
+    fn meets_unreadable(&self, inode: usize, offset: u64, len: usize) -> bool {
+        let Some((name, sector)) = &self.faults.unreadable else { return false };
+        let (start, end) = (sector * SECTOR as u64, (sector + 1) * SECTOR as u64);
+        let meets = offset < end && start < offset + len as u64;
+        meets && self.names.get(name) == Some(&inode)
+    }
+
     fn has_room(&self, bytes: u64) -> io::Result<()> {
         match self.faults.capacity {
             Some(capacity) if self.used() + bytes > capacity => {
@@ -378,7 +388,11 @@ impl Media for Simulated {
 
     fn read_at(&self, file: &SimulatedFile, offset: u64, into: &mut [u8]) -> io::Result<()> {
         let mut disk = self.disk();
+        let is_unreadable = disk.meets_unreadable(file.inode, offset, into.len());
         let inode = disk.inode(file)?;
+        if is_unreadable {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let offset = offset as usize;
         let bytes = inode.seen.get(offset..offset + into.len());
         into.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -395,6 +409,9 @@ impl Media for Simulated {
         let room = disk.has_room_to_copy().and_then(|()| disk.has_room(more));
         if room.is_ok() {
             disk.inode_of(file)?.write(offset as usize, bytes);
+            if disk.meets_unreadable(file.inode, offset, bytes.len()) {
+                disk.faults.unreadable = None;
+            }
         }
         power.and(room)
     }
@@ -528,6 +545,22 @@ mod tests {
         assert_eq!(disk.contents("a").unwrap()[0], 7);
         disk.power_cut(&mut Rng::new(1));
         assert_eq!(disk.contents("a").unwrap()[0], 0);
+    }
+
+    #[test]
+    fn a_bad_sector_is_not_read_until_it_is_written_again() {
+        let disk = Simulated::new();
+        let file = disk.create("a", 3 * SECTOR as u64).unwrap();
+        disk.set_faults(|faults| faults.unreadable = Some(("a".to_owned(), 1)));
+        let read = |sectors: std::ops::Range<usize>| {
+            let mut bytes = vec![0; sectors.len() * SECTOR];
+            disk.read_at(&file, (sectors.start * SECTOR) as u64, &mut bytes)
+        };
+        read(0..1).unwrap();
+        read(2..3).unwrap();
+        assert!(super::super::is_unreadable(&read(0..3).unwrap_err()));
+        disk.write_at(&file, SECTOR as u64, &[1; SECTOR]).unwrap();
+        read(0..3).unwrap();
     }
 
     #[test]
