@@ -343,6 +343,9 @@ impl<P: Plant, R: Replicator, A: Application, D: Door<A>> Core<P, R, A, D> {
             end if plant.has_planted(Bug::SnapshotClaimsMore) => end.next_slot().prefix_through(),
             end => end,
         };
+        if self.taking.installs {
+            disk.hurry_snapshot();
+        }
         if disk.begin_snapshot(prefix, state_head, now) {
             let ends = |head| Claim::Ends { prefix, head };
             plant.claims(state_head.map(ends).into_iter());

@@ -154,6 +154,8 @@ pub(crate) struct Shelf {
     pub(crate) writing: Option<(Prefix, bool)>,
     /// All its pieces are there.
     pub(crate) is_whole: bool,
+    /// Whether none is begun until the machine waits for one.
+    pub(crate) is_put_off: bool,
     /// Whether the next snapshot that ends has failed.
     pub(crate) fails: bool,
     /// How many have become durable.
@@ -191,8 +193,15 @@ impl StableStorage for Shelf {
 
     fn begin_snapshot(&mut self, prefix: Prefix, _: Option<StateHead>, _: Instant) -> bool {
         assert!(self.writing.is_none(), "one at a time");
+        if self.is_put_off {
+            return false;
+        }
         (self.writing, self.is_whole) = (Some((prefix, false)), false);
         true
+    }
+
+    fn hurry_snapshot(&mut self) {
+        self.is_put_off = false;
     }
 
     fn snapshot_pause(&self, _: Instant) -> Option<Duration> {

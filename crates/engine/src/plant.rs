@@ -168,6 +168,10 @@ pub trait StableStorage: Disk + fmt::Debug {
     /// only grows meanwhile.
     fn begin_snapshot(&mut self, prefix: Prefix, head: Option<StateHead>, now: Instant) -> bool;
 
+    /// The machine waits for the snapshot that is to be begun: a pause that is long for the sake of
+    /// others on the volume ends sooner. Nothing to do for a disk without such pauses.
+    fn hurry_snapshot(&mut self) {}
+
     /// How long no snapshot is begun, after one that failed.
     fn snapshot_pause(&self, now: Instant) -> Option<Duration>;
 

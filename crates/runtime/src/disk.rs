@@ -13,7 +13,8 @@
 //!   allows (D4 of `proto::disk`). Asserted in `LogDisk::append`.
 //! - I5 a failed snapshot is begun again after a growing pause, and is reported once. So what was
 //!   logged before it counts again: by [`LogDisk::snapshotted`]. The pause is long beside the time
-//!   that the attempt took: a state that does not fit fills the disk a small part of the time.
+//!   that the attempt took: a state that does not fit fills the disk a small part of the time. One
+//!   that the machine waits for is begun again after ten seconds, whatever the attempt took.
 
 use crate::saving::{End, Writing};
 use base::{Instant, Prefix, Slot};
@@ -85,6 +86,8 @@ impl Bell {
 #[derive(Debug)]
 struct NoSnapshot {
     why: String,
+    /// The time of the failure.
+    at: Instant,
     pause: Duration,
     until: Instant,
 }
@@ -277,7 +280,7 @@ impl LogDisk {
         let pause = before.map_or(SNAPSHOT_PAUSE, |of| SNAPSHOT_PAUSE_MAX.min(of.pause * 2));
         let by_took = took.saturating_mul(SNAPSHOT_PAUSE_TIMES).min(SNAPSHOT_PAUSE_TIMES_MAX);
         let pause = pause.max(by_took);
-        self.no_snapshot = Some(NoSnapshot { why, pause, until: now.plus(pause) });
+        self.no_snapshot = Some(NoSnapshot { why, at: now, pause, until: now.plus(pause) });
     }
 }
 
@@ -358,6 +361,12 @@ impl StableStorage for LogDisk {
                 self.is_without_snapshot(why, Duration::ZERO, now);
                 false
             }
+        }
+    }
+
+    fn hurry_snapshot(&mut self) {
+        if let Some(of) = &mut self.no_snapshot {
+            of.until = of.until.min(of.at.plus(SNAPSHOT_PAUSE_MAX));
         }
     }
 

@@ -424,6 +424,24 @@ fn i3_an_older_snapshot_that_ends_meanwhile_makes_no_state_durable() {
     assert_eq!((prefixes, n_snapshots), (vec![Prefix(7)], 2), "its own, and then the state's");
 }
 
+/// The trap: it waited for minutes, as one of the member's own does.
+#[test]
+fn a_state_that_the_machine_waits_for_does_not_wait_for_the_long_pause() {
+    let mut group = Group::new();
+    group.cores[LACKS].host.disk = Some(Shelf { is_put_off: true, ..disk() });
+    let is_writing = |group: &mut Group| {
+        group.cores[LACKS].mind_disk();
+        group.cores[LACKS].host.disk.as_ref().unwrap().is_writing()
+    };
+    group.decide(LACKS, Prefix(3));
+    assert!(!is_writing(&mut group), "one of its own is put off");
+    group.half_way();
+    group.carry(LACKS, HAS);
+    group.carry(HAS, LACKS);
+    assert!(group.cores[LACKS].taking.installs);
+    assert!(is_writing(&mut group));
+}
+
 #[test]
 fn nothing_of_a_state_is_made_for_a_link_that_is_down() {
     let mut group = Group::new();

@@ -164,6 +164,14 @@ fn i5_a_snapshot_that_fails_after_a_long_time_is_put_off_for_longer() {
     let failed = begun.plus(took);
     assert_eq!(ended(&mut disk, failed), None);
     assert_eq!(disk.snapshot_pause(failed), Some(Duration::from_secs(48)));
+    // But the machine is not kept waiting: I5.
+    disk.hurry_snapshot();
+    assert_eq!(disk.snapshot_pause(failed), Some(SNAPSHOT_PAUSE_MAX));
+    std::fs::remove_dir(&obstacle).unwrap();
+    let later = failed.plus(SNAPSHOT_PAUSE_MAX);
+    assert!(disk.begin_snapshot(Prefix(2), None, later));
+    disk.snapshot_piece(b"state".to_vec(), true);
+    assert_eq!(ended(&mut disk, later), Some(Prefix(2)));
 }
 
 /// The machine keeps both: a member took nothing, and its status said that all was well.
