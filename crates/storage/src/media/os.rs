@@ -1,6 +1,8 @@
 //! A directory of the operating system.
 
 use super::Media;
+use rustix::fs::FallocateFlags;
+use rustix::io::retry_on_intr;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -53,25 +55,35 @@ impl Os {
         debug_assert!(!name.contains('/'), "the directory is flat: {name}");
         self.0.path.join(name)
     }
+
+    /// Makes a file, whose space `allocate` takes.
+    fn create_by(
+        &self,
+        name: &str,
+        mut allocate: impl FnMut(&File) -> rustix::io::Result<()>,
+    ) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        // These files contain clients' values, which only the owner may read.
+        let file = options.read(true).write(true).create_new(true).mode(0o600);
+        let file = file.open(self.at(name))?;
+        // Some file systems end the call at any signal, as one that stops the process for a moment.
+        if let Err(e) = retry_on_intr(|| allocate(&file)) {
+            // The caller needs the cause; a name that stays behind is removed at the next opening.
+            let _ = self.remove(name);
+            return Err(e.into());
+        }
+        Ok(file)
+    }
 }
 
 impl Media for Os {
     type File = File;
 
     fn create(&self, name: &str, len: u64) -> io::Result<File> {
-        let mut options = OpenOptions::new();
-        // These files contain clients' values, which only the owner may read.
-        let file = options.read(true).write(true).create_new(true).mode(0o600);
-        let file = file.open(self.at(name))?;
-        if len > 0
-            && let Err(e) =
-                rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, len)
-        {
-            // The caller needs the cause; a name that stays behind is removed at the next opening.
-            let _ = self.remove(name);
-            return Err(e.into());
-        }
-        Ok(file)
+        self.create_by(name, |file| match len {
+            0 => Ok(()),
+            _ => rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len),
+        })
     }
 
     fn open(&self, name: &str) -> io::Result<File> {
@@ -142,6 +154,19 @@ mod tests {
         assert!(media.sync(&a_pipe()).is_err(), "fdatasync was not called");
         let inner = Inner { path: base.path().into(), dir: a_pipe(), access: Access::Writing };
         assert!(Os(Arc::new(inner)).sync_dir().is_err(), "fsync was not called");
+    }
+
+    /// The trap: a process that was stopped and continued ended.
+    #[test]
+    fn an_allocation_that_a_signal_ends_is_begun_again() {
+        let base = tempfile::tempdir().unwrap();
+        let media = Os::new(base.path()).unwrap();
+        let mut left = vec![Ok(()), Err(rustix::io::Errno::INTR), Err(rustix::io::Errno::INTR)];
+        media.create_by("file", |_| left.pop().unwrap()).unwrap();
+        assert!(left.is_empty());
+        let full = media.create_by("other", |_| Err(rustix::io::Errno::NOSPC));
+        assert!(super::super::is_full(&full.unwrap_err()));
+        assert_eq!(media.list().unwrap(), ["file"], "what has failed leaves no name");
     }
 
     // Root may write a file that forbids it, and tests run as root: a write must fail, not `open`.
