@@ -57,8 +57,8 @@ pub trait Program {
     /// Saves what the program holds, beside its legs, behind so many entries of connections: it is
     /// at rest, and is fed nothing until that is done, but for files that were saved when it was
     /// ended for its renewal. Returns the number of bytes of the checkpoint, once there is one;
-    /// called again a moment later until then. A save that was begun at another place was given up,
-    /// and what became of it does not count.
+    /// called again a moment later until then, but not without end: a save has a deadline. A save
+    /// that was begun at another place was given up, and what became of it does not count.
     ///
     /// # Errors
     /// The program cannot be saved now.

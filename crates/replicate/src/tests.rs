@@ -6,6 +6,7 @@ mod copies;
 mod halts;
 pub(crate) mod lines;
 mod rest;
+mod saves;
 mod seats;
 mod strict;
 mod times;

@@ -11,7 +11,7 @@ use super::inside::{Inside, is_without, write_library};
 use super::place::{Address, Place};
 use super::processes::has_ended;
 use super::renewal::{Renewals, Start};
-use super::save::{Loading, Restored, Saved, Saver};
+use super::save::{Loading, Restored, SAVES_WITHIN, Saved, Saver};
 use crate::config::{Attach, EndBy, InputOrder, Program as Settings, RestBy, Time};
 use crate::program::this_program;
 use console::{Failure, Outcome};
@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The bit that distinguishes the keys of legs from those of clients.
 pub(super) const LEG: u64 = 1 << 62;
@@ -59,8 +59,9 @@ pub(crate) struct Copy {
     legs: Vec<Option<OwnedFd>>,
     /// Its directory is what is saved: then it begins again at halts.
     renewals: Option<Renewals>,
-    /// A save under way, and the place where it was begun.
-    saver: Option<(u64, Saver)>,
+    /// A save under way, behind the place where it was begun and the time by which it has to be
+    /// over. It may have no connection yet.
+    saver: Option<(u64, Instant, Option<Saver>)>,
     saved: Option<Saved>,
     restored: Restored,
     /// The program reads a checkpoint, as far as is known.
@@ -410,17 +411,22 @@ impl Program for Copy {
         if let Some(of) = &mut self.renewals {
             return of.files.poll();
         }
-        let begun = self.saver.take().filter(|(place, _)| *place == at);
-        let mut saver = match begun {
-            Some((_, saver)) => saver,
+        let begun = self.saver.take().filter(|(place, ..)| *place == at);
+        let (_, ends_by, saver) =
+            begun.unwrap_or_else(|| (at, Instant::now() + SAVES_WITHIN, None));
+        let mut saver = match saver {
+            Some(saver) => saver,
             None => match self.connected() {
-                Ok(connection) => Saver::begin(connection)?,
-                Err(Errno::AGAIN) => return Ok(None),
+                Ok(connection) => Saver::begin(connection, ends_by)?,
+                Err(Errno::AGAIN) if Instant::now() < ends_by => {
+                    self.saver = Some((at, ends_by, None));
+                    return Ok(None);
+                }
                 Err(error) => return Err(format!("cannot ask the program to save: {error}")),
             },
         };
         let Some(found) = saver.poll()? else {
-            self.saver = Some((at, saver));
+            self.saver = Some((at, ends_by, Some(saver)));
             return Ok(None);
         };
         let saved = Saved::open(&found, &self.place.dir())?;

@@ -22,7 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The time in which a program has to have saved.
-const SAVES_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const SAVES_WITHIN: Duration = Duration::from_secs(120);
 /// The longest answer that is read.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -39,10 +39,9 @@ pub(super) struct Saver {
 }
 
 impl Saver {
-    /// Asks the program what it would begin with, and to save if that is what it saves.
-    pub(super) fn begin(connection: OwnedFd) -> Result<Saver, String> {
+    /// Asks the program what it would begin with, and to save, by then, if that is what it saves.
+    pub(super) fn begin(connection: OwnedFd, ends_by: Instant) -> Result<Saver, String> {
         ask(&connection, QUESTIONS)?;
-        let ends_by = Instant::now() + SAVES_WITHIN;
         Ok(Saver { connection, answer: Vec::new(), found: None, ends_by })
     }
 

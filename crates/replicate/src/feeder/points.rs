@@ -1,5 +1,10 @@
 //! The points of a copy, where its answers are hashed and it may be saved, and the ends of
 //! connections, which are fed at rest (`feeder`, I6).
+//!
+//! - I14 a program may move while it saves, and do nothing else. It was at rest when its save was
+//!   begun at a point, and is fed nothing there. So until that is over the save alone is asked
+//!   for, which has a deadline of its own: the copy does not stall meanwhile, be it that the
+//!   checkpoint was given up. A copy that is not at rest behind its save stalls as any other.
 
 use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER};
 use crate::bugs::Bug;
@@ -52,12 +57,19 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         let is_careless = self.planted.has(Bug::HashBeforeRest);
         self.end_turn(program);
-        if !is_careless && (self.is_awaited() || !self.is_settled(program, audience, now)) {
+        let is_begun = self.renewal.saving_at == Some(self.position());
+        let was_settled = is_careless || saves && is_begun; // I14
+        if !was_settled && (self.is_awaited() || !self.is_settled(program, audience, now)) {
+            if is_begun {
+                self.outwait_save(program, now);
+            }
             return false;
         }
         if saves && !renews && self.renewal.saved.is_none() && !self.save(program, now) {
+            self.renewal.saving_at = Some(self.position());
             return false;
         }
+        self.renewal.saving_at = None;
         for leg in self.legs.iter_mut().filter(|leg| !leg.is_over) {
             let mut answers = std::mem::take(&mut leg.answers);
             if !leg.is_masked() {
@@ -76,9 +88,8 @@ impl<B: Planting<Bug>> Feeder<B> {
     /// Saves the copy, which is at rest. Returns whether that is done, or was in vain.
     pub(super) fn save(&mut self, program: &mut impl Program, now: Instant) -> bool {
         let at = self.position();
-        let place = if self.planted.has(Bug::SavedElsewhere) { 0 } else { at };
         let made = match self.header() {
-            Ok(header) => match program.save(place) {
+            Ok(header) => match program.save(self.place_of_save()) {
                 Ok(Some(len)) => Ok((header.bytes(), len)),
                 Ok(None) => {
                     self.moved_at = now; // saving has a deadline of its own
@@ -91,6 +102,19 @@ impl<B: Planting<Bug>> Feeder<B> {
         };
         self.renewal.saved = Some(Saved { at, made });
         true
+    }
+
+    /// I14: a save that was begun here was given up by the members, and may not be over.
+    fn outwait_save(&mut self, program: &mut impl Program, now: Instant) {
+        if program.save(self.place_of_save()) == Ok(None) {
+            self.moved_at = now;
+        } else {
+            self.renewal.saving_at = None;
+        }
+    }
+
+    fn place_of_save(&self) -> u64 {
+        if self.planted.has(Bug::SavedElsewhere) { 0 } else { self.position() }
     }
 
     /// What a copy that begins here has to be told (`checkpoint`, K5).

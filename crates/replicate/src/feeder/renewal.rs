@@ -20,6 +20,9 @@ const FILES_EVERY: Duration = Duration::from_millis(10);
 pub(super) struct Renewal {
     /// The checkpoint that was not handed on.
     pub(super) saved: Option<Saved>,
+    /// The point at which a save of the program, which was at rest there, was begun and is not
+    /// over (`points`, I14).
+    pub(super) saving_at: Option<u64>,
     /// The copy is ended, and whether it saves its files.
     under_way: Option<bool>,
     /// The point of the files that were saved, which are made ready to be handed on.

@@ -194,7 +194,7 @@ fn d3_copies_without_a_majority_serve_on_or_stop_as_the_settings_say() {
 
 impl<B: Planting<Bug>> Rig<B> {
     /// Everything is decided and answered, until nothing happens.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         for _ in 0..20 {
             self.turn_after(Duration::from_millis(1));
             self.decide();
@@ -204,7 +204,7 @@ impl<B: Planting<Bug>> Rig<B> {
 
     /// The client asks so much that the copies pass the next point, and the other member's copy has
     /// answered alike.
-    fn pass_point(&mut self, client: PipeId, requests: &[&[u8]]) {
+    pub(super) fn pass_point(&mut self, client: PipeId, requests: &[&[u8]]) {
         for request in requests {
             self.ask(client, request);
             self.decide();
