@@ -389,7 +389,11 @@ impl Program for Copy {
         let of = renewals.as_mut().ok_or("the program is not saved by its files")?;
         if of.dumps {
             let (child, _) = child.as_ref().ok_or("the program was not started")?;
-            return if saves { of.dump(child.id(), &self.place) } else { Ok(true) };
+            if !saves {
+                of.files.forget();
+                return Ok(true);
+            }
+            return of.dump(child.id(), &self.place);
         }
         if let Some(inside) = inside.as_mut().filter(|_| of.asks) {
             inside.let_go(); // one that is held cannot hear that it is to end

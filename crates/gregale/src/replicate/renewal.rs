@@ -164,9 +164,12 @@ impl Renewals {
                         return Ok(false);
                     }
                     drop(program);
-                    if saves {
-                        self.files.save(directory.to_owned());
+                    if !saves {
+                        // What was saved at an earlier halt may still be packed: that was given up.
+                        self.files.forget();
+                        return Ok(true);
                     }
+                    self.files.save(directory.to_owned());
                     self.stage = Some(Stage::Copying);
                 }
                 Some(Stage::Copying) => {
@@ -235,5 +238,43 @@ impl Renewals {
             .and_then(|()| std::fs::remove_dir(&root))
             .map_err(|error| format!("cannot put a dump in its place: {error}"))?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::files::COPIED_WITHIN;
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+    use std::process::Command;
+
+    /// The trap: it waited for the copy that was made at an earlier halt, which was over, as long
+    /// as that was packed.
+    #[test]
+    fn a_renewal_that_saves_nothing_does_not_wait_for_what_was_saved_before() {
+        let run = tempfile::tempdir().unwrap();
+        let directory = run.path().join("dir");
+        std::fs::create_dir(&directory).unwrap();
+        let mut renewals = Renewals {
+            files: Files::new(run.path(), COPIED_WITHIN),
+            stage: None,
+            seed: 0,
+            is_in_turns: false,
+            speaks_resp: false,
+            asks: false,
+            dumps: false,
+        };
+        renewals.files.save(directory.clone());
+        while !renewals.files.is_copied() {
+            std::thread::yield_now();
+        }
+        let child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+        let mut program = Some((child, pidfd));
+        while !renewals.end(&mut program, false, &directory, "sleep").unwrap() {
+            std::thread::yield_now();
+        }
+        assert!(program.is_none() && renewals.stage.is_none());
+        assert_eq!(renewals.files.poll(), Err("no directory was saved".to_owned()));
     }
 }
