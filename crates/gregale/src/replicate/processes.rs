@@ -7,6 +7,7 @@
 //! - F2 the end is over when the kernel has said of each that it has ended: none writes a file from
 //!   then on.
 
+use super::asleep::{is_of_the_dead, state_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
@@ -90,8 +91,11 @@ pub(super) fn has_ended(launch: u32) -> bool {
 
 /// Whether a process runs, or may.
 fn is_alive(pid: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    super::asleep::state_of(&stat).is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    match fs::read(format!("/proc/{pid}/stat")) {
+        Ok(stat) => state_of(&String::from_utf8_lossy(&stat))
+            .is_some_and(|state| !matches!(state, 'Z' | 'X')),
+        Err(error) => !is_of_the_dead(&error),
+    }
 }
 
 /// The first process of a program: that which `launch` has become, or is the parent of.
@@ -162,7 +166,7 @@ fn is_blocked(pid: u32) -> bool {
 fn states(pid: u32) -> impl Iterator<Item = char> {
     tasks(pid).filter_map(|task| {
         let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
-        super::asleep::state_of(&stat)
+        state_of(&stat)
     })
 }
 
