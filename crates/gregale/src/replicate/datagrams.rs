@@ -30,23 +30,28 @@ const PEERS_MAX: usize = 500;
 const WAITING_MAX: usize = 256;
 /// The clients that wait to be admitted, at most.
 const NEWCOMERS_MAX: usize = 1024;
-/// The datagrams that are taken from the socket in one turn, at most.
+/// The datagrams that are taken from a socket in one turn, at most.
 const TURN_MAX: usize = 1024;
 
-/// Reads the next datagram of a leg, behind its length (U1). One that does not fit is dropped, at
-/// all copies alike.
+/// Reads the next datagram of a leg that fits, behind its length (U1). Those before it are dropped,
+/// at all copies alike: they hide nothing from a point, where all that lies there is read.
 pub(super) fn read(leg: &OwnedFd, into: &mut [u8]) -> Result<Received, Broken> {
     let (len, datagram) = into.split_first_chunk_mut::<2>().ok_or(Broken)?;
     let room = datagram.len();
-    match rustix::net::recv(leg, datagram, RecvFlags::TRUNC) {
-        Ok((_, n)) if n > room || n > usize::from(u16::MAX) => Ok(Received::Nothing),
-        Ok((_, n)) => {
-            *len = (n as u16).to_be_bytes();
-            Ok(Received::Bytes(2 + n))
+    // (A buffer of the kernel's holds fewer that are too long.)
+    for _ in 0..TURN_MAX {
+        match rustix::net::recv(leg, &mut *datagram, RecvFlags::TRUNC) {
+            Ok((_, n)) if n > room || n > usize::from(u16::MAX) => {}
+            Ok((_, n)) => {
+                *len = (n as u16).to_be_bytes();
+                return Ok(Received::Bytes(2 + n));
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(Received::Nothing),
+            Err(_) => return Err(Broken),
         }
-        Err(Errno::AGAIN | Errno::INTR) => Ok(Received::Nothing),
-        Err(_) => Err(Broken),
     }
+    Ok(Received::Nothing)
 }
 
 /// The first datagram of what a copy has said, if all of it is there.
@@ -260,6 +265,22 @@ mod tests {
         let datagrams = Datagrams::bind("127.0.0.1:0".parse().unwrap(), 8).unwrap();
         let address = datagrams.socket.local_addr().unwrap();
         (datagrams, address)
+    }
+
+    /// The trap: nothing was read, so that the answers seemed to be complete.
+    #[test]
+    fn u1_an_answer_that_is_too_long_does_not_hide_the_next_one() {
+        let program = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let leg = UdpSocket::bind("127.0.0.1:0").unwrap();
+        leg.set_nonblocking(true).unwrap();
+        let address = leg.local_addr().unwrap();
+        for said in [&b"too long"[..], b"longer", b"fits"] {
+            program.send_to(said, address).unwrap();
+        }
+        let (leg, mut bytes) = (OwnedFd::from(leg), [0; 2 + 4]);
+        assert_eq!(read(&leg, &mut bytes), Ok(Received::Bytes(6)));
+        assert_eq!(&bytes, b"\x00\x04fits");
+        assert_eq!(read(&leg, &mut bytes), Ok(Received::Nothing));
     }
 
     #[test]
