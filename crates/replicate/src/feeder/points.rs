@@ -4,7 +4,8 @@
 //! - I14 a program may move while it saves, and do nothing else. It was at rest when its save was
 //!   begun at a point, and is fed nothing there. So until that is over the save alone is asked
 //!   for, which has a deadline of its own: the copy does not stall meanwhile, be it that the
-//!   checkpoint was given up. A copy that is not at rest behind its save stalls as any other.
+//!   checkpoint was given up. Its hash is taken when it is at rest behind that (it may have ended),
+//!   and until then it stalls as any other.
 
 use super::{Audience, Feeder, LOOK_EVERY, Phase, SOON_AFTER};
 use crate::bugs::Bug;
@@ -18,6 +19,14 @@ use crate::state::State;
 use crate::transcript::Transcript;
 use base::Instant;
 use proto::planted::Planting;
+
+/// A save of a program that was at rest when it was begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    /// The point.
+    pub(super) at: u64,
+    pub(super) is_over: bool,
+}
 
 /// A copy that was saved, or could not be.
 #[derive(Debug)]
@@ -57,19 +66,20 @@ impl<B: Planting<Bug>> Feeder<B> {
         }
         let is_careless = self.planted.has(Bug::HashBeforeRest);
         self.end_turn(program);
-        let is_begun = self.renewal.saving_at == Some(self.position());
-        let was_settled = is_careless || saves && is_begun; // I14
-        if !was_settled && (self.is_awaited() || !self.is_settled(program, audience, now)) {
-            if is_begun {
-                self.outwait_save(program, now);
-            }
+        let begun = self.renewal.saving.filter(|begun| begun.at == self.position());
+        let is_saving = begun.is_some_and(|begun| !begun.is_over);
+        if is_saving && !self.poll_save(saves, program, now) && saves {
+            return false; // I14
+        }
+        if !is_careless && (self.is_awaited() || !self.is_settled(program, audience, now)) {
             return false;
         }
-        if saves && !renews && self.renewal.saved.is_none() && !self.save(program, now) {
-            self.renewal.saving_at = Some(self.position());
+        let is_to_save = saves && !renews && begun.is_none() && self.renewal.saved.is_none();
+        if is_to_save && !self.save(program, now) {
+            self.renewal.saving = Some(Begun { at: self.position(), is_over: false });
             return false;
         }
-        self.renewal.saving_at = None;
+        self.renewal.saving = None;
         for leg in self.legs.iter_mut().filter(|leg| !leg.is_over) {
             let mut answers = std::mem::take(&mut leg.answers);
             if !leg.is_masked() {
@@ -104,13 +114,19 @@ impl<B: Planting<Bug>> Feeder<B> {
         true
     }
 
-    /// I14: a save that was begun here was given up by the members, and may not be over.
-    fn outwait_save(&mut self, program: &mut impl Program, now: Instant) {
-        if program.save(self.place_of_save()) == Ok(None) {
-            self.moved_at = now;
+    /// I14: whether the save that was begun here is over. If it is no longer wanted, the members
+    /// have given it up.
+    fn poll_save(&mut self, is_wanted: bool, program: &mut impl Program, now: Instant) -> bool {
+        let is_over = if is_wanted {
+            self.save(program, now)
         } else {
-            self.renewal.saving_at = None;
+            program.save(self.place_of_save()) != Ok(None)
+        };
+        if !is_over {
+            (self.moved_at, self.look_at) = (now, Some(now.plus(LOOK_EVERY)));
         }
+        self.renewal.saving = Some(Begun { at: self.position(), is_over });
+        is_over
     }
 
     fn place_of_save(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! The renewal of a copy at a halt: it is ended, and begins again with its files (I12 of the
 //! feeder).
 
-use super::points::Saved;
+use super::points::{Begun, Saved};
 use super::time::Clock;
 use super::{Asking, Feeder, LOOK_EVERY};
 use crate::bugs::Bug;
@@ -20,9 +20,8 @@ const FILES_EVERY: Duration = Duration::from_millis(10);
 pub(super) struct Renewal {
     /// The checkpoint that was not handed on.
     pub(super) saved: Option<Saved>,
-    /// The point at which a save of the program, which was at rest there, was begun and is not
-    /// over (`points`, I14).
-    pub(super) saving_at: Option<u64>,
+    /// The save that was begun at a point which is not passed yet (`points`, I14).
+    pub(super) saving: Option<Begun>,
     /// The copy is ended, and whether it saves its files.
     under_way: Option<bool>,
     /// The point of the files that were saved, which are made ready to be handed on.
