@@ -176,7 +176,9 @@ impl Member {
     /// disk was lost asks for the seat, and would get it.
     pub(super) fn vacate(&mut self, last: u64) -> bool {
         let is_wanted = self.wanted_ms.is_some_and(|wanted| last < wanted);
-        if self.state == State::Vacant || is_wanted {
+        // A removal that is told once more takes no later order back.
+        let is_ordered = self.has_parted && self.renews_when_gone;
+        if self.state == State::Vacant || is_wanted || is_ordered {
             return false;
         }
         self.renews_when_gone = false; // that order is taken back
@@ -468,6 +470,8 @@ mod tests {
         hanging.wanted_ms = Some(700);
         (hanging.state, hanging.renews_when_gone) = (State::Starting, true);
         assert!(!hanging.vacate(1) && hanging.renews_when_gone, "a later order stands");
+        (hanging.wanted_ms, hanging.has_parted) = (None, true);
+        assert!(!hanging.vacate(1) && hanging.renews_when_gone, "it was given after the removal");
     }
 
     /// Its port was silent for a second.

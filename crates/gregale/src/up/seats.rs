@@ -3,7 +3,7 @@
 
 use super::Supervisor;
 use super::data::{Data, Seat};
-use super::member::State;
+use super::member::{Member, State};
 use console::Outcome;
 use std::time::{Duration, Instant};
 
@@ -47,11 +47,8 @@ impl Supervisor<'_> {
         }
         // The leader looked a moment ago, and another member may have died since. What a disk holds
         // outlives that.
-        if self.data.is_none() {
-            let states = self.here().map(|of| (of.config.member, of.state));
-            if let Some(other) = needed(states.filter(|(other, _)| *other != id)) {
-                return self.say.not_renewed_without(id, other);
-            }
+        if let Some(other) = self.needed_without(id) {
+            return self.say.not_renewed_without(id, other);
         }
         if at >= self.members.len() {
             return;
@@ -62,6 +59,16 @@ impl Supervisor<'_> {
         }
         self.members[at].renews_when_gone = true;
         self.say.has_not_ended(id);
+    }
+
+    /// One that does not serve of those without which the memory of member `id` is needed. A member
+    /// that was removed has nothing that counts.
+    pub(super) fn needed_without(&self, id: u16) -> Option<u16> {
+        let takes_part = |of: &&Member| of.state != State::Vacant && !of.has_parted;
+        let states = self.members.iter().filter(takes_part).map(|of| (of.config.member, of.state));
+        let (own, others): (Vec<_>, Vec<_>) = states.partition(|(other, _)| *other == id);
+        let may_be_lost = self.data.is_none() && !own.is_empty();
+        if may_be_lost { needed(others.into_iter()) } else { None }
     }
 
     /// Begins a new incarnation of a member without a process.

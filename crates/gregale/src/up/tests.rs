@@ -115,6 +115,11 @@ fn no_memory_is_discarded_while_too_few_other_members_serve() {
         up.members[2].state = State::Serving;
         up.renew(1);
         assert_eq!((up.members[0].state, up.members[0].wanted_ms), (State::Serving, None));
+        // It was removed, and has ended.
+        (up.members[1].state, up.members[1].has_parted) = (State::Dead, true);
+        assert_eq!([1, 2].map(|id| up.needed_without(id)), [None; 2]);
+        up.members[2].state = State::Starting;
+        assert_eq!([1, 2].map(|id| up.needed_without(id)), [Some(3), None]);
     });
 }
 
