@@ -404,49 +404,6 @@ fn i6_a_copy_is_saved_when_it_has_answered() {
     assert!(saves_early(Some(Bug::SavedBeforeRest)), "the mistake shows");
 }
 
-/// The trap: a member that stood still while its program saved found that the others had given that
-/// up. When it was its turn again, it took what the program had saved for the newer state: a copy
-/// that began with it lacked entries, and with a second one they were outvoted that had them.
-#[test]
-fn i6_what_was_saved_for_a_checkpoint_that_was_given_up_is_not_that_of_a_later_one() {
-    let held_in_second = |planted: Option<Bug>| {
-        let mut rig = Rig::comparing(5, planted).begin();
-        let others = [OTHER, Rank::at(2)].map(|owner| (owner, Incarnation(3)));
-        rig.apply(&others.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
-        let client = rig.client();
-        rig.pass_point(client, &[b"SET a\r\n"]);
-        rig.door.program.saves_slowly = true;
-        for request in [&b"SET b\r\n"[..], b"SET c\r\n", b"SET d\r\n", b"SET e\r\n", b"SET f\r\n"] {
-            rig.ask(client, request);
-            rig.decide();
-            rig.answer_all();
-        }
-        rig.settle();
-        let gives_up = |rig: &mut Rig<Option<Bug>>| {
-            let making = rig.state.checkpoints().making().expect("one is made");
-            let (at, (owner, run)) = (making.at, making.maker);
-            rig.apply(&[entry(&Entry::Piece { owner, run, at, offset: 0, len: 0, bytes: b"" })]);
-            (at, owner)
-        };
-        let (first, maker) = gives_up(&mut rig);
-        rig.settle();
-        let five: [&[u8]; 5] =
-            [b"SET m\r\n", b"SET n\r\n", b"SET o\r\n", b"SET p\r\n", b"SET g\r\n"];
-        rig.pass_point(client, &five);
-        assert_ne!(gives_up(&mut rig).1, maker, "it is another member's turn");
-        rig.door.program.saves_slowly = false;
-        rig.pass_point(
-            client,
-            &[b"SET h\r\n", b"SET i\r\n", b"SET j\r\n", b"SET k\r\n", b"SET l\r\n"],
-        );
-        let making = rig.state.checkpoints().making().map(|making| (making.at, making.maker.0));
-        assert_eq!(making, Some((first + 10, maker)));
-        rig.door.program.saved.windows(5).any(|line| line == b"SET g")
-    };
-    assert!(held_in_second(None), "it is the state there");
-    assert!(!held_in_second(Some(Bug::SavedElsewhere)), "the mistake shows");
-}
-
 /// A copy has not answered its client for long. Returns the rig and its client.
 fn stalling<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
     let mut rig = Rig::comparing(5, planted).begin();

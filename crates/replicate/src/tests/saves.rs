@@ -4,11 +4,9 @@ use super::*;
 
 const OTHERS: [(Rank, Incarnation); 2] = [(OTHER, Incarnation(3)), (Rank::at(2), Incarnation(3))];
 
-/// A copy that saves at a point, whose program does nothing else; the others have passed that, and
-/// more is to be fed. Returns the point.
-fn saving() -> (Rig<Sound>, u64) {
-    let mut rig = Rig::comparing(5, Sound).begin();
-    rig.door = rig.door.stalled_after(Duration::from_secs(8));
+/// A copy that has begun to save at a point, which takes long. Returns the rig and its client.
+fn at_its_save<B: Planting<Bug>>(planted: B) -> (Rig<B>, PipeId) {
+    let mut rig = Rig::comparing(5, planted).begin();
     rig.apply(&OTHERS.map(|(owner, run)| entry(&Entry::Begin { owner, run })));
     let client = rig.client();
     rig.pass_point(client, &[b"SET a\r\n"]);
@@ -19,6 +17,14 @@ fn saving() -> (Rig<Sound>, u64) {
         rig.answer_all();
     }
     rig.settle();
+    (rig, client)
+}
+
+/// A copy that saves at a point, whose program does nothing else; the others have passed that, and
+/// more is to be fed. Returns the point.
+fn saving() -> (Rig<Sound>, u64) {
+    let (mut rig, _) = at_its_save(Sound);
+    rig.door = rig.door.stalled_after(Duration::from_secs(8));
     rig.door.program.is_busy = true;
     let making = rig.state.checkpoints().making().expect("one is made");
     assert_eq!(making.maker, (ME, RUN));
@@ -64,4 +70,36 @@ fn i14_a_copy_whose_save_was_given_up_stalls_when_that_is_over() {
     assert!(rig.door.feeder().is_before(at), "it is not at rest");
     rig.door.program.saves_slowly = false;
     assert!(!is_kept(&mut rig), "it hangs");
+}
+
+/// The trap: a member that stood still while its program saved found that the others had given that
+/// up. When it was its turn again, it took what the program had saved for the newer state: a copy
+/// that began with it lacked entries, and with a second one they were outvoted that had them.
+#[test]
+fn i6_what_was_saved_for_a_checkpoint_that_was_given_up_is_not_that_of_a_later_one() {
+    let held_in_second = |planted: Option<Bug>| {
+        let (mut rig, client) = at_its_save(planted);
+        let gives_up = |rig: &mut Rig<Option<Bug>>| {
+            let making = rig.state.checkpoints().making().expect("one is made");
+            let (at, (owner, run)) = (making.at, making.maker);
+            rig.apply(&[entry(&Entry::Piece { owner, run, at, offset: 0, len: 0, bytes: b"" })]);
+            (at, owner)
+        };
+        let (first, maker) = gives_up(&mut rig);
+        rig.settle();
+        let five: [&[u8]; 5] =
+            [b"SET m\r\n", b"SET n\r\n", b"SET o\r\n", b"SET p\r\n", b"SET g\r\n"];
+        rig.pass_point(client, &five);
+        assert_ne!(gives_up(&mut rig).1, maker, "it is another member's turn");
+        rig.door.program.saves_slowly = false;
+        rig.pass_point(
+            client,
+            &[b"SET h\r\n", b"SET i\r\n", b"SET j\r\n", b"SET k\r\n", b"SET l\r\n"],
+        );
+        let making = rig.state.checkpoints().making().map(|making| (making.at, making.maker.0));
+        assert_eq!(making, Some((first + 10, maker)));
+        rig.door.program.saved.windows(5).any(|line| line == b"SET g")
+    };
+    assert!(held_in_second(None), "it is the state there");
+    assert!(!held_in_second(Some(Bug::SavedElsewhere)), "the mistake shows");
 }
