@@ -58,8 +58,8 @@ pub struct View {
     pub trusted: Option<Rank>,
     /// The members that it has heard lately.
     pub heard: MemberSet,
-    /// The members among them that can give the state: by their disks, or, where states live
-    /// in memory, because it holds the state.
+    /// The members among them that can give the state: by their disks, or, where states live in
+    /// memory, because they hold it.
     pub able: MemberSet,
     /// What each member is known to have executed.
     pub applied_by: [Prefix; MAX_MEMBERS],

@@ -102,8 +102,7 @@ impl<B: Planting<Bug>> Feeder<B> {
             Ok(header) => match program.save(self.place_of_save()) {
                 Ok(Some(len)) => Ok((header.bytes(), len)),
                 Ok(None) => {
-                    self.moved_at = now; // saving has a deadline of its own
-                    self.look_at = Some(now.plus(LOOK_EVERY));
+                    self.await_save(now);
                     return false;
                 }
                 Err(why) => Err(why),
@@ -122,11 +121,16 @@ impl<B: Planting<Bug>> Feeder<B> {
         } else {
             program.save(self.place_of_save()) != Ok(None)
         };
-        if !is_over {
-            (self.moved_at, self.look_at) = (now, Some(now.plus(LOOK_EVERY)));
+        if !is_wanted && !is_over {
+            self.await_save(now);
         }
         self.renewal.saving = Some(Begun { at: self.position(), is_over });
         is_over
+    }
+
+    /// The save is not over: it is asked for again a moment later, and has a deadline of its own.
+    fn await_save(&mut self, now: Instant) {
+        (self.moved_at, self.look_at) = (now, Some(now.plus(LOOK_EVERY)));
     }
 
     fn place_of_save(&self) -> u64 {
