@@ -421,7 +421,7 @@ impl Program for Copy {
         let mut saver = match saver {
             Some(saver) => saver,
             None => match self.connected() {
-                Ok(connection) => Saver::begin(connection, ends_by)?,
+                Ok(connection) => Saver::begin(connection)?,
                 Err(Errno::AGAIN) if Instant::now() < ends_by => {
                     self.saver = Some((at, ends_by, None));
                     return Ok(None);
@@ -429,7 +429,7 @@ impl Program for Copy {
                 Err(error) => return Err(format!("cannot ask the program to save: {error}")),
             },
         };
-        let Some(found) = saver.poll()? else {
+        let Some(found) = saver.poll(ends_by)? else {
             self.saver = Some((at, ends_by, Some(saver)));
             return Ok(None);
         };

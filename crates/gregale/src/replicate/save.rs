@@ -35,18 +35,17 @@ pub(super) struct Saver {
     answer: Vec<u8>,
     /// What the program has told of itself, before it was asked to save.
     found: Option<Found>,
-    ends_by: Instant,
 }
 
 impl Saver {
-    /// Asks the program what it would begin with, and to save, by then, if that is what it saves.
-    pub(super) fn begin(connection: OwnedFd, ends_by: Instant) -> Result<Saver, String> {
+    /// Asks the program what it would begin with, and to save if that is what it saves.
+    pub(super) fn begin(connection: OwnedFd) -> Result<Saver, String> {
         ask(&connection, QUESTIONS)?;
-        Ok(Saver { connection, answer: Vec::new(), found: None, ends_by })
+        Ok(Saver { connection, answer: Vec::new(), found: None })
     }
 
-    /// What the program told of the file that was written, once it was.
-    pub(super) fn poll(&mut self) -> Result<Option<Found>, String> {
+    /// What the program told of the file that was written, once it was. It has to be by then.
+    pub(super) fn poll(&mut self, ends_by: Instant) -> Result<Option<Found>, String> {
         if !read(&self.connection, &mut self.answer)? {
             return Err("the program has closed the connection of SAVE".to_owned());
         }
@@ -64,7 +63,7 @@ impl Saver {
             self.answer.clear();
             self.found = Some(found);
         }
-        let is_late = Instant::now() > self.ends_by;
+        let is_late = Instant::now() > ends_by;
         match &self.answer[..] {
             b"+OK\r\n" if self.found.is_some() => Ok(self.found.take()),
             other if self.found.is_some() && other.ends_with(b"\r\n") => {
